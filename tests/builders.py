@@ -41,7 +41,12 @@ ROWS = (
 )
 PACKAGED = ("operator.", "cloud.", "net.link_", "host.silent")
 PACKAGED_ROWS = [row for code, row in data.load_catalog().rows.items() if code.startswith(PACKAGED)]
-CATALOG = Catalog("test.1", {row.code: row for row in (*ROWS, *PACKAGED_ROWS)}, data.verification_coverage())
+CATALOG = Catalog(
+    "test.1",
+    {row.code: row for row in (*ROWS, *PACKAGED_ROWS)},
+    data.verification_coverage(),
+    data.verifiers_by_fault(),
+)
 DEFAULT_RULE = Rule("default", release_without_capacity=True)
 """The rule that applies when no other rule matches."""
 

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from faultbridge.composition.installation import Installation, Timing
-from faultbridge.domain.cluster.config import ClusterConfig, ProviderRole
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.records import Outcome
 from faultbridge.errors import Misconfigured
@@ -74,8 +74,10 @@ class FakePorts:
     def webhook_senders(self) -> bytes:
         return json.dumps(self.senders).encode()
 
-    def for_role(self, role: ProviderRole) -> FakePorts:
-        raise Misconfigured(f"no role can be assumed here: {role.arn}")
+    def for_cluster(self, config: ClusterConfig) -> FakePorts:
+        if config.provider_role is not None:
+            raise Misconfigured(f"no role can be assumed here: {config.provider_role.arn}")
+        return self
 
 
 SETTINGS = {"FAULTBRIDGE_STACK_ID": STACK_ID, "FAULTBRIDGE_SENDER_PROOF": "off"}

@@ -6,7 +6,7 @@ import pytest
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.ports import AwsPorts
-from faultbridge.domain.cluster.config import ProviderRole
+from faultbridge.domain.cluster.config import ClusterConfig, ProviderRole
 from faultbridge.settings import Settings
 from tests.adapters.stubs import ENVIRONMENT
 
@@ -18,7 +18,8 @@ def test_calls_on_instances_of_another_account_use_its_role(monkeypatch: pytest.
         monkeypatch.setenv(name, value)
     clients = Clients()
     ports = AwsPorts(Settings({"FAULTBRIDGE_TABLE": "t"}), clients)
-    other = ports.for_role(ROLE)
-    assert ports.for_role(ROLE) is other
+    config = ClusterConfig("train-a", provider_role=ROLE)
+    other = ports.for_cluster(config)
+    assert ports.for_cluster(config) is other
     assert (ports.compute, other.compute) == (clients, clients.for_role(ROLE))
     assert other.clients is clients

@@ -36,6 +36,27 @@ def test_a_cluster_is_registered_shown_and_changed(desk: Desk) -> None:
     assert [one["cluster"] for one in desk.json("cluster", "list")] == [CLUSTER, "train-b"]
 
 
+def test_a_hyperpod_cluster_gets_its_own_verifier_and_restarter_unless_hyperpod_repairs_nodes(desk: Desk) -> None:
+    ports, inventory = desk.world.ports, FakeInventory(desk.world.ports.fleet)
+    ports.inventories["hyperpod"] = inventory
+    for parts, part in (
+        (ports.providers, "ec2-auto-scaling"),
+        (ports.verifiers, "ssm-dcgm"),
+        (ports.restarters, "ssm"),
+    ):
+        parts["hyperpod"] = parts[part]
+    order = ("cluster", "add", "train-b", "--provider", "hyperpod", "--hyperpod-cluster", "hp-train")
+    acting = (*order, "--repair-owner", "faultbridge", "--mode", "act")
+    inventory.provider_repairs = True
+    refused = desk(*acting)
+    assert refused.code == 2
+    assert "aws sagemaker update-cluster --cluster-name hp-train --node-recovery None" in refused.err
+    inventory.provider_repairs = False
+    assert "repairs are enabled" in desk(*acting).err
+    shown = desk.json("cluster", "show", "train-b")
+    assert (shown["verifier"], shown["restarter"]) == ("hyperpod", "hyperpod")
+
+
 def test_a_node_is_registered_shown_and_listed(desk: Desk) -> None:
     desk.json(
         "node", "add", "--cluster", CLUSTER, "--node", "n-2", "--instance-id", "i-0123456789abcdef0",

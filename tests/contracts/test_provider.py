@@ -1,7 +1,8 @@
-"""The Provider port: the same tests for the fake, EC2 Auto Scaling and EC2 launch templates."""
+"""The Provider port: the same tests for the fake, EC2 Auto Scaling, EC2 launch templates and HyperPod."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -10,12 +11,14 @@ import pytest
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.compute.auto_scaling import AutoScalingProvider
 from faultbridge.adapters.compute.ec2_fleet import FleetLauncher
+from faultbridge.adapters.compute.hyperpod_provider import HyperPodProvider
 from faultbridge.adapters.compute.launch_template import LaunchTemplateProvider
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.errors import Misconfigured
 from faultbridge.ports import LaunchRequest, Presence, Provider
 from faultbridge.simulation.fakes import FakeFleet, FakeProvider, ManualClock
 from tests.contracts.aws import ON_MOTO, fresh
+from tests.hyperpod import AT_ONCE, GROUP, api, hyperpod
 
 SIZE = 2
 IMAGE = "ami-12c6146b"  # one that moto always has
@@ -31,16 +34,22 @@ class World:
     group_launches_successor: bool = True
 
 
-@pytest.fixture(params=["fake", "autoscaling", "template"])
-def world(request: pytest.FixtureRequest, clients: Clients) -> World:
+@pytest.fixture(params=["fake", "autoscaling", "template", "hyperpod"])
+def world(request: pytest.FixtureRequest, clients: Clients) -> Iterator[World]:
     if request.param == "fake":
         fleet = FakeFleet(ManualClock(datetime.now(UTC)), launch_delay=timedelta(0))
-        return World(FakeProvider(fleet), "gpu", [fleet.launch("gpu") for _ in range(SIZE)])
+        yield World(FakeProvider(fleet), "gpu", [fleet.launch("gpu") for _ in range(SIZE)])
+        return
+    if request.param == "hyperpod":
+        with hyperpod(ManualClock(datetime.now(UTC)), SIZE, AT_ONCE) as (sagemaker, cluster):
+            yield World(HyperPodProvider(api(sagemaker)), GROUP, [one.instance_id for one in cluster.current()])
+        return
     if not ON_MOTO:
         pytest.skip("only moto has the compute services")
     if request.param == "template":
-        return World(LaunchTemplateProvider(clients), *template_of(clients), group_launches_successor=False)
-    return World(AutoScalingProvider(clients), *group_of(clients))
+        yield World(LaunchTemplateProvider(clients), *template_of(clients), group_launches_successor=False)
+        return
+    yield World(AutoScalingProvider(clients), *group_of(clients))
 
 
 def template_of(clients: Clients) -> tuple[str, list[str]]:

@@ -1,34 +1,52 @@
-"""The Verifier port: the same tests for the fake and DCGM diagnostics over SSM."""
+"""The Verifier port: the same tests for the fake, DCGM diagnostics over SSM and HyperPod's checks."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.compute.dcgm_verifier import SsmDcgmVerifier
+from faultbridge.adapters.compute.hyperpod_verifier import HyperPodVerifier
+from faultbridge.adapters.compute.request_log import RequestLog
 from faultbridge.errors import Rejected
 from faultbridge.ports import Verdict, Verifier
-from faultbridge.simulation.fakes import FakeVerifier
+from faultbridge.simulation.fakes import FakeTable, FakeVerifier, ManualClock
 from tests.contracts.aws import ON_MOTO
 from tests.contracts.test_provider import group_of
+from tests.hyperpod import api, hyperpod
 
 
 def no_report(_: bytes) -> tuple[()]:
     raise Rejected("no_report")
 
 
-@pytest.fixture(params=["fake", "ssm"])
-def verifier(request: pytest.FixtureRequest, clients: Clients) -> Verifier:
+@pytest.fixture(params=["fake", "ssm", "hyperpod"])
+def world(request: pytest.FixtureRequest, clients: Clients) -> Iterator[tuple[Verifier, str]]:
     if request.param == "fake":
-        return FakeVerifier()
-    if not ON_MOTO:
+        yield FakeVerifier(), "i-1"
+    elif request.param == "hyperpod":
+        clock = ManualClock()
+        with hyperpod(clock) as (sagemaker, cluster):
+            yield (
+                HyperPodVerifier(api(sagemaker), RequestLog(FakeTable(clock), clock)),
+                cluster.current()[0].instance_id,
+            )
+    elif not ON_MOTO:
         pytest.skip("only moto has the compute services")
-    return SsmDcgmVerifier(clients, level=3, timeout_seconds=60, read_report=no_report)
+    else:
+        yield SsmDcgmVerifier(clients, level=3, timeout_seconds=60, read_report=no_report), group_of(clients)[1][0]
 
 
 @pytest.fixture
-def instance(clients: Clients) -> str:
-    return group_of(clients)[1][0] if ON_MOTO else "i-1"
+def verifier(world: tuple[Verifier, str]) -> Verifier:
+    return world[0]
+
+
+@pytest.fixture
+def instance(world: tuple[Verifier, str]) -> str:
+    return world[1]
 
 
 class TestVerifier:

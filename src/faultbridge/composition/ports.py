@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from faultbridge.domain.cluster.config import ProviderRole
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.ports import ComputeAccess, Ports
 from faultbridge.ports.objects import Archive, ArchiveSink, Vault
 from faultbridge.registry.instances import Inventory, NodeListing
@@ -42,5 +42,5 @@ class AllPorts(Ports, Protocol):
     def node_listing(self) -> NodeListing | None:
         """Return the port that lists the nodes of an orchestrator, or None without one."""
 
-    def for_role(self, role: ProviderRole) -> ComputeAccess:
-        """Return the ports for instances in another account, which use this role."""
+    def for_cluster(self, config: ClusterConfig) -> ComputeAccess:
+        """Return the access to the instances of a cluster, in its account and its HyperPod cluster."""

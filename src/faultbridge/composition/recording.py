@@ -77,7 +77,7 @@ class Registry:
         from faultbridge.registry.registration import Registration
 
         of = self.installation
-        return Registration(of.ports.table, of.ledger.append, of.ports.clock)
+        return Registration(of.ports.table, of.ledger.append, of.ports.clock, of.ports.inventories)
 
     @cached_property
     def retirement(self) -> Retirement:

@@ -115,7 +115,7 @@ class Repair:
             collector=ports.collector,
             orchestrators=ports.orchestrators,
             verifiers=ports.verifiers,
-            compute_in_account=ports.for_role,
+            compute_of_cluster=ports.for_cluster,
             probe_interval=timedelta(seconds=of.settings.probe_seconds),
         )
         return StepRunner(tools)

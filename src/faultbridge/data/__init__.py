@@ -27,7 +27,7 @@ def load_catalog() -> Catalog:
     index = _read("index.json")
     raw = (row for name in index["files"] for row in _read(name))
     rows = _LazyRows({row["code"]: row for row in raw})
-    return Catalog(index["version"], rows, verification_coverage())
+    return Catalog(index["version"], rows, verification_coverage(), verifiers_by_fault())
 
 
 @cache
@@ -38,6 +38,12 @@ def verification_coverage() -> Mapping[str, Mapping[int, tuple[str, ...]]]:
         verifier: {int(level): tuple(covered) for level, covered in levels.items()}
         for verifier, levels in verifiers.items()
     }
+
+
+@cache
+def verifiers_by_fault() -> frozenset[str]:
+    """Return the verifiers that run at the lowest level that covers the faults of a node."""
+    return frozenset(_read_beside("coverage.json")["by_fault"])
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -67,17 +67,25 @@ class Row:
 class Catalog:
     """All codes of one catalog version; an unknown code is an `error` with action `contact_support`.
 
-    `coverage` holds the codes and families that a passed verification proves fixed, by verifier and level.
+    `coverage` holds the codes and families that a passed verification proves fixed, by verifier and level. A verifier
+    in `by_fault` runs at the lowest level that covers the faults of the node, unless a rule names a level.
     """
 
     version: str
     rows: Mapping[str, Row] = field(default_factory=dict)
     coverage: Mapping[str, Mapping[int, tuple[str, ...]]] = field(default_factory=dict)
+    by_fault: frozenset[str] = frozenset()
 
     def covers(self, verifier: str, level: int, code: str) -> bool:
         """Return whether a verification at this level, or a lower one, proves a fault of this code fixed."""
         levels = self.coverage.get(verifier, {})
         return any(fnmatchcase(code, one) for known in levels if known <= level for one in levels[known])
+
+    def lowest_level(self, verifier: str, codes: Collection[str]) -> int | None:
+        """Return the lowest level that covers these codes, else the highest one; None for the verifier's default."""
+        levels = sorted(self.coverage.get(verifier, {})) if verifier in self.by_fault else []
+        covering = (level for level in levels if all(self.covers(verifier, level, code) for code in codes))
+        return next(covering, levels[-1]) if levels else None
 
     def row(self, code: str) -> Row:
         """Return the row of a code, or the default row for an unknown code."""

@@ -1,13 +1,14 @@
 """The embedded stack: the product's template, deployed into two AWS emulators on this machine.
 
 Modules in reading order: `stack` starts, deploys and stops a stack; `servers` runs the two emulators; `gaps` patches
-the emulators where they differ from AWS; `kubernetes` is a fake Kubernetes API. `environment` defines ports and
-variables, `clients` calls a stack, `compute_control` creates instances and injects faults, and `subscriptions` collects
-events and pages.
+the emulators where they differ from AWS; `kubernetes` and `hyperpod` are fakes of those APIs. `environment` defines
+ports and variables, `clients` calls a stack, `compute_control` creates instances and injects faults, and
+`subscriptions` collects events and pages.
 """
 
 from faultbridge.local.compute_control import (
     break_diagnostics,
+    configure_hyperpod,
     configure_kubernetes,
     create_fleet,
     heal_instance,
@@ -26,6 +27,7 @@ __all__ = [
     "StackInfo",
     "StackStatus",
     "break_diagnostics",
+    "configure_hyperpod",
     "configure_kubernetes",
     "create_fleet",
     "down",

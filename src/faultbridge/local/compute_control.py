@@ -123,6 +123,11 @@ def configure_kubernetes(endpoint: str, cluster: str, **settings: Any) -> None: 
     http_call(f"{endpoint}/faultbridge/kubernetes-cluster", {"cluster": cluster, **settings})
 
 
+def configure_hyperpod(endpoint: str, cluster: str, **settings: Any) -> None:  # noqa: ANN401 - any JSON
+    """Configure a fake HyperPod cluster: `faulty` instance ids, `capacity`, `node_recovery`."""
+    http_call(f"{endpoint}/faultbridge/hyperpod-cluster", {"cluster": cluster, **settings})
+
+
 def reset_faults(endpoint: str) -> None:
     """Remove every injected fault: all instances are healthy and all capacity is available."""
     http_call(f"{endpoint}/faultbridge/reset", {})

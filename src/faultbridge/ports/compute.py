@@ -99,7 +99,7 @@ class LaunchedInstance:
     """A launched instance that may become a successor or a spare; the inventory has not described it yet.
 
     Unlike `domain.instances.Instance`, it always has a launch time: a successor is newer than the intent. `running` is
-    False while it starts.
+    False while it starts. `slot` is the provider's permanent id of the node that the instance backs.
     """
 
     instance_id: str
@@ -107,6 +107,7 @@ class LaunchedInstance:
     instance_type: str | None = None
     private_dns: str | None = None
     running: bool = True
+    slot: str | None = None
 
 
 class Provider(Protocol):

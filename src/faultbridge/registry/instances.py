@@ -50,6 +50,10 @@ class Inventory(Protocol):
         """Return the ids of the instances whose tag excludes them from repair."""
         ...
 
+    def repairs_nodes(self, config: ClusterConfig) -> bool | None:
+        """Return whether the provider repairs nodes of the cluster itself; None when it reports no such setting."""
+        ...
+
 
 class NodeListing(Protocol):
     """Lists the nodes of a cluster, through its orchestrator's API."""

@@ -23,6 +23,8 @@ from faultbridge.ledger.append import Append
 from faultbridge.pipeline import entry_builder
 from faultbridge.ports import Clock, Table
 from faultbridge.registry.aliases import aliases_of
+from faultbridge.registry.instances import Inventory
+from faultbridge.registry.repair_owner import check_repair_owner
 from faultbridge.registry.roster import new_row
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Absent, Equals, Put, Write
@@ -89,6 +91,7 @@ class Registration:
     table: Table
     append: Append
     clock: Clock
+    inventories: Mapping[str, Inventory] = field(default_factory=dict)
 
     def add_cluster(self, config: ClusterConfig) -> ClusterConfig:
         """Register a cluster; by default it only observes. Rejects a name in use as `cluster_exists`."""
@@ -96,6 +99,7 @@ class Registration:
         if not 1 <= config.shards <= MAX_SHARDS:
             raise Rejected("bad_shards", f"the number of shards is not 1 to {MAX_SHARDS}: {config.shards}")
         now, config = self.clock.now(), replace(config.validated(), version=1)
+        check_repair_owner(self.inventories, config)
         listed = items.item(keys.cluster_listed(config.cluster), now, {"cluster": config.cluster})
         new_items = (
             items.config_item(config, now),
@@ -108,8 +112,7 @@ class Registration:
         except Conflict:
             if self.find_cluster(config.cluster) is None:
                 raise
-            text = f"{config.cluster} is registered already; change it with faultbridge cluster set"
-            raise Rejected("cluster_exists", text) from None
+            raise Rejected("cluster_exists", f"{config.cluster} is registered already; run cluster set") from None
         return config
 
     def find_cluster(self, cluster: str) -> ClusterConfig | None:
@@ -133,6 +136,7 @@ class Registration:
         config = self.cluster(cluster)
         changed = replace(config, **changes).validated()
         if changed != config:
+            check_repair_owner(self.inventories, changed, before=config)
             changed = replace(changed, version=config.version + 1)
             self.table.write(self._put_config(changed, self.clock.now()))
         return changed
@@ -191,10 +195,8 @@ class Registration:
             current = items.read_alias(found[alias_key]) if alias_key in found else None
             if current is not None and current.valid_to is None and current.key != key:
                 owner = current.key.stream
-                text = (
-                    f"{alias.kind} {alias.value} leads to another node: {owner}; retire it first, or use another name"
-                )
-                raise Rejected("alias_taken", text)
+                text = f"{alias.kind} {alias.value} leads to another node: {owner}"
+                raise Rejected("alias_taken", f"{text}; retire it first, or use another name")
             row = AliasRow(key, node.instance_id if node.is_instance_alias(alias) else None, node.since or now)
             unchanged = Absent() if current is None else Equals("valid_from", to_text(current.valid_from))
             yield Put(items.alias_item(alias, row, now), when=unchanged)

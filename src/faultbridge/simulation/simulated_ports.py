@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from faultbridge.domain.cluster.config import ProviderRole
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.errors import Misconfigured
 from faultbridge.ports import ComputeAccess
 from faultbridge.simulation import fakes
@@ -58,6 +58,8 @@ class SimulatedPorts:
         """Return an empty document: no sender may post webhooks."""
         return b"{}"
 
-    def for_role(self, role: ProviderRole) -> ComputeAccess:
-        """Raise Misconfigured, because the simulation has only one account."""
-        raise Misconfigured(f"no role can be assumed here: {role.arn}")
+    def for_cluster(self, config: ClusterConfig) -> ComputeAccess:
+        """Return these ports; refuse a role, because the simulation has one account."""
+        if config.provider_role is not None:
+            raise Misconfigured(f"no role can be assumed here: {config.provider_role.arn}")
+        return self

@@ -163,6 +163,13 @@ ITEM_KINDS = (
     ItemKind("poison message", r"TRY#.+", "TRY", unproven="n expires_at", limit=_WORK),
     ItemKind("webhook request", r"WEBHOOK#.+", "WEBHOOK", unproven="expires_at", limit="Prevents repeated requests."),
     ItemKind(
+        "request to a provider",
+        r"REQUEST#.+",
+        "REQUEST",
+        unproven="recorded_at progress holder expires_at",
+        limit="Prevents repeated requests.",
+    ),
+    ItemKind(
         "reject",
         r"CLUSTER#.+#REJECT",
         r"\d{4}-.+",

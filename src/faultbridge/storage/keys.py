@@ -159,6 +159,11 @@ def webhook(record: str) -> Key:
     return Key(f"WEBHOOK#{record}", "WEBHOOK")
 
 
+def request(token: str) -> Key:
+    """Return the key of a request to a service that takes no client token."""
+    return Key(f"REQUEST#{token}", "REQUEST")
+
+
 def reject(cluster: str, at: datetime, record_id: str) -> Key:
     """Return the key of a rejected record; the same record always has the same key."""
     return Key(reject_partition(cluster), f"{to_text(at)}#{record_id}")

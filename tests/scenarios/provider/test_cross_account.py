@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from faultbridge.domain.cluster.config import ProviderRole
+from faultbridge.domain.cluster.config import ClusterConfig, ProviderRole
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.registry.registration import Registration
 from faultbridge.repair.attempt.recovery import RecoverAttempts
@@ -20,13 +20,13 @@ def test_the_instance_is_released_and_verified_in_its_own_account() -> None:
     Registration(world.table, world.append, world.clock).set_cluster(CLUSTER, {"provider_role": ROLE})
     tools = world.step_runner.tools
     ours = FakeProvider(world.fleet)
-    asked: list[ProviderRole] = []
+    asked: list[ProviderRole | None] = []
 
-    def for_role(role: ProviderRole):
-        asked.append(role)
+    def for_cluster(config: ClusterConfig):
+        asked.append(config.provider_role)
         return tools
 
-    step_runner = StepRunner(replace(tools, providers={"ec2-auto-scaling": ours}, compute_in_account=for_role))
+    step_runner = StepRunner(replace(tools, providers={"ec2-auto-scaling": ours}, compute_of_cluster=for_cluster))
     world.workflow.handler = step_runner
     world.sweep = replace(world.sweep, recover_attempts=RecoverAttempts(step_runner))
     world.fault()

@@ -6,5 +6,6 @@ Read in this order:
 - `credentials`: roles in other accounts, and the ARN of the caller
 - `errors`: AWS errors converted to `FaultbridgeError`
 - `stack`: outputs and secrets of the deployed stack
+- `compute_ports`: builds the adapters that reach the instances of a cluster
 - `ports`: `AwsPorts`, which builds every adapter on first use
 """

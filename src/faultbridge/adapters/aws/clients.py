@@ -53,6 +53,7 @@ SERVICES: Mapping[str, tuple[str, str, int]] = {
     "ssm": ("ssm", "SSM", ATTEMPTS),
     "ssm_no_retry": ("ssm", "SSM", 1),
     "sagemaker": ("sagemaker", "SAGEMAKER", ATTEMPTS),
+    "sagemaker_no_retry": ("sagemaker", "SAGEMAKER", 1),
     "eks": ("eks", "EKS", ATTEMPTS),
     "iam": ("iam", "IAM", ATTEMPTS),
     "sts": ("sts", "STS", ATTEMPTS),
@@ -87,6 +88,7 @@ class Clients:
     ssm: SSMClient
     ssm_no_retry: SSMClient
     sagemaker: SageMakerClient
+    sagemaker_no_retry: SageMakerClient
     eks: EKSClient
     sts: STSClient
     cloudformation: CloudFormationClient

@@ -5,74 +5,29 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from faultbridge.adapters.aws.compute_ports import ComputePorts
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from faultbridge.adapters.aws.clients import Clients
-    from faultbridge.domain.cluster.config import ProviderRole
-    from faultbridge.ports import (
-        Clock,
-        Collector,
-        EventBus,
-        Launcher,
-        ObjectStore,
-        Orchestrator,
-        Pager,
-        Provider,
-        RecordQueue,
-        Restarter,
-        Table,
-        Verifier,
-        Workflow,
-    )
+    from faultbridge.domain.cluster.config import ClusterConfig
+    from faultbridge.ports import EventBus, Orchestrator, Pager, RecordQueue, Workflow
     from faultbridge.ports.objects import Archive, ArchiveSink, Vault
     from faultbridge.registry.instances import Inventory, NodeListing
-    from faultbridge.settings import Settings
 
 
-class AwsPorts:
+class AwsPorts(ComputePorts):
     """All ports of one deployment; each adapter is imported and built on first use."""
 
-    def __init__(self, settings: Settings, clients: Clients | None = None, role: ProviderRole | None = None) -> None:
-        """Store the settings, optional clients, and an optional role that all calls on instances use."""
-        self.settings = settings
-        self._clients, self._role = clients, role
-        self._by_role: dict[ProviderRole, AwsPorts] = {}
-
-    @cached_property
-    def clients(self) -> Clients:
-        """Return the AWS clients; each is created on first use."""
-        from faultbridge.adapters.aws.clients import Clients
-
-        return self._clients or Clients()
-
-    @property
-    def compute(self) -> Clients:
-        """Return the clients for calls on instances; they use the role when there is one."""
-        return self.clients.for_role(self._role)
-
-    def for_role(self, role: ProviderRole) -> AwsPorts:
-        """Return ports whose calls on instances use a role in another account.
+    def for_cluster(self, config: ClusterConfig) -> ComputePorts:
+        """Return ports whose calls on instances use the role and the HyperPod cluster of a registration.
 
         All other calls stay in this account.
         """
-        if role not in self._by_role:
-            self._by_role[role] = AwsPorts(self.settings, self.clients, role)
-        return self._by_role[role]
-
-    @cached_property
-    def clock(self) -> Clock:
-        """Return the system clock."""
-        from faultbridge.adapters.clock import SystemClock
-
-        return SystemClock(self.settings.clock_offset_seconds)
-
-    @cached_property
-    def table(self) -> Table:
-        """Return the single table on DynamoDB."""
-        from faultbridge.adapters.dynamodb.table import DynamoTable
-
-        return DynamoTable(self.clients, self.settings.table)
+        access = config.provider_role, config.hyperpod_cluster
+        if access not in self._by_cluster:
+            self._by_cluster[access] = ComputePorts(self.settings, self.clients, *access)
+        return self._by_cluster[access]
 
     @cached_property
     def bus(self) -> EventBus:
@@ -87,14 +42,6 @@ class AwsPorts:
         from faultbridge.adapters.messaging.sqs import SqsQueue
 
         return SqsQueue(self.clients, self.settings.queue_url)
-
-    @cached_property
-    def objects(self) -> ObjectStore:
-        """Return the S3 bucket of raw records and evidence."""
-        from faultbridge.adapters.objects.s3 import S3Objects
-        from faultbridge.storage.wire.message import MAX_BODY_BYTES
-
-        return S3Objects(self.clients, self.settings.bucket, max_bytes=MAX_BODY_BYTES)
 
     @cached_property
     def inventories(self) -> Mapping[str, Inventory]:
@@ -137,60 +84,11 @@ class AwsPorts:
         return pager_from_settings(self.settings, self.clients)
 
     @cached_property
-    def providers(self) -> Mapping[str, Provider]:
-        """Return the providers by the name that a cluster's registration uses."""
-        from faultbridge.adapters.compute.auto_scaling import AutoScalingProvider
-        from faultbridge.adapters.compute.launch_template import LaunchTemplateProvider
-
-        return {
-            "ec2-auto-scaling": AutoScalingProvider(self.compute),
-            "ec2-launch-template": LaunchTemplateProvider(self.compute),
-        }
-
-    @cached_property
-    def launchers(self) -> Mapping[str, Launcher]:
-        """Return the launchers by provider name, for providers whose groups launch no successor."""
-        from faultbridge.adapters.compute.ec2_fleet import FleetLauncher
-
-        return {"ec2-launch-template": FleetLauncher(self.compute, self.settings.repair_tag)}
-
-    @cached_property
-    def restarters(self) -> Mapping[str, Restarter]:
-        """Return the restarters by name."""
-        from faultbridge.adapters.compute.ssm_restart import SsmRestarter
-
-        return {"ssm": SsmRestarter(self.compute)}
-
-    @cached_property
-    def collector(self) -> Collector:
-        """Return the collector of log bundles."""
-        from faultbridge.adapters.compute.log_bundle import SsmLogCollector
-
-        return SsmLogCollector(self.compute, self.clients, self.settings.bucket)
-
-    @cached_property
     def orchestrators(self) -> Mapping[str, Orchestrator]:
         """Return the orchestrators by name."""
         from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator, NoOrchestrator
 
         return {"none": NoOrchestrator(), "eks": EksOrchestrator(self.clients, self.clock)}
-
-    @cached_property
-    def verifiers(self) -> Mapping[str, Verifier]:
-        """Return the verifiers by name."""
-        from faultbridge.adapters.compute.dcgm_verifier import OutputBucket, SsmDcgmVerifier
-        from faultbridge.decoders.dcgm.diag import read_report
-
-        settings = self.settings
-        output = OutputBucket(settings.bucket, settings.output_prefix, self.objects)
-        verifier = SsmDcgmVerifier(
-            self.compute,
-            level=settings.verify_level,
-            timeout_seconds=settings.verify_seconds,
-            read_report=read_report,
-            output=output,
-        )
-        return {"ssm-dcgm": verifier}
 
     @cached_property
     def archive(self) -> Archive:

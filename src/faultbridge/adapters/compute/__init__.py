@@ -11,4 +11,7 @@ Read in this order:
 - `dcgm_verifier`: the Verifier port
 - `log_bundle`: the Collector port
 - `ec2_inventory`, `hyperpod_inventory`: the instances of a group
+- `hyperpod_cluster`: the calls to SageMaker about one HyperPod cluster
+- `request_log`: requests that take no client token, each sent at most once
+- `hyperpod_provider`, `hyperpod_restart`, `hyperpod_verifier`, `hyperpod_logs`: the ports for HyperPod nodes
 """

@@ -76,6 +76,11 @@ class Ec2Inventory:
         tagged = _instances(self._clients.for_role(config.provider_role), f"tag:{OPT_OUT_TAG}", ["true"])
         return frozenset(one["InstanceId"] for one in tagged)
 
+    def repairs_nodes(self, config: ClusterConfig) -> bool | None:
+        """Return None: Auto Scaling always replaces instances that fail its checks, so the inventory follows it."""
+        del config
+        return None
+
 
 def _groups(clients: Clients, names: Sequence[str]) -> Iterator[Any]:
     with translated(f"reading {len(names)} Auto Scaling groups"):

@@ -10,19 +10,17 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.aws.errors import translated
+from faultbridge.adapters.compute.hyperpod_cluster import LEAVING, HyperPodCluster, status_of
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import DomainKind
 from faultbridge.errors import Misconfigured, Rejected
 from faultbridge.registry.instances import GroupMember
 
-PAGE = 100
 MAX_DESCRIBED = 100
 """Maximum nodes of a group that one call of `describe` reads: SageMaker describes one node per call."""
 
 SERVING = frozenset({"Running", "SystemUpdating", "DeepHealthCheckInProgress"})
-LEAVING = frozenset({"ShuttingDown", "NotFound"})
 KUBERNETES_PREFIX = "hyperpod-"
 LOGICAL_ID_SHOWN = 8
 
@@ -53,12 +51,11 @@ class HyperPodInventory:
 
     def describe(self, config: ClusterConfig, group: str, members: Mapping[str, GroupMember]) -> tuple[Instance, ...]:
         """Return descriptions of group members, by name; one call per member, at most 100 members."""
-        clients, name = self._clients.for_role(config.provider_role), _name(config)
-        instances = []
-        for instance_id in sorted(members)[:MAX_DESCRIBED]:
-            with translated(f"reading node {instance_id} of {name}"):
-                answer = clients.sagemaker.describe_cluster_node(ClusterName=name, NodeId=instance_id)
-            instances.append(_instance(answer["NodeDetails"], instance_id, group, members[instance_id]))
+        cluster = self._cluster(config)
+        instances = [
+            _instance(cluster.describe_node(instance_id), instance_id, group, members[instance_id])
+            for instance_id in sorted(members)[:MAX_DESCRIBED]
+        ]
         return tuple(sorted(instances, key=lambda instance: instance.name))
 
     def gone(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
@@ -71,13 +68,15 @@ class HyperPodInventory:
         del config
         return frozenset()
 
+    def repairs_nodes(self, config: ClusterConfig) -> bool | None:
+        """Return whether HyperPod reboots and replaces faulty nodes of the cluster on its own."""
+        return self._cluster(config).recovers_nodes()
+
     def _nodes(self, config: ClusterConfig) -> Iterator[Any]:
-        name, clients = _name(config), self._clients.for_role(config.provider_role)
-        with translated(f"listing the nodes of {name}"):
-            pages = clients.sagemaker.get_paginator("list_cluster_nodes")
-            request: Any = {"ClusterName": name, "IncludeNodeLogicalIds": True, "PaginationConfig": {"PageSize": PAGE}}
-            for page in pages.paginate(**request):
-                yield from page["ClusterNodeSummaries"]
+        return self._cluster(config).nodes()
+
+    def _cluster(self, config: ClusterConfig) -> HyperPodCluster:
+        return HyperPodCluster(self._clients.for_role(config.provider_role), _name(config))
 
 
 def _name(config: ClusterConfig) -> str:
@@ -90,12 +89,11 @@ def _name(config: ClusterConfig) -> str:
 
 
 def _member(one: Any) -> GroupMember:  # noqa: ANN401 - the response of the service
-    status = (one.get("InstanceStatus") or {}).get("Status")
-    return GroupMember(one["InstanceId"], None, status in SERVING, one.get("NodeLogicalId"))
+    return GroupMember(one["InstanceId"], None, status_of(one) in SERVING, one.get("NodeLogicalId"))
 
 
 def _is_leaving(one: Any) -> bool:  # noqa: ANN401 - the response of the service
-    return (one.get("InstanceStatus") or {}).get("Status") in LEAVING
+    return status_of(one) in LEAVING
 
 
 def _instance(one: Any, instance: str, group: str, member: GroupMember) -> Instance:  # noqa: ANN401 - the response of the service

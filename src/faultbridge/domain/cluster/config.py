@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -12,6 +13,12 @@ from faultbridge.errors import Rejected
 
 EKS = "eks"
 """The orchestrator name of clusters that run on Amazon EKS."""
+
+HYPERPOD = "hyperpod"
+"""The name of the provider, verifier and restarter of SageMaker HyperPod clusters."""
+
+OWN_PARTS: Mapping[str, Mapping[str, str]] = {HYPERPOD: {"verifier": HYPERPOD, "restarter": HYPERPOD}}
+"""Verifier and restarter that belong to a provider, used unless a registration names others."""
 
 
 class Mode(StrEnum):

@@ -24,6 +24,7 @@ COMPUTE_PLANE = (
     "systems_manager",
     "instance_topology",
     "eks_endpoints",
+    "hyperpod_clusters",
 )
 
 

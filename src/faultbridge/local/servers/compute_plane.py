@@ -4,6 +4,9 @@ Start it with `python -m faultbridge.local.servers.compute_plane`. It emulates E
 and SageMaker. Its own routes start with `/faultbridge/`: `GET identity`; `POST command-output`, `heal`, `capacity`,
 `launch-faults`, `kubernetes-cluster` and `reset`. `/faultbridge/kubernetes/<name>/...` is the Kubernetes API of an EKS
 cluster.
+and SageMaker. Its own routes start with `/faultbridge/`: `GET identity`; `POST command-output`, `capacity`,
+`launch-faults`, `kubernetes-cluster`, `hyperpod-cluster` and `reset`. `/faultbridge/kubernetes/<name>/...` is the
+Kubernetes API of an EKS cluster.
 """
 
 from __future__ import annotations
@@ -126,6 +129,16 @@ def _configure_kubernetes(body: dict[str, Any]) -> object:
     return {}
 
 
+def _configure_hyperpod(body: dict[str, Any]) -> object:
+    from faultbridge.local.gaps.hyperpod_clusters import SAGEMAKER
+
+    cluster = SAGEMAKER.clusters[str(body["cluster"])]
+    cluster.faulty.update(body.get("faulty", ()))
+    cluster.capacity = bool(body.get("capacity", cluster.capacity))
+    cluster.node_recovery = str(body.get("node_recovery", cluster.node_recovery))
+    return {}
+
+
 def _reset(_body: dict[str, Any]) -> object:
     from faultbridge.local.kubernetes import clusters
 
@@ -142,6 +155,7 @@ _ROUTES: dict[tuple[str, str], Callable[[dict[str, Any]], object]] = {
     ("POST", "capacity"): _set_capacity,
     ("POST", "launch-faults"): _set_launch_faults,
     ("POST", "kubernetes-cluster"): _configure_kubernetes,
+    ("POST", "hyperpod-cluster"): _configure_hyperpod,
     ("POST", "reset"): _reset,
 }
 

@@ -65,9 +65,8 @@ class StepContext:
 
     @property
     def compute(self) -> ComputeAccess:
-        """Return the compute access of the account that runs the cluster: this account, or that of its role."""
-        role = self.rules.config.provider_role
-        return self.tools if role is None else self.tools.compute_in_account(role)
+        """Return the compute access of the cluster."""
+        return self.tools.compute(self.rules.config)
 
     @property
     def provider(self) -> Provider:

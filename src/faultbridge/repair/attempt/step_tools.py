@@ -1,4 +1,4 @@
-"""The ports that repair steps use."""
+"""Ports that repair steps use, and the compute access of each cluster."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from faultbridge.domain.cluster.config import ProviderRole
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.errors import Misconfigured
 from faultbridge.ledger.append import Append
 from faultbridge.ports import (
@@ -25,9 +25,10 @@ from faultbridge.ports import (
 from faultbridge.rules.rulebook import Rulebook
 
 
-def no_other_accounts(role: ProviderRole) -> ComputeAccess:
-    """Raise Misconfigured; for installations without access to other AWS accounts."""
-    raise Misconfigured(f"access to another AWS account is not set up: {role.arn}; remove the cluster's provider role")
+def no_other_accounts(config: ClusterConfig) -> ComputeAccess:
+    """Raise Misconfigured; for installations without access to other AWS accounts or HyperPod clusters."""
+    asked = config.provider_role.arn if config.provider_role else config.hyperpod_cluster
+    raise Misconfigured(f"access to the instances of {config.cluster} is not set up: {asked}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,4 +48,9 @@ class StepTools:
     orchestrators: Mapping[str, Orchestrator]
     verifiers: Mapping[str, Verifier]
     probe_interval: timedelta = timedelta(seconds=30)
-    compute_in_account: Callable[[ProviderRole], ComputeAccess] = no_other_accounts
+    compute_of_cluster: Callable[[ClusterConfig], ComputeAccess] = no_other_accounts
+
+    def compute(self, config: ClusterConfig) -> ComputeAccess:
+        """Return the compute access of a cluster: of this account, of its role, or of its HyperPod cluster."""
+        shared = config.provider_role is None and config.hyperpod_cluster is None
+        return self if shared else self.compute_of_cluster(config)

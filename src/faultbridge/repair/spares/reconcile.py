@@ -53,8 +53,7 @@ class ReconcileSpares:
         """Launch, verify, replace or terminate the spares of a cluster, one step per spare and call."""
         rules = rules_of(self.tools.rulebook, cluster)
         config = rules.config
-        role = config.provider_role
-        compute: ComputeAccess = self.tools.compute_in_account(role) if role else self.tools
+        compute = self.tools.compute(config)
         launcher = compute.launchers.get(config.provider)
         if launcher is None or config.mode is not Mode.ACT or not config.acts:
             return

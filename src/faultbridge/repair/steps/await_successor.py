@@ -24,6 +24,8 @@ def await_successor(context: StepContext) -> StepResult:
     for candidate in _candidates(context, group):
         if not candidate.running or candidate.instance_id == context.instance_id:
             continue
+        if not _fits_slot(context, candidate):
+            continue
         try:
             return context.finish(StepOutcome.DONE, Phase.AWAITING, claim(context, candidate))
         except InstanceTaken as taken:
@@ -47,6 +49,12 @@ def _candidates(context: StepContext, group: str) -> tuple[LaunchedInstance, ...
     if launcher is not None:
         return launcher.launched(launch.launch_request(context, group))
     return context.provider.candidates(group, _launched_after(context))
+
+
+def _fits_slot(context: StepContext, candidate: LaunchedInstance) -> bool:
+    """Return whether a candidate may back the node: not if its provider launched it for another node's slot."""
+    slot = context.state.placement.slot
+    return slot is None or candidate.slot is None or candidate.slot == slot
 
 
 def _launched_after(context: StepContext) -> datetime:

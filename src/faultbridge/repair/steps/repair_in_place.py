@@ -118,7 +118,7 @@ def _record_boot(context: StepContext, state: NodeState, restart: Restart, now: 
     incarnation, intent = state.incarnation, context.attempt.intent
     if incarnation is None or intent is None:
         return Transition(state)
-    if incarnation.boot_id == restart.boot_id and incarnation.since > intent.at:
+    if incarnation.since > intent.at and restart.boot_id in {None, incarnation.boot_id}:
         return Transition(state)
     boot = replace(incarnation, boot=incarnation.boot + 1, boot_id=restart.boot_id, since=now)
     ended = end_scopes(replace(state, incarnation=boot), SCOPES_ENDED_BY_REBOOT, at=now, reason="reboot")

@@ -159,9 +159,16 @@ def _confirm_isolation(state: NodeState, now: datetime) -> Transition:
 
 def _level(context: StepContext) -> int | None:
     """Return the level of the verification, None for the verifier's own; a relapse needs a deeper one."""
-    policy = context.rules.policy
-    level = policy.rule_named(context.case.rule).verify_level
-    return level if context.case.relapse_of is None else max(level or 0, policy.limits.relapse_verify_level)
+    policy, case = context.rules.policy, context.case
+    level = policy.rule_named(case.rule).verify_level or _level_for_faults(context)
+    return level if case.relapse_of is None else max(level or 0, policy.limits.relapse_verify_level)
+
+
+def _level_for_faults(context: StepContext) -> int | None:
+    """Return the level that covers the faults which the repair does not fix; None for the verifier's own."""
+    repaired = end_verified(context.state, context.case.repair_action, at=context.now, covers=lambda _: False).state
+    codes = {one.code for one in repaired.active() if one.action.opens_case}
+    return context.tools.rulebook.catalog().lowest_level(context.rules.config.verifier, codes)
 
 
 def _start_again(context: StepContext, found: Verification) -> StepResult:

@@ -29,6 +29,7 @@ class FakeInventory:
         self.opted_out_instances: set[str] = set()
         self.standby: set[str] = set()
         self.role_id: str | None = None
+        self.provider_repairs: bool | None = None
 
     def list_members(self, _config: ClusterConfig, groups: Collection[str]) -> Mapping[str, Mapping[str, GroupMember]]:
         """Return the members of the given groups, by group and instance id.
@@ -75,3 +76,8 @@ class FakeInventory:
         self.calls += 1
         with self.seam.around("inventory", "opted_out"):
             return frozenset(self.opted_out_instances)
+
+    def repairs_nodes(self, _config: ClusterConfig) -> bool | None:
+        """Return what the test set in `provider_repairs`."""
+        with self.seam.around("inventory", "repairs_nodes"):
+            return self.provider_repairs

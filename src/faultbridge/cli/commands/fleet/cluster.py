@@ -40,6 +40,8 @@ def show_cluster(session: Session, cluster: ClusterArgument) -> None:
         "faultbridge cluster add train-a",
         "faultbridge cluster add train-a --mode act --repair-owner faultbridge \\",
         "    --provider ec2-auto-scaling --verifier ssm-dcgm",
+        "faultbridge cluster add train-b --mode act --repair-owner faultbridge \\",
+        "    --provider hyperpod --hyperpod-cluster hp-train",
     ),
 )
 @stack_command

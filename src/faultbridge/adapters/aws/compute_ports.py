@@ -1,0 +1,135 @@
+"""Build the adapters that reach the instances of a cluster, each on first use."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from faultbridge.adapters.aws.clients import Clients
+    from faultbridge.adapters.compute.hyperpod_cluster import HyperPodCluster
+    from faultbridge.adapters.compute.request_log import RequestLog
+    from faultbridge.domain.cluster.config import ProviderRole
+    from faultbridge.ports import Clock, Collector, Launcher, ObjectStore, Provider, Restarter, Table, Verifier
+    from faultbridge.settings import Settings
+
+
+class ComputePorts:
+    """The ports that reach instances, of one AWS account and one HyperPod cluster; each is built on first use."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clients: Clients | None = None,
+        role: ProviderRole | None = None,
+        hyperpod_cluster: str | None = None,
+    ) -> None:
+        """Store the settings, optional clients, and the role and HyperPod cluster of all calls on instances."""
+        self.settings = settings
+        self._clients, self._role, self._hyperpod_cluster = clients, role, hyperpod_cluster
+        self._by_cluster: dict[tuple[ProviderRole | None, str | None], ComputePorts] = {}
+
+    @cached_property
+    def clients(self) -> Clients:
+        """Return the AWS clients; each is created on first use."""
+        from faultbridge.adapters.aws.clients import Clients
+
+        return self._clients or Clients()
+
+    @property
+    def compute(self) -> Clients:
+        """Return the clients for calls on instances; they use the role when there is one."""
+        return self.clients.for_role(self._role)
+
+    @cached_property
+    def _hyperpod(self) -> HyperPodCluster:
+        from faultbridge.adapters.compute.hyperpod_cluster import HyperPodCluster
+
+        return HyperPodCluster(self.compute, self._hyperpod_cluster)
+
+    @cached_property
+    def _requests(self) -> RequestLog:
+        from faultbridge.adapters.compute.request_log import RequestLog
+
+        return RequestLog(self.table, self.clock)
+
+    @cached_property
+    def clock(self) -> Clock:
+        """Return the system clock."""
+        from faultbridge.adapters.clock import SystemClock
+
+        return SystemClock(self.settings.clock_offset_seconds)
+
+    @cached_property
+    def table(self) -> Table:
+        """Return the single table on DynamoDB."""
+        from faultbridge.adapters.dynamodb.table import DynamoTable
+
+        return DynamoTable(self.clients, self.settings.table)
+
+    @cached_property
+    def objects(self) -> ObjectStore:
+        """Return the S3 bucket of raw records and evidence."""
+        from faultbridge.adapters.objects.s3 import S3Objects
+        from faultbridge.storage.wire.message import MAX_BODY_BYTES
+
+        return S3Objects(self.clients, self.settings.bucket, max_bytes=MAX_BODY_BYTES)
+
+    @cached_property
+    def providers(self) -> Mapping[str, Provider]:
+        """Return the providers by the name that a cluster's registration uses."""
+        from faultbridge.adapters.compute.auto_scaling import AutoScalingProvider
+        from faultbridge.adapters.compute.hyperpod_provider import HyperPodProvider
+        from faultbridge.adapters.compute.launch_template import LaunchTemplateProvider
+
+        return {
+            "ec2-auto-scaling": AutoScalingProvider(self.compute),
+            "ec2-launch-template": LaunchTemplateProvider(self.compute),
+            "hyperpod": HyperPodProvider(self._hyperpod),
+        }
+
+    @cached_property
+    def launchers(self) -> Mapping[str, Launcher]:
+        """Return the launchers by provider name, for providers whose groups launch no successor."""
+        from faultbridge.adapters.compute.ec2_fleet import FleetLauncher
+
+        return {"ec2-launch-template": FleetLauncher(self.compute, self.settings.repair_tag)}
+
+    @cached_property
+    def restarters(self) -> Mapping[str, Restarter]:
+        """Return the restarters by name."""
+        from faultbridge.adapters.compute.hyperpod_restart import HyperPodRestarter
+        from faultbridge.adapters.compute.ssm_restart import SsmRestarter
+
+        return {"ssm": SsmRestarter(self.compute), "hyperpod": HyperPodRestarter(self._hyperpod, self._requests)}
+
+    @cached_property
+    def collector(self) -> Collector:
+        """Return the collector of log bundles."""
+        if self._hyperpod_cluster:
+            from faultbridge.adapters.compute.hyperpod_logs import HyperPodLogs
+
+            return HyperPodLogs()
+        from faultbridge.adapters.compute.log_bundle import SsmLogCollector
+
+        return SsmLogCollector(self.compute, self.clients, self.settings.bucket)
+
+    @cached_property
+    def verifiers(self) -> Mapping[str, Verifier]:
+        """Return the verifiers by name."""
+        from faultbridge.adapters.compute.dcgm_verifier import OutputBucket, SsmDcgmVerifier
+        from faultbridge.adapters.compute.hyperpod_verifier import HyperPodVerifier
+        from faultbridge.decoders.dcgm.diag import read_report
+
+        settings = self.settings
+        output = OutputBucket(settings.bucket, settings.output_prefix, self.objects)
+        verifier = SsmDcgmVerifier(
+            self.compute,
+            level=settings.verify_level,
+            timeout_seconds=settings.verify_seconds,
+            read_report=read_report,
+            output=output,
+        )
+        return {"ssm-dcgm": verifier, "hyperpod": HyperPodVerifier(self._hyperpod, self._requests)}

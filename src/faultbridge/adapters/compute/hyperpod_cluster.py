@@ -1,0 +1,179 @@
+"""The calls to SageMaker about one HyperPod cluster: its nodes, and requests to replace, reboot or check one node.
+
+A request names one instance id, never a logical id: a logical id also names the successor, so a late or repeated call
+could reach a healthy instance. SageMaker offers no client token for these requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.errors import code_of, translate, translated
+from faultbridge.adapters.compute.failures import failure_of
+from faultbridge.errors import Misconfigured, Transient
+from faultbridge.ports import CallResult, ProviderFailure
+
+PAGE = 100
+RUNNING, FAILURE, CHECKING = "Running", "Failure", "DeepHealthCheckInProgress"
+LEAVING = frozenset({"ShuttingDown", "NotFound"})
+# SageMaker documents the first code; the second one is used for an instance id that the cluster does not have.
+NO_SUCH_NODE = frozenset({"ResourceNotFound", "ValidationException"})
+# ListClusterEvents is refused for a cluster without continuous provisioning.
+NO_EVENTS = frozenset({"ValidationException"})
+
+FAILURES: Mapping[str, ProviderFailure] = {
+    "InstanceIdNotFound": ProviderFailure.NOT_FOUND,
+    "InvalidInstanceStatus": ProviderFailure.CONFLICT,
+    "InstanceIdInUse": ProviderFailure.CONFLICT,
+    "InternalServerError": ProviderFailure.AMBIGUOUS,
+}
+IN_USE = "InstanceIdInUse"
+
+
+class HyperPodCluster:
+    """One HyperPod cluster by name or ARN; without a name every call raises Misconfigured."""
+
+    def __init__(self, clients: Clients, name: str | None) -> None:
+        self._clients, self._name = clients, name
+
+    @property
+    def name(self) -> str:
+        """Return the name of the HyperPod cluster; raises Misconfigured when none is registered."""
+        if not self._name:
+            raise Misconfigured("no HyperPod cluster is registered; run cluster set --hyperpod-cluster NAME")
+        return self._name
+
+    def nodes(self) -> Iterator[Mapping[str, Any]]:
+        """Yield the summary of every node; one call per 100 nodes."""
+        with translated(f"listing the nodes of {self.name}"):
+            pages = self._clients.sagemaker.get_paginator("list_cluster_nodes")
+            request: Any = {
+                "ClusterName": self.name,
+                "IncludeNodeLogicalIds": True,
+                "PaginationConfig": {"PageSize": PAGE},
+            }
+            for page in pages.paginate(**request):
+                yield from page["ClusterNodeSummaries"]
+
+    def describe_node(self, instance_id: str) -> Mapping[str, Any]:
+        """Return the details of a node; raises Misconfigured when the cluster does not have it."""
+        with translated(f"reading node {instance_id} of {self.name}"):
+            return self._details(instance_id)
+
+    def find_node(self, instance_id: str) -> Mapping[str, Any] | None:
+        """Return the details of a node, or None once the list of the cluster's nodes confirms that it is gone."""
+        action = f"reading node {instance_id} of {self.name}"
+        try:
+            details = self._details(instance_id)
+        except ClientError as error:
+            if code_of(error) not in NO_SUCH_NODE:
+                raise translate(error, action) from error
+            if self._lists(instance_id):
+                raise Transient(f"{action}: the cluster lists the node, but does not describe it") from error
+            return None
+        except (BotoCoreError, ResponseParserError) as error:
+            raise translate(error, action) from error
+        return None if status_of(details) in LEAVING else details
+
+    def events(self, instance_id: str, since: datetime) -> tuple[Mapping[str, Any], ...]:
+        """Return the events of one instance since a time; none in a cluster without continuous provisioning."""
+        try:
+            with translated(f"listing the events of {instance_id}"):
+                pages = self._clients.sagemaker.get_paginator("list_cluster_events").paginate(
+                    ClusterName=self.name, NodeId=instance_id, EventTimeAfter=since
+                )
+                return tuple(event for page in pages for event in page["Events"])
+        except Misconfigured as error:
+            if isinstance(error.__cause__, ClientError) and code_of(error.__cause__) in NO_EVENTS:
+                return ()
+            raise
+
+    def recovers_nodes(self) -> bool:
+        """Return whether HyperPod reboots and replaces faulty nodes of the cluster on its own."""
+        return str(self._describe().get("NodeRecovery", "")) != "None"
+
+    def instance_group(self, group: str) -> Mapping[str, Any]:
+        """Return the description of an instance group; raises Misconfigured when the cluster does not have it."""
+        groups = self._describe().get("InstanceGroups", [])
+        found: Mapping[str, Any] | None = next((one for one in groups if one.get("InstanceGroupName") == group), None)
+        if found is None:
+            raise Misconfigured(f"instance group not found: {group!r} in {self.name}")
+        return found
+
+    def replace(self, instance_id: str) -> CallResult:
+        """Request the replacement of one node, by one call without retries.
+
+        `InstanceIdInUse` is AMBIGUOUS: the operation in progress may be an earlier request whose response was lost.
+        """
+        call = self._clients.sagemaker_no_retry.batch_replace_cluster_nodes
+        answer = self._request(call, "replacing", instance_id)
+        in_use = answer.failure is ProviderFailure.CONFLICT and answer.reason.startswith(IN_USE)
+        return CallResult(ProviderFailure.AMBIGUOUS, answer.reason) if in_use else answer
+
+    def reboot(self, instance_id: str) -> CallResult:
+        """Request the reboot of one node, by one call without retries."""
+        return self._request(self._clients.sagemaker_no_retry.batch_reboot_cluster_nodes, "rebooting", instance_id)
+
+    def start_health_check(self, instance_id: str, group: str, checks: Sequence[str]) -> None:
+        """Start deep health checks on one node, by one call without retries."""
+        configuration: Any = {
+            "InstanceGroupName": group,
+            "InstanceIds": [instance_id],
+            "DeepHealthChecks": list(checks),
+        }
+        self._clients.sagemaker_no_retry.start_cluster_health_check(
+            ClusterName=self.name, DeepHealthCheckConfigurations=[configuration]
+        )
+
+    def _details(self, instance_id: str) -> Mapping[str, Any]:
+        answer: Any = self._clients.sagemaker.describe_cluster_node(ClusterName=self.name, NodeId=instance_id)
+        details: Mapping[str, Any] = answer["NodeDetails"]
+        return details
+
+    def _describe(self) -> Mapping[str, Any]:
+        with translated(f"reading HyperPod cluster {self.name}"):
+            described: Any = self._clients.sagemaker.describe_cluster(ClusterName=self.name)
+        answer: Mapping[str, Any] = described
+        return answer
+
+    def _lists(self, instance_id: str) -> bool:
+        listed = (one for one in self.nodes() if one.get("InstanceId") == instance_id)
+        return any(status_of(one) not in LEAVING for one in listed)
+
+    def _request(self, call: Callable[..., Any], action: str, instance_id: str) -> CallResult:
+        try:
+            answer = call(ClusterName=self.name, NodeIds=[instance_id])
+        except (ClientError, BotoCoreError, ResponseParserError) as error:
+            return CallResult(failure_of(error), str(translate(error, f"{action} {instance_id}")))
+        return result_for(answer, instance_id, f"{action} {instance_id}")
+
+
+def result_for(answer: Mapping[str, Any], instance_id: str, operation: str) -> CallResult:
+    """Return the result for one instance from the answer of a batch request, which may have failed for some.
+
+    An answer that does not name the instance proves nothing, so it is AMBIGUOUS.
+    """
+    for failed in answer.get("Failed") or ():
+        if failed["NodeId"] == instance_id:
+            code = str(failed["ErrorCode"])
+            failure = FAILURES.get(code, ProviderFailure.PROVIDER_ERROR)
+            return CallResult(failure, f"{code}: {failed.get('Message', '')}")
+    if instance_id in (answer.get("Successful") or ()):
+        return CallResult(operation=operation)
+    return CallResult(ProviderFailure.AMBIGUOUS, f"the answer of SageMaker does not name {instance_id}")
+
+
+def status_of(node: Mapping[str, Any]) -> str:
+    """Return the status of a node: `Running`, `Pending`, `Failure`, ..."""
+    return str((node.get("InstanceStatus") or {}).get("Status", ""))
+
+
+def message_of(node: Mapping[str, Any]) -> str:
+    """Return SageMaker's message about the status of a node."""
+    return str((node.get("InstanceStatus") or {}).get("Message", ""))

@@ -1,0 +1,76 @@
+"""Replace a node of a SageMaker HyperPod cluster: HyperPod terminates the instance and launches its successor.
+
+The root volume and all other volumes of the instance are destroyed. The logical id of the node stays the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from faultbridge.adapters.compute.hyperpod_cluster import LEAVING, RUNNING, HyperPodCluster, status_of
+from faultbridge.adapters.compute.instances import launch_order
+from faultbridge.errors import Transient
+from faultbridge.ports import CallResult, Capacity, CapacityEvidence, LaunchedInstance, Presence, ProviderFailure
+
+ACTIVE_PLAN = "Active"
+
+
+class HyperPodProvider:
+    """A Provider for nodes of a HyperPod cluster."""
+
+    def __init__(self, cluster: HyperPodCluster) -> None:
+        self._cluster = cluster
+
+    def replace(self, instance_id: str, token: str) -> CallResult:  # noqa: ARG002 - the call names one instance, so it needs no token
+        """Request a replacement; refused while HyperPod recovers nodes on its own.
+
+        An instance that HyperPod does not find is released only when its list of nodes confirms that it is gone.
+        """
+        if self._cluster.recovers_nodes():
+            return CallResult(ProviderFailure.CONFLICT, f"HyperPod recovers the nodes of {self._cluster.name} itself")
+        answer = self._cluster.replace(instance_id)
+        if answer.failure is not ProviderFailure.NOT_FOUND:
+            return answer
+        if self.probe(instance_id) is Presence.GONE:
+            return CallResult(reason="the instance is already gone")
+        return CallResult(ProviderFailure.AMBIGUOUS, answer.reason)
+
+    def probe(self, instance_id: str) -> Presence:
+        """Return whether the cluster has the instance; an instance that shuts down is gone."""
+        try:
+            return Presence.GONE if self._cluster.find_node(instance_id) is None else Presence.ALIVE
+        except Transient:
+            return Presence.UNKNOWN
+
+    def capacity(self, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - the group has the reservation
+        """Return the active training plan of the instance group as evidence, or no evidence without one."""
+        described = self._cluster.instance_group(group)
+        plan = described.get("TrainingPlanArn")
+        if not plan or described.get("TrainingPlanStatus") != ACTIVE_PLAN:
+            return Capacity()
+        return Capacity(CapacityEvidence.OWN_RESERVATION, reason=str(plan))
+
+    def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
+        """Return the instances of the group launched in or after that second, oldest first.
+
+        Only a node with the status `Running` is running. Raises Misconfigured when the group does not exist.
+        """
+        earliest = launched_after.replace(microsecond=0)
+        members = [one for one in self._cluster.nodes() if one.get("InstanceGroupName") == group]
+        if not members:
+            self._cluster.instance_group(group)
+        found = (_launched(one) for one in members if one.get("InstanceId") and status_of(one) not in LEAVING)
+        return tuple(sorted((one for one in found if one.running and one.launched_at >= earliest), key=launch_order))
+
+
+def _launched(one: Mapping[str, Any]) -> LaunchedInstance:
+    return LaunchedInstance(
+        instance_id=one["InstanceId"],
+        launched_at=one["LaunchTime"].astimezone(UTC),
+        instance_type=one.get("InstanceType"),
+        private_dns=one.get("PrivateDnsHostname"),
+        running=status_of(one) == RUNNING,
+        slot=one.get("NodeLogicalId"),
+    )

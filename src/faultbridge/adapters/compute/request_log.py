@@ -1,0 +1,79 @@
+"""A durable log of requests, for calls that take no client token: each token sends at most one request.
+
+A request is recorded before it is sent, and withdrawn only after an explicit refusal. After a crash or a lost response,
+the record remains, so the request is never sent again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from uuid import uuid4
+
+from faultbridge.domain.times import from_text, to_milliseconds, to_text
+from faultbridge.errors import Conflict
+from faultbridge.ports import Clock, Table
+from faultbridge.storage import items, keys
+from faultbridge.storage.writes import Absent, AnyOf, Delete, Equals, Present, Put, Update
+
+RETENTION = timedelta(days=30)
+
+
+class Progress(StrEnum):
+    """What is known about a request: recorded, accepted by the service, or its effect was observed."""
+
+    RECORDED = "recorded"
+    ACCEPTED = "accepted"
+    OBSERVED = "observed"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One recorded request: when it was recorded, and its progress."""
+
+    recorded_at: datetime
+    progress: Progress
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLog:
+    """The requests of one installation, by token."""
+
+    table: Table
+    clock: Clock
+    make_id: Callable[[], str] = lambda: uuid4().hex
+
+    def find(self, token: str) -> Request | None:
+        """Return the request with this token, or None when none was recorded."""
+        found = self.table.get(keys.request(token))
+        return Request(from_text(str(found["recorded_at"])), Progress(str(found["progress"]))) if found else None
+
+    def record(self, token: str) -> bool:
+        """Record a request before it is sent; returns False when another call has recorded it."""
+        now, holder = self.clock.now(), self.make_id()
+        attributes = {
+            "recorded_at": to_text(now),
+            "progress": Progress.RECORDED.value,
+            "holder": holder,
+            "expires_at": to_milliseconds(now + RETENTION) // 1000,
+        }
+        # The client may repeat the write after a lost response, so its own record must not count as another one.
+        unused = AnyOf((Absent(), Equals("holder", holder)))
+        try:
+            self.table.write(Put(items.item(keys.request(token), now, attributes), when=unused))
+        except Conflict:
+            return False
+        return True
+
+    def advance(self, token: str, progress: Progress) -> None:
+        """Store the progress of a recorded request; a request withdrawn in the meantime stays withdrawn."""
+        try:
+            self.table.write(Update(keys.request(token), set={("progress",): progress.value}, when=Present()))
+        except Conflict:
+            return
+
+    def withdraw(self, token: str) -> None:
+        """Delete the record of a request that the service refused, so that it can be sent again."""
+        self.table.write(Delete(keys.request(token)))

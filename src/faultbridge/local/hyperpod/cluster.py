@@ -1,0 +1,187 @@
+"""One fake HyperPod cluster: its nodes, their transitions in time, and its events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+RUNNING, PENDING, FAILURE = "Running", "Pending", "Failure"
+SHUTTING_DOWN, CHECKING = "ShuttingDown", "DeepHealthCheckInProgress"
+NO_CAPACITY = "We currently do not have sufficient capacity to launch new instances of this type."
+
+
+@dataclass(frozen=True)
+class Durations:
+    """How long each transition takes."""
+
+    shut_down: timedelta = timedelta(seconds=1)
+    start: timedelta = timedelta(seconds=2)
+    reboot: timedelta = timedelta(seconds=2)
+    check: timedelta = timedelta(seconds=2)
+
+
+@dataclass(frozen=True)
+class Group:
+    """An instance group: its instance type and its training plan, if there is one."""
+
+    name: str
+    instance_type: str
+    training_plan: str = ""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node: its permanent logical id, the current instance, and the end of its transition."""
+
+    slot: str
+    group: Group
+    instance_id: str
+    launched_at: datetime
+    status: str = RUNNING
+    message: str = ""
+    until: datetime | None = None
+    then: str = RUNNING
+
+
+@dataclass
+class FakeHyperPod:
+    """A cluster; `now` is its clock, and `publish` receives each event.
+
+    Instances in `faulty` fail their next deep health check and are replaced. Without `capacity`, a launch fails.
+    """
+
+    name: str
+    groups: dict[str, Group]
+    node_recovery: str = "Automatic"
+    continuous: bool = True
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    publish: Callable[[dict[str, Any]], None] = lambda _: None
+    durations: Durations = Durations()
+    capacity: bool = True
+    faulty: set[str] = field(default_factory=set)
+    labels: dict[str, dict[str, str]] = field(default_factory=dict)
+    nodes: dict[str, Node] = field(default_factory=dict)
+    events: list[dict[str, Any]] = field(default_factory=list)
+    requests: list[tuple[str, str]] = field(default_factory=list)
+
+    def launch(self, group: str) -> Node:
+        """Add a running node to a group."""
+        node = Node(str(uuid4()), self.groups[group], _instance_id(), self.now())
+        self.nodes[node.slot] = node
+        return node
+
+    def current(self) -> list[Node]:
+        """Return the nodes after every transition whose time has come."""
+        for slot in list(self.nodes):
+            while (node := self.nodes[slot]).until is not None and node.until <= self.now():
+                self.nodes[slot] = self._after(node)
+        return list(self.nodes.values())
+
+    def find(self, instance_id: str) -> Node | None:
+        """Return the node that an instance backs."""
+        return next((node for node in self.current() if node.instance_id == instance_id), None)
+
+    def replace(self, instance_ids: list[str]) -> Iterator[tuple[str, str]]:
+        """Replace nodes; yields each instance id with its error code, or with an empty text."""
+        yield from self._act(instance_ids, "replace", {RUNNING, FAILURE}, self._shut_down)
+
+    def reboot(self, instance_ids: list[str]) -> Iterator[tuple[str, str]]:
+        """Reboot nodes; yields each instance id with its error code, or with an empty text."""
+        yield from self._act(instance_ids, "reboot", {RUNNING}, self._reboot)
+
+    def check(self, instance_ids: list[str]) -> None:
+        """Start deep health checks on running nodes."""
+        list(self._act(instance_ids, "check", {RUNNING}, self._check))
+
+    def describe(self) -> dict[str, Any]:
+        """Return what DescribeCluster says that the product reads."""
+        return {
+            "ClusterArn": self.arn,
+            "ClusterName": self.name,
+            "ClusterStatus": "InService",
+            "InstanceGroups": [self._described(group) for group in self.groups.values()],
+            "NodeRecovery": self.node_recovery,
+            **({"NodeProvisioningMode": "Continuous"} if self.continuous else {}),
+        }
+
+    @property
+    def arn(self) -> str:
+        """Return the ARN, whose last part is an id and not the name."""
+        return f"arn:aws:sagemaker:us-east-1:000000000000:cluster/{cluster_id(self.name)}"
+
+    def _described(self, group: Group) -> dict[str, Any]:
+        count = sum(node.group == group for node in self.nodes.values())
+        plan = {"TrainingPlanArn": group.training_plan, "TrainingPlanStatus": "Active"} if group.training_plan else {}
+        counts = {"CurrentCount": count, "TargetCount": count}
+        return {"InstanceGroupName": group.name, "InstanceType": group.instance_type, **counts, **plan}
+
+    def _act(
+        self, instance_ids: list[str], action: str, allowed: set[str], change: Callable[[Node], Node]
+    ) -> Iterator[tuple[str, str]]:
+        for instance_id in instance_ids:
+            node = self.find(instance_id)
+            if node is None:
+                yield instance_id, "InstanceIdNotFound"
+            elif node.until is not None:
+                yield instance_id, "InstanceIdInUse"
+            elif node.status not in allowed:
+                yield instance_id, "InvalidInstanceStatus"
+            else:
+                self.requests.append((action, instance_id))
+                self.nodes[node.slot] = change(node)
+                yield instance_id, ""
+
+    def _shut_down(self, node: Node) -> Node:
+        self._emit(node, "Info", f"Starting replacement of instance {node.instance_id}")
+        return replace(node, status=SHUTTING_DOWN, until=self.now() + self.durations.shut_down, then=PENDING)
+
+    def _reboot(self, node: Node) -> Node:
+        self._emit(node, "Info", f"Reboot of instance {node.instance_id} is in progress")
+        return replace(node, status=PENDING, until=self.now() + self.durations.reboot, then=RUNNING)
+
+    def _check(self, node: Node) -> Node:
+        return replace(node, status=CHECKING, until=self.now() + self.durations.check, then=RUNNING)
+
+    def _after(self, node: Node) -> Node:
+        """Return a node after its transition; a replaced one gets another instance with the same logical id."""
+        settled = replace(node, status=node.then, until=None)
+        if node.status == CHECKING and node.instance_id in self.faulty:
+            self._emit(node, "Error", f"Deep health check of instance {node.instance_id} failed")
+            return self._shut_down(settled)
+        if node.status != SHUTTING_DOWN:
+            return settled
+        if not self.capacity:
+            failed = replace(settled, instance_id=_instance_id(), status=FAILURE, message=NO_CAPACITY)
+            self._emit(failed, "Error", f"Instance creation in InstanceGroup {node.group.name} failed", NO_CAPACITY)
+            return failed
+        new = replace(settled, instance_id=_instance_id(), launched_at=self.now(), status=PENDING)
+        self._emit(new, "Info", f"Instance {node.instance_id} was replaced by {new.instance_id}")
+        return replace(new, until=self.now() + self.durations.start, then=RUNNING)
+
+    def _emit(self, node: Node, level: str, description: str, failure: str = "") -> None:
+        event = {
+            "EventId": str(uuid4()),
+            "ClusterArn": self.arn,
+            "ClusterName": self.name,
+            "InstanceGroupName": node.group.name,
+            "InstanceId": node.instance_id,
+            "ResourceType": "Instance",
+            "EventTime": self.now(),
+            "EventLevel": level,
+            "Description": description,
+        }
+        self.events.append(event)
+        instance = {"NodeLogicalId": node.slot, **({"FailureMessage": failure} if failure else {})}
+        self.publish({**event, "EventDetails": {"EventMetadata": {"Instance": instance}}})
+
+
+def _instance_id() -> str:
+    return f"i-{uuid4().hex[:17]}"
+
+
+def cluster_id(name: str) -> str:
+    """Return a cluster id of twelve characters that is always the same for a name."""
+    return "".join(one for one in name.lower() if one.isalnum())[:12].ljust(12, "0")

@@ -1,0 +1,79 @@
+"""A world whose nodes belong to a fake HyperPod cluster, behind the real adapters and botocore."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
+
+from faultbridge.adapters.compute.hyperpod_inventory import HyperPodInventory
+from faultbridge.adapters.compute.hyperpod_logs import HyperPodLogs
+from faultbridge.adapters.compute.hyperpod_provider import HyperPodProvider
+from faultbridge.adapters.compute.hyperpod_restart import HyperPodRestarter
+from faultbridge.adapters.compute.hyperpod_verifier import HyperPodVerifier
+from faultbridge.adapters.compute.request_log import RequestLog
+from faultbridge.domain.cluster.config import HYPERPOD, ClusterConfig, Mode, RepairOwner
+from faultbridge.registry.inventory_sync import SyncInventory
+from faultbridge.registry.registration import NewNode, Registration
+from faultbridge.registry.replacement_detection import ReplacementDetection
+from faultbridge.repair.attempt.step_tools import StepTools
+from tests.hyperpod import GROUP, NAME, api, hyperpod
+from tests.scenarios.world import CLUSTER, World
+
+
+class HyperPodWorld(World):
+    """A world with `nodes` HyperPod nodes; `cluster` is the fake, `inventory` lists it."""
+
+    def __init__(self, stack: ExitStack, owner: RepairOwner, settings: dict[str, Any], **others: Any) -> None:
+        self.stack, self.owner, self.settings = stack, owner, settings
+        super().__init__(**others)
+
+    def _tools(self) -> StepTools:
+        self.clients, self.cluster = self.stack.enter_context(hyperpod(self.clock, size=0, **self.settings))
+        nodes, requests = api(self.clients), RequestLog(self.table, self.clock)
+        tools = replace(
+            super()._tools(),
+            providers={HYPERPOD: HyperPodProvider(nodes)},
+            restarters={HYPERPOD: HyperPodRestarter(nodes, requests)},
+            verifiers={HYPERPOD: HyperPodVerifier(nodes, requests)},
+            collector=HyperPodLogs(),
+        )
+        return replace(tools, compute_of_cluster=lambda _: tools)
+
+    def _register(self, nodes: int, mode: Mode, shards: int) -> None:
+        inventories = {HYPERPOD: HyperPodInventory(self.clients)}
+        registration = Registration(self.table, self.append, self.clock, inventories)
+        parts = {"provider": HYPERPOD, "verifier": HYPERPOD, "restarter": HYPERPOD, "hyperpod_cluster": NAME}
+        registration.add_cluster(ClusterConfig(CLUSTER, repair_owner=self.owner, mode=mode, shards=shards, **parts))
+        for number in range(1, nodes + 1):
+            node = self.cluster.launch(GROUP)
+            new = NewNode(f"node-{number}", node.instance_id, GROUP, node.group.instance_type, slot=node.slot)
+            registration.add_node(CLUSTER, replace(new, since=self.clock.now()))
+        detection = ReplacementDetection(self.table, self.append, self.rulebook)
+        self.inventory = SyncInventory(self.table, registration, detection, inventories)
+        self.process_entries()
+
+    def run_inventory(self) -> None:
+        """Run one inventory sync of the cluster."""
+        self.inventory.sync(self.inventory.registration.cluster(CLUSTER))
+        self.process_entries()
+
+    def instance(self, node: int = 1) -> str | None:
+        incarnation = self.node(node).incarnation
+        return incarnation.instance_id if incarnation else None
+
+    def backing(self, node: int = 1) -> str:
+        """The instance that HyperPod has in the slot of a node."""
+        slot = self.node(node).placement.slot
+        (found,) = [one.instance_id for one in self.cluster.current() if one.slot == slot]
+        return found
+
+
+@contextmanager
+def hyperpod_world(
+    owner: RepairOwner = RepairOwner.FAULTBRIDGE, settings: dict[str, Any] | None = None, **others: Any
+) -> Iterator[HyperPodWorld]:
+    """A world on HyperPod; `settings` are those of the fake."""
+    with ExitStack() as stack:
+        yield HyperPodWorld(stack, owner, settings or {}, **others)
