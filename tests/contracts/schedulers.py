@@ -1,4 +1,4 @@
-"""Orchestrators for the contract tests: one in memory, and EKS on a fake Kubernetes API."""
+"""Orchestrators for the contract tests: in memory, EKS on a fake Kubernetes API, and a real Slurm on loopback."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from moto.backends import get_backend
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator
+from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.local.kubernetes import api
 from faultbridge.local.kubernetes.cluster import Cluster, Pod, RunningInstance, takes_work
 from faultbridge.ports import ClusterNode, Orchestrator, ProviderFailure
 from faultbridge.simulation.fakes import START, FakeOrchestrator, ManualClock
 from tests.contracts.aws import REGION, fresh
+from tests.contracts.real_slurm import RealSlurm
 
 
 class Scheduler(Protocol):
@@ -81,6 +83,40 @@ class OnEks:
 
     def become_unreachable(self) -> None:
         self.cluster.reachable = False
+
+
+class SlurmClock(ManualClock):
+    """A clock whose advance ends every job: the daemons of Slurm have their own clock."""
+
+    def __init__(self, slurm: RealSlurm) -> None:
+        super().__init__(START)
+        self.slurm = slurm
+
+    def advance(self, by: timedelta) -> None:
+        super().advance(by)
+        self.slurm(("scancel", "--user=root"))
+        self.slurm.until(lambda: not self.slurm(("squeue", "--noheader")).stdout.strip())
+
+
+class OnSlurm:
+    """The adapter, and a real Slurm of two nodes; its commands run here instead of on a head node."""
+
+    def __init__(self, slurm: RealSlurm) -> None:
+        self.slurm, self.clock = slurm, SlurmClock(slurm)
+        self.orchestrator: Orchestrator = SlurmOrchestrator(lambda _: slurm, self.clock)
+        self.config = ClusterConfig("train-a", orchestrator="slurm", slurm_head_node="i-0123456789abcdef0")
+        self.member = ClusterNode(self.config, "gpu-1", "i-00000000000000007", ("n1.internal",))
+        self.stranger = ClusterNode(self.config, "n9", "i-00000000000000009")
+
+    def occupy(self, minutes: float) -> None:
+        job = self.slurm.submit(int(minutes * 60), "n1")
+        self.slurm.until(lambda: self.slurm.job(job) == "RUNNING n1")
+
+    def takes_work(self) -> bool:
+        return "DRAIN" not in self.slurm(("scontrol", "show", "node", "n1")).stdout.partition("State=")[2].split()[0]
+
+    def become_unreachable(self) -> None:
+        self.slurm.unreachable = True
 
 
 @contextmanager

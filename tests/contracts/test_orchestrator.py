@@ -1,8 +1,9 @@
-"""The Orchestrator port: the same tests for the fake and EKS; also clusters without an orchestrator."""
+"""The Orchestrator port: the same tests for the fake, EKS and a real Slurm; also clusters without an orchestrator."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -12,15 +13,27 @@ from faultbridge.adapters.kubernetes.orchestrator import NoOrchestrator
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.ports import ClusterNode, Orchestrator, ProviderFailure
 from faultbridge.simulation.fakes import START, FakeOrchestrator
-from tests.contracts.schedulers import InMemory, Scheduler, on_eks
+from tests.contracts.real_slurm import RealSlurm, real_slurm
+from tests.contracts.schedulers import InMemory, OnSlurm, Scheduler, on_eks
 
 DEADLINE = START + timedelta(minutes=10)
 
 
-@pytest.fixture(params=["fake", "eks"])
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[RealSlurm]:
+    with real_slurm() as started:
+        yield started
+
+
+@pytest.fixture(params=["fake", "eks", "slurm"])
 def scheduler(request: pytest.FixtureRequest, clients: Clients) -> Iterator[Scheduler]:
     if request.param == "fake":
         yield InMemory()
+        return
+    if request.param == "slurm":
+        slurm = request.getfixturevalue("slurm")
+        slurm.clean()
+        yield OnSlurm(slurm)
         return
     with on_eks(clients) as made:
         yield made
@@ -81,3 +94,66 @@ class TestWithoutAnOrchestrator:
         results = (orchestrator.cordon(node), orchestrator.drain(node, DEADLINE), orchestrator.uncordon(node))
         assert all(answer.ok and "not applicable" in answer.reason for answer in results)
         assert not orchestrator.applicable
+
+
+class TestOnARealSlurm:
+    @pytest.fixture
+    def world(self, slurm: RealSlurm) -> OnSlurm:
+        slurm.clean()
+        return OnSlurm(slurm)
+
+    def reason(self, world: OnSlurm, node: str = "n1") -> str:
+        shown = world.slurm(("scontrol", "show", "node", node)).stdout
+        return shown.partition("Reason=")[2].partition(" [")[0]
+
+    def test_a_requeued_job_moves_to_another_node_and_the_drained_node_returns(self, world: OnSlurm) -> None:
+        job = world.slurm.submit(600)
+        world.slurm.until(lambda: world.slurm.job(job) == "RUNNING n1")
+        member = replace(world.member, cluster=replace(world.config, slurm_requeue=True))
+        assert world.orchestrator.cordon(member).ok
+        assert world.orchestrator.drain(member, DEADLINE).failure is ProviderFailure.TIMEOUT
+        world.slurm.until(lambda: world.slurm.job(job).startswith("PENDING"))
+        # Slurm delays the start of a requeued job by about two minutes.
+        world.slurm(("scontrol", "update", f"JobId={job}", "StartTime=now"))
+        world.slurm.until(lambda: world.slurm.job(job) == "RUNNING n2")
+        assert world.orchestrator.drain(member, DEADLINE).ok
+        assert world.orchestrator.uncordon(member).ok
+        other = world.slurm.submit(600)
+        world.slurm.until(lambda: world.slurm.job(other) == "RUNNING n1")
+
+    def test_without_leave_to_requeue_a_job_runs_to_its_end(self, world: OnSlurm) -> None:
+        job = world.slurm.submit(600, "n1")
+        world.slurm.until(lambda: world.slurm.job(job) == "RUNNING n1")
+        world.orchestrator.cordon(world.member)
+        assert world.orchestrator.drain(world.member, DEADLINE).failure is ProviderFailure.TIMEOUT
+        assert world.slurm.job(job) == "RUNNING n1"
+
+    def test_a_drain_by_an_operator_keeps_its_reason_and_stays(self, world: OnSlurm) -> None:
+        world.slurm(("scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=bad fan, ticket 7"))
+        assert world.orchestrator.cordon(world.member).reason == "already drained: bad fan, ticket 7"
+        assert world.orchestrator.uncordon(world.member).reason == "stays drained: bad fan, ticket 7"
+        assert not world.takes_work()
+
+    def test_the_reason_names_the_instance_and_only_that_instance_is_resumed(self, world: OnSlurm) -> None:
+        assert world.orchestrator.cordon(world.member).ok
+        assert self.reason(world) == "faultbridge i-00000000000000007"
+        successor = replace(world.member, instance_id="i-00000000000000008")
+        assert world.orchestrator.cordon(successor).ok
+        assert self.reason(world) == "faultbridge i-00000000000000008"
+        late = world.orchestrator.uncordon(world.member)
+        assert late.reason == "stays drained: faultbridge i-00000000000000008"
+        assert not world.takes_work()
+        assert world.orchestrator.uncordon(successor).ok
+        assert world.takes_work()
+
+    def test_a_failed_look_up_drains_nothing(self, world: OnSlurm) -> None:
+        world.become_unreachable()
+        assert world.orchestrator.cordon(world.member).no_response
+        world.slurm.unreachable = False
+        assert world.takes_work()
+
+    @pytest.mark.parametrize("name", ["ALL", "all", "n[1-2]", "n1,n2", "n1 State=DOWN", "-a", "$(reboot)"])
+    def test_a_name_that_slurm_would_expand_never_reaches_a_command(self, world: OnSlurm, name: str) -> None:
+        node = ClusterNode(world.config, name, "i-00000000000000007")
+        assert world.orchestrator.cordon(node).failure is ProviderFailure.NOT_FOUND
+        assert world.takes_work()

@@ -8,6 +8,7 @@ Read in this order:
 - `messaging`: EventBridge, SQS, Step Functions, delivery receipts
 - `compute`: EC2, Auto Scaling, HyperPod, and commands on instances through SSM
 - `kubernetes`: nodes and pods of EKS clusters
+- `slurm`: nodes and jobs of Slurm clusters
 - `paging`: SNS and PagerDuty
 - `clock`, `telemetry`: the system clock; metrics and logs
 """

@@ -37,6 +37,8 @@ class Cluster(ResponseModel):
     restarter: str
     eks_cluster: str | None
     hyperpod_cluster: str | None
+    slurm_head_node: str | None
+    slurm_requeue: bool
     instance_types: list[str]
     subnets: list[str]
     spares: Count

@@ -36,6 +36,8 @@ def cluster_document(view: ClusterView) -> Document:
         "restarter": config.restarter,
         "eks_cluster": config.eks_cluster,
         "hyperpod_cluster": config.hyperpod_cluster,
+        "slurm_head_node": config.slurm_head_node,
+        "slurm_requeue": config.slurm_requeue,
         "instance_types": list(config.instance_types),
         "subnets": list(config.subnets),
         "domains": [{"type": one.kind, "name": one.name, "nodes": one.nodes} for one in config.domains],

@@ -87,8 +87,11 @@ class AwsPorts(ComputePorts):
     def orchestrators(self) -> Mapping[str, Orchestrator]:
         """Return the orchestrators by name."""
         from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator, NoOrchestrator
+        from faultbridge.adapters.slurm.head_node import connect
+        from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
 
-        return {"none": NoOrchestrator(), "eks": EksOrchestrator(self.clients, self.clock)}
+        slurm = SlurmOrchestrator(connect(self.clients), self.clock)
+        return {"none": NoOrchestrator(), "eks": EksOrchestrator(self.clients, self.clock), "slurm": slurm}
 
     @cached_property
     def archive(self) -> Archive:

@@ -14,6 +14,9 @@ from faultbridge.errors import Rejected
 EKS = "eks"
 """The orchestrator name of clusters that run on Amazon EKS."""
 
+SLURM = "slurm"
+"""The orchestrator name of clusters that Slurm schedules."""
+
 HYPERPOD = "hyperpod"
 """The name of the provider, verifier and restarter of SageMaker HyperPod clusters."""
 
@@ -58,6 +61,8 @@ class ClusterConfig:
     `instance_types` are launched in this order: the next one when the previous one has no capacity, in any of the
     `subnets`. Without them the launch template decides. `spares` is the number of spare instances to keep, launched
     from the launch template `spare_group`. `domains` are failure domains that no inventory reports.
+    `slurm_head_node` is the id of the instance on which Slurm's commands run. With `slurm_requeue`, jobs that allow it
+    are requeued when their node is drained.
     """
 
     cluster: str
@@ -82,12 +87,18 @@ class ClusterConfig:
     spares: int = 0
     spare_group: str | None = None
     domains: tuple[DeclaredDomain, ...] = ()
+    slurm_head_node: str | None = None
+    slurm_requeue: bool = False
 
     def validated(self) -> ClusterConfig:
-        """Return this registration; raises `no_eks_cluster` when the EKS cluster name is missing."""
+        """Return this registration; rejects a missing EKS cluster or Slurm head node."""
         if self.orchestrator == EKS and not self.eks_cluster:
             raise Rejected(
                 "no_eks_cluster", f"the EKS cluster name is missing: {self.cluster}; orchestrator {EKS} requires it"
+            )
+        if self.orchestrator == SLURM and not self.slurm_head_node:
+            raise Rejected(
+                "no_slurm_head_node", f"the head node is missing: {self.cluster}; orchestrator {SLURM} requires it"
             )
         return self
 

@@ -1,0 +1,94 @@
+"""The commands to Slurm on the head node: look up a node, list its jobs, drain, resume, requeue.
+
+A command is a list of words and never a text that a shell would read: `HeadNode` must quote each word. Output that is
+not what the command prints raises Transient, because nothing is known then.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from faultbridge.decoders.slurm.node_listing import SlurmNode, slurm_nodes
+from faultbridge.errors import Misconfigured, Transient
+
+_NOT_FOUND = re.compile(r"^Node (\S+) not found$", re.MULTILINE)
+_JOB = re.compile(r"(\d+(?:_\d+)?(?:\+\d+)?)\|([A-Z_]+)")
+_DENIED = ("access/permission denied", "invalid user", "not permitted")
+# A job that cannot be requeued, or has just ended, keeps the node busy or not; neither is a failure.
+_NOT_REQUEUED = ("requested operation is presently disabled", "invalid job id", "job/step already completing")
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The result of a command on the head node."""
+
+    code: int
+    stdout: str
+    stderr: str = ""
+
+
+HeadNode = Callable[[Sequence[str]], Output]
+"""Runs one command on the head node; raises Transient when the head node gives no result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job or array task on a node."""
+
+    id: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scontrol:
+    """Slurm's commands on one head node."""
+
+    run: HeadNode
+
+    def node(self, name: str) -> SlurmNode | None:
+        """Return a node by its exact name, or None when Slurm says that it has none."""
+        answer = self.run(("scontrol", "show", "node", name, "--oneliner"))
+        found = [one for one in slurm_nodes(answer.stdout) if one.name == name]
+        if answer.code == 0 and len(found) == 1:
+            return found[0]
+        missing = _NOT_FOUND.search(f"{answer.stdout}\n{answer.stderr}")
+        if missing is not None and missing[1] == name:
+            return None
+        raise _failure(answer, f"looking up Slurm node {name}")
+
+    def jobs(self, name: str) -> tuple[Job, ...]:
+        """Return the jobs that hold resources of a node."""
+        answer = self.run(("squeue", "--noheader", "--array", f"--nodelist={name}", "--format=%i|%T"))
+        lines = [line.strip() for line in answer.stdout.splitlines() if line.strip()]
+        jobs = [_JOB.fullmatch(line) for line in lines]
+        if answer.code != 0 or None in jobs:
+            raise _failure(answer, f"listing the jobs of {name}")
+        return tuple(Job(job[1], job[2]) for job in jobs if job is not None)
+
+    def drain(self, name: str, reason: str) -> None:
+        """Drain a node with a reason."""
+        self._change(f"draining {name}", f"NodeName={name}", "State=DRAIN", f"Reason={reason}")
+
+    def resume(self, name: str) -> None:
+        """Let a drained node run jobs again."""
+        self._change(f"resuming {name}", f"NodeName={name}", "State=RESUME")
+
+    def requeue(self, job: Job) -> None:
+        """Put a job back into the queue; a job that does not allow it keeps running."""
+        answer = self.run(("scontrol", "requeue", job.id))
+        text = f"{answer.stdout}\n{answer.stderr}".lower()
+        if answer.code != 0 and not any(fragment in text for fragment in _NOT_REQUEUED):
+            raise _failure(answer, f"requeuing job {job.id}")
+
+    def _change(self, action: str, *words: str) -> None:
+        answer = self.run(("scontrol", "update", *words))
+        if answer.code != 0:
+            raise _failure(answer, action)
+
+
+def _failure(answer: Output, action: str) -> Transient | Misconfigured:
+    message = (answer.stderr.strip() or answer.stdout.strip() or f"exit code {answer.code}")[:300]
+    denied = any(fragment in message.lower() for fragment in _DENIED)
+    return Misconfigured(f"{action}: {message}") if denied else Transient(f"{action}: {message}")

@@ -1,0 +1,140 @@
+"""Slurm's commands: their words, their output, and the head node that runs them through SSM."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faultbridge.adapters.slurm.head_node import SsmHeadNode, connect
+from faultbridge.adapters.slurm.orchestrator import SLURM_NAME, SlurmOrchestrator
+from faultbridge.adapters.slurm.scontrol import Job, Output, Scontrol
+from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.errors import Misconfigured, Rejected, Transient
+from faultbridge.ports import ClusterNode, ProviderFailure
+from faultbridge.simulation.fakes import START, ManualClock
+from tests.adapters.stubs import stubbed
+
+HEAD = "i-0123456789abcdef0"
+SHOWN = "NodeName=n1 State={state} ThreadsPerCore=1{reason} Comment=x\n"
+
+
+@dataclass
+class Head:
+    """A head node that returns fixed output and records its commands."""
+
+    answers: dict[str, Output] = field(default_factory=dict)
+    commands: list[tuple[str, ...]] = field(default_factory=list)
+
+    def __call__(self, command: Sequence[str]) -> Output:
+        self.commands.append(tuple(command))
+        return self.answers.get(" ".join(command[:2]), Output(0, ""))
+
+
+def member(**others: Any) -> ClusterNode:
+    return ClusterNode(ClusterConfig("train-a", orchestrator="slurm", slurm_head_node=HEAD, **others), "n1", "i-1")
+
+
+def orchestrator(head: Head) -> SlurmOrchestrator:
+    return SlurmOrchestrator(lambda _: head, ManualClock())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Output(1, "", "slurm_load_node error: Unable to contact slurm controller (connect failure)"),
+        Output(0, ""),
+        Output(0, SHOWN.format(state="IDLE", reason="").replace("n1", "n2")),
+        Output(127, "", "scontrol: command not found"),
+        Output(1, "Node n2 not found"),
+    ],
+    ids=["no controller", "nothing", "another node", "no command", "another name"],
+)
+def test_a_look_up_that_names_no_node_is_unknown_and_changes_nothing(answer: Output) -> None:
+    head = Head({"scontrol show": answer})
+    for found in (orchestrator(head).cordon(member()), orchestrator(head).uncordon(member())):
+        assert (found.failure, found.no_response) == (ProviderFailure.TIMEOUT, True)
+    assert {command[1] for command in head.commands} == {"show"}
+
+
+def test_a_refusal_for_lack_of_rights_is_not_retried() -> None:
+    head = Head(
+        {
+            "scontrol show": Output(0, SHOWN.format(state="IDLE", reason="")),
+            "scontrol update": Output(1, "", "slurm_update error: Access/permission denied"),
+        }
+    )
+    assert orchestrator(head).cordon(member()).failure is ProviderFailure.PERMISSION_DENIED
+
+
+def test_a_list_of_jobs_that_cannot_be_read_is_not_an_empty_one() -> None:
+    with pytest.raises(Transient):
+        Scontrol(Head({"squeue --noheader": Output(0, "slurm_load_jobs error")})).jobs("n1")
+    with pytest.raises(Transient):
+        Scontrol(Head({"squeue --noheader": Output(1, "")})).jobs("n1")
+
+
+def test_array_tasks_are_single_jobs() -> None:
+    head = Head({"squeue --noheader": Output(0, "12_3|RUNNING\n15|COMPLETING\n")})
+    assert Scontrol(head).jobs("n1") == (Job("12_3", "RUNNING"), Job("15", "COMPLETING"))
+
+
+@pytest.mark.parametrize("past", [False, True])
+def test_no_job_is_requeued_after_the_deadline(past: bool) -> None:
+    head = Head(
+        {
+            "scontrol show": Output(0, SHOWN.format(state="MIXED+DRAIN", reason=" Reason=faultbridge i-1 [root@t]")),
+            "squeue --noheader": Output(0, "7|RUNNING\n"),
+        }
+    )
+    clock = ManualClock()
+    deadline = clock.now() if past else clock.now().replace(year=START.year + 1)
+    found = SlurmOrchestrator(lambda _: head, clock).drain(member(slurm_requeue=True), deadline)
+    assert found.reason == "a job still runs: 7 (running)"
+    assert (("scontrol", "requeue", "7") in head.commands) is not past
+
+
+@given(st.text(max_size=70))
+def test_a_name_that_is_one_word_for_slurm_is_one_word_for_every_shell(name: str) -> None:
+    if SLURM_NAME.fullmatch(name):
+        assert shlex.split(name) == [name]
+        assert not set(name) & set("[],;$`'\" =")
+        assert name.lower() != "all"
+
+
+def test_every_word_of_a_command_is_quoted() -> None:
+    command = ("scontrol", "update", "NodeName=n1", "Reason=faultbridge i-1; $(reboot) 'x'")
+    with stubbed("ssm") as (clients, stub):
+        sent: list[str] = []
+        clients.ssm.meta.events.register_first(
+            "provide-client-params.ssm.SendCommand", lambda params, **_: sent.extend(params["Parameters"]["commands"])
+        )
+        stub.add_response("send_command", {"Command": {"CommandId": "c" * 36}})
+        pending = {"Status": "InProgress", "StatusDetails": "InProgress"}
+        stub.add_response("get_command_invocation", pending)
+        done = {"Status": "Failed", "StatusDetails": "Failed", "ResponseCode": 1, "StandardErrorContent": "no"}
+        stub.add_response("get_command_invocation", done)
+        pauses: list[float] = []
+        assert SsmHeadNode(clients, HEAD, pauses.append)(command) == Output(1, "", "no")
+        assert shlex.split(sent[-1]) == list(command)
+        assert len(pauses) == 1
+
+
+def test_a_head_node_that_gives_no_result_is_unknown() -> None:
+    with stubbed("ssm") as (clients, stub):
+        stub.add_response("send_command", {"Command": {"CommandId": "c" * 36}})
+        stub.add_response("get_command_invocation", {"Status": "TimedOut", "StatusDetails": "Undeliverable"})
+        with pytest.raises(Transient, match="did not run"):
+            SsmHeadNode(clients, HEAD, lambda _: None)(("scontrol", "show"))
+
+
+def test_a_cluster_without_a_head_node_cannot_be_registered_or_reached() -> None:
+    with pytest.raises(Rejected, match="no_slurm_head_node"):
+        ClusterConfig("train-a", orchestrator="slurm").validated()
+    with stubbed("ssm") as (clients, _), pytest.raises(Misconfigured, match="--slurm-head-node"):
+        connect(clients)(ClusterConfig("train-a", orchestrator="slurm"))
