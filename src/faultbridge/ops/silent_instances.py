@@ -26,8 +26,7 @@ class ProbeInstance:
         config = rules_of(self.tools.rulebook, state.key.cluster).config
         instance_id = state.incarnation.instance_id if state.incarnation else None
         try:
-            account = self.tools.compute_in_account(config.provider_role) if config.provider_role else self.tools
-            provider = account.providers.get(config.provider)
+            provider = self.tools.compute(config).providers.get(config.provider)
             return provider.probe(instance_id) if provider and instance_id else Presence.UNKNOWN
         except FaultbridgeError as error:
             log_cause("silent_instance_not_probed", reason=str(error), cluster=config.cluster, node=state.key.node)

@@ -2,9 +2,6 @@
 
 Start it with `python -m faultbridge.local.servers.compute_plane`. It emulates EC2, Auto Scaling, Systems Manager, EKS
 and SageMaker. Its own routes start with `/faultbridge/`: `GET identity`; `POST command-output`, `heal`, `capacity`,
-`launch-faults`, `kubernetes-cluster` and `reset`. `/faultbridge/kubernetes/<name>/...` is the Kubernetes API of an EKS
-cluster.
-and SageMaker. Its own routes start with `/faultbridge/`: `GET identity`; `POST command-output`, `capacity`,
 `launch-faults`, `kubernetes-cluster`, `hyperpod-cluster` and `reset`. `/faultbridge/kubernetes/<name>/...` is the
 Kubernetes API of an EKS cluster.
 """

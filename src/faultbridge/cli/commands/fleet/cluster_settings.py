@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from faultbridge.cli.commands.fleet.declared_domains import DomainOption, declared_domains
-from faultbridge.domain.cluster.config import Mode, ProviderRole, RepairOwner
+from faultbridge.domain.cluster.config import OWN_PARTS, Mode, ProviderRole, RepairOwner
+from faultbridge.domain.names import instance_id
 
 MIN_EXTERNAL_ID, MAX_EXTERNAL_ID = 2, 1224  # the limits of IAM
 ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]{1,512}")
@@ -23,12 +24,10 @@ ProviderOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="Provider: ec2-auto-scaling, ec2-launch-template or hyperpod.")
 ]
 OrchestratorOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Orchestrator that cordons and drains nodes: none or eks.")
+    str | None, typer.Option(metavar="NAME", help="Orchestrator that cordons and drains nodes: none, eks or slurm.")
 ]
-VerifierOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Verifier that runs GPU diagnostics: ssm-dcgm.")
-]
-RestarterOption = Annotated[str | None, typer.Option(metavar="NAME", help="Restarter for GPU resets and reboots: ssm.")]
+VerifierOption = Annotated[str | None, typer.Option(metavar="NAME", help="Verifies nodes: ssm-dcgm or hyperpod.")]
+RestarterOption = Annotated[str | None, typer.Option(metavar="NAME", help="Resets and reboots: ssm or hyperpod.")]
 TrustOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -44,6 +43,13 @@ NodeRoleOption = Annotated[
         metavar="ROLE_ID",
         help="Id (AROA...) of a role of the cluster's instances; other roles prove no instance. Repeatable.",
     ),
+]
+HeadNodeOption = Annotated[
+    str | None, typer.Option("--slurm-head-node", metavar="ID", help="Instance on which Slurm's commands run.")
+]
+RequeueOption = Annotated[
+    bool | None,
+    typer.Option("--slurm-requeue/--no-slurm-requeue", help="Requeue jobs that allow it when a node is drained."),
 ]
 EksOption = Annotated[str | None, typer.Option(metavar="NAME", help="Name of the EKS cluster.")]
 HyperPodOption = Annotated[str | None, typer.Option(metavar="NAME|ARN", help="Name or ARN of the HyperPod cluster.")]
@@ -70,6 +76,8 @@ def cluster_settings(
     node_role: NodeRoleOption = None,
     eks_cluster: EksOption = None,
     hyperpod_cluster: HyperPodOption = None,
+    slurm_head_node: HeadNodeOption = None,
+    slurm_requeue: RequeueOption = None,
     provider_role: RoleOption = None,
     external_id: ExternalIdOption = None,
     domain: DomainOption = None,
@@ -87,10 +95,13 @@ def cluster_settings(
         "node_roles": _roles(node_role),
         "eks_cluster": eks_cluster,
         "hyperpod_cluster": hyperpod_cluster,
+        "slurm_head_node": instance_id(slurm_head_node) if slurm_head_node else None,
+        "slurm_requeue": slurm_requeue,
         "provider_role": _role(provider_role, external_id),
         "domains": declared_domains(domain),
     }
-    return {name: value for name, value in given.items() if value is not None}
+    own = OWN_PARTS.get(provider or "", {})
+    return {**own, **{name: value for name, value in given.items() if value is not None}}
 
 
 def _senders(given: list[str] | None) -> tuple[str, ...] | None:
