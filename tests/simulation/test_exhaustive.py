@@ -30,7 +30,15 @@ def play(scenario: Scenario, points: int, faults: int) -> Counter[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
+def test_a_watched_fault_survives_every_ordering_of_two_faults() -> None:
+    runs = play(WATCHED_FAULT, points=8, faults=2)
+    assert runs[0] == 1
+    assert runs[1] == 32
+    assert runs[2] > 300
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(6 * 3600)
 def test_a_watched_fault_survives_every_ordering_of_three_faults() -> None:
     runs = play(WATCHED_FAULT, points=12, faults=3)
     assert runs[0] == 1
