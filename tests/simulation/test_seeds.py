@@ -9,7 +9,7 @@ import pytest
 from tests.simulation.parallel import parallel_map, violations_of
 
 SEEDS = range(40)
-"""The seeds of every test run. A seed takes about a second of a core; `make seeds` runs as many fresh ones as wanted."""
+"""The seeds of each test run, about a second of a core each; `make seeds` runs any number of fresh ones."""
 NIGHTLY_SEEDS = range(40, 20_300)
 
 
