@@ -33,7 +33,8 @@ def test_each_bundled_record_has_its_intended_outcome() -> None:
     ]
     ingested = world.app.ingestion.ingest(deliveries)
     assert [ingested.outcomes[f"r-{number}"].value for number in range(len(records))] == [
-        "clean", "recorded", "recorded", "clean", "clean", "recorded", "recorded", "duplicate", "rejected", "rejected",
+        "clean", "recorded", "recorded", "recorded", "clean", "recorded", "recorded", "duplicate",
+        "rejected", "rejected",
     ]  # fmt: skip
     assert sorted(ingested.reasons.values()) == ["malformed_xml", "unknown_node"]
     statuses = [world.node(NodeKey(KEY.cluster, name)).status for name in NODES]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -87,7 +87,7 @@ def other_values(value: Any) -> list[Any]:
 
 def changed(item: Item, path: Path, change: Any) -> Item:
     """Return an item with one attribute set, or removed when the change is `...`."""
-    altered: Any = copy.deepcopy(item)
+    altered: Any = json.loads(json.dumps(item))
     inner = altered
     for name in path[:-1]:
         inner = inner[name]

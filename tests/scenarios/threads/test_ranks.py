@@ -23,5 +23,5 @@ def test_the_ranks_that_did_not_join_a_collective_are_named_with_their_nodes(
     (tmp_path / "nodes.json").write_text(json.dumps({f"n-{rank}": [rank] for rank in range(64)}), encoding="utf-8")
     assert run(["explain", "--json", "--nodes", str(tmp_path / "nodes.json"), *files]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["ranks"] == sorted(trace.injected)
-    assert document["nodes"] == sorted(f"n-{rank}" for rank in trace.injected)
+    assert document["collectives"]["ranks"] == sorted(trace.injected)
+    assert document["collectives"]["nodes"] == sorted(f"n-{rank}" for rank in trace.injected)

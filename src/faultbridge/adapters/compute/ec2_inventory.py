@@ -55,8 +55,8 @@ class Ec2Inventory:
     def describe(self, config: ClusterConfig, group: str, members: Mapping[str, GroupMember]) -> tuple[Instance, ...]:
         """Return descriptions of group members, by host name; two calls per 100 members."""
         clients = self._clients.for_role(config.provider_role)
-        described = list(_instances(clients, "instance-id", members))
-        domains, roles = _failure_domains(clients, members), self._roles.role_ids(clients, described)
+        domains, described = _failure_domains(clients, members), list(_instances(clients, "instance-id", members))
+        roles = self._roles.role_ids(clients, described)
         instances = (
             _instance(one, group, domains.get(one["InstanceId"], {}), roles.get(one["InstanceId"])) for one in described
         )

@@ -26,12 +26,18 @@ class StoredMapping(dict[str, Value]):
 
     __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
 
+    def __deepcopy__(self, _: object) -> StoredMapping:
+        return self  # copies of a world share what never changes
+
 
 class StoredList(list[Value]):
     """A list in the table."""
 
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = clear = extend = insert = pop = remove = reverse = sort = _refuse
+
+    def __deepcopy__(self, _: object) -> StoredList:
+        return self
 
 
 _STORED = _PLAIN | {StoredMapping, StoredList}
