@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import sys
 from dataclasses import replace
@@ -92,6 +93,8 @@ def test_a_stack_that_is_not_up_is_named_with_those_that_are(monkeypatch: pytest
     def no_stack(_clients: object, stack: str) -> dict[str, str]:
         raise Misconfigured(f"no stack {stack}")
 
+    for name in [one for one in os.environ if one.startswith("AWS_")]:
+        monkeypatch.delenv(name)
     monkeypatch.setattr(locate, "embedded_stack", lambda _stack: None)
     monkeypatch.setattr("faultbridge.adapters.aws.stack.stack_outputs", no_stack)
     monkeypatch.setattr("faultbridge.local.stack_names", lambda: ["faultbridge", "second"])
