@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
+
+import pytest
 
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action
@@ -71,3 +74,14 @@ def test_a_restart_collects_logs_and_a_verification_alone_does_not() -> None:
     for node in (1, 2):
         world.until(world.case_is(RESOLVED, node))
     assert [instance for instance, _ in world.collector.started] == [FIRST]
+
+
+@pytest.mark.parametrize("action", [Action.REPLACE_NODE, Action.REBOOT_NODE])
+@pytest.mark.parametrize("orchestrated", [False, True])
+def test_without_another_writer_no_commit_of_a_repair_is_repeated(
+    action: Action, orchestrated: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    rule = Rule("fix", Match(codes=("xid.79",)), action=action, release_without_capacity=True)
+    World(rules=(rule,), orchestrated=orchestrated).fault_until_resolved()
+    assert "commit_conflict" not in {record.message for record in caplog.records}

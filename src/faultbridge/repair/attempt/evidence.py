@@ -30,25 +30,25 @@ def store_report(objects: ObjectStore, key: NodeKey, report: bytes, now: datetim
     return report[:MAX_INLINE_BYTES].decode(errors="ignore"), {"report": object_key}
 
 
-def collect_logs(context: StepContext) -> StepResult | None:
+def collect_logs(context: StepContext) -> tuple[StepContext, StepResult | None]:
     """Collect the logs of the instance, for at most five minutes.
 
-    Returns `waiting` while they are being collected, and None when the attempt may continue.
+    Returns the node as last written, and `waiting` while the logs are being collected or None when the attempt may
+    continue.
     """
     instance_id = context.instance_id
     if NAME in context.attempt.steps or instance_id is None:
-        return None
+        return context, None
     if context.attempt.bundle_since is None:
         context = context.commit(_start_collecting)
     bundle = _read_bundle(context, instance_id)
     since = context.attempt.bundle_since
     timed_out = since is None or context.now >= since + COLLECT_TIMEOUT
     if bundle.state is BundleState.RUNNING and not timed_out:
-        return waiting("the log bundle is being collected")
+        return context, waiting("the log bundle is being collected")
     if bundle.state is not BundleState.KEPT:
         context.log("log_bundle_skipped", bundle.reason or OUTCOMES[bundle.state], instance_id=instance_id)
-    context.commit(lambda state, now: _record_bundle(state, now, bundle, instance_id))
-    return None
+    return context.commit(lambda state, now: _record_bundle(state, now, bundle, instance_id)), None
 
 
 def _read_bundle(context: StepContext, instance_id: str) -> Bundle:

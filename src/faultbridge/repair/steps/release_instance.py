@@ -33,7 +33,9 @@ def release_instance(context: StepContext) -> StepResult:
     intent = context.attempt.intent
     if intent is not None:
         return _continue_after_intent(context, intent)
-    stopped = stop_before_intent(context) or finish_if_gone(context, NAME) or collect_logs(context)
+    stopped = stop_before_intent(context) or finish_if_gone(context, NAME)
+    if stopped is None:
+        context, stopped = collect_logs(context)
     return stopped or _commit_and_release(context)
 
 

@@ -38,7 +38,9 @@ def repair_in_place(context: StepContext) -> StepResult:
         return _check_restart(context, intent)
     if context.instance_id is None:
         return fail_step(context, NAME, "out_of_reach", "the node has no known instance", "NOT_FOUND")
-    stopped = stop_before_intent(context) or finish_if_gone(context, NAME) or collect_logs(context)
+    stopped = stop_before_intent(context) or finish_if_gone(context, NAME)
+    if stopped is None:
+        context, stopped = collect_logs(context)
     if stopped is not None:
         return stopped
     context = commit_intent(context, {})
