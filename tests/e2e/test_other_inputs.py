@@ -1,6 +1,8 @@
-"""Inputs other than the queue: CloudWatch Logs, the API, the archive."""
+"""Inputs other than the queue: CloudWatch Logs, webhooks, the API, the archive."""
 
 from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -15,6 +17,13 @@ pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 
 def test_a_log_event_of_cloudwatch_is_assigned_to_the_node_of_its_instance(other_inputs: OtherInputs) -> None:
     assert other_inputs.codes == ["xid.48"]
+
+
+def test_an_alert_that_a_sender_with_a_token_posts_has_an_outcome(
+    installation: Installation, other_inputs: OtherInputs
+) -> None:
+    outcomes = installation.outcomes(datetime.now(UTC) - timedelta(hours=1))
+    assert set(outcomes[other_inputs.posted]) == {"recorded"}
 
 
 def test_an_approved_repair_completes_and_the_approval_is_recorded(

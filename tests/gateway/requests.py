@@ -42,7 +42,9 @@ class IntakeClient:
     def post(self, body=ALERT, *, sender="prometheus", source="faultbridge", secret=SECRET, ago=0, **others):
         raw = body.encode() if isinstance(body, str) else body
         at = str(int(self.world.now.timestamp()) - ago)
-        headers = signed_headers(at, f"/intake/{sender}/{source}", raw, secret)
+        signed = signed_headers(at, f"/intake/{sender}/{source}", raw, secret)
+        authorization = others.get("authorization")
+        headers = signed if authorization is None else {"Authorization": authorization}
         event = {
             "version": "2.0",
             "headers": headers | others.get("headers", {}),

@@ -14,8 +14,9 @@ from faultbridge.decoders import registry
 from faultbridge.domain.records import Outcome
 from faultbridge.entrypoints.intake import intake
 from faultbridge.errors import Misconfigured, Transient
+from faultbridge.gateway.senders import senders_of
 from faultbridge.gateway.signature import body_content, sign
-from faultbridge.gateway.webhooks import MAX_BYTES, SENDERS_TTL, senders_of
+from faultbridge.gateway.webhooks import MAX_BYTES, SENDERS_TTL
 from faultbridge.simulation.fakes import raise_once
 from faultbridge.storage.wire.message import decode_message
 from tests.builders import KEY
@@ -97,7 +98,7 @@ def test_a_sender_with_one_source_can_sign_the_body_alone_as_grafana_does(client
     at = str(int(client.world.now.timestamp()))
     signed = {"X-Faultbridge-Signature": sign(body_content(at, ALERT.encode()), SECRET.encode())}
     assert reason(client.post(headers=signed)) == (401, "unauthorised")
-    client.senders["prometheus"]["signs"] = "body"
+    client.senders["prometheus"]["proof"] = "body-signature"
     client.world.ports.clock.advance(SENDERS_TTL)
     at = str(int(client.world.now.timestamp()))
     signed = {"X-Faultbridge-Signature": sign(body_content(at, ALERT.encode()), SECRET.encode())}
@@ -160,9 +161,10 @@ def test_without_configured_senders_every_post_is_refused():
         b'{"a": {"cluster": "c", "sources": ["x"], "secrets": ["0123456789abcdef"]}}',
         b'{"a": {"cluster": "c", "sources": ["gpud"], "secrets": ["short"]}}',
         b'{"a": {"cluster": "c/d", "sources": ["gpud"], "secrets": ["0123456789abcdef"]}}',
-        b'{"a": {"cluster": "c", "sources": ["gpud"], "secrets": ["0123456789abcdef"], "signs": "nothing"}}',
-        b'{"a": {"cluster": "c", "sources": ["gpud", "grafana"], "secrets": ["0123456789abcdef"], "signs": "body"}}',
-        b'{"a": {"cluster": "c", "sources": ["gpud"], "secrets": ["0123456789abcdef"], "signs": "body"},'
+        b'{"a": {"cluster": "c", "sources": ["gpud"], "secrets": ["0123456789abcdef"], "proof": "nothing"}}',
+        b'{"a": {"cluster": "c", "sources": ["gpud", "grafana"], "secrets": ["0123456789abcdef"],'
+        b' "proof": "body-signature"}}',
+        b'{"a": {"cluster": "c", "sources": ["gpud"], "secrets": ["0123456789abcdef"], "proof": "body-signature"},'
         b' "b": {"cluster": "d", "sources": ["gpud"], "secrets": ["0123456789abcdef"]}}',
         b"[" * 100_000,
     ],

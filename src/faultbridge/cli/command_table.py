@@ -48,6 +48,7 @@ COMMANDS: Mapping[str, Row] = {
     "mapping": Row("fleet.mapping", "Check, publish and show your own fault mappings."),
     "job": Row("fleet.job", "Record when a job starts and ends, and its nodes."),
     "send": Row("records.send", "Send raw records to the queue of a stack."),
+    "webhook": Row("records.webhook", "Let Alertmanager, Grafana and others post records."),
     "agent": Row("records.agent", "Collect and send the faults of this node."),
     "audit": Row("records.audit", "Check that every record sent has an outcome."),
     "reject": Row("records.rejects", "List, show and retry rejected records."),

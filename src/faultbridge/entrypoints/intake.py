@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from faultbridge.composition.installation import Installation
 
 TIMESTAMP, SIGNATURE = "x-faultbridge-timestamp", "x-faultbridge-signature"
+AUTHORIZATION = "authorization"
 _STATUS: Mapping[str, HTTPStatus] = {
     "unauthorised": HTTPStatus.UNAUTHORIZED,
     "forbidden": HTTPStatus.FORBIDDEN,
@@ -82,6 +83,7 @@ def _post_of(event: Mapping[str, Any]) -> WebhookRequest:
         body=body,
         timestamp=headers.get(TIMESTAMP, ""),
         signature=headers.get(SIGNATURE, ""),
+        authorization=headers.get(AUTHORIZATION, ""),
     )
 
 

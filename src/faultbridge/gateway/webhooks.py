@@ -1,20 +1,17 @@
-"""Webhooks: accepts signed posts from Alertmanager, Grafana, gpud and other senders."""
+"""Webhooks: accepts posts of configured senders: Alertmanager, Grafana, gpud and other senders."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from secrets import token_bytes
-from typing import Any
 
-from faultbridge.domain import names
-from faultbridge.errors import Misconfigured, Rejected
+from faultbridge.errors import Rejected
+from faultbridge.gateway.authorization import check_authorization
 from faultbridge.gateway.forward import Forward
+from faultbridge.gateway.senders import UNKNOWN_SENDER, Proof, WebhookSender, senders_of
 from faultbridge.gateway.signature import WINDOW, body_content, check_signature, request_content, signed_time
 from faultbridge.log import log_cause
 from faultbridge.ports import Clock, Table
@@ -22,30 +19,17 @@ from faultbridge.storage import items, keys
 from faultbridge.storage.wire.message import Message
 from faultbridge.storage.writes import Put
 
-SOURCES = frozenset({"alertmanager", "grafana", "gpud", "faultbridge"})
 MAX_BYTES = 1024 * 1024
 SENDERS_TTL = timedelta(minutes=5)
-MIN_SECRET_LENGTH = 16
+REFUSAL_TTL = timedelta(seconds=30)
+"""After a refused proof the senders are read again, at most this often: a new sender or secret works soon."""
 MAX_LOGGED = 64
-
-
-@dataclass(frozen=True, slots=True)
-class WebhookSender:
-    """A configured sender: the cluster and sources of its records, and its secrets, the newest first.
-
-    A sender with `signs_body` signs as Grafana does. It has one source, so its secrets are valid for one path only.
-    """
-
-    name: str
-    cluster: str
-    sources: frozenset[str]
-    secrets: tuple[bytes, ...] = field(repr=False)
-    signs_body: bool = False
+REPEAT_WINDOW = 2 * WINDOW
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookRequest:
-    """One post: its method, the names of sender and source from its path, its body, and its signature."""
+    """One post: its method, the names of sender and source from its path, its body, and its proof."""
 
     method: str
     sender: str
@@ -53,23 +37,26 @@ class WebhookRequest:
     body: bytes
     timestamp: str
     signature: str
+    authorization: str = ""
+
+    @property
+    def is_signed(self) -> bool:
+        """Return whether the post has a signature; a post without one must have credentials."""
+        return bool(self.signature or self.timestamp or not self.authorization)
 
     def signed_content(self, sender: WebhookSender) -> bytes:
         """Return the bytes that the sender must have signed."""
-        if sender.signs_body:
+        if sender.proof is Proof.BODY_SIGNATURE:
             return body_content(self.timestamp, self.body)
         return request_content(self.timestamp, self.method, f"/intake/{self.sender}/{self.source}", self.body)
-
-
-UNKNOWN_SENDER = WebhookSender("-", "-", frozenset(), (token_bytes(32),))
-"""Stands for senders that are not configured. No signature matches its random secret."""
 
 
 @dataclass(slots=True)
 class Webhooks:
     """Checks webhook posts and puts their bodies on the queue.
 
-    `read_senders` returns the JSON document of senders, which is cached for five minutes.
+    `read_senders` returns the JSON document of senders, which is cached for five minutes, or less after a
+    refused proof.
     """
 
     forward: Forward
@@ -83,7 +70,7 @@ class Webhooks:
         """Put the body of a post on the queue and return its record id.
 
         Raises Rejected `too_large`, `unauthorised`, `forbidden`, `replayed` or `empty`.
-        An unknown sender and a wrong signature get the same answer, so that it does not reveal which senders exist.
+        An unknown sender and a wrong proof get the same answer, so that it does not reveal which senders exist.
         """
         try:
             return self._accept(post)
@@ -96,66 +83,68 @@ class Webhooks:
         if len(post.body) > MAX_BYTES:
             raise Rejected("too_large", f"the body has {len(post.body)} bytes; at most {MAX_BYTES} are allowed")
         now = self.clock.now()
-        sender = self._current_senders(now).get(post.sender, UNKNOWN_SENDER)
-        signed_at = signed_time(post.timestamp, now)
-        check_signature(post.signature, post.signed_content(sender), sender.secrets)
+        sender = self._prove(post, now)
         if post.source not in sender.sources:
             allowed = ", ".join(sorted(sender.sources))
             raise Rejected("forbidden", f"source not allowed: {post.source[:MAX_LOGGED]!r}; allowed: {allowed}")
         if not post.body.strip():
             raise Rejected("empty", "the body is empty; send at least one record")
-        return self._forward_once(sender, post, signed_at, now)
+        if post.is_signed:
+            return self._forward_signed(sender, post, now)
+        return self._forward_unsigned(sender, post, now)
 
-    def _forward_once(self, sender: WebhookSender, post: WebhookRequest, signed_at: datetime, now: datetime) -> str:
-        identity = f"{sender.name}:{post.source}:{post.timestamp}:".encode() + post.body
-        record_id = "web-" + hashlib.sha256(identity).hexdigest()[:32]
-        receipt = keys.webhook(record_id)
-        if self.table.get(receipt) is not None:
+    def _prove(self, post: WebhookRequest, now: datetime) -> WebhookSender:
+        """Return the sender of a post whose proof is right. Before it refuses, it reads the senders again."""
+        try:
+            return _proven(self._senders_read_within(SENDERS_TTL, now), post, now)
+        except Rejected:
+            if self._read_at is not None and now - self._read_at < REFUSAL_TTL:
+                raise
+            return _proven(self._senders_read_within(REFUSAL_TTL, now), post, now)
+
+    def _forward_signed(self, sender: WebhookSender, post: WebhookRequest, now: datetime) -> str:
+        """Forward a signed post once; a repetition is refused, because it may be an attack."""
+        record_id = _record_id(sender, post, post.timestamp)
+        if self.table.get(keys.webhook(record_id)) is not None:
             raise Rejected("replayed", f"the post was accepted before as {record_id}; do not send it again")
-        self.forward([Message(record_id, post.source, sender.cluster, signed_at, body=post.body)])
+        return self._forward(sender, post, record_id, signed_time(post.timestamp, now), now)
+
+    def _forward_unsigned(self, sender: WebhookSender, post: WebhookRequest, now: datetime) -> str:
+        """Forward a post with credentials. The same body within minutes is a retry of the sender: it is queued once."""
+        record_id = _record_id(sender, post, str(int(now.timestamp() // REPEAT_WINDOW.total_seconds())))
+        if self.table.get(keys.webhook(record_id)) is not None:
+            return record_id
+        return self._forward(sender, post, record_id, now, now)
+
+    def _forward(
+        self, sender: WebhookSender, post: WebhookRequest, record_id: str, sent_at: datetime, now: datetime
+    ) -> str:
+        self.forward([Message(record_id, post.source, sender.cluster, sent_at, body=post.body)])
         # The receipt is written after the queue has the record. A crash in between lets the sender retry. Two copies
         # at the same moment become two messages with one record id, which ingest processes once.
-        expires_at = int((now + 2 * WINDOW).timestamp())
-        self.table.write(Put(items.item(receipt, now, {"expires_at": expires_at})))
+        expires_at = int((now + REPEAT_WINDOW).timestamp())
+        self.table.write(Put(items.item(keys.webhook(record_id), now, {"expires_at": expires_at})))
         return record_id
 
-    def _current_senders(self, now: datetime) -> Mapping[str, WebhookSender]:
-        if self._read_at is None or now - self._read_at >= SENDERS_TTL:
+    def _senders_read_within(self, age: timedelta, now: datetime) -> Mapping[str, WebhookSender]:
+        if self._read_at is None or now - self._read_at >= age:
             self._senders, self._read_at = senders_of(self.read_senders()), now
         return self._senders
 
 
-def senders_of(document: bytes) -> dict[str, WebhookSender]:
-    """Parse the JSON document of webhook senders. Raises Misconfigured for other content.
-
-    Its format is `{"NAME": {"cluster": C, "sources": [...], "secrets": [...], "signs": "request"}}`. `signs` is
-    optional; `body` is for Grafana and requires exactly one source and secrets that no other sender has.
-    """
-    try:
-        written = json.loads(document)
-        senders = {name: _sender(name, one) for name, one in written.items()}
-        _check_body_signers(senders.values())
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, Rejected) as error:
-        # The document contains secrets: no part of it may be logged.
-        kind = type(error).__name__
-        raise Misconfigured(f"the webhook senders cannot be read: {kind}; correct the JSON in the secret") from None
-    return senders
+def _proven(senders: Mapping[str, WebhookSender], post: WebhookRequest, now: datetime) -> WebhookSender:
+    """Return the sender of a post, or raise Rejected `unauthorised`. The check depends on the post alone."""
+    sender = senders.get(post.sender, UNKNOWN_SENDER)
+    if not post.is_signed:
+        check_authorization(post.authorization, sender)
+        return sender
+    signed_time(post.timestamp, now)
+    secrets = sender.secrets_for(Proof.REQUEST_SIGNATURE, Proof.BODY_SIGNATURE)
+    check_signature(post.signature, post.signed_content(sender), secrets)
+    return sender
 
 
-def _sender(name: str, written: Mapping[str, Any]) -> WebhookSender:
-    secrets = tuple(str(secret).encode() for secret in written["secrets"])
-    sources, signs_body = frozenset(map(str, written["sources"])), _SIGNS_BODY[written.get("signs", "request")]
-    if not secrets or min(map(len, secrets)) < MIN_SECRET_LENGTH or not sources <= SOURCES:
-        raise ValueError(name)
-    return WebhookSender(name, names.cluster_name(written["cluster"]), sources, secrets, signs_body)
-
-
-def _check_body_signers(senders: Collection[WebhookSender]) -> None:
-    """Raise ValueError unless each signature of a body alone is valid for one sender and one source."""
-    uses = Counter(secret for sender in senders for secret in set(sender.secrets))
-    for sender in senders:
-        if sender.signs_body and (len(sender.sources) > 1 or any(uses[secret] > 1 for secret in sender.secrets)):
-            raise ValueError(sender.name)
-
-
-_SIGNS_BODY: Mapping[str, bool] = {"request": False, "body": True}
+def _record_id(sender: WebhookSender, post: WebhookRequest, occasion: str) -> str:
+    """Return the id of a post's record; two posts of one sender, occasion and body have one id."""
+    identity = f"{sender.name}:{post.source}:{occasion}:".encode() + post.body
+    return "web-" + hashlib.sha256(identity).hexdigest()[:32]

@@ -61,6 +61,15 @@ def ensure_bucket(state: StackState, name: str) -> None:
     stack_client("s3", state).create_bucket(Bucket=name)
 
 
+def ensure_secret(state: StackState, name: str, value: str) -> None:
+    """Create a secret with this value; an existing secret is kept."""
+    secrets = stack_client("secretsmanager", state)
+    try:
+        secrets.create_secret(Name=name, SecretString=value)
+    except secrets.exceptions.ResourceExistsException:
+        return
+
+
 def json_attribute(text: str) -> dict[str, Any]:
     """Parse an attribute that contains a JSON object as text; an empty text gives an empty dictionary."""
     parsed = json.loads(text) if text else {}

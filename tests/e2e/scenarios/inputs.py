@@ -1,10 +1,11 @@
-"""Bad records, and inputs other than the queue: CloudWatch Logs, the API, the archive."""
+"""Bad records, and inputs other than the queue: CloudWatch Logs, webhooks, the API, the archive."""
 
 from __future__ import annotations
 
 import base64
 import gzip
 import json
+import urllib.request
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -69,7 +70,7 @@ def bad_batch(installation: Installation) -> BadBatch:
 
 @dataclass(frozen=True)
 class OtherInputs:
-    """A cluster with a log from CloudWatch Logs, an archived day, an approved repair and a denied repair."""
+    """A cluster with a log from CloudWatch Logs, a posted alert, an archived day, an approved and a denied repair."""
 
     cluster: str
     case: str
@@ -77,6 +78,7 @@ class OtherInputs:
     codes: list[str]
     answers: dict[str, Any]
     archived: list[dict[str, Any]]
+    posted: str
 
 
 @pytest.fixture(scope="session")
@@ -86,6 +88,7 @@ def other_inputs(installation: Installation) -> OtherInputs:
     instance = installation.instance_of(cluster, "node-000")
     installation.invoke("intake", log_subscription(instance, DOUBLE_BIT))
     installation.invoke("intake", log_subscription(instance, INCOMPRESSIBLE.decode()))
+    posted = _post_alert(installation, cluster)
     waiting = eventually(lambda: _case_awaiting_approval(installation, cluster), 60)
     codes = [condition.code for condition in installation.states(cluster)["node-000"].active()]
     answers = _query_api(installation, cluster, waiting)
@@ -98,7 +101,18 @@ def other_inputs(installation: Installation) -> OtherInputs:
     archived = [installation.invoke("archive", {}), installation.invoke("archive", {})]
     with clock_ahead(installation, 2, "archive"):
         archived.append(installation.invoke("archive", {}))
-    return OtherInputs(cluster, waiting, denied, codes, answers, archived)
+    return OtherInputs(cluster, waiting, denied, codes, answers, archived, posted)
+
+
+def _post_alert(installation: Installation, cluster: str) -> str:
+    """Add a sender, post an alert about node-001 as Alertmanager does, and return the id of the record."""
+    sender = installation.cli_json("webhook", "add", "e2e", "--cluster", cluster, "--source", "alertmanager")
+    alert = {"status": "firing", "labels": {"alertname": "Unmapped", "node": "node-001"}}
+    body = json.dumps({"version": "4", "receiver": "e2e", "alerts": [alert]}).encode()
+    headers = {"Authorization": f"Bearer {sender['secret']}", "Content-Type": "application/json"}
+    request = urllib.request.Request(sender["urls"][0], body, headers)
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30) as answer:
+        return str(json.loads(answer.read())["record_id"])
 
 
 def _answer(installation: Installation, cluster: str, case: str, verb: str) -> Any:

@@ -41,3 +41,8 @@ class StackSecret:
     def __call__(self) -> bytes:
         """Return the secret."""
         return self.value
+
+    def replace(self, value: bytes) -> None:
+        """Store another value as the secret."""
+        with translated(f"changing the secret {self._name}"):
+            self._clients.secrets.put_secret_value(SecretId=self._name, SecretString=value.decode())

@@ -33,6 +33,8 @@ OUTPUTS: Mapping[str, str] = {
     "StateMachineArn": "STATE_MACHINE",
     "UrgentTopicArn": "URGENT_TOPIC",
     "NoticeTopicArn": "NOTICE_TOPIC",
+    "ApiUrl": "TIMELINE_URL",
+    "WebhookSendersSecret": "WEBHOOK_SENDERS",
 }
 """The setting for each output of the CloudFormation template."""
 

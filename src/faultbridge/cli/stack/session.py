@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 from faultbridge.cli.render.output import Columns, Document, OutputFormat, notice, show, show_one
 from faultbridge.cli.stack.locate import Target, find_settings
+from faultbridge.errors import Misconfigured
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from faultbridge.adapters.aws.clients import Clients
+    from faultbridge.adapters.aws.stack import StackSecret
     from faultbridge.composition.installation import Installation
     from faultbridge.ledger.timeline import Timeline
     from faultbridge.ledger.verify import AnchoredHashes, Verify
@@ -119,6 +121,16 @@ class Session:
 
         dead, queue = self.settings.events_dead_letter_queue_url, self.settings.events_queue_url
         return (SqsQueue(self.clients, dead), SqsQueue(self.clients, queue)) if dead and queue else None
+
+    @cached_property
+    def webhook_senders(self) -> StackSecret:
+        """Return the secret with the webhook senders. Raises Misconfigured where the stack has none."""
+        from faultbridge.adapters.aws.stack import StackSecret
+
+        name = self.settings.webhook_senders
+        if not name:
+            raise Misconfigured("the stack accepts no webhooks; deploy it with the parameter WebhookSenders")
+        return StackSecret(self.clients, name)
 
     def anchors(self, cluster: str) -> AnchoredHashes:
         """Read the anchors of a cluster from the vault."""

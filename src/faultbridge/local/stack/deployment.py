@@ -22,6 +22,7 @@ PARAMETERS = {
     "MaxPagesPerHour": "1000",
     # The emulator reports its own account as the sender of every message.
     "SenderProof": "off",
+    "WebhookSenders": "faultbridge-webhook-senders",
     "TableDeletionProtection": "false",
     "TablePointInTimeRecovery": "false",
 }
@@ -91,7 +92,10 @@ def deploy(folder: StackFolder, state: StackState, wanted: Deployment, progress:
     """Run `sam deploy` with the built template, without the project's deploy settings, which are for AWS."""
     progress("deploying (sam deploy)")
     clients.ensure_bucket(state, ARTIFACTS)
-    parameters = [f"{name}={value}" for name, value in wanted.declared_parameters().items()]
+    declared = wanted.declared_parameters()
+    if declared.get("WebhookSenders"):
+        clients.ensure_secret(state, declared["WebhookSenders"], "{}")
+    parameters = [f"{name}={value}" for name, value in declared.items()]
     sam.run(
         [
             "deploy",

@@ -154,8 +154,15 @@ def _info(state: StackState) -> StackInfo:
         region=state.region,
         endpoint=by_name["event-plane"].endpoint,
         compute_endpoint=by_name["compute-plane"].endpoint,
-        outputs=dict(state.outputs),
+        outputs=dict(state.outputs) | _api_url(state),
         environment=client_environment(state.ports),
         pids={name: emulator.process.pid for name, emulator in by_name.items()},
         logs={name: emulator.log for name, emulator in by_name.items()},
     )
+
+
+def _api_url(state: StackState) -> dict[str, str]:
+    """Return the output with the URL where the emulator serves the API; the template's URL leads to AWS."""
+    api = state.outputs.get("ApiId")
+    endpoint = client_environment(state.ports)["AWS_ENDPOINT_URL"]
+    return {"ApiUrl": f"{endpoint}/_aws/execute-api/{api}/$default"} if api else {}

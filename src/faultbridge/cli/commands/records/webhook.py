@@ -1,0 +1,118 @@
+"""`faultbridge webhook`: lets Alertmanager, Grafana and other senders post records, and stops them."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from faultbridge.cli.commands.options import ClusterOption, YesOption, confirm
+from faultbridge.cli.render.output import Columns, Document, examples
+from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.session import Session
+from faultbridge.domain import names
+from faultbridge.errors import Rejected
+from faultbridge.gateway.senders import Proof, WebhookSender, senders_of, with_sender, without_sender
+
+app = typer.Typer(rich_markup_mode=None)
+
+SECRET_BYTES = 32
+KEPT_SECRETS = 2
+"""The new secret and the one before it, which stays valid until the next rotation."""
+
+SENDERS: Columns = {
+    "SENDER": lambda one: one["sender"],
+    "CLUSTER": lambda one: one["cluster"],
+    "PROOF": lambda one: one["proof"],
+    "SECRETS": lambda one: one["secrets"],
+    "SOURCES": lambda one: ", ".join(one["sources"]),
+}
+ADDED: Columns = {
+    "Sender": lambda one: one["sender"],
+    "Cluster": lambda one: one["cluster"],
+    "Proof": lambda one: one["proof"],
+    "URL": lambda one: "\n".join(one["urls"]),
+    "Secret": lambda one: f"{one['secret']} (not shown again)",
+}
+
+SenderArgument = Annotated[str, typer.Argument(metavar="SENDER", help="Name of the sender; part of its URL.")]
+
+
+class Source(StrEnum):
+    """The sources that may be posted."""
+
+    ALERTMANAGER = "alertmanager"
+    GRAFANA = "grafana"
+    GPUD = "gpud"
+    FAULTBRIDGE = "faultbridge"
+
+
+@app.command("add", epilog=examples("faultbridge webhook add prometheus --cluster train-a --source alertmanager"))
+@stack_command
+def add(
+    session: Session,
+    sender: SenderArgument,
+    cluster: ClusterOption,
+    source: Annotated[list[Source], typer.Option("--source", help="What the sender posts. Repeatable.")],
+    proof: Annotated[Proof, typer.Option("--proof", help="How the sender proves itself.")] = Proof.BEARER,
+) -> None:
+    """Add or replace a sender with a new secret, and print its URL and the secret once.
+
+    With `basic`, the user is the sender's name and the password is the secret.
+    """
+    session.directory.cluster(cluster)  # refuses a cluster that is not registered
+    secret = secrets.token_urlsafe(SECRET_BYTES)
+    sources = frozenset(one.value for one in source)
+    _store(session, WebhookSender(names.cluster_name(sender), cluster, sources, (secret.encode(),), proof), secret)
+
+
+@app.command("rotate", epilog=examples("faultbridge webhook rotate prometheus"))
+@stack_command
+def rotate(session: Session, sender: SenderArgument) -> None:
+    """Give a sender a new secret. The secret before it stays valid until the next rotation."""
+    known, secret = _known(session, sender), secrets.token_urlsafe(SECRET_BYTES)
+    _store(session, replace(known, secrets=(secret.encode(), *known.secrets)[:KEPT_SECRETS]), secret)
+
+
+@app.command("list", epilog=examples("faultbridge webhook list"))
+@stack_command
+def list_senders(session: Session) -> None:
+    """List the senders, without their secrets."""
+    session.show([_document(one) for one in senders_of(session.webhook_senders()).values()], SENDERS)
+
+
+@app.command("remove", epilog=examples("faultbridge webhook remove prometheus"))
+@stack_command
+def remove(session: Session, sender: SenderArgument, yes: YesOption = False) -> None:
+    """Remove a sender. Its posts are refused within five minutes."""
+    known = _known(session, sender)
+    confirm(f"posts of {sender} are refused", yes=yes)
+    session.webhook_senders.replace(without_sender(session.webhook_senders(), sender))
+    session.show([_document(known)], SENDERS)
+
+
+def _known(session: Session, name: str) -> WebhookSender:
+    found = senders_of(session.webhook_senders()).get(name)
+    if found is None:
+        raise Rejected("unknown_sender", f"sender not found: {name}; `faultbridge webhook list` lists the senders")
+    return found
+
+
+def _store(session: Session, sender: WebhookSender, secret: str) -> None:
+    session.webhook_senders.replace(with_sender(session.webhook_senders(), sender))
+    base = f"{session.settings.timeline_url}/intake/{sender.name}"
+    urls = [f"{base}/{source}" for source in sorted(sender.sources)]
+    session.show_one({**_document(sender), "urls": urls, "secret": secret}, ADDED)
+
+
+def _document(sender: WebhookSender) -> Document:
+    return {
+        "sender": sender.name,
+        "cluster": sender.cluster,
+        "proof": sender.proof.value,
+        "sources": sorted(sender.sources),
+        "secrets": len(sender.secrets),
+    }
