@@ -40,12 +40,12 @@ class WebhookSender:
     proof: Proof = Proof.REQUEST_SIGNATURE
 
     def secrets_for(self, *proofs: Proof) -> tuple[bytes, ...]:
-        """Return the secrets if the sender uses one of these proofs, else a random one that nobody has."""
+        """Return the secrets if the sender uses one of these proofs, else a random one that no sender has."""
         return self.secrets if self.proof in proofs else (token_bytes(32),)
 
 
 UNKNOWN_SENDER = WebhookSender("-", "-", frozenset(), (token_bytes(32),))
-"""Stands for senders that are not configured. Nobody has its random secret."""
+"""Stands for senders that are not configured. No caller has its random secret."""
 
 
 def senders_of(document: bytes) -> dict[str, WebhookSender]:

@@ -76,14 +76,14 @@ def json_attribute(text: str) -> dict[str, Any]:
     return parsed if isinstance(parsed, dict) else {}
 
 
-def http_call(url: str, body: object = None, *, timeout: float = 5.0) -> Any:  # noqa: ANN401 - JSON
+def http_call(url: str, body: object = None, *, timeout: float = 5.0, headers: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 - JSON
     """Send a GET request, or a POST request with a JSON body, and return the JSON answer.
 
     Raises `Transient` when the emulator does not answer or answers with an error.
     """
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(  # noqa: S310 - always http on loopback
-        url, data=data, headers={"Content-Type": "application/json"}
+        url, data=data, headers={"Content-Type": "application/json", **(headers or {})}
     )
     try:
         with _OPENER.open(request, timeout=timeout) as answer:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import urllib.request
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ import pytest
 from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.policy import Policy
 from faultbridge.ingest.send import RawInput
+from faultbridge.local import clients
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump, load
 from faultbridge.storage.wire.message import Message, encode_message, raw_key
@@ -108,11 +108,9 @@ def _post_alert(installation: Installation, cluster: str) -> str:
     """Add a sender, post an alert about node-001 as Alertmanager does, and return the id of the record."""
     sender = installation.cli_json("webhook", "add", "e2e", "--cluster", cluster, "--source", "alertmanager")
     alert = {"status": "firing", "labels": {"alertname": "Unmapped", "node": "node-001"}}
-    body = json.dumps({"version": "4", "receiver": "e2e", "alerts": [alert]}).encode()
-    headers = {"Authorization": f"Bearer {sender['secret']}", "Content-Type": "application/json"}
-    request = urllib.request.Request(sender["urls"][0], body, headers)
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30) as answer:
-        return str(json.loads(answer.read())["record_id"])
+    body = {"version": "4", "receiver": "e2e", "alerts": [alert]}
+    headers = {"Authorization": f"Bearer {sender['secret']}"}
+    return str(clients.http_call(sender["urls"][0], body, timeout=30.0, headers=headers)["record_id"])
 
 
 def _answer(installation: Installation, cluster: str, case: str, verb: str) -> Any:
