@@ -97,6 +97,15 @@ class TestLauncher:
         world.launcher.launch(world.launch_request)
         assert live_ids(world, case="another") == []
 
+    def test_all_instances_launched_in_a_cluster_are_listed_with_their_cases(self, world: World) -> None:
+        here = replace(world.launch_request, cluster=ClusterConfig(fresh("cluster")))
+        for case in ("c-1", "c-2"):
+            assert world.launcher.launch(replace(here, case=case, token=fresh("token"))).ok
+        first, second = sorted(world.launcher.launched_in(here.cluster), key=lambda one: str(one.case))
+        assert (first.case, second.case) == ("c-1", "c-2")
+        world.launcher.terminate(first.instance_id)
+        assert world.launcher.launched_in(here.cluster) == (second,)
+
     def test_the_one_that_is_to_be_replaced_is_not_its_own_successor(self, world: World) -> None:
         world.launcher.launch(world.launch_request)
         (first,) = live_ids(world)

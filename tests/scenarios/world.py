@@ -47,6 +47,7 @@ from faultbridge.repair.isolate import Isolate
 from faultbridge.repair.node_orders import NodeOrders
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.spares.reconcile import ReconcileSpares
+from faultbridge.repair.successor.unused import EndUnusedLaunches
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.simulation import fakes
 from faultbridge.simulation.fakes.state_machine import FakeStateMachine
@@ -129,6 +130,7 @@ class World:
             JobImpact(self.append, Jobs(self.table, self.clock, stack)),
             ReleaseLeakedSlots(self.table),
             ReconcileSpares(SparePool(self.table, self.clock), self.step_runner.tools),
+            EndUnusedLaunches(self.step_runner.tools),
             self._publish,
             lambda _: True,
         )

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from faultbridge.simulation.environment.action_plan import draw_plan
-from faultbridge.simulation.fakes import START, ManualClock
+from faultbridge.simulation.fakes import START, FakeBus, ManualClock
 from faultbridge.simulation.history import build_system, draw_nodes_in_rack, run
 from faultbridge.simulation.invariants.incidents import IncidentChecks
 from faultbridge.simulation.journal import Journal
@@ -24,7 +24,8 @@ def journal() -> Journal:
 
 
 def entry(kind: str, node: str | None, **data: object) -> Item:
-    return {"type": kind, "cluster": "train-a", "node": node, "body": json.dumps({"data": data})}
+    body = json.dumps({"data": data})
+    return {"type": kind, "cluster": "train-a", "node": node, "event_id": "event-1", "body": body}
 
 
 def incident(status: str, nodes: Iterable[str] = ("node-1", "node-2", "node-3")) -> Item:
@@ -37,7 +38,7 @@ def intent(node: str) -> Item:
 
 @pytest.mark.parametrize("status", ["open", "recovering"])
 def test_an_intent_for_a_node_of_an_open_incident_is_a_violation(journal: Journal, status: str) -> None:
-    checks = IncidentChecks(journal)
+    checks = IncidentChecks(journal, FakeBus())
     for one in (incident(status), intent("node-9"), intent("node-1")):
         checks.entry_added(one)
     assert journal.violations == [f"{LAW}: train-a/node-1 replace_node of i-1 during inc-1"]
@@ -49,7 +50,7 @@ def test_an_intent_for_a_node_of_an_open_incident_is_a_violation(journal: Journa
     ids=["expired", "closed", "shrunk", "cleared"],
 )
 def test_an_intent_after_the_incident_or_the_fault_ended_is_none(journal: Journal, between: Item) -> None:
-    checks = IncidentChecks(journal)
+    checks = IncidentChecks(journal, FakeBus())
     for one in (incident("open"), between, intent("node-1")):
         checks.entry_added(one)
     assert journal.violations == []
@@ -67,7 +68,7 @@ def test_an_intent_after_the_incident_or_the_fault_ended_is_none(journal: Journa
     ids=["open", "recovering", "expired without nodes", "expired", "closed"],
 )
 def test_an_incident_that_will_change_is_unfinished(journal: Journal, last: Item, unfinished: list[str]) -> None:
-    checks = IncidentChecks(journal)
+    checks = IncidentChecks(journal, FakeBus())
     checks.entry_added(last)
     assert checks.unfinished == unfinished
 

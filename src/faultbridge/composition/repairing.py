@@ -186,6 +186,7 @@ class Operations:
         from faultbridge.repair.attempt.recovery import RecoverAttempts
         from faultbridge.repair.spares.pool import SparePool
         from faultbridge.repair.spares.reconcile import ReconcileSpares
+        from faultbridge.repair.successor.unused import EndUnusedLaunches
 
         of, ports, repair = self.installation, self.installation.ports, self.installation.repair
         return Sweep(
@@ -203,6 +204,7 @@ class Operations:
             job_impact=of.jobs.impact,
             release_leaked_slots=ReleaseLeakedSlots(ports.table),
             reconcile_spares=ReconcileSpares(SparePool(ports.table, ports.clock), repair.step_runner.tools),
+            end_unused_launches=EndUnusedLaunches(repair.step_runner.tools),
             publish=of.ledger.publish.from_table,
             retry_reject=of.ingestion.rejects.retry_at,
             compare_peers=ComparePeers(of.ledger.append, of.rules.rulebook, detectors()),

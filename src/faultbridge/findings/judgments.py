@@ -42,14 +42,16 @@ class Judgments:
 
     def mark(self, finding: str, mark: Mark, operator: str, reason: str = "") -> Finding:
         """Record whether a finding was right; a later answer replaces an earlier one."""
-        row = self._row(finding)
-        known = stored.read_finding(row)
+        known = self.show(finding)
         marked = replace(known, mark=mark, marked_by=operator, reason=reason)
         config = rules_of(self.rulebook, known.cluster).config
 
         def revise(state: NodeState, now: datetime) -> Transition:
-            text = f"finding {known.id} of {known.detector} marked {mark.value}" + (f": {reason}" if reason else "")
-            facts = {"finding_id": known.id, "detector": known.detector, "mark": mark.value}
+            nonlocal marked
+            row = self._row(finding)
+            marked = replace(stored.read_finding(row), mark=mark, marked_by=operator, reason=reason)
+            text = f"finding {finding} of {marked.detector} marked {mark.value}" + (f": {reason}" if reason else "")
+            facts = {"finding_id": finding, "detector": marked.detector, "mark": mark.value}
             note = entry_builder.note(kind="operator", text=text, at=now, facts=facts, operator=operator)
             when = Equals("updated_at", str(row["updated_at"]))
             return Transition(state, (note,), (Put(stored.finding_item(marked, now), when=when),))

@@ -44,6 +44,7 @@ from faultbridge.repair.cluster_status import UNHEALTHY_ROWS, ClusterRollup
 from faultbridge.repair.dispatch import Dispatch
 from faultbridge.repair.isolate import Isolate
 from faultbridge.repair.spares.reconcile import ReconcileSpares
+from faultbridge.repair.successor.unused import EndUnusedLaunches
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import keys
 from faultbridge.storage.projections import REQUESTED_ISOLATIONS
@@ -99,6 +100,7 @@ class Sweep:
     job_impact: JobImpact
     release_leaked_slots: ReleaseLeakedSlots
     reconcile_spares: ReconcileSpares
+    end_unused_launches: EndUnusedLaunches
     publish: Callable[[Sequence[Key]], object]
     retry_reject: Callable[[Key], object]
     compare_peers: Callable[[str], object] = lambda _cluster: None
@@ -182,6 +184,8 @@ class Sweep:
                 result.released_slots += len(self.release_leaked_slots(cluster))
             with failures.collect(f"reconciling the spares of {cluster}"):
                 self.reconcile_spares(cluster)
+            with failures.collect(f"terminating unused launches of {cluster}"):
+                self.end_unused_launches(cluster)
             with failures.collect(f"opening postponed cases of {cluster}"):
                 self._open_postponed(cluster, result)
             with failures.collect(f"isolating nodes of {cluster}"):

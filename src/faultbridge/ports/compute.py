@@ -108,6 +108,8 @@ class LaunchedInstance:
     private_dns: str | None = None
     running: bool = True
     slot: str | None = None
+    case: str | None = None
+    """The case, or the owner in the spare pool, that it was launched for; None if its provider launched it."""
 
 
 class Provider(Protocol):
@@ -154,6 +156,9 @@ class Launcher(Protocol):
 
         An instance may not be running yet. An instance launched a moment ago may be missing.
         """
+
+    def launched_in(self, cluster: ClusterConfig) -> tuple[LaunchedInstance, ...]:
+        """Return the live instances that were launched in a cluster for any case or spare, each with its `case`."""
 
     def launch(self, launch_request: LaunchRequest) -> CallResult:
         """Launch an instance tagged with its case; a repeated call with the same token is harmless.

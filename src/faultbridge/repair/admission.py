@@ -15,7 +15,7 @@ from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Rule
 from faultbridge.domain.times import to_text
 from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.admit import Refused, recent_starts
+from faultbridge.pipeline.decide.admit import WITH_SEVERAL_REASONS, Refused, recent_starts
 from faultbridge.pipeline.decide.case_moves import due_at, move_case
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.decide.repair_actions import choose_repair_action
@@ -105,8 +105,8 @@ def record_refusal(state: NodeState, refusal: Refused, rule: Rule, now: datetime
     # An operator may have approved the repair after it was refused.
     action = refusal.queued.repair_action
     answered = must_ask and case.approves(action, case.attempts + 1)
-    other_limit = refusal.waiting_for is WaitingFor.BUDGET and case.reason != refusal.reason
-    if (case.waiting_for is refusal.waiting_for and not must_ask and not other_limit) or answered:
+    other_reason = refusal.waiting_for in WITH_SEVERAL_REASONS and case.reason != refusal.reason
+    if (case.waiting_for is refusal.waiting_for and not must_ask and not other_reason) or answered:
         return Transition(state)
     draft = entry_builder.note(
         kind="refused",

@@ -15,10 +15,11 @@ from faultbridge.errors import Rejected
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.spares.pool import read_spares
 from faultbridge.rules.policies import PolicyStore
+from faultbridge.simulation.invariants.repairs import unused_launches
 from faultbridge.simulation.invariants.view import SystemView
 from faultbridge.simulation.journal import Kind
 from faultbridge.simulation.simulated_system import REPAIRED, SWEEP, SimulatedSystem
-from faultbridge.storage import keys
+from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump
 
 MAX_REST = timedelta(hours=60)
@@ -48,6 +49,7 @@ def _run_to_rest(system: SimulatedSystem) -> None:
         system.schedule.step()
         if system.idle_sweeps > before:
             rounds = rounds + 1 if _is_at_rest(system) else 0
+            _close_latched_breakers(system)
         elif system.idle_sweeps < before:
             rounds = 0
 
@@ -79,13 +81,23 @@ def _resume(system: SimulatedSystem) -> None:
             app.repair.opt_out.end(state.key, ORDER)
 
 
+def _close_latched_breakers(system: SimulatedSystem) -> None:
+    """Close the breakers that opened too often: only an operator does that."""
+    control = items.read_control(REPAIRED, system.ports.table.get(keys.cluster_control(REPAIRED)))
+    if any(breaker.stays_open for breaker in control.breakers.values()):
+        system.journal.add(Kind.ACTION, "an operator closes the breakers that stay open")
+        system.workers.application().repair.controls.close_breakers(REPAIRED)
+
+
 def _is_at_rest(system: SimulatedSystem) -> bool:
-    """Return whether nothing is queued, scheduled or due, no incident will end, and every live case is escalated."""
+    """Return whether nothing is queued, due or will be terminated, no incident ends and live cases are escalated."""
     if system.ports.queue.messages or set(system.schedule.pending_names()) - {SWEEP}:
         return False
     if system.checks.incidents.unfinished:
         return False
     view = SystemView(system)
+    if any(unused_launches(view)):
+        return False
     live = [state.live_case for state in view.nodes if state.live_case is not None]
     now = system.clock.now()
     due = any(state.due_at is not None and state.due_at <= now for state in view.nodes)

@@ -40,6 +40,8 @@ def test_a_wrong_health_check_loses_one_node_for_each_opening_and_then_waits_for
     assert len(world.released_instances()) <= LIMIT.openings
     waiting = [node for node in NODES if world.case(node).waiting_for is WaitingFor.BREAKER]
     assert waiting
+    reasons = {world.case(node).reason for node in waiting}
+    assert reasons == {"the breaker opened too often: an operator has to close it"}
     config = rules_of(world.rulebook, CLUSTER).config
     order = required_order(world.node(waiting[0]), config, world.clock.now(), world.control())
     assert order is not None

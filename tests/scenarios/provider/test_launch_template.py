@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from faultbridge.domain.cases import Resolution, WaitingFor
+from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.errors import Transient
 from faultbridge.ports import ProviderFailure, Verdict, Verification
+from faultbridge.registry.retirement import Retirement
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.simulation.fakes.seam import Call, raise_once
 from tests.builders import NOON
@@ -157,6 +160,61 @@ def test_an_instance_launched_for_a_node_that_an_operator_fixed_is_terminated_wi
     world.process_entries()
     world.until(world.case_is(RESOLVED))
     assert (world.live_instances(), world.launcher.terminated) == ([OLD], [NEW])
+
+
+def retire(world: World, reason: str) -> None:
+    Retirement(world.table, world.append, world.rulebook)(world.key(), OperatorOrder("an operator", reason))
+
+
+def launched_and_then_retired() -> World:
+    """Return a world in which another tool ends the instance, and a node is retired while its successor is launched."""
+    world = faulty()
+    world.fleet.launch_delay = timedelta(minutes=5)
+    world.fleet.terminate(OLD)
+    world.process_entries()
+    world.until(lambda: NEW in world.fleet.instances)
+    retire(world, "not needed any more")
+    return world
+
+
+def test_an_instance_launched_for_a_node_that_was_retired_is_terminated_within_an_hour() -> None:
+    world = launched_and_then_retired()
+    assert world.live_instances() == [NEW]
+    world.advance_minutes(60)
+    assert (world.live_instances(), world.launcher.terminated) == ([], [NEW])
+
+
+def test_an_instance_whose_case_waits_for_an_operator_is_kept() -> None:
+    world = faulty()
+    world.provider.fail_next(ProviderFailure.PERMISSION_DENIED)
+    world.process_entries()
+    world.until(world.case_is(ESCALATED))
+    world.advance_minutes(120)
+    assert world.live_instances() == [OLD, NEW]
+
+
+def test_an_instance_that_backed_a_node_is_kept_after_the_node_is_retired() -> None:
+    world = faulty()
+    world.process_entries()
+    world.until(world.case_is(RESOLVED))
+    retire(world, "moved to another team")
+    world.advance_minutes(120)
+    assert world.live_instances() == [NEW]
+
+
+def test_an_instance_of_an_unknown_case_is_kept() -> None:
+    world = faulty()
+    launched = world.fleet.launch(GROUP, at=world.clock.now())
+    world.fleet.instances[launched] = replace(world.fleet.instances[launched], case="a-case-of-another-table")
+    world.advance_minutes(120)
+    assert launched in world.live_instances()
+
+
+def test_a_cluster_that_is_only_observed_keeps_its_unused_launches() -> None:
+    world = launched_and_then_retired()
+    world.set_mode(Mode.OBSERVE)
+    world.advance_minutes(120)
+    assert world.live_instances() == [NEW]
 
 
 @pytest.mark.parametrize("call", ["launcher.launch", "launcher.launched"])

@@ -17,13 +17,19 @@ from botocore.parsers import ResponseParserError
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import OUTAGES, THROTTLES, translate, translated
 from faultbridge.adapters.compute.failures import FAILURES, failure_of
-from faultbridge.adapters.compute.instances import launch_order, launched_instance_of, live_instances, presence_of
+from faultbridge.adapters.compute.instances import (
+    CASE_TAG,
+    launch_order,
+    launched_instance_of,
+    live_instances,
+    presence_of,
+)
 from faultbridge.adapters.compute.launch_template import GROUP_TAG, terminate_instance
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.ports import CallResult, LaunchedInstance, LaunchRequest, Presence, ProviderFailure
 
 STACK_TAG = "faultbridge:stack"
 CLUSTER_TAG = "faultbridge:cluster"
-CASE_TAG = "faultbridge:case"
 MAX_REASON_CHARACTERS = 500
 
 
@@ -42,6 +48,13 @@ class FleetLauncher:
                 found += map(launched_instance_of, live_instances(self._clients, {"instance-id": launch_request.spare}))
         others = (one for one in found if one.instance_id != launch_request.instead_of)
         return tuple(sorted(others, key=launch_order))
+
+    def launched_in(self, cluster: ClusterConfig) -> tuple[LaunchedInstance, ...]:
+        """Return the live instances with the tags of this stack and the cluster."""
+        with translated(f"listing the instances launched in {cluster.cluster}"):
+            filters = {f"tag:{CLUSTER_TAG}": cluster.cluster, f"tag:{STACK_TAG}": self._stack}
+            found = [launched_instance_of(one) for one in live_instances(self._clients, filters)]
+        return tuple(sorted(found, key=launch_order))
 
     def launch(self, launch_request: LaunchRequest) -> CallResult:
         """Launch an instance; the client never retries, and a repeated call has the same client token."""

@@ -15,6 +15,7 @@ from faultbridge.ports import LaunchedInstance, Presence
 
 GONE_STATES = frozenset({"shutting-down", "terminated"})
 ALIVE_STATES = ["pending", "running", "stopping", "stopped"]
+CASE_TAG = "faultbridge:case"
 UNKNOWN_INSTANCE = frozenset({"InvalidInstanceID.NotFound", "InvalidInstanceIDNotFound"})
 
 
@@ -35,6 +36,7 @@ def launched_instance_of(instance: Any) -> LaunchedInstance:  # noqa: ANN401 - t
         instance_type=instance.get("InstanceType"),
         private_dns=instance.get("PrivateDnsName"),
         running=instance["State"]["Name"] == "running",
+        case=next((one["Value"] for one in instance.get("Tags", ()) if one["Key"] == CASE_TAG), None),
     )
 
 

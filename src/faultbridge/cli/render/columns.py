@@ -76,6 +76,7 @@ NODE: Columns = {
     "Isolation": lambda one: one["isolation"],
     "Ignored": lambda one: _ignored_text(one["ignored"]),
     "Faults": lambda one: "\n".join(map(_condition_text, one["conditions"])),
+    "Probations": lambda one: "\n".join(map(_probation_text, one["probations"])),
     "Case": lambda one: f"{one['case']['case_id']} ({one['case']['status']})" if one["case"] else None,
     "Next check": lambda one: short_time(one["due_at"]),
 }
@@ -170,3 +171,11 @@ def _condition_text(condition: Document) -> str:
 def _not_healthy(counts: dict[str, int]) -> int:
     """Count the nodes that are neither healthy nor retired."""
     return sum(number for name, number in counts.items() if name not in {"healthy", "retired"})
+
+
+def _probation_text(probation: Document) -> str:
+    """Describe a probation on one line: the repaired fault, its end and the repair."""
+    fault = f"{probation['code']} {component_text(probation['component'])}"
+    return (
+        f"{fault} until {short_time(probation['until'])} ({probation['repair_action']} of case {probation['case_id']})"
+    )

@@ -18,25 +18,27 @@ class EvidenceStore:
     def __init__(self) -> None:
         """Start without signals."""
         self._found: dict[Hashable, Signal] = {}
+        self._counts: dict[Hashable, int] = {}
 
     def is_new(self, name: str, at: datetime | None, *, rank: int | None = None, part: str = "") -> bool:
         """Count a repeated signal. Return True for one that must be added."""
         key = _key(name, at, rank, part)
-        known = self._found.get(key)
-        if known is None:
+        if key not in self._found:
             return True
-        self._found[key] = replace(known, count=known.count + 1)
+        self._counts[key] += 1
         return False
 
     def add(self, signal: Signal, part: str = "") -> None:
         """Add a signal. Beyond the limit the oldest is dropped: the end of a job is near the end of its log."""
         if len(self._found) >= MAX_SIGNALS:
-            self._found.pop(next(iter(self._found)))
-        self._found[_key(signal.name, signal.at, signal.rank, part)] = signal
+            oldest = next(iter(self._found))
+            del self._found[oldest], self._counts[oldest]
+        key = _key(signal.name, signal.at, signal.rank, part)
+        self._found[key], self._counts[key] = signal, signal.count
 
     def signals(self) -> list[Signal]:
         """Return the signals in the order of the file."""
-        return list(self._found.values())
+        return [replace(one, count=self._counts[key]) for key, one in self._found.items()]
 
 
 def _key(name: str, at: datetime | None, rank: int | None, part: str) -> Hashable:

@@ -12,7 +12,7 @@ from operator import itemgetter
 from faultbridge.decoders.kernel.line_filter import whole_lines
 from faultbridge.explain.signals.evidence_store import EvidenceStore
 from faultbridge.explain.signals.line_facts import host_of, rank_of, rank_of_file, time_of
-from faultbridge.explain.signals.patterns import FRAGMENTS, LogPattern, group_by_fragment
+from faultbridge.explain.signals.patterns import FRAGMENTS, LogPattern, group_by_text
 from faultbridge.explain.signals.signal import LogSpan, Signal, Trust
 
 MAX_LINE = 8192
@@ -39,9 +39,7 @@ class JobLogReader:
     def __init__(self, file: str, context: JobContext, node: str | None = None) -> None:
         """Take the name of the file, and its node where the caller knows it."""
         self._file, self._context, self._node = file, context, node
-        groups = group_by_fragment(context.patterns)
-        self._common = {one: groups.pop(one) for one in FRAGMENTS if one in groups}
-        self._rare = groups
+        self._patterns = group_by_text(context.patterns)
         self._store = EvidenceStore()
         self._lines = 0
         self._first_at: datetime | None = None
@@ -66,11 +64,8 @@ class JobLogReader:
         return self._store.signals(), span
 
     def _read_piece(self, piece: bytes, *, is_end: bool) -> None:
-        """Read a piece. The rare texts are searched only at the end, and in pieces with a common fragment."""
-        hits = _hits(piece, self._common)
-        if hits or is_end:
-            for start, patterns in _hits(piece, self._rare).items():
-                hits.setdefault(start, []).extend(patterns)
+        """Read a piece. The fixed texts are searched only at the end, and in pieces with a common fragment."""
+        hits = _hits(piece, self._patterns) if is_end or any(one in piece for one in FRAGMENTS) else {}
         received_at = self._context.received_at
         self._first_at = self._first_at or time_of(_text(piece[:_BEFORE]), received_at)
         self._searched_to = 0
@@ -139,16 +134,16 @@ class JobLogReader:
 
 
 def _hits(piece: bytes, groups: Mapping[bytes, tuple[LogPattern, ...]]) -> dict[int, list[LogPattern]]:
-    """Return the starts of the lines with a fragment, each with the patterns that have this fragment."""
+    """Return the starts of the lines with a fixed text, each with the patterns of its texts."""
     found: dict[int, list[LogPattern]] = defaultdict(list)
-    for fragment, patterns in groups.items():
-        position = piece.find(fragment)
+    for text, patterns in groups.items():
+        position = piece.find(text)
         while position >= 0:
             low = max(0, position - MAX_LINE)
             start = max(piece.rfind(b"\n", low, position), piece.rfind(b"\r", low, position), low - 1) + 1
             found[start].extend(patterns)
             end = piece.find(b"\n", position)
-            position = piece.find(fragment, min(end, position + MAX_LINE)) if end >= 0 else -1
+            position = piece.find(text, min(end, position + MAX_LINE)) if end >= 0 else -1
     return found
 
 

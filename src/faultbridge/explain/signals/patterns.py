@@ -15,7 +15,7 @@ FRAGMENTS = (
     b"rror", b"NCCL WARN", b"imeout", b"imed out", b"xitcode: -", b"illed", b"xception", b"(SIG", b": nan", b"=nan",
     b"NaN", b"Xid (", b"DUE TO",
 )  # fmt: skip
-"""Parts of most fixed texts, searched for in all of a log. The others are searched for near them and at the end."""
+"""Parts of most fixed texts. Every fixed text is searched for in a piece of a log with one of them, and at its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,9 @@ def _read(row: Mapping[str, Any]) -> LogPattern:
     return LogPattern(row["name"], Role(row["role"]), pattern, tuple(row["cases"]), tuple(row.get("not_cases", ())))
 
 
-def group_by_fragment(patterns: Iterable[LogPattern]) -> dict[bytes, tuple[LogPattern, ...]]:
-    """Return the patterns by a fragment of their fixed text; a text without a common fragment is its own."""
+def group_by_text(patterns: Iterable[LogPattern]) -> dict[bytes, tuple[LogPattern, ...]]:
+    """Return the patterns by their fixed text."""
     groups: dict[bytes, list[LogPattern]] = defaultdict(list)
     for one in patterns:
-        text = one.pattern.contains.encode()
-        groups[next((fragment for fragment in FRAGMENTS if fragment in text), text)].append(one)
-    return {fragment: tuple(found) for fragment, found in groups.items()}
+        groups[one.pattern.contains.encode()].append(one)
+    return {text: tuple(found) for text, found in groups.items()}

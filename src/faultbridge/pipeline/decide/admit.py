@@ -21,6 +21,10 @@ MAX_PICKS = 15
 HOUR = timedelta(hours=1)
 
 
+WITH_SEVERAL_REASONS = frozenset({WaitingFor.BUDGET, WaitingFor.BREAKER, WaitingFor.INCIDENT})
+"""What a case can wait for, for one reason and then for another: each of the reasons is recorded."""
+
+
 @dataclass(frozen=True, slots=True)
 class Refused:
     """A case that must wait, and why; the text of the reason changes only when the reason changes."""
@@ -33,11 +37,11 @@ class Refused:
     def recorded(self) -> bool:
         """Return whether the queued case already has this refusal, so that nothing needs to be written.
 
-        For a missing approval, the operator must have been asked. For the budget, the text must name the same limit.
+        For a missing approval, the operator must have been asked. Budget, breaker and incident have several reasons.
         """
         queued = self.queued
         same = queued.waiting_for is self.waiting_for
-        if self.waiting_for is WaitingFor.BUDGET:
+        if self.waiting_for in WITH_SEVERAL_REASONS:
             return same and queued.reason == self.reason
         return same and (self.waiting_for is not WaitingFor.APPROVAL or queued.approval_pending)
 
@@ -122,6 +126,8 @@ def _check_breaker(request: AdmissionRequest) -> Refused | None:
     breaker = request.breaker
     if breaker is None or not request.queued.repair_action.needs_slot:
         return None
+    if breaker.stays_open:
+        return Refused(request.queued, WaitingFor.BREAKER, "the breaker opened too often: an operator has to close it")
     if breaker.state is BreakerState.OPEN:
         return Refused(request.queued, WaitingFor.BREAKER, "too many nodes fail at once: the breaker is open")
     trials = sum(since >= breaker.since for since in request.control.holders.values())

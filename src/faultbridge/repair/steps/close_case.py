@@ -18,7 +18,7 @@ from faultbridge.repair.attempt.progress import live_attempt, move_node, stop_ti
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult
 from faultbridge.repair.steps import return_to_service, verify_instance
-from faultbridge.repair.successor import launch
+from faultbridge.repair.successor import unused
 
 NAME = "close"
 RESOLUTIONS = {
@@ -38,7 +38,7 @@ def close_case(context: StepContext) -> StepResult:
     """Resolve the case of a node that was verified and returned to service."""
     if context.attempt.steps.get(return_to_service.NAME) != StepOutcome.DONE:
         return context.escalate_to_operator("close was requested before the node returned to service")
-    launch.terminate_unclaimed(context)
+    unused.end_for_case(context)
     try:
         context.commit(partial(_close, context), Actor.CLOSE)
     except _FaultAfterVerification:

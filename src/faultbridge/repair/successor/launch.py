@@ -17,8 +17,7 @@ from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ports import CallResult, LaunchedInstance, Launcher, LaunchRequest, ProviderFailure
 from faultbridge.repair.attempt.progress import live_attempt, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
-from faultbridge.repair.spares.pool import SparePool, read_spares
-from faultbridge.storage import keys
+from faultbridge.repair.spares.pool import SparePool
 
 SAME_TOKEN = frozenset({ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT, ProviderFailure.THROTTLED})
 """After these failures the token may be in use, or was never checked: the next launch reuses it."""
@@ -65,23 +64,6 @@ def take_spare(context: StepContext, group: str) -> str | None:
     return pool.take(context.state.key.cluster, group, context.case.id, placement.instance_type)
 
 
-def terminate_unclaimed(context: StepContext) -> None:
-    """Terminate instances launched for the case but never claimed, because the node was fixed otherwise."""
-    launcher, group = context.launcher, context.state.placement.group
-    if launcher is None or group is None:
-        return
-    pooled = {spare.instance_id for spare in read_spares(context.tools.table, context.state.key.cluster)}
-    try:
-        for candidate in launcher.launched(_of_case(context, group)):
-            claimed = context.tools.table.get(keys.claim(candidate.instance_id)) is not None
-            if not claimed and candidate.instance_id not in pooled:
-                context.log("unclaimed_successor_ended", "the case closes", instance_id=candidate.instance_id)
-                launcher.terminate(candidate.instance_id)
-    except Transient as error:
-        # The node is verified, so the case closes anyway; the tag on the instance names its case.
-        context.log("unclaimed_successor_left", str(error))
-
-
 def check_launchable(context: StepContext) -> None:
     """Raise Misconfigured, before anything is released, if no successor could be launched."""
     if context.launcher is not None and context.state.placement.group is not None:
@@ -112,10 +94,11 @@ def launch_request(context: StepContext, group: str) -> LaunchRequest:
     if config.instance_types and not types:
         configured = ", ".join(config.instance_types)
         raise Misconfigured(f"no configured instance type has as many GPUs as {placement.instance_type}: {configured}")
-    return replace(_of_case(context, group), instance_types=types)
+    return replace(case_request(context, group), instance_types=types)
 
 
-def _of_case(context: StepContext, group: str) -> LaunchRequest:
+def case_request(context: StepContext, group: str) -> LaunchRequest:
+    """Name the launches of the case and their current token, whatever instance types fit."""
     intent, attempt = context.attempt.intent, context.attempt
     token = f"{intent.token if intent else context.case.execution}-{attempt.launches}"
     return LaunchRequest(context.rules.config, group, context.case.id, token, context.instance_id, spare=attempt.spare)

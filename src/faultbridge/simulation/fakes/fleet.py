@@ -106,6 +106,7 @@ def as_launched_instance(instance: FakeInstance, now: datetime) -> LaunchedInsta
         instance.instance_type,
         f"{instance.instance_id}.internal",
         running=instance.launched_at <= now,
+        case=instance.case,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.ports import CallResult, LaunchedInstance, LaunchRequest, ProviderFailure
 from faultbridge.simulation.fakes.fleet import FailingFake, FakeFleet, as_launched_instance
 from faultbridge.simulation.fakes.seam import Seam
@@ -39,6 +40,13 @@ class FakeLauncher(FailingFake):
                 and one.instance_id != launch_request.instead_of
             ]
             return tuple(sorted(found, key=lambda one: (one.launched_at, one.instance_id)))
+
+    def launched_in(self, cluster: ClusterConfig) -> tuple[LaunchedInstance, ...]:
+        """List the live instances launched in a cluster. The fake fleet belongs to one cluster."""
+        with self.seam.around("launcher", "launched_in", cluster.cluster):
+            now = self.fleet.clock.now()
+            found = [one for one in self.fleet.instances.values() if one.case is not None and one.alive]
+            return tuple(as_launched_instance(one, now) for one in found)
 
     def launch(self, launch_request: LaunchRequest) -> CallResult:
         """Launch one instance per token."""

@@ -42,7 +42,7 @@ class CommitChecks:
     def __init__(self, ports: SimulatedPorts, journal: Journal) -> None:
         self._ports = ports
         self._journal = journal
-        self.incidents = IncidentChecks(journal)
+        self.incidents = IncidentChecks(journal, ports.bus)
         self.limits: list[Limits] = [default_policy().limits]
         self.released: list[str] = []
         self.activity = 0

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from faultbridge.simulation.fakes import FakeBus
 from faultbridge.simulation.invariants.view import Invariant, SystemView
 from faultbridge.simulation.journal import Journal
 from faultbridge.storage.writes import Item
@@ -20,11 +21,16 @@ HOLDING = frozenset({"open", "recovering"})
 
 @dataclass(frozen=True, slots=True)
 class SeenIncident:
-    """An incident after its last change: cluster, status, affected nodes, and those with a fault that ended since."""
+    """An incident after its last change: cluster, status, affected nodes, and those with a fault that ended since.
+
+    `opening` is its first event. `ended_unpublished`: it ended before that event was published.
+    """
 
     cluster: str
     status: str
     nodes: frozenset[str]
+    opening: str
+    ended_unpublished: bool = False
     cleared: frozenset[str] = frozenset()
 
 
@@ -34,8 +40,9 @@ class IncidentChecks:
     A node with a fault that ended may be repaired before the incident's next entry, which drops the node.
     """
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, bus: FakeBus) -> None:
         self._journal = journal
+        self._bus = bus
         self.last: dict[str, SeenIncident] = {}
 
     @property
@@ -50,7 +57,11 @@ class IncidentChecks:
         cluster, node = str(item["cluster"]), str(item["node"])
         data = json.loads(str(item["body"]))["data"]
         if item["type"] == INCIDENT:
-            self.last[data["incident_id"]] = SeenIncident(cluster, data["to"], frozenset(data["nodes"]["listed"]))
+            known = self.last.get(data["incident_id"])
+            opening = known.opening if known else str(item["event_id"])
+            unpublished = data["to"] not in HOLDING and opening not in self._bus.ids
+            nodes = frozenset(data["nodes"]["listed"])
+            self.last[data["incident_id"]] = SeenIncident(cluster, data["to"], nodes, opening, unpublished)
         elif item["type"] == CLEARED:
             for name, one in self.last.items():
                 if one.cluster == cluster:
@@ -88,7 +99,8 @@ def _pages(view: SystemView) -> Iterator[str]:
     counted = Counter(key.rpartition(":")[2] for key in sent if ":incident:" in key)
     for name, one in view.system.checks.incidents.last.items():
         summarized = any(":summary:" in key for key in sent)
-        if counted[name] > 1 or (counted[name] == 0 and not summarized):
+        # The page of an incident that is over before the bus took its first event would come too late.
+        if counted[name] > 1 or (counted[name] == 0 and not summarized and not one.ended_unpublished):
             yield f"{name} of {one.cluster} sent {counted[name]} pages"
 
 

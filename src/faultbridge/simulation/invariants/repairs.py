@@ -74,7 +74,8 @@ def _current_instances(view: SystemView) -> set[str | None]:
     return {state.incarnation.instance_id for state in view.nodes if state.incarnation}
 
 
-def _unused_launches(view: SystemView) -> Iterator[str]:
+def unused_launches(view: SystemView) -> Iterator[str]:
+    """Yield the launched instances that back no node, are no spares, and wait for no live case."""
     live = {state.live_case.id for state in view.nodes if state.live_case}
     spares = SparePool(view.ports.table, view.ports.clock).spares(REPAIRED)
     used = _current_instances(view) | {one.instance_id for one in spares}
@@ -115,6 +116,6 @@ INVARIANTS = (
     Invariant("every terminated instance was named by an intent or terminated by others", _without_intent),
     Invariant("attempt numbers of a case only increase", _decreasing_attempts),
     Invariant("a step of an attempt has its result at most once", _repeated_results),
-    Invariant("a launched instance backs a node, is a spare, or waits for an escalated case", _unused_launches),
+    Invariant("a launched instance backs a node, is a spare, or waits for an escalated case", unused_launches),
     Invariant("a claimed instance backs a node or did so before", _unused_claims),
 )

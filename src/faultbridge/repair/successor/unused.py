@@ -1,0 +1,72 @@
+"""Termination of instances that were launched for a case and never backed a node.
+
+`end_for_case` runs when a repair closes its case. `EndUnusedLaunches` finds the others: an operator may retire a node
+while a launch is under way, and EC2 may not answer when the case closes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from faultbridge.domain.cluster.config import Mode
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.errors import Transient
+from faultbridge.log import log_cause
+from faultbridge.ports import LaunchedInstance, Launcher
+from faultbridge.repair.attempt.step_context import StepContext
+from faultbridge.repair.attempt.step_tools import StepTools
+from faultbridge.repair.spares.pool import read_spares
+from faultbridge.repair.successor.launch import case_request
+from faultbridge.rules.rulebook import rules_of
+from faultbridge.storage import keys
+
+
+def end_for_case(context: StepContext) -> None:
+    """Terminate the unused instances of a case that closes, because its node was fixed otherwise."""
+    launcher, group = context.launcher, context.state.placement.group
+    if launcher is None or group is None:
+        return
+    try:
+        launched = launcher.launched(case_request(context, group))
+        _end(context.tools, launcher, context.state.key.cluster, launched)
+    except Transient as error:
+        # The node is verified, so the case closes anyway; `EndUnusedLaunches` repeats the termination.
+        context.log("unused_launch_left", str(error))
+
+
+@dataclass(frozen=True, slots=True)
+class EndUnusedLaunches:
+    """Terminates the unused instances of closed cases of a cluster; a repeated call is harmless.
+
+    It reads the claim of each launched instance, so it works only in the first minute of each hour.
+    """
+
+    tools: StepTools
+
+    def __call__(self, cluster: str) -> None:
+        """Terminate the instances of a cluster whose case is closed and that never backed a node."""
+        config = rules_of(self.tools.rulebook, cluster).config
+        launcher = self.tools.compute(config).launchers.get(config.provider)
+        if launcher is None or config.mode is not Mode.ACT or not config.acts or self.tools.clock.now().minute:
+            return
+        launched = launcher.launched_in(config)
+        # An instance is claimed only while its case is live: after the case was read as closed, no claim can follow.
+        cases = self.tools.table.get_many(keys.case(one.case) for one in launched if one.case)
+        ended = {key for key, found in cases.items() if not CaseStatus(str(found["status"])).live}
+        _end(self.tools, launcher, cluster, [one for one in launched if one.case and keys.case(one.case) in ended])
+
+
+def _end(tools: StepTools, launcher: Launcher, cluster: str, launched: Iterable[LaunchedInstance]) -> None:
+    """Terminate the instances that back no node, never did, and are no spares."""
+    claims = {keys.claim(one.instance_id): one for one in launched}
+    claimed = tools.table.get_many(claims)
+    unused = [one for key, one in claims.items() if key not in claimed]
+    pooled = {spare.instance_id for spare in read_spares(tools.table, cluster)} if unused else set()
+    for one in unused:
+        if one.instance_id not in pooled:
+            reason = "the case is closed and the instance never backed a node"
+            ids = {"cluster": cluster, "instance_id": one.instance_id, "case_id": one.case}
+            log_cause("unused_launch_terminated", reason=reason, level=logging.WARNING, **ids)
+            launcher.terminate(one.instance_id)
