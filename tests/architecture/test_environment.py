@@ -31,7 +31,7 @@ SERVICES = {
     "IngestFunction": ("ingestion.ingest",),
     "IntakeFunction": ("gateway.webhooks", "gateway.log_subscription"),
     "InventoryFunction": ("registry.inventory", "registry.inventory_events"),
-    "PagerFunction": ("pager.page",),
+    "PagerFunction": ("pager.page", "pager.chats"),
     "PublishFunction": ("ledger.publish", "archive.write"),
     "ReactFunction": ("ops.react",),
     "ReplacementFunction": ("repair.step_runner",),

@@ -40,7 +40,7 @@ def huge() -> dict[str, Any]:
 @pytest.mark.parametrize("given", [*PAGES.values(), (huge(),)], ids=[*PAGES, "huge"])
 def test_every_format_fits_the_limits_of_its_service(given: tuple[dict[str, Any], ...]) -> None:
     page = sent_with_links(*given)[-1]
-    alarm, chat, event = (form(page, which) for which in PageFormat)
+    alarm, chat, event, slack, teams = (form(page, which) for which in PageFormat)
     assert re.match("(ALARM|OK): ", page.forms[PageFormat.ALARM].subject)
     assert all(len(formed.subject) <= 100 for formed in page.forms.values())
     assert page.forms[PageFormat.ALARM].subject.startswith(alarm["NewStateValue"])
@@ -55,6 +55,10 @@ def test_every_format_fits_the_limits_of_its_service(given: tuple[dict[str, Any]
     if event["event_action"] == "trigger":
         assert len(event["payload"]["summary"]) <= 1024
         assert event["payload"]["severity"] in {"critical", "error", "warning", "info"}
+    assert all(len(block["text"]["text"]) <= 3000 for block in slack["blocks"])
+    assert len(slack["blocks"][0]["text"]["text"]) <= 150
+    assert len(page.forms[PageFormat.TEAMS].body.encode()) < 28 * 1024
+    assert teams["attachments"][0]["content"]["body"]
     assert all(len(formed.body.encode()) < 256 * 1024 for formed in page.forms.values())
 
 
@@ -87,6 +91,33 @@ def test_a_page_links_to_the_timeline_and_the_runbook() -> None:
         "Runbook": "https://wiki.example/runbooks/stuck-case.md",
     }
     assert all(link in page.bodies["email"] for link in links.values())
+
+
+def test_a_chat_links_to_the_timeline_and_the_runbook() -> None:
+    (page,) = sent_with_links(ESCALATED)
+    timeline = f"https://api.example/clusters/train-a/entries?case={CASE}"
+    runbook = "https://wiki.example/runbooks/stuck-case.md"
+    assert form(page, PageFormat.SLACK)["blocks"][-1]["text"]["text"] == f"<{timeline}|Timeline> | <{runbook}|Runbook>"
+    card = form(page, PageFormat.TEAMS)["attachments"][0]["content"]
+    assert {one["title"]: one["url"] for one in card["actions"]} == {"Timeline": timeline, "Runbook": runbook}
+
+
+def test_a_chat_shows_text_of_records_without_reading_markup_in_it() -> None:
+    (page,) = sent_with_links(case_event("escalated", reason="<!channel> *x* [open](https://evil.example)"))
+    slack, teams = form(page, PageFormat.SLACK), form(page, PageFormat.TEAMS)
+    read_as_markup = [block["text"]["text"] for block in slack["blocks"] if block["text"]["type"] == "mrkdwn"]
+    assert "evil.example" not in "".join([slack["text"], *read_as_markup])
+    assert "evil.example" in slack["blocks"][1]["text"]["text"]
+    elements = teams["attachments"][0]["content"]["body"]
+    assert {run["type"] for element in elements for run in element["inlines"]} == {"TextRun"}
+    assert {element["type"] for element in elements} == {"RichTextBlock"}
+
+
+def test_the_notification_text_of_slack_escapes_markup() -> None:
+    marked = case_event("escalated")
+    marked["data"]["cause"] = {**marked["data"].get("cause", {}), "code": "x<!channel>&"}
+    (page,) = sent_with_links(marked)
+    assert "<" not in form(page, PageFormat.SLACK)["text"]
 
 
 def test_without_base_urls_a_page_names_the_runbook_in_the_repository() -> None:

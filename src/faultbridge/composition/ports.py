@@ -35,6 +35,10 @@ class AllPorts(Ports, Protocol):
         """Return the function that reads the JSON document of the allowed webhook senders."""
 
     @property
+    def chat_webhooks(self) -> Callable[[], bytes]:
+        """Return the function that reads the JSON document with the webhook addresses of chats."""
+
+    @property
     def inventories(self) -> Mapping[str, Inventory]:
         """Return the inventories, which list instances, by provider name."""
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from faultbridge.adapters.paging.chat_webhooks import ChatWebhooks
     from faultbridge.api.handlers import Handlers
     from faultbridge.archive.schedule import ArchiveSchedule
     from faultbridge.archive.write import WriteArchive
@@ -42,6 +43,13 @@ class Pages:
 
         ports = self.installation.ports
         return Paging(ports.table, ports.pager, ports.clock, self.settings)
+
+    @cached_property
+    def chats(self) -> ChatWebhooks:
+        """Return the service that posts published pages to chats."""
+        from faultbridge.adapters.paging.chat_webhooks import ChatWebhooks
+
+        return ChatWebhooks(self.installation.ports.chat_webhooks)
 
     @cached_property
     def remind(self) -> Remind:

@@ -1,4 +1,4 @@
-"""Pager function: sends pages for events of the bus, and summaries and reminders every minute."""
+"""Pager function: sends pages for events of the bus, posts to chats, and sends summaries and reminders every minute."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from faultbridge.composition.installation import Installation
 
 SCHEDULED = "Scheduled Event"
+CHAT_PAGE = "Chat Page"
 
 
 def pager(event: Mapping[str, Any], installation: Installation) -> None:
@@ -21,6 +22,9 @@ def pager(event: Mapping[str, Any], installation: Installation) -> None:
     if event.get("detail-type") == SCHEDULED:
         reminded = installation.pager.remind()
         emit({f"Pages{name.title()}": count for name, count in asdict(reminded).items()})
+        return
+    if event.get("detail-type") == CHAT_PAGE:
+        emit({"PagesChat": int(installation.pager.chats.post(event["detail"]))})
         return
     delivered = installation.pager.page(event["detail"])
     outcomes = Counter(page.outcome.value for page in delivered)

@@ -12,6 +12,7 @@ Read in this order:
 - `remind`: each minute, sends summaries of withheld pages and reminders of unresolved ones
 - `text_formats`: subject, SMS, email text, attributes and JSON of a page
 - `service_formats`: pages for PagerDuty and chat applications
+- `chat_formats`: pages for the webhooks of Slack and Microsoft Teams
 
 Delivery is at least once, under the same key. If the table does not answer, nothing is sent: the event is retried.
 Tests: tests/pager, tests/scenarios/operators/test_pages.py.

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from faultbridge.domain.times import to_text
+from faultbridge.pager.chat_formats import slack, teams
 from faultbridge.pager.page import Page, PageState
 from faultbridge.pager.text_formats import (
     ACTION_LABEL,
@@ -52,6 +53,8 @@ def forms_of(page: Page) -> dict[PageFormat, FormattedPage]:
         PageFormat.ALARM: FormattedPage(alarm_subject(page), _json(alarm(page))),
         PageFormat.CHAT: FormattedPage(subject(page), _json(chat(page))),
         PageFormat.PAGERDUTY: FormattedPage(subject(page), _json(pagerduty(page))),
+        PageFormat.SLACK: FormattedPage(subject(page), _json(slack(page))),
+        PageFormat.TEAMS: FormattedPage(subject(page), _json(teams(page))),
     }
 
 

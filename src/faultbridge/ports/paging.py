@@ -20,12 +20,14 @@ class PageFormat(StrEnum):
 
     `alarm` is a CloudWatch alarm, which PagerDuty's integration reads from an SNS topic. `chat` is a custom
     notification of Amazon Q Developer in chat applications. `pagerduty` is a PagerDuty Events API v2 event without
-    its routing key.
+    its routing key. `slack` and `teams` are messages of their webhooks.
     """
 
     ALARM = "alarm"
     CHAT = "chat"
     PAGERDUTY = "pagerduty"
+    SLACK = "slack"
+    TEAMS = "teams"
 
 
 @dataclass(frozen=True, slots=True)

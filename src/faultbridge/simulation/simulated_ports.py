@@ -58,6 +58,10 @@ class SimulatedPorts:
         """Return an empty document: no sender may post webhooks."""
         return b"{}"
 
+    def chat_webhooks(self) -> bytes:
+        """Return an empty document: no chat receives pages."""
+        return b"{}"
+
     def for_cluster(self, config: ClusterConfig) -> ComputeAccess:
         """Return these ports; refuse a role, because the simulation has one account."""
         if config.provider_role is not None:

@@ -70,6 +70,14 @@ class AwsPorts(ComputePorts):
         return lambda: StackSecret(self.clients, name).value if name else b"{}"
 
     @cached_property
+    def chat_webhooks(self) -> Callable[[], bytes]:
+        """Return a function that reads the webhook addresses of chats, which may change at any time."""
+        from faultbridge.adapters.aws.stack import StackSecret
+
+        name = self.settings.chat_webhooks
+        return lambda: StackSecret(self.clients, name).value if name else b"{}"
+
+    @cached_property
     def workflow(self) -> Workflow:
         """Return the Step Functions state machine."""
         from faultbridge.adapters.messaging.step_functions import StepFunctionsWorkflow

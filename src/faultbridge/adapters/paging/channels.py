@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.stack import StackSecret
 from faultbridge.adapters.messaging.eventbridge import EventBridgeBus
+from faultbridge.adapters.paging.chat_webhooks import BusChats
 from faultbridge.adapters.paging.pagerduty import BusPagerDuty, HttpPagerDuty
 from faultbridge.adapters.paging.sns import SnsPager
 from faultbridge.errors import FaultbridgeError, Misconfigured
@@ -52,12 +53,18 @@ def pager_from_settings(settings: Settings, clients: Clients) -> Pager:
     ]
     if settings.pagerduty:
         channels.append(_pagerduty(settings, clients))
+    if settings.chat_webhooks:
+        channels.append(BusChats(_bus(settings, clients)))
     return AllChannels(channels)
 
 
 def _pagerduty(settings: Settings, clients: Clients) -> Pager:
     if settings.pagerduty == "bus":
-        return BusPagerDuty(EventBridgeBus(clients, settings.bus, f"{settings.event_source}.{PAGE_SOURCE}"))
+        return BusPagerDuty(_bus(settings, clients))
     if not settings.pagerduty.startswith(("https://", "http://127.0.0.1")):
         raise Misconfigured(f"invalid FAULTBRIDGE_PAGERDUTY: {settings.pagerduty!r}; `bus` or an https URL")
     return HttpPagerDuty(settings.pagerduty, StackSecret(clients, settings.pagerduty_key))
+
+
+def _bus(settings: Settings, clients: Clients) -> EventBridgeBus:
+    return EventBridgeBus(clients, settings.bus, f"{settings.event_source}.{PAGE_SOURCE}")

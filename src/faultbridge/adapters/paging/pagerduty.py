@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 from collections.abc import Callable
-from http import HTTPStatus
-from urllib.parse import urlsplit
 
-from faultbridge.errors import Misconfigured, Transient
+from faultbridge.adapters.paging.http_post import post_json
+from faultbridge.errors import Transient
 from faultbridge.ports import BusEvent, EventBus, PageFormat, PageMessage
 
 DETAIL_TYPE = "Page"
-SECONDS = 5
 
 
 class BusPagerDuty:
@@ -34,27 +31,11 @@ class HttpPagerDuty:
     """A Pager that calls the Events API itself, for stacks without API destinations."""
 
     def __init__(self, url: str, routing_key: Callable[[], bytes]) -> None:
-        self._url = urlsplit(url)
+        self._url = url
         self._routing_key = routing_key
 
     def send(self, page: PageMessage) -> str:
         """Send the event and return its key; raises Transient for HTTP 429 and 5xx, else Misconfigured."""
         event = json.loads(page.forms[PageFormat.PAGERDUTY].body) | {"routing_key": self._routing_key().decode()}
-        status, answer = self._post(json.dumps(event).encode())
-        if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            raise Transient(f"PagerDuty returned HTTP {status} for page {page.key}")
-        if status >= HTTPStatus.MULTIPLE_CHOICES:
-            raise Misconfigured(f"PagerDuty rejected page {page.key} with HTTP {status}: {answer[:200]}")
+        post_json("PagerDuty", self._url, json.dumps(event).encode(), page=page.key)
         return page.key
-
-    def _post(self, body: bytes) -> tuple[int, str]:
-        kind = http.client.HTTPSConnection if self._url.scheme == "https" else http.client.HTTPConnection
-        connection = kind(self._url.netloc, timeout=SECONDS)
-        try:
-            connection.request("POST", self._url.path or "/", body, {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            return answer.status, answer.read().decode(errors="replace")
-        except OSError as error:
-            raise Transient(f"PagerDuty cannot be reached: {error}") from error
-        finally:
-            connection.close()
