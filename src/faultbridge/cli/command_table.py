@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, Row] = {
     "node": Row("fleet.node", "Register, show, repair and retire nodes."),
     "case": Row("fleet.case", "Show cases; approve, deny or cancel repairs."),
     "stuck": Row("fleet.required_orders", "List nodes and cases that wait for an operator's command."),
+    "top": Row("fleet.top", "Watch a cluster: unhealthy nodes, cases, incidents."),
     "incident": Row("fleet.incident", "Show or close incidents of many nodes."),
     "gpus": Row("fleet.gpus", "Show the share of GPUs in service and hours lost."),
     "finding": Row("fleet.finding", "Show and judge signs of gray failures."),

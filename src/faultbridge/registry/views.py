@@ -18,6 +18,7 @@ from faultbridge.ledger.queries import query_all, shard_rows
 from faultbridge.pipeline.decide.phase_durations import durations
 from faultbridge.ports import Table
 from faultbridge.registry.roster import ROSTER
+from faultbridge.repair.cluster_status import UNHEALTHY_ROWS
 from faultbridge.repair.spares.pool import read_spares
 from faultbridge.storage import incidents as stored_incidents
 from faultbridge.storage import items, keys
@@ -89,6 +90,12 @@ class Views:
         config = self.cluster(cluster).config
         names = (str(row["node"]) for row in shard_rows(self.table, config, ROSTER))
         return tuple(sorted(self._states(cluster, names), key=lambda state: state.key.node))
+
+    def unhealthy(self, cluster: str) -> tuple[NodeState, ...]:
+        """Return the nodes of a cluster that are not healthy, by name; healthy ones are not read."""
+        rows = shard_rows(self.table, self.cluster(cluster).config, UNHEALTHY_ROWS)
+        states = self._states(cluster, (str(row["node"]) for row in rows))
+        return tuple(sorted(states, key=lambda state: state.key.node))
 
     def page(self, cluster: str, after: str, limit: int) -> tuple[NodeState, ...]:
         """Return at most `limit` nodes by name, starting after a name; only their states are read."""

@@ -57,7 +57,10 @@ def show(
             print_line(json.dumps(document))
     else:
         _show_rows(
-            [[_text(value(document)) for value in columns.values()] for document in documents], columns, output, empty
+            [[cell_text(value(document)) for value in columns.values()] for document in documents],
+            columns,
+            output,
+            empty,
         )
 
 
@@ -68,7 +71,7 @@ def show_one(document: Document, columns: Columns, output: OutputFormat) -> None
         return
     width = max(len(title) for title in columns)
     for title, value in columns.items():
-        first, *more = _text(value(document)).split("\n")
+        first, *more = cell_text(value(document)).split("\n")
         print_line(f"{title:<{width}}  {first}".rstrip())
         for line in more:
             print_line(f"{'':<{width}}  {line}".rstrip())
@@ -90,5 +93,6 @@ def _show_rows(rows: list[list[str]], columns: Columns, output: OutputFormat, em
         notice(empty)
 
 
-def _text(value: object) -> str:
+def cell_text(value: object) -> str:
+    """Return the text of one cell; `-` where it is empty."""
     return "-" if value is None or value == "" else visible(str(value))

@@ -6,8 +6,12 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from faultbridge.cli.render.output import print_line
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 GAP = 2
 MIN_LAST_WIDTH = 20
@@ -66,8 +70,15 @@ def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
 
 
 def _print_on_terminal(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table with styles. Only its last column folds, so that ids stay complete."""
     from rich.console import Console
+
+    console = Console()
+    console.width = max(console.width, _min_width([titles, *rows]))
+    console.print(styled_table(titles, rows))
+
+
+def styled_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """Return a table with styles. Only its last column folds, so that ids stay complete."""
     from rich.table import Table
     from rich.text import Text
 
@@ -77,6 +88,4 @@ def _print_on_terminal(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> 
         table.add_column(title, overflow="fold", no_wrap=title != titles[-1])
     for row in rows:
         table.add_row(*(Text(cell, style=styles.get(cell, "")) for cell in row))
-    console = Console()
-    console.width = max(console.width, _min_width([titles, *rows]))
-    console.print(table)
+    return table

@@ -68,7 +68,7 @@ def show_breakers(
         confirm(f"repairs of {cluster} start again although nodes are still failing", yes=yes)
     controls = session.application.repair.controls
     control = controls.close_breakers(cluster, session.operator) if close else controls.read(cluster)
-    session.show(_breaker_documents(control), BREAKERS)
+    session.show(breaker_documents(control), BREAKERS)
 
 
 def _set_paused(session: Session, cluster: str, *, paused: bool) -> None:
@@ -76,7 +76,8 @@ def _set_paused(session: Session, cluster: str, *, paused: bool) -> None:
     session.show_one(cluster_document(session.directory.cluster(cluster)), CONTROL)
 
 
-def _breaker_documents(control: Control) -> list[Document]:
+def breaker_documents(control: Control) -> list[Document]:
+    """Return the tripped breakers of a cluster."""
     return [
         {
             "cluster": control.cluster,
