@@ -63,7 +63,7 @@ def show_top(
 
 @dataclass
 class ClusterReader:
-    """Reads one cluster, and tells whether anything changed since the last look."""
+    """Reads one cluster, and compares it with the last look."""
 
     session: Session
     cluster: str
