@@ -145,6 +145,7 @@ def test_one_fault_is_recorded_once_for_each_job(world: LedgerFixture) -> None:
 def test_a_job_that_ended_or_started_after_the_fault_is_not_affected(world: LedgerFixture) -> None:
     jobs(world).start("train-a", "1", ["n-1"])
     jobs(world).end("train-a", "1")
+    world.pass_time(minutes=6)
     world.observe_faults(NodeKey("train-a", "n-1"))
     world.pass_time(minutes=5)
     jobs(world).start("train-a", "2", ["n-1"])

@@ -27,9 +27,11 @@ from faultbridge.incidents.onsets import Onsets
 from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
 from faultbridge.jobs.job_impact import JobImpact
 from faultbridge.jobs.jobs import Jobs
+from faultbridge.jobs.resume import ResumeJobs
 from faultbridge.ledger.append import Append, Stack
 from faultbridge.ops.react import React, status_causes
-from faultbridge.ops.sweep import Sweep, SweepResult
+from faultbridge.ops.sweep import Sweep
+from faultbridge.ops.sweep_result import SweepResult
 from faultbridge.pipeline.normalize.resolve import record_boot
 from faultbridge.pipeline.observe import observe
 from faultbridge.ports import Capacity, CapacityEvidence
@@ -104,13 +106,14 @@ class World:
         self.incident_changes = IncidentChanges(self.table, self.controls)
         held, onsets = HeldCases(self.table, self.append), Onsets(self.table, self.clock)
         self.correlate = Correlate(self.table, self.rulebook, self.incident_changes, held, onsets)
+        jobs = Jobs(self.table, self.clock, stack)
         self.react = React(
             self.correlate,
             self.guard,
             self.isolate,
             self.rollup,
             self.dispatch,
-            JobImpact(self.append, Jobs(self.table, self.clock, stack)),
+            JobImpact(self.append, jobs),
         )
         self.step_runner = StepRunner(self._tools())
         self.workflow.handler = self.step_runner
@@ -127,7 +130,8 @@ class World:
             self.dispatch,
             RecoverAttempts(self.step_runner),
             HeartbeatMonitor(self.table, self.append, self.rulebook),
-            JobImpact(self.append, Jobs(self.table, self.clock, stack)),
+            JobImpact(self.append, jobs),
+            ResumeJobs(self.append, jobs),
             ReleaseLeakedSlots(self.table),
             ReconcileSpares(SparePool(self.table, self.clock), self.step_runner.tools),
             EndUnusedLaunches(self.step_runner.tools),

@@ -47,7 +47,7 @@ COMMANDS: Mapping[str, Row] = {
     "resume": Row("fleet.repair_controls", "Resume repairs in a cluster."),
     "policy": Row("fleet.policy", "Check, publish and show the repair policy."),
     "mapping": Row("fleet.mapping", "Check, publish and show your own fault mappings."),
-    "job": Row("fleet.job", "Record when a job starts and ends, and its nodes."),
+    "job": Row("fleet.job", "Record when jobs start and end, and show which may resume."),
     "send": Row("records.send", "Send raw records to the queue of a stack."),
     "webhook": Row("records.webhook", "Let Alertmanager, Grafana and others post records."),
     "agent": Row("records.agent", "Collect and send the faults of this node."),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from faultbridge.ingest.rejects import Rejects
     from faultbridge.jobs.job_impact import JobImpact
     from faultbridge.jobs.jobs import Jobs
+    from faultbridge.jobs.resume import ResumeJobs
     from faultbridge.ledger.append import Append
     from faultbridge.ledger.publish import Publish
     from faultbridge.registry.inventory_events import InventoryEventHandler
@@ -126,6 +127,13 @@ class JobTracking:
         from faultbridge.jobs.job_impact import JobImpact
 
         return JobImpact(self.installation.ledger.append, self.jobs)
+
+    @cached_property
+    def resume(self) -> ResumeJobs:
+        """Return the service that reports which ended jobs may resume."""
+        from faultbridge.jobs.resume import ResumeJobs
+
+        return ResumeJobs(self.installation.ledger.append, self.jobs)
 
 
 @dataclass(frozen=True)

@@ -202,6 +202,7 @@ class Operations:
             recover_attempts=RecoverAttempts(repair.step_runner),
             heartbeat_monitor=of.ingestion.heartbeats,
             job_impact=of.jobs.impact,
+            resume_jobs=of.jobs.resume,
             release_leaked_slots=ReleaseLeakedSlots(ports.table),
             reconcile_spares=ReconcileSpares(SparePool(ports.table, ports.clock), repair.step_runner.tools),
             end_unused_launches=EndUnusedLaunches(repair.step_runner.tools),

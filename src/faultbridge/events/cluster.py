@@ -129,6 +129,14 @@ class JobImpact(Model):
     about: FaultReference | None = Field(description="The fault, if known.")
 
 
+class JobResume(Model):
+    """The nodes whose faults affected a job, by what became of them."""
+
+    returned: NodeList = Field(description="Nodes that are in service again with the same instance.")
+    replaced: NodeList = Field(description="Nodes that are in service with another instance.")
+    retired: NodeList = Field(description="Nodes that left the cluster.")
+
+
 class JobData(Model):
     """A job after the change."""
 
@@ -141,10 +149,11 @@ class JobData(Model):
     ended_at: Instant | None = Field(description="Null while the job runs.")
     outcome: JobOutcome | None = Field(description="How the job ended; null while it runs.")
     hit: JobImpact | None = Field(description="The fault and its node; set if `change` is `hit`.")
+    resume: JobResume | None = Field(default=None, description="The affected nodes; set if `change` is `resumable`.")
 
 
 class JobChange(Event):
-    """A job starts, ends, or is affected by a fault of one of its nodes."""
+    """A job starts, ends, is affected by a fault of one of its nodes, or may resume after their repair."""
 
     event_type: ClassVar[str] = "Job Change"
     metadata: ClusterMetadata

@@ -115,6 +115,7 @@ class JobChangeKind(OpenEnum):
     STARTED = "started"
     HIT = "hit"
     ENDED = "ended"
+    RESUMABLE = "resumable"
     UNKNOWN = "unknown"
 
 

@@ -3,8 +3,10 @@
 The start and end of a job, and each fault of its nodes in between, are entries of the cluster's own stream.
 Read in this order:
 
-- `jobs`: records the start and end of jobs, and the faults that affect them.
+- `jobs`: records the start and end of jobs, the faults that affect them, and that they may resume.
 - `job_impact`: finds the worst active fault of a node and records it on the jobs that run there.
+- `resume`: finds the failed jobs whose faulty nodes are back, replaced or retired.
+- `changes`: the changes of a job, and the data of their entries.
 
 How jobs are stored is in `storage.jobs`; `faultbridge job` records them from a scheduler's hooks.
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import NodeKey
-from faultbridge.jobs.jobs import Impact, Jobs
+from faultbridge.jobs.changes import Impact
+from faultbridge.jobs.jobs import Jobs
 from faultbridge.ledger.append import Append
 
 
@@ -24,8 +25,8 @@ class JobImpact:
         worst = max(state.active(), key=lambda one: (one.severity.rank, one.last_at), default=None)
         if worst is None or worst.severity.rank < Severity.ERROR.rank:
             return ()
-        case = state.live_case
-        return self.jobs.record_impact(key.cluster, Impact(key.node, worst, case.id if case else None))
+        case, instance = state.live_case, state.incarnation.instance_id if state.incarnation else None
+        return self.jobs.record_impact(key.cluster, Impact(key.node, worst, case.id if case else None, instance))
 
     def busy_nodes(self, cluster: str, nodes: Sequence[str]) -> tuple[NodeKey, ...]:
         """Return those of the given nodes on which a job runs, with one query for all of them."""

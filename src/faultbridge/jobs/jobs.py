@@ -9,53 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
-from faultbridge.domain.cluster.jobs import Job
-from faultbridge.domain.conditions import Condition, condition_key
+from faultbridge.domain.cluster.jobs import OUTCOMES, Job
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.nodes import Alias
 from faultbridge.domain.times import to_text, truncate
-from faultbridge.errors import Rejected
+from faultbridge.errors import Conflict, Rejected
+from faultbridge.jobs.changes import Impact, JobChange, Resume, entry_data
 from faultbridge.ledger.append import Stack
 from faultbridge.ledger.cluster_stream import append_to_cluster, cluster_writes
 from faultbridge.ledger.queries import query_all
-from faultbridge.pipeline import entry_builder
+from faultbridge.log import log_cause
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, jobs, keys
 from faultbridge.storage.jobs import job_writes, nodes_of, read_job
+from faultbridge.storage.writes import Item
 
 MAX_NODES = 5000
-MAX_LISTED = 50
 MAX_HITS = 64
 MAX_REASON = 512
-OUTCOMES = ("succeeded", "failed", "cancelled", "unreported")
 _MAX_ID_LENGTH = 128
-
-
-@dataclass(frozen=True, slots=True)
-class Impact:
-    """A condition of a node that affects the node's jobs, and the case that it led to."""
-
-    node: str
-    condition: Condition
-    case_id: str | None = None
-
-    @property
-    def key(self) -> str:
-        """Return a stable identity, by which a job records each impact once."""
-        one = self.condition
-        return f"{self.node} {condition_key(one.code, one.component)} {to_text(one.since)}"
-
-
-@dataclass(frozen=True, slots=True)
-class _JobChange:
-    """A change of a job for its entry: the kind of change, its reason, and the impact if any."""
-
-    name: str
-    reason: str
-    impact: Impact | None = None
 
 
 _UpdateJob = Callable[[Job | None, datetime], Job | None]
@@ -92,7 +66,7 @@ class Jobs:
             version = before.version if before else 0
             return Job(cluster, job_id, placed, started_at, name, version=version)
 
-        return self._change(cluster, job_id, update, _JobChange("started", f"started on {len(placed)} nodes"))
+        return self._change(cluster, job_id, update, JobChange("started", f"started on {len(placed)} nodes"))
 
     def end(
         self, cluster: str, job_id: str, *, outcome: str = "unreported", reason: str = "", at: datetime | None = None
@@ -117,29 +91,58 @@ class Jobs:
                 raise Rejected("bad_time", text)
             return replace(before, ended_at=ended_at, outcome=outcome)
 
-        return self._change(cluster, job_id, update, _JobChange("ended", reason or f"ended: {outcome}"))
+        return self._change(cluster, job_id, update, JobChange("ended", reason or f"ended: {outcome}"))
 
     def record_impact(self, cluster: str, impact: Impact) -> tuple[str, ...]:
-        """Record an impact once on each job that runs on the node, and return the ids of those jobs."""
-        rows = query_all(self.table, keys.cluster_partition(cluster), prefix=jobs.RUNNING)
-        affected = tuple(str(row["job_id"]) for row in rows if impact.node in nodes_of(row))
+        """Record an impact once on each job of the node that runs or has just ended. Returns the ids of those jobs."""
+        affected = tuple(str(row["job_id"]) for row in self._followed(cluster) if impact.node in nodes_of(row))
         condition = impact.condition
 
         def update(before: Job | None, _: datetime) -> Job | None:
-            started_later = before is not None and condition.last_at < before.started_at
-            if before is None or not before.runs or started_later or impact.key in before.hits:
+            if before is None or condition.last_at < before.started_at or impact.key in before.hits:
                 return None
-            return replace(before, hits=(*before.hits, impact.key)[-MAX_HITS:])
+            if not before.takes_hit(condition.since):
+                return None
+            nodes = {impact.node: impact.instance_id, **before.affected}
+            return replace(before, hits=(*before.hits, impact.key)[-MAX_HITS:], affected=nodes)
 
         reason = f"{impact.node}: {condition.code}, {condition.message}"
         for job_id in affected:
-            self._change(cluster, job_id, update, _JobChange("hit", reason[:MAX_REASON], impact))
+            self._change(cluster, job_id, update, JobChange("hit", reason[:MAX_REASON], impact))
         return affected
 
+    def record_resumable(self, job: Job, resume: Resume) -> Job:
+        """Record once that an ended job may resume. A job that has started again meanwhile is left as it is."""
+
+        def update(before: Job | None, now: datetime) -> Job | None:
+            return replace(before, resumable_at=now) if before is not None and before.may_resume else None
+
+        return self._change(job.cluster, job.id, update, JobChange("resumable", resume.reason, resume=resume))
+
     def busy_nodes(self, cluster: str) -> frozenset[str]:
-        """Return the names of the nodes of a cluster on which a job runs."""
-        rows = query_all(self.table, keys.cluster_partition(cluster), prefix=jobs.RUNNING)
-        return frozenset(node for row in rows for node in nodes_of(row))
+        """Return the names of the nodes of a cluster on which a job runs or has just ended."""
+        return frozenset(node for row in self._followed(cluster) for node in nodes_of(row))
+
+    def followed(self, cluster: str) -> tuple[Job, ...]:
+        """Return the jobs of a cluster that run, or ended and may become resumable."""
+        keys_of_jobs = [jobs.job_key(cluster, str(row["job_id"])) for row in self._followed(cluster)]
+        return tuple(read_job(row) for row in self.table.get_many(keys_of_jobs).values())
+
+    def ended(self, cluster: str) -> tuple[Job, ...]:
+        """Return the ended jobs of a cluster that may become resumable."""
+        ended = [str(row["job_id"]) for row in self._followed(cluster) if row["ended_at"]]
+        found = self.table.get_many(jobs.job_key(cluster, job_id) for job_id in ended)
+        return tuple(job for job in map(read_job, found.values()) if job.may_resume)
+
+    def stop_following(self, job: Job) -> None:
+        """Follow an ended job no longer, unless it changed meanwhile."""
+        try:
+            self.table.write(jobs.unfollow(job))
+        except Conflict as conflict:
+            log_cause("job_still_followed", reason=str(conflict), cluster=job.cluster, job_id=job.id)
+
+    def _followed(self, cluster: str) -> list[Item]:
+        return list(query_all(self.table, keys.cluster_partition(cluster), prefix=jobs.FOLLOWED))
 
     def find(self, cluster: str, job_id: str) -> Job | None:
         """Return a job, or None when its start was not recorded."""
@@ -165,7 +168,7 @@ class Jobs:
             nodes.add(key.node)
         return tuple(sorted(nodes))
 
-    def _change(self, cluster: str, job_id: str, update: _UpdateJob, change: _JobChange) -> Job:
+    def _change(self, cluster: str, job_id: str, update: _UpdateJob, change: JobChange) -> Job:
         def read_and_write() -> Job:
             before, now = self.find(cluster, job_id), truncate(self.clock.now())
             after = update(before, now)
@@ -179,38 +182,21 @@ class Jobs:
 
         return append_to_cluster(read_and_write)
 
-    def _write(self, job: Job, before: Job | None, change: _JobChange, now: datetime) -> None:
+    def _write(self, job: Job, before: Job | None, change: JobChange, now: datetime) -> None:
         """Write the job and its entry in one transaction, conditional on the cluster's version."""
         state = items.read_cluster(job.cluster, self.table.get(keys.cluster_state(job.cluster)))
-        impact = change.impact
-        at = impact.condition.last_at if impact else job.ended_at or job.started_at
-        case_id, cause = (impact.case_id, impact.condition.event_id) if impact else (None, None)
-        draft = Draft(EntryType.JOB, at, _entry_data(job, change), case_id=case_id, causation_id=cause)
+        impact, resume = change.impact, change.resume
+        at, actor, case_id, cause = job.ended_at or job.started_at, Actor.CLI, None, None
+        if impact is not None:
+            at, actor, case_id = impact.condition.last_at, Actor.CORRELATE, impact.case_id
+            cause = impact.condition.event_id
+        elif resume is not None:
+            at, actor, cause = job.resumable_at or now, Actor.SWEEP, resume.cause
+        draft = Draft(EntryType.JOB, at, entry_data(job, change), case_id=case_id, causation_id=cause)
         severity = impact.condition.severity if impact else None
-        actor = Actor.CORRELATE if impact else Actor.CLI
         _, writes = cluster_writes(self.stack, state, state, (draft,), actor=actor, severity=severity, now=now)
         self.table.transact([*writes, *job_writes(job, before, now)])
 
 
 def _alias(cluster: str, name: str) -> Alias:
     return Alias("instance", name) if name.startswith("i-") else Alias("name", f"{cluster}/{name}")
-
-
-def _entry_data(job: Job, change: _JobChange) -> dict[str, Any]:
-    return {
-        "job_id": job.id,
-        "name": job.name,
-        "change": change.name,
-        "reason": change.reason,
-        "nodes": {"count": len(job.nodes), "listed": list(job.nodes[:MAX_LISTED])},
-        "started_at": to_text(job.started_at),
-        "ended_at": to_text(job.ended_at) if job.ended_at else None,
-        "outcome": job.outcome,
-        "hit": _hit(change.impact) if change.impact else None,
-    }
-
-
-def _hit(impact: Impact) -> dict[str, Any]:
-    condition = impact.condition
-    about = {"code": condition.code, "component": entry_builder.component_data(condition.component)}
-    return {"node": impact.node, "about": about}

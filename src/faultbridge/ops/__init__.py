@@ -4,6 +4,7 @@ Reading order:
 
 - `react`: processes the nodes and clusters that have new entries, seconds after each entry.
 - `sweep`: performs due and unfinished work each minute; it repeats whatever a lost trigger missed.
+- `sweep_result`: what a sweep did, and what failed.
 - `missing_heartbeats`: reports overdue heartbeats, unless no records arrive at all.
 - `silent_instances`: probes whether the instance of a silent node still exists.
 - `postponed_cases`: finds the nodes whose postponed case may be opened, because a maintenance ended early.

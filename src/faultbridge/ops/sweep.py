@@ -4,9 +4,9 @@ One sweep runs these parts in order; a failed part does not stop the others:
 
 1. publish entries that the stream did not publish within two minutes,
 2. process due timers: retry rejected records, end waiting periods, recover attempts, report missing heartbeats,
-3. for each cluster: update incidents and breakers, release leaked slots, reconcile spares, open postponed cases,
-   isolate nodes, record job impact, recompute the cluster status, start admitted repairs if incidents are up to date,
-   and compare nodes with their peers.
+3. for each cluster: update incidents and breakers, release leaked slots, reconcile spares, terminate unused launches,
+   open postponed cases, isolate nodes, record job impact, report resumable jobs, recompute the cluster status, start
+   admitted repairs if incidents are up to date, and compare nodes with their peers.
 
 Each part gets an equal share of the remaining time. Shards and clusters are taken in a random order that changes each
 minute: in a fixed order, the last shards would never be reached under overload.
@@ -15,7 +15,7 @@ minute: in a fixed order, the last shards would never be reached under overload.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
 from typing import TypeVar
@@ -26,15 +26,16 @@ from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.times import to_text
 from faultbridge.incidents.correlate import Correlate
-from faultbridge.incidents.intake import Intake
 from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
 from faultbridge.jobs.job_impact import JobImpact
+from faultbridge.jobs.resume import ResumeJobs
 from faultbridge.ledger.append import Append
 from faultbridge.ledger.queries import query_all, shard_rows
 from faultbridge.ops.failures import Failures
 from faultbridge.ops.missing_heartbeats import report_missing_heartbeats
 from faultbridge.ops.postponed_cases import postponed_too_long
 from faultbridge.ops.silent_instances import ProbeInstance
+from faultbridge.ops.sweep_result import SweepResult
 from faultbridge.pipeline.observe import tick
 from faultbridge.ports import Clock, Table
 from faultbridge.repair.attempt.leaked_slots import ReleaseLeakedSlots
@@ -62,26 +63,6 @@ NODE_PREFIX = "NODE#"
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class SweepResult:
-    """What one sweep did.
-
-    `unfinished` is True when its time ended before its work. `intake` says whether records arrive, if that is known.
-    `node_counts` are the nodes of each cluster by status.
-    """
-
-    ticked: int = 0
-    recovered_attempts: dict[str, int] = field(default_factory=dict)
-    published: int = 0
-    rejects: int = 0
-    clusters: int = 0
-    released_slots: int = 0
-    intake: Intake | None = None
-    unfinished: bool = False
-    node_counts: dict[str, dict[str, int]] = field(default_factory=dict)
-    failures: list[str] = field(default_factory=list)
-
-
 @dataclass(frozen=True, slots=True)
 class Sweep:
     """Runs one sweep; `publish` and `retry_reject` receive the keys of waiting items, `compare_peers` a cluster."""
@@ -98,6 +79,7 @@ class Sweep:
     recover_attempts: RecoverAttempts
     heartbeat_monitor: HeartbeatMonitor
     job_impact: JobImpact
+    resume_jobs: ResumeJobs
     release_leaked_slots: ReleaseLeakedSlots
     reconcile_spares: ReconcileSpares
     end_unused_launches: EndUnusedLaunches
@@ -192,6 +174,8 @@ class Sweep:
                 self._isolate(cluster, control, result, failures, until)
             with failures.collect(f"recording job impact in {cluster}"):
                 self._record_job_impact(cluster, failures)
+            with failures.collect(f"resuming jobs of {cluster}"):
+                self.resume_jobs(cluster)
             with failures.collect(f"updating the status of {cluster}"):
                 result.node_counts[cluster] = dict(self.rollup(cluster).counts)
             if correlated:

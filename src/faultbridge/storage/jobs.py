@@ -1,4 +1,4 @@
-"""Job items: a training job, the row that lists it while it runs, and links to the entries about it."""
+"""Job items: a training job, the row that lists it while it is followed, and links to the entries about it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from faultbridge.storage import items
 from faultbridge.storage.keys import cluster_partition
 from faultbridge.storage.writes import Absent, Delete, Equals, Key, Put, Write
 
-RUNNING = "RUNNING#"
+FOLLOWED = "FOLLOWED#"
+"""The prefix of the rows of jobs that run, or ended and may become resumable."""
+
 LAST_LINK = ":"
 """A sort key after every link of a job (they start with a time) and before the job's own item."""
 
@@ -22,9 +24,9 @@ def job_key(cluster: str, job_id: str) -> Key:
     return Key(job_partition(cluster, job_id), "JOB")
 
 
-def running_job_key(cluster: str, job_id: str) -> Key:
-    """Return the key of the row that lists a running job."""
-    return Key(cluster_partition(cluster), f"{RUNNING}{job_id}")
+def followed_job_key(cluster: str, job_id: str) -> Key:
+    """Return the key of the row that lists a followed job."""
+    return Key(cluster_partition(cluster), f"{FOLLOWED}{job_id}")
 
 
 def job_partition(cluster: str, job_id: str) -> str:
@@ -41,10 +43,16 @@ def job_writes(job: Job, before: Job | None, now: datetime) -> tuple[Write, ...]
     """Return the writes that store a job; they fail if the stored version is not `before`."""
     unchanged = Equals("version", before.version) if before else Absent()
     stored = Put(items.item(job_key(job.cluster, job.id), now, _attributes(job)), when=unchanged)
-    running = running_job_key(job.cluster, job.id)
-    if not job.runs:
-        return stored, Delete(running)
-    return stored, Put(items.item(running, now, {"job_id": job.id, "nodes": list(job.nodes)}))
+    followed = followed_job_key(job.cluster, job.id)
+    if not job.runs and not job.may_resume:
+        return stored, Delete(followed)
+    row = {"job_id": job.id, "nodes": list(job.nodes), "ended_at": _text(job.ended_at), "version": job.version}
+    return stored, Put(items.item(followed, now, row))
+
+
+def unfollow(job: Job) -> Write:
+    """Return the write that removes a job from the followed ones; it fails if the job changed."""
+    return Delete(followed_job_key(job.cluster, job.id), when=Equals("version", job.version))
 
 
 def read_job(row: Mapping[str, Any]) -> Job:
@@ -59,12 +67,14 @@ def read_job(row: Mapping[str, Any]) -> Job:
         ended_at=from_text(ended_at) if ended_at else None,
         outcome=row["outcome"],
         version=int(row["version"]),
-        hits=tuple(row.get("hits", ())),
+        hits=tuple(row["hits"]),
+        affected=dict(row["affected"]),
+        resumable_at=from_text(row["resumable_at"]) if row["resumable_at"] else None,
     )
 
 
 def nodes_of(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of the nodes on which a job runs, from the row that lists the running job."""
+    """Return the names of the nodes of a job, from the row that lists it."""
     return tuple(row["nodes"])
 
 
@@ -75,8 +85,14 @@ def _attributes(job: Job) -> dict[str, Any]:
         "name": job.name,
         "nodes": list(job.nodes),
         "started_at": to_text(job.started_at),
-        "ended_at": to_text(job.ended_at) if job.ended_at else None,
+        "ended_at": _text(job.ended_at),
         "outcome": job.outcome,
         "version": job.version,
         "hits": list(job.hits),
+        "affected": dict(job.affected),
+        "resumable_at": _text(job.resumable_at),
     }
+
+
+def _text(at: datetime | None) -> str | None:
+    return to_text(at) if at else None

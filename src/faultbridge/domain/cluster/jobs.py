@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+OUTCOMES = ("succeeded", "failed", "cancelled", "unreported")
+RESUMABLE_OUTCOMES = frozenset({"failed", "unreported"})
+LATE_FAULTS = timedelta(minutes=5)
+"""A fault that begins up to this long after a job ended may have ended it: reports of faults arrive late."""
+
+RESUME_WITHIN = timedelta(days=7)
+"""An ended job whose nodes do not return within this time is not followed any longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """A job as it was reported: `ended_at` and `outcome` are None while it runs.
 
-    `hits` identifies the latest faults of its nodes that were already reported for the job.
+    `hits` identifies the latest faults of its nodes that were already reported for the job. `affected` names the nodes
+    of these faults, each with its instance id at its first fault.
     """
 
     cluster: str
@@ -22,8 +32,28 @@ class Job:
     outcome: str | None = None
     version: int = 0
     hits: tuple[str, ...] = ()
+    affected: Mapping[str, str | None] = field(default_factory=dict)
+    resumable_at: datetime | None = None
 
     @property
     def runs(self) -> bool:
         """Return whether the job has not ended."""
         return self.ended_at is None
+
+    @property
+    def may_resume(self) -> bool:
+        """Return whether the job ended, but not by success or a user, and was not reported as resumable yet."""
+        return self.ended_at is not None and self.resumable_at is None and self.outcome in RESUMABLE_OUTCOMES
+
+    @property
+    def state(self) -> str:
+        """Return `running`, `ended`, `waiting` (for the repair of its nodes) or `resumable`."""
+        if self.runs:
+            return "running"
+        if self.resumable_at is not None:
+            return "resumable"
+        return "waiting" if self.may_resume and self.affected else "ended"
+
+    def takes_hit(self, since: datetime) -> bool:
+        """Return whether a fault that began at this time can have affected the job."""
+        return self.runs or (self.may_resume and self.ended_at is not None and since <= self.ended_at + LATE_FAULTS)

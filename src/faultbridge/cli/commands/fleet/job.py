@@ -1,4 +1,4 @@
-"""`faultbridge job`: records when jobs start and end, and on which nodes they run."""
+"""`faultbridge job`: records when jobs start and end, on which nodes they run, and shows which may resume."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from faultbridge.cli.commands.options import ClusterOption
+from faultbridge.cli.commands.options import AnyClusterOption, ClusterOption
 from faultbridge.cli.render.output import Columns, Document, examples
-from faultbridge.cli.render.times import PAST_HELP, json_time, parse_time
+from faultbridge.cli.render.times import PAST_HELP, json_time, parse_time, short_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.domain.names import expand_host_list
+from faultbridge.errors import Rejected
 
 if TYPE_CHECKING:
     from faultbridge.domain.cluster.jobs import Job
@@ -30,6 +31,17 @@ JOB: Columns = {
     "Started": lambda one: one["started_at"],
     "Ended": lambda one: one["ended_at"],
     "Outcome": lambda one: one["outcome"],
+    "Faulty nodes": lambda one: ", ".join(one["affected_nodes"]),
+    "Resumable since": lambda one: one["resumable_at"],
+}
+JOBS: Columns = {
+    "JOB": lambda one: one["job_id"],
+    "CLUSTER": lambda one: one["cluster"],
+    "STATE": lambda one: one["state"],
+    "NODES": lambda one: len(one["nodes"]),
+    "FAULTY NODES": lambda one: ", ".join(one["affected_nodes"]),
+    "STARTED": lambda one: short_time(one["started_at"]),
+    "NAME": lambda one: one["name"],
 }
 
 
@@ -67,12 +79,32 @@ def end_job(
     at: AtOption = None,
 ) -> None:
     """Record that a job ended. Repeating the command changes nothing."""
-    from faultbridge.jobs.jobs import OUTCOMES
+    from faultbridge.domain.cluster.jobs import OUTCOMES
 
     if outcome not in OUTCOMES:
         raise typer.BadParameter(f"unknown --outcome: {outcome!r}; allowed: {', '.join(OUTCOMES)}")
     ended = _jobs(session).end(cluster, job, outcome=outcome, reason=reason, at=parse_time(at, session.now()))
     session.show_one(_document(ended), JOB)
+
+
+@app.command("list", epilog=examples("faultbridge job list", "faultbridge job list --cluster train-a"))
+@stack_command
+def list_jobs(session: Session, cluster: AnyClusterOption = None) -> None:
+    """List the jobs that run, and the failed ones whose faulty nodes are not back yet."""
+    clusters = [cluster] if cluster else [view.config.cluster for view in session.directory.clusters()]
+    followed = (job for name in clusters for job in _jobs(session).followed(name))
+    session.show((_document(job) for job in followed), JOBS)
+
+
+@app.command("show", epilog=examples("faultbridge job show 88213 --cluster train-a"))
+@stack_command
+def show_job(session: Session, job: JobArgument, cluster: ClusterOption) -> None:
+    """Show a job, its nodes with faults, and whether it may resume. `timeline --job` shows what happened to it."""
+    found = _jobs(session).find(cluster, job)
+    if found is None:
+        text = f"no start of job {job} is recorded in {cluster}; `faultbridge job list` shows the jobs"
+        raise Rejected("unknown_job", text)
+    session.show_one(_document(found), JOB)
 
 
 def _jobs(session: Session) -> Jobs:
@@ -90,4 +122,7 @@ def _document(job: Job) -> Document:
         "started_at": json_time(job.started_at),
         "ended_at": json_time(job.ended_at),
         "outcome": job.outcome,
+        "state": job.state,
+        "affected_nodes": sorted(job.affected),
+        "resumable_at": json_time(job.resumable_at),
     }

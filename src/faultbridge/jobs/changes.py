@@ -1,0 +1,88 @@
+"""Changes of a job, and the data of their entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from faultbridge.domain.cluster.jobs import Job
+from faultbridge.domain.conditions import Condition, condition_key
+from faultbridge.domain.times import to_text
+from faultbridge.pipeline import entry_builder
+
+MAX_LISTED = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Impact:
+    """A condition of a node that affects the node's jobs, the case that it led to, and the node's instance."""
+
+    node: str
+    condition: Condition
+    case_id: str | None = None
+    instance_id: str | None = None
+
+    @property
+    def key(self) -> str:
+        """Return a stable identity, by which a job records each impact once."""
+        one = self.condition
+        return f"{self.node} {condition_key(one.code, one.component)} {to_text(one.since)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Why a job may resume: the affected nodes by what became of them, and the event that ended the wait."""
+
+    returned: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
+    retired: tuple[str, ...] = ()
+    cause: str | None = None
+
+    @property
+    def reason(self) -> str:
+        """Describe the nodes in a few words."""
+        parts = {"returned to service": self.returned, "replaced": self.replaced, "retired": self.retired}
+        text = ", ".join(f"{len(nodes)} {name}" for name, nodes in parts.items() if nodes)
+        return f"no affected node holds the job back any longer: {text}"
+
+
+@dataclass(frozen=True, slots=True)
+class JobChange:
+    """A change of a job for its entry: the kind of change, its reason, and the impact or the resume if any."""
+
+    name: str
+    reason: str
+    impact: Impact | None = None
+    resume: Resume | None = None
+
+
+def entry_data(job: Job, change: JobChange) -> dict[str, Any]:
+    """Return the data of the entry of a change."""
+    return {
+        "job_id": job.id,
+        "name": job.name,
+        "change": change.name,
+        "reason": change.reason,
+        "nodes": _node_list(job.nodes),
+        "started_at": to_text(job.started_at),
+        "ended_at": to_text(job.ended_at) if job.ended_at else None,
+        "outcome": job.outcome,
+        "hit": _hit(change.impact) if change.impact else None,
+        "resume": _resume(change.resume) if change.resume else None,
+    }
+
+
+def _node_list(nodes: Iterable[str]) -> dict[str, Any]:
+    names = sorted(nodes)
+    return {"count": len(names), "listed": names[:MAX_LISTED]}
+
+
+def _hit(impact: Impact) -> dict[str, Any]:
+    condition = impact.condition
+    about = {"code": condition.code, "component": entry_builder.component_data(condition.component)}
+    return {"node": impact.node, "about": about}
+
+
+def _resume(resume: Resume) -> dict[str, Any]:
+    return {name: _node_list(getattr(resume, name)) for name in ("returned", "replaced", "retired")}

@@ -1,0 +1,72 @@
+"""Resumable jobs: reports once that the nodes whose faults ended a job no longer hold it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from faultbridge.domain.cluster.jobs import LATE_FAULTS, RESUME_WITHIN, Job
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.faults import Severity
+from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.domain.times import to_text
+from faultbridge.jobs.changes import Resume
+from faultbridge.jobs.jobs import Jobs
+from faultbridge.ledger.append import Append
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeJobs:
+    """Reports the ended jobs of a cluster that may resume, and stops following the others in time.
+
+    A job may resume when each affected node is in service without a case or a fault of severity `error`, or retired.
+    A job without an affected node is not reported: its nodes did not end it.
+    """
+
+    append: Append
+    jobs: Jobs
+
+    def __call__(self, cluster: str) -> None:
+        """Check the ended jobs of one cluster."""
+        now = self.append.clock.now()
+        for job in self.jobs.ended(cluster):
+            if job.ended_at is None or now < job.ended_at + LATE_FAULTS:
+                continue
+            resume = self._resume_of(job)
+            if resume is not None:
+                self.jobs.record_resumable(job, resume)
+            elif not job.affected or now >= job.ended_at + RESUME_WITHIN:
+                self.jobs.stop_following(job)
+
+    def _resume_of(self, job: Job) -> Resume | None:
+        states = self.append.read_many(NodeKey(job.cluster, node) for node in job.affected)
+        return resume_of(job, states)
+
+
+def resume_of(job: Job, states: Iterable[NodeState]) -> Resume | None:
+    """Return what became of the affected nodes of a job, or None while one of them holds it back."""
+    found = {state.key.node: state for state in states}
+    if not job.affected or any(_holds_back(found[node]) for node in job.affected):
+        return None
+    retired = {node for node in job.affected if found[node].status is NodeStatus.RETIRED}
+    replaced = {node for node in job.affected.keys() - retired if _instance(found[node]) != job.affected[node]}
+    returned = job.affected.keys() - retired - replaced
+    latest = max(found.values(), key=lambda state: (_closed_at(state), state.key.node))
+    return Resume(tuple(sorted(returned)), tuple(sorted(replaced)), tuple(sorted(retired)), latest.status_event)
+
+
+def _holds_back(state: NodeState) -> bool:
+    if state.status is NodeStatus.RETIRED:
+        return False
+    if state.status is None or not state.status.in_service or state.live_case is not None:
+        return True
+    return any(one.severity.rank >= Severity.ERROR.rank for one in state.active())
+
+
+def _closed_at(state: NodeState) -> str:
+    closed_at = state.case.closed_at if state.case else None
+    return to_text(closed_at) if closed_at else ""
+
+
+def _instance(state: NodeState) -> str | None:
+    return state.incarnation.instance_id if state.incarnation else None

@@ -1,0 +1,27 @@
+"""The result of a sweep: what it did, and what failed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from faultbridge.incidents.intake import Intake
+
+
+@dataclass(slots=True)
+class SweepResult:
+    """What one sweep did.
+
+    `unfinished` is True when its time ended before its work. `intake` says whether records arrive, if that is known.
+    `node_counts` are the nodes of each cluster by status.
+    """
+
+    ticked: int = 0
+    recovered_attempts: dict[str, int] = field(default_factory=dict)
+    published: int = 0
+    rejects: int = 0
+    clusters: int = 0
+    released_slots: int = 0
+    intake: Intake | None = None
+    unfinished: bool = False
+    node_counts: dict[str, dict[str, int]] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)

@@ -1,0 +1,146 @@
+"""Resumable jobs: reported once, when no affected node holds the job back any longer."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from faultbridge.domain.cluster.config import Mode
+from faultbridge.domain.cluster.jobs import RESUME_WITHIN
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.faults import Action
+from faultbridge.domain.policy import Match, Rule
+from faultbridge.jobs.jobs import Jobs
+from faultbridge.registry.retirement import Retirement
+from faultbridge.repair.case_orders import OperatorOrder
+from tests.events.validate import assert_valid_event
+from tests.scenarios.world import CLUSTER, World
+
+RESOLVED = CaseStatus.RESOLVED
+REBOOT = Rule("reboot", Match(codes=("xid.79",)), action=Action.REBOOT_NODE)
+
+
+def started(*nodes: int, **world: Any) -> World:
+    """Return a world of two nodes in which job 1 runs on the given nodes."""
+    made = World(nodes=2, **world)
+    jobs(made).start(CLUSTER, "1", [made.key(node).node for node in nodes])
+    return made
+
+
+def jobs(world: World) -> Jobs:
+    return Jobs(world.table, world.clock, world.append.stack)
+
+
+def changes(world: World) -> list[str]:
+    return [data["change"] for data in job_data(world)]
+
+
+def job_data(world: World) -> list[dict[str, Any]]:
+    return [body["data"] for body in world.bodies(None) if body["metadata"]["event_type"] == "Job Change"]
+
+
+def break_and_end(world: World, node: int = 1, outcome: str = "failed") -> None:
+    world.fault(node)
+    world.process_entries()
+    world.advance_minutes()
+    jobs(world).end(CLUSTER, "1", outcome=outcome)
+
+
+def test_a_job_may_resume_after_its_node_was_replaced_and_this_is_reported_once() -> None:
+    world = started(1, 2)
+    break_and_end(world)
+    assert changes(world) == ["started", "hit", "ended"]
+    world.until(world.case_is(RESOLVED))
+    world.advance_minutes(10)
+    assert changes(world) == ["started", "hit", "ended", "resumable"]
+    last = job_data(world)[-1]
+    none = {"count": 0, "listed": []}
+    assert last["resume"] == {"returned": none, "replaced": {"count": 1, "listed": ["node-1"]}, "retired": none}
+    assert last["reason"] == "no affected node holds the job back any longer: 1 replaced"
+
+
+def test_the_event_is_valid_and_names_the_return_of_the_node_as_its_cause() -> None:
+    world = started(1)
+    break_and_end(world)
+    world.until(world.case_is(RESOLVED))
+    world.advance_minutes(10)
+    event = next(body for body in world.bodies(None) if body["data"].get("change") == "resumable")
+    assert_valid_event(event)
+    cause = next(body for body in world.bodies() if body["metadata"]["event_id"] == event["metadata"]["causation_id"])
+    assert (cause["metadata"]["event_type"], cause["data"]["to"]) == ("Node Status Change", "healthy")
+
+
+def test_a_node_that_keeps_its_instance_is_returned() -> None:
+    world = started(1, rules=(REBOOT,))
+    break_and_end(world)
+    world.until(world.case_is(RESOLVED))
+    world.advance_minutes(10)
+    assert job_data(world)[-1]["resume"]["returned"] == {"count": 1, "listed": ["node-1"]}
+
+
+def test_a_job_waits_for_all_of_its_affected_nodes_and_for_no_other() -> None:
+    world = started(1)
+    break_and_end(world)
+    world.fault(2)
+    world.process_entries()
+    world.until(lambda: "resumable" in changes(world))
+    assert world.case().status is RESOLVED
+
+
+def test_a_fault_that_is_reported_just_after_the_end_counts() -> None:
+    world = started(1)
+    jobs(world).end(CLUSTER, "1", outcome="failed")
+    world.clock.advance(timedelta(minutes=1))
+    world.fault(1)
+    world.process_entries()
+    world.until(world.case_is(RESOLVED))
+    world.advance_minutes(10)
+    assert changes(world) == ["started", "ended", "hit", "resumable"]
+
+
+@pytest.mark.parametrize("outcome", ["succeeded", "cancelled"])
+def test_a_job_that_succeeded_or_was_canceled_is_not_reported(outcome: str) -> None:
+    world = started(1)
+    break_and_end(world, outcome=outcome)
+    world.until(world.case_is(RESOLVED))
+    world.advance_minutes(10)
+    assert changes(world)[-1] == "ended"
+    assert jobs(world).followed(CLUSTER) == ()
+
+
+def test_a_job_that_no_fault_affected_is_not_reported_and_not_followed() -> None:
+    world = started(1)
+    jobs(world).end(CLUSTER, "1", outcome="failed")
+    world.advance_minutes(10)
+    assert (changes(world), jobs(world).followed(CLUSTER)) == (["started", "ended"], ())
+
+
+def test_a_job_that_was_requeued_meanwhile_is_not_reported() -> None:
+    world = started(1, 2)
+    break_and_end(world)
+    jobs(world).start(CLUSTER, "1", [world.key(2).node])
+    world.until(world.case_is(RESOLVED))
+    world.advance_minutes(10)
+    assert changes(world)[-1] == "started"
+    assert [job.nodes for job in jobs(world).followed(CLUSTER)] == [("node-2",)]
+
+
+def test_a_retired_node_does_not_hold_a_job_back() -> None:
+    world = started(1, 2, mode=Mode.OBSERVE)
+    break_and_end(world)
+    Retirement(world.table, world.append, world.rulebook)(world.key(), OperatorOrder("an operator", "sold"))
+    world.advance_minutes(10)
+    assert job_data(world)[-1]["resume"]["retired"] == {"count": 1, "listed": ["node-1"]}
+
+
+def test_a_job_whose_node_does_not_return_is_followed_for_a_week() -> None:
+    world = started(1, mode=Mode.OBSERVE)
+    break_and_end(world)
+    world.clock.advance(RESUME_WITHIN - timedelta(minutes=5))
+    world.advance_minutes()
+    assert len(jobs(world).followed(CLUSTER)) == 1
+    world.clock.advance(timedelta(minutes=5))
+    world.advance_minutes()
+    assert (changes(world)[-1], jobs(world).followed(CLUSTER)) == ("ended", ())
