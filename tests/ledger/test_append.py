@@ -65,7 +65,7 @@ def test_a_commit_writes_state_entries_and_derived_rows_in_one_transaction():
     assert len(setup.entries()) == 5
     assert setup.table.get(keys.unhealthy_node(KEY.cluster, shard, KEY.node)) is not None
     assert setup.table.get(keys.case(appended.state.case.id)) is not None
-    assert len(setup.table.query(keys.shard_partition(KEY.cluster, shard), prefix="QUEUE#").items) == 1
+    assert len(setup.table.query(keys.shard_partition(KEY.cluster, shard), prefix="ADMISSION#").items) == 1
     assert len({record.transaction for record in setup.table.stream}) == 2
 
 

@@ -161,7 +161,7 @@ def test_a_missing_row_of_a_node_that_is_not_healthy_is_a_break() -> None:
 
 def test_a_queue_row_without_a_queued_case_is_a_break() -> None:
     world, verify = recorded_history()
-    world.table.write(Put({"pk": "CLUSTER#train-a#0", "sk": "QUEUE#0#2026-02-03T12:00:00.000Z#c-1", "node": "n-1"}))
+    world.table.write(Put({"pk": "CLUSTER#train-a#0", "sk": "ADMISSION#0#2026-02-03T12:00:00.000Z#c-1", "node": "n-1"}))
     assert [one.kind for one in verify("train-a").breaks] == [BreakKind.ROW]
 
 

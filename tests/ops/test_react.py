@@ -15,7 +15,7 @@ from tests.world import XID_79, World
 def test_a_failed_step_raises_at_the_end_and_the_other_steps_run(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     world.outcomes(world.message(XID_79))
-    world.ports.seam.before = raise_once(("table.get", Transient("throttled")))
+    world.ports.seam.before = raise_once(("table.get_many", Transient("throttled")))
     with pytest.raises(Transient, match=f"updating the incidents of {KEY.cluster}"):
         world.app.ops.react([(KEY.cluster, KEY.node)])
     (line,) = [line for line in caplog.records if line.message == "part_failed"]

@@ -149,3 +149,13 @@ def test_under_overload_every_timer_shard_is_processed_eventually():
         assert sweep().rejects <= 2
         world.clock.advance(timedelta(minutes=1))
     assert len(retried) == len(keys.TIMERS)
+
+
+def test_a_sweep_without_work_reads_no_item_or_row_of_a_cluster_twice():
+    world = World(nodes=3)
+    world.fault(code="xid.92")
+    world.advance_minutes(2)
+    world.seam.calls.clear()
+    world.sweep()
+    read = [call.argument for call in world.seam.calls if call.operation in {"get", "query"}]
+    assert read == list(dict.fromkeys(read))

@@ -245,7 +245,7 @@ def test_a_case_that_closes_while_its_page_is_sent_leaves_no_open_page() -> None
     (delivery,) = (one for one in paging(ESCALATED) if one.key == URGENT_KEY)
     assert (delivery.outcome, delivery.recorded) == (PageOutcome.SENT, False)
     assert states(pager.sent) == ["triggered", "resolved"]
-    assert list(OpenPages(table, paging.clock, 100).read_all("train-a", PageUrgency.URGENT)) == []
+    assert OpenPages(table, paging.clock, 100).read_all("train-a", PageUrgency.URGENT) == ([], None)
 
 
 def test_a_reminder_does_not_reopen_a_page_that_was_resolved(caplog: pytest.LogCaptureFixture) -> None:
@@ -253,10 +253,10 @@ def test_a_reminder_does_not_reopen_a_page_that_was_resolved(caplog: pytest.LogC
     paging, _, table = new_paging()
     paging(ESCALATED)
     pages = OpenPages(table, paging.clock, 100)
-    (opened,) = pages.read_all("train-a", PageUrgency.URGENT)
+    ((opened,), _) = pages.read_all("train-a", PageUrgency.URGENT)
     paging(CLOSED)
     pages.update(replace(opened, sent_count=2))
-    assert list(pages.read_all("train-a", PageUrgency.URGENT)) == []
+    assert pages.read_all("train-a", PageUrgency.URGENT) == ([], None)
     assert reasons(caplog, "open page not updated") == ["resolved in the meantime"]
 
 

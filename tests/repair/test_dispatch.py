@@ -40,7 +40,7 @@ def test_several_cases_and_their_slots_are_admitted_in_one_transaction():
     admissions = [
         call
         for call in world.seam.named("table.transact")
-        if any(write.key.sk.startswith("QUEUE#") for write in call.argument)
+        if any(write.key.sk.startswith("ADMISSION#") for write in call.argument)
     ]
     assert all(any(write.key == keys.cluster_control(CLUSTER) for write in call.argument) for call in admissions)
     assert (len(admissions), len(dispatched.admitted)) == (1, 4)

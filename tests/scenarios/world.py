@@ -29,6 +29,7 @@ from faultbridge.jobs.job_impact import JobImpact
 from faultbridge.jobs.jobs import Jobs
 from faultbridge.jobs.resume import ResumeJobs
 from faultbridge.ledger.append import Append, Stack
+from faultbridge.ledger.cluster_reads import ClusterReads
 from faultbridge.ops.react import React, status_causes
 from faultbridge.ops.sweep import Sweep
 from faultbridge.ops.sweep_result import SweepResult
@@ -94,19 +95,22 @@ class World:
         self.objects = fakes.FakeObjects()
         stack = Stack(STACK_ID, "faultbridge")
         self.policy = Policy("test-policy", (*rules, DEFAULT_RULE), limits or Limits(), breakers)
-        self.append = Append(self.table, self.clock, stack, lambda _: None, Random(7))
-        self.rulebook = Rulebook(self.table, STACK_ID, lambda: CATALOG, lambda: self.policy)
-        self.controls = Controls(self.table, self.clock, stack)
-        self.guard = Breakers(self.table, self.rulebook, self.controls)
-        self.orders = CaseOrders(self.table, self.append, self.rulebook)
+        self.reads = ClusterReads(self.table, self.clock)
+        self.append = Append(self.reads, self.clock, stack, lambda _: None, Random(7))
+        self.rulebook = Rulebook(self.reads, STACK_ID, lambda: CATALOG, lambda: self.policy)
+        self.controls = Controls(self.reads, self.clock, stack)
+        self.guard = Breakers(self.reads, self.rulebook, self.controls)
+        self.orders = CaseOrders(self.reads, self.append, self.rulebook)
         self.node_orders = NodeOrders(self.append, self.rulebook)
-        self.isolate = Isolate(self.append, self.rulebook, {"none": self.orchestrator}, self.controls)
-        self.rollup = ClusterRollup(self.table, self.clock, stack, self.rulebook)
-        self.dispatch = Dispatch(self.table, self.clock, self.append, self.isolate, self.workflow, self.rulebook)
-        self.incident_changes = IncidentChanges(self.table, self.controls)
-        held, onsets = HeldCases(self.table, self.append), Onsets(self.table, self.clock)
-        self.correlate = Correlate(self.table, self.rulebook, self.incident_changes, held, onsets)
-        jobs = Jobs(self.table, self.clock, stack)
+        fresh = Controls(self.table, self.clock, stack)
+        self.isolate = Isolate(self.append, self.rulebook, {"none": self.orchestrator}, fresh)
+        self.rollup = ClusterRollup(self.reads, self.clock, stack, self.rulebook)
+        used = self.append, self.isolate, self.workflow, self.rulebook
+        self.dispatch = Dispatch(self.reads, self.clock, *used, self.reads.forget)
+        self.incident_changes = IncidentChanges(self.reads, self.controls)
+        held, onsets = HeldCases(self.reads, self.append), Onsets(self.reads, self.clock)
+        self.correlate = Correlate(self.reads, self.rulebook, self.incident_changes, held, onsets)
+        jobs = Jobs(self.reads, self.clock, stack)
         self.react = React(
             self.correlate,
             self.guard,
@@ -114,12 +118,13 @@ class World:
             self.rollup,
             self.dispatch,
             JobImpact(self.append, jobs),
+            self.reads,
         )
         self.step_runner = StepRunner(self._tools())
         self.workflow.handler = self.step_runner
         self.published: list[Key] = []
         self.sweep = Sweep(
-            self.table,
+            self.reads,
             self.clock,
             self.append,
             self.rulebook,
@@ -129,11 +134,11 @@ class World:
             self.rollup,
             self.dispatch,
             RecoverAttempts(self.step_runner),
-            HeartbeatMonitor(self.table, self.append, self.rulebook),
+            HeartbeatMonitor(self.reads, self.append, self.rulebook),
             JobImpact(self.append, jobs),
             ResumeJobs(self.append, jobs),
-            ReleaseLeakedSlots(self.table),
-            ReconcileSpares(SparePool(self.table, self.clock), self.step_runner.tools),
+            ReleaseLeakedSlots(self.reads),
+            ReconcileSpares(SparePool(self.reads, self.clock), self.step_runner.tools),
             EndUnusedLaunches(self.step_runner.tools),
             self._publish,
             lambda _: True,

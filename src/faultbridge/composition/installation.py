@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from faultbridge.composition.recording import Gateway, Ingestion, JobTracking, Ledger, PolicyRules, Registry
     from faultbridge.composition.repairing import Incidents, Operations, Repair
     from faultbridge.composition.reporting import ApiAnswers, ArchiveKeeping, Pages
+    from faultbridge.ledger.cluster_reads import ClusterReads
     from faultbridge.pipeline.normalize.trust import Trust
 
 
@@ -36,6 +37,13 @@ class Installation:
     ports: AllPorts
     settings: Settings
     timing: Timing = field(default_factory=Timing)
+
+    @cached_property
+    def table(self) -> ClusterReads:
+        """Return the table, with shared reads for the services that process one cluster together."""
+        from faultbridge.ledger.cluster_reads import ClusterReads
+
+        return ClusterReads(self.ports.table, self.ports.clock)
 
     @cached_property
     def stack(self) -> Stack:

@@ -38,7 +38,7 @@ class Ledger:
         from faultbridge.ledger.append import Append
 
         of = self.installation
-        return Append(of.ports.table, of.ports.clock, of.stack, of.timing.pause, of.timing.random)
+        return Append(of.table, of.ports.clock, of.stack, of.timing.pause, of.timing.random)
 
     @cached_property
     def publish(self) -> Publish:
@@ -63,7 +63,7 @@ class PolicyRules:
         from faultbridge.rules.rulebook import Rulebook
 
         of = self.installation
-        return Rulebook(of.ports.table, of.stack.id, data.load_catalog, default_policy, data.gpus_by_instance_type)
+        return Rulebook(of.table, of.stack.id, data.load_catalog, default_policy, data.gpus_by_instance_type)
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class JobTracking:
         from faultbridge.jobs.jobs import Jobs
 
         of = self.installation
-        return Jobs(of.ports.table, of.ports.clock, of.stack)
+        return Jobs(of.table, of.ports.clock, of.stack)
 
     @cached_property
     def impact(self) -> JobImpact:
@@ -178,7 +178,7 @@ class Ingestion:
         from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
 
         of = self.installation
-        return HeartbeatMonitor(of.ports.table, of.ledger.append, of.rules.rulebook)
+        return HeartbeatMonitor(of.table, of.ledger.append, of.rules.rulebook)
 
     @cached_property
     def rejects(self) -> Rejects:

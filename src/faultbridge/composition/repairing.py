@@ -38,7 +38,7 @@ class Repair:
         from faultbridge.repair.controls import Controls
 
         of = self.installation
-        return Controls(of.ports.table, of.ports.clock, of.stack)
+        return Controls(of.table, of.ports.clock, of.stack)
 
     @cached_property
     def breakers(self) -> Breakers:
@@ -46,15 +46,17 @@ class Repair:
         from faultbridge.repair.breakers import Breakers
 
         of = self.installation
-        return Breakers(of.ports.table, of.rules.rulebook, self.controls)
+        return Breakers(of.table, of.rules.rulebook, self.controls)
 
     @cached_property
     def isolate(self) -> Isolate:
         """Return the service that isolates nodes from new work."""
+        from faultbridge.repair.controls import Controls
         from faultbridge.repair.isolate import Isolate
 
         of = self.installation
-        return Isolate(of.ledger.append, of.rules.rulebook, of.ports.orchestrators, self.controls)
+        fresh = Controls(of.ports.table, of.ports.clock, of.stack)  # a breaker is read right before a node is isolated
+        return Isolate(of.ledger.append, of.rules.rulebook, of.ports.orchestrators, fresh)
 
     @cached_property
     def cluster_status(self) -> ClusterRollup:
@@ -62,7 +64,7 @@ class Repair:
         from faultbridge.repair.cluster_status import ClusterRollup
 
         of = self.installation
-        return ClusterRollup(of.ports.table, of.ports.clock, of.stack, of.rules.rulebook)
+        return ClusterRollup(of.table, of.ports.clock, of.stack, of.rules.rulebook)
 
     @cached_property
     def dispatch(self) -> Dispatch:
@@ -71,7 +73,8 @@ class Repair:
 
         of = self.installation
         ports = of.ports
-        return Dispatch(ports.table, ports.clock, of.ledger.append, self.isolate, ports.workflow, of.rules.rulebook)
+        shared = of.ledger.append, self.isolate, ports.workflow, of.rules.rulebook
+        return Dispatch(of.table, ports.clock, *shared, of.table.forget)
 
     @cached_property
     def case_orders(self) -> CaseOrders:
@@ -79,7 +82,7 @@ class Repair:
         from faultbridge.repair.case_orders import CaseOrders
 
         of = self.installation
-        return CaseOrders(of.ports.table, of.ledger.append, of.rules.rulebook)
+        return CaseOrders(of.table, of.ledger.append, of.rules.rulebook)
 
     @cached_property
     def node_orders(self) -> NodeOrders:
@@ -103,7 +106,7 @@ class Repair:
 
         of, ports = self.installation, self.installation.ports
         tools = StepTools(
-            table=ports.table,
+            table=of.table,
             clock=ports.clock,
             append=of.ledger.append,
             workflow=ports.workflow,
@@ -132,7 +135,7 @@ class Incidents:
         """Return the service that writes incidents."""
         from faultbridge.incidents.changes import IncidentChanges
 
-        return IncidentChanges(self.installation.ports.table, self.installation.repair.controls)
+        return IncidentChanges(self.installation.table, self.installation.repair.controls)
 
     @cached_property
     def correlate(self) -> Correlate:
@@ -142,9 +145,9 @@ class Incidents:
         from faultbridge.incidents.onsets import Onsets
 
         of = self.installation
-        held = HeldCases(of.ports.table, of.ledger.append)
-        onsets = Onsets(of.ports.table, of.ports.clock)
-        return Correlate(of.ports.table, of.rules.rulebook, self.changes, held, onsets)
+        held = HeldCases(of.table, of.ledger.append)
+        onsets = Onsets(of.table, of.ports.clock)
+        return Correlate(of.table, of.rules.rulebook, self.changes, held, onsets)
 
     @cached_property
     def orders(self) -> IncidentOrders:
@@ -174,6 +177,7 @@ class Operations:
             repair.cluster_status,
             repair.dispatch,
             of.jobs.impact,
+            of.table,
         )
 
     @cached_property
@@ -190,7 +194,7 @@ class Operations:
 
         of, ports, repair = self.installation, self.installation.ports, self.installation.repair
         return Sweep(
-            table=ports.table,
+            table=of.table,
             clock=ports.clock,
             append=of.ledger.append,
             rulebook=of.rules.rulebook,
@@ -203,8 +207,8 @@ class Operations:
             heartbeat_monitor=of.ingestion.heartbeats,
             job_impact=of.jobs.impact,
             resume_jobs=of.jobs.resume,
-            release_leaked_slots=ReleaseLeakedSlots(ports.table),
-            reconcile_spares=ReconcileSpares(SparePool(ports.table, ports.clock), repair.step_runner.tools),
+            release_leaked_slots=ReleaseLeakedSlots(of.table),
+            reconcile_spares=ReconcileSpares(SparePool(of.table, ports.clock), repair.step_runner.tools),
             end_unused_launches=EndUnusedLaunches(repair.step_runner.tools),
             publish=of.ledger.publish.from_table,
             retry_reject=of.ingestion.rejects.retry_at,

@@ -5,7 +5,7 @@ Nothing else follows from a finding: detectors run in shadow.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -52,16 +52,20 @@ class ComparePeers:
         states = self.append.read_many(NodeKey(cluster, node) for node in node_names(table, config))
         totals = [one for one in read_totals(table, states, self.detectors) if now - one.now.at < STALE]
         compared = _compare(self.detectors, totals, before)
-        if not self._store(cluster, compared, now):
+        if not self._store(cluster, compared, before, now):
             return 0
         return self._record(config, {state.key.node: state for state in states}, compared)
 
-    def _store(self, cluster: str, compared: Streaks, now: datetime) -> bool:
-        """Store the new baselines; returns False if another run has done so."""
-        nodes: dict[int, dict[str, dict[str, Baseline]]] = {part: {} for part in range(stored.PARTS)}
+    def _store(self, cluster: str, compared: Streaks, before: Iterable[str], now: datetime) -> bool:
+        """Store the new baselines; returns False if another run has done so.
+
+        The first part says when the nodes were compared. A part is left alone if it has no node now or `before`.
+        """
+        nodes: dict[int, dict[str, dict[str, Baseline]]] = {shard_of(one, stored.PARTS): {} for one in before}
+        nodes[0] = {}
         for (node, detector), (baseline, _) in compared.items():
-            nodes[shard_of(node, stored.PARTS)].setdefault(node, {})[detector] = baseline
-        for part, held in nodes.items():
+            nodes.setdefault(shard_of(node, stored.PARTS), {}).setdefault(node, {})[detector] = baseline
+        for part, held in sorted(nodes.items()):
             try:
                 self.append.table.write(stored.baselines_put(cluster, part, stored.Baselines(now, held), now))
             except Conflict as conflict:

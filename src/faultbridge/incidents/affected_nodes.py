@@ -15,10 +15,9 @@ from faultbridge.domain.times import from_text
 from faultbridge.ledger.queries import shard_rows
 from faultbridge.pipeline.correlate.snapshot import AffectedNode
 from faultbridge.ports import Table
-from faultbridge.storage.projections import domains_of
+from faultbridge.storage.projections import UNHEALTHY, domains_of
 from faultbridge.storage.writes import Item
 
-UNHEALTHY_ROWS = "BAD#"
 ROSTER_ROWS = "NODE#"
 _WITHOUT_INSTANCE = frozenset({NodeStatus.REPLACING, NodeStatus.PROVISIONING})
 """Statuses of nodes whose faults belong to an instance that is already released."""
@@ -41,7 +40,7 @@ def _affected(config: ClusterConfig, row: Mapping[str, Any]) -> Iterator[Affecte
 
 def unhealthy_rows(table: Table, config: ClusterConfig) -> tuple[Item, ...]:
     """Return the rows of the nodes that are not healthy."""
-    return tuple(shard_rows(table, config, UNHEALTHY_ROWS))
+    return tuple(shard_rows(table, config, UNHEALTHY))
 
 
 def node_names(table: Table, config: ClusterConfig) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from faultbridge.incidents.changes import IncidentChanges
 from faultbridge.incidents.held import HeldCases
 from faultbridge.incidents.intake import Intake
 from faultbridge.incidents.onsets import Onsets
+from faultbridge.pipeline.correlate.chance import OnsetHistory
 from faultbridge.pipeline.correlate.life_cycle import IncidentChange, correlate
 from faultbridge.pipeline.correlate.shared_causes import needs_sizes
 from faultbridge.pipeline.correlate.snapshot import ClusterSnapshot, without_records
@@ -51,13 +52,15 @@ class Correlate:
             silent = intake.silent_nodes(cluster, node_names(self.table, rules.config))
             affected = without_records(affected, cluster, silent, self.changes.controls.clock.now())
         changed: tuple[IncidentChange, ...] = ()
+        history: OnsetHistory | None = None
         if control.holds or (intake and intake.failed) or needs_sizes(affected, rules.policy.incidents):
             sizes, history = domain_sizes(self.table, rules.config), self.onsets.read(cluster)
             snapshot = ClusterSnapshot(rules.stack_id, cluster, affected, sizes, history, intake is not None)
             changed = self._change(snapshot, rows, rules, cause or latest_event(rows))
             control = self.changes.controls.read(cluster)
         if affected:
-            self.onsets.count(cluster, affected, control.holds.values(), rules.policy.incidents.window)
+            window = rules.policy.incidents.window
+            self.onsets.count(cluster, affected, control.holds.values(), window, history)
         self._hold_and_release(control, rows, rules)
         return changed
 

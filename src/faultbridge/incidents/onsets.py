@@ -31,12 +31,19 @@ class Onsets:
         found: Mapping[str, Any] | None = self.table.get(stored_incidents.onsets(cluster))
         return OnsetHistory() if found is None else load(OnsetHistory, found["history"])
 
-    def count(self, cluster: str, affected: Iterable[AffectedNode], holds: Collection[Hold], window: timedelta) -> None:
+    def count(
+        self,
+        cluster: str,
+        affected: Iterable[AffectedNode],
+        holds: Collection[Hold],
+        window: timedelta,
+        before: OnsetHistory | None = None,
+    ) -> None:
         """Count the onsets that are older than the window and belong to no incident.
 
-        A lost race is not repeated: the next run counts them.
+        `before` is the history as just read. A lost race is not repeated: the next run counts them.
         """
-        before, now = self.read(cluster), self.clock.now()
+        before, now = self.read(cluster) if before is None else before, self.clock.now()
         independent = (
             (one.family, domain, one.since)
             for one in affected

@@ -7,6 +7,7 @@ An entry is one immutable line of a stream. Every node and every cluster has one
 - `cluster_stream`: the same for a cluster's own state and entries.
 - `publish`: sends entries to the event bus, at least once each.
 - `queries`: reads a query to its end, and the rows that a cluster keeps in every shard.
+- `cluster_reads`: lets services that process one cluster together share what they read of it.
 - `streams`: lists the streams of a cluster, their last entries, and the entries of one stream.
 - `timeline`: the entries of a node, cluster, case, device or job, in pages.
 - `follow`: the entries of a timeline, and each new one after it was recorded.

@@ -16,6 +16,7 @@ from faultbridge.domain.entries import EntryType
 from faultbridge.errors import Transient
 from faultbridge.incidents.correlate import Correlate
 from faultbridge.jobs.job_impact import JobImpact
+from faultbridge.ledger.cluster_reads import ClusterReads
 from faultbridge.ops.failures import Failures
 from faultbridge.repair.breakers import Breakers
 from faultbridge.repair.cluster_status import ClusterRollup
@@ -27,14 +28,14 @@ from faultbridge.repair.isolate import Isolate
 class React:
     """Processes the triggers that new entries cause.
 
-    It runs these steps in this order:
+    For each cluster it runs these steps in this order:
 
-    1. for each cluster: update its incidents, and let cases wait for them,
-    2. and open or close its breakers,
-    3. for each cluster: isolate the named nodes whose case requires it,
-    4. and record the faults of these nodes on the jobs that run there,
-    5. for each cluster: recompute its status from its nodes,
-    6. and start repairs that incidents, budget, breakers and windows admit, unless the first step failed.
+    1. update its incidents, and let cases wait for them,
+    2. open or close its breakers,
+    3. isolate the named nodes whose case requires it,
+    4. record the faults of these nodes on the jobs that run there,
+    5. recompute its status from its nodes,
+    6. start repairs that incidents, budget, breakers and windows admit, unless the first step failed.
     """
 
     correlate: Correlate
@@ -43,6 +44,7 @@ class React:
     rollup: ClusterRollup
     dispatch: Dispatch
     job_impact: JobImpact
+    reads: ClusterReads
 
     def __call__(
         self, triggers: Iterable[tuple[str, str | None]], causes: Mapping[str, str] = MappingProxyType({})
@@ -53,28 +55,30 @@ class React:
         entries that this batch leads to in the cluster's stream name it as their cause.
         Raises Transient at the end when any step failed. The stream then delivers the batch again, which is harmless.
         """
-        nodes_by_cluster, failures = _by_cluster(triggers), Failures()
-        controls: dict[str, Control | None] = {}
-        correlated: set[str] = set()
-        for cluster in nodes_by_cluster:
-            with failures.collect(f"updating the incidents of {cluster}"):
-                self.correlate(cluster, causes.get(cluster))
-                correlated.add(cluster)
-            with failures.collect(f"updating the breakers of {cluster}"):
-                controls[cluster] = self.breakers(cluster, causes.get(cluster))
-        for cluster, nodes in nodes_by_cluster.items():
-            with failures.collect(f"isolating nodes of {cluster}"):
-                self._isolate(cluster, nodes, controls.get(cluster), failures)
-            with failures.collect(f"recording job impact in {cluster}"):
-                self._record_job_impact(cluster, nodes, failures)
-        for cluster in nodes_by_cluster:
-            with failures.collect(f"updating the status of {cluster}"):
-                self.rollup(cluster, causes.get(cluster))
-            if cluster in correlated:
-                with failures.collect(f"dispatching repairs of {cluster}"):
-                    self.dispatch(cluster)
+        failures = Failures()
+        for cluster, nodes in _by_cluster(triggers).items():
+            with self.reads.once(cluster):
+                self._process(cluster, nodes, causes.get(cluster), failures)
         if failures.lines:
             raise Transient("; ".join(failures.lines)) from failures.first_error
+
+    def _process(self, cluster: str, nodes: Sequence[str], cause: str | None, failures: Failures) -> None:
+        """Run the steps of one cluster, which share what they read."""
+        control, correlated = None, False
+        with failures.collect(f"updating the incidents of {cluster}"):
+            self.correlate(cluster, cause)
+            correlated = True
+        with failures.collect(f"updating the breakers of {cluster}"):
+            control = self.breakers(cluster, cause)
+        with failures.collect(f"isolating nodes of {cluster}"):
+            self._isolate(cluster, nodes, control, failures)
+        with failures.collect(f"recording job impact in {cluster}"):
+            self._record_job_impact(cluster, nodes, failures)
+        with failures.collect(f"updating the status of {cluster}"):
+            self.rollup(cluster, cause)
+        if correlated:
+            with failures.collect(f"dispatching repairs of {cluster}"):
+                self.dispatch(cluster)
 
     def _isolate(self, cluster: str, nodes: Sequence[str], control: Control | None, failures: Failures) -> None:
         for node, isolate in self.isolate.for_nodes(cluster, nodes, control).items():

@@ -30,6 +30,7 @@ from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
 from faultbridge.jobs.job_impact import JobImpact
 from faultbridge.jobs.resume import ResumeJobs
 from faultbridge.ledger.append import Append
+from faultbridge.ledger.cluster_reads import ClusterReads
 from faultbridge.ledger.queries import query_all, shard_rows
 from faultbridge.ops.failures import Failures
 from faultbridge.ops.missing_heartbeats import report_missing_heartbeats
@@ -37,18 +38,18 @@ from faultbridge.ops.postponed_cases import postponed_too_long
 from faultbridge.ops.silent_instances import ProbeInstance
 from faultbridge.ops.sweep_result import SweepResult
 from faultbridge.pipeline.observe import tick
-from faultbridge.ports import Clock, Table
+from faultbridge.ports import Clock
 from faultbridge.repair.attempt.leaked_slots import ReleaseLeakedSlots
 from faultbridge.repair.attempt.recovery import RecoverAttempts, RecoveryResult
 from faultbridge.repair.breakers import Breakers
-from faultbridge.repair.cluster_status import UNHEALTHY_ROWS, ClusterRollup
+from faultbridge.repair.cluster_status import ClusterRollup
 from faultbridge.repair.dispatch import Dispatch
 from faultbridge.repair.isolate import Isolate
 from faultbridge.repair.spares.reconcile import ReconcileSpares
 from faultbridge.repair.successor.unused import EndUnusedLaunches
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import keys
-from faultbridge.storage.projections import REQUESTED_ISOLATIONS
+from faultbridge.storage.projections import REQUESTED_ISOLATIONS, UNHEALTHY
 from faultbridge.storage.rejects import is_reject
 from faultbridge.storage.writes import WORK, Key
 
@@ -67,7 +68,7 @@ T = TypeVar("T")
 class Sweep:
     """Runs one sweep; `publish` and `retry_reject` receive the keys of waiting items, `compare_peers` a cluster."""
 
-    table: Table
+    table: ClusterReads
     clock: Clock
     append: Append
     rulebook: Rulebook
@@ -156,39 +157,44 @@ class Sweep:
         for cluster in self._shuffled(str(row["sk"]) for row in query_all(self.table, keys.CLUSTERS)):
             if self._out_of_time(result, until):
                 return
-            control, correlated = None, False
-            with failures.collect(f"updating the incidents of {cluster}"):
-                self.correlate(cluster, intake=result.intake)
-                correlated = True
-            with failures.collect(f"updating the breakers of {cluster}"):
-                control = self.breakers(cluster)
-            with failures.collect(f"releasing leaked slots of {cluster}"):
-                result.released_slots += len(self.release_leaked_slots(cluster))
-            with failures.collect(f"reconciling the spares of {cluster}"):
-                self.reconcile_spares(cluster)
-            with failures.collect(f"terminating unused launches of {cluster}"):
-                self.end_unused_launches(cluster)
-            with failures.collect(f"opening postponed cases of {cluster}"):
-                self._open_postponed(cluster, result)
-            with failures.collect(f"isolating nodes of {cluster}"):
-                self._isolate(cluster, control, result, failures, until)
-            with failures.collect(f"recording job impact in {cluster}"):
-                self._record_job_impact(cluster, failures)
-            with failures.collect(f"resuming jobs of {cluster}"):
-                self.resume_jobs(cluster)
-            with failures.collect(f"updating the status of {cluster}"):
-                result.node_counts[cluster] = dict(self.rollup(cluster).counts)
-            if correlated:
-                with failures.collect(f"dispatching repairs of {cluster}"):
-                    self.dispatch(cluster)
-            with failures.collect(f"comparing the nodes of {cluster}"):
-                self.compare_peers(cluster)
+            with self.table.once(cluster):
+                self._cluster(cluster, result, failures, until)
             result.clusters += 1
+
+    def _cluster(self, cluster: str, result: SweepResult, failures: Failures, until: datetime) -> None:
+        """Run the steps of one cluster, which share what they read."""
+        control, correlated = None, False
+        with failures.collect(f"updating the incidents of {cluster}"):
+            self.correlate(cluster, intake=result.intake)
+            correlated = True
+        with failures.collect(f"updating the breakers of {cluster}"):
+            control = self.breakers(cluster)
+        with failures.collect(f"releasing leaked slots of {cluster}"):
+            result.released_slots += len(self.release_leaked_slots(cluster))
+        with failures.collect(f"reconciling the spares of {cluster}"):
+            self.reconcile_spares(cluster)
+        with failures.collect(f"terminating unused launches of {cluster}"):
+            self.end_unused_launches(cluster)
+        with failures.collect(f"opening postponed cases of {cluster}"):
+            self._open_postponed(cluster, result)
+        with failures.collect(f"isolating nodes of {cluster}"):
+            self._isolate(cluster, control, result, failures, until)
+        with failures.collect(f"recording job impact in {cluster}"):
+            self._record_job_impact(cluster, failures)
+        with failures.collect(f"resuming jobs of {cluster}"):
+            self.resume_jobs(cluster)
+        with failures.collect(f"updating the status of {cluster}"):
+            result.node_counts[cluster] = dict(self.rollup(cluster).counts)
+        if correlated:
+            with failures.collect(f"dispatching repairs of {cluster}"):
+                self.dispatch(cluster)
+        with failures.collect(f"comparing the nodes of {cluster}"):
+            self.compare_peers(cluster)
 
     def _open_postponed(self, cluster: str, result: SweepResult) -> None:
         """Open the postponed cases of nodes whose cluster is no longer under maintenance."""
         config = rules_of(self.rulebook, cluster).config
-        rows = shard_rows(self.table, config, UNHEALTHY_ROWS)
+        rows = shard_rows(self.table, config, UNHEALTHY)
         for key in postponed_too_long(rows, self.append, config, self.clock.now()):
             self._tick(key, result)
 
@@ -200,7 +206,7 @@ class Sweep:
         Isolation requests that are no longer needed are withdrawn.
         """
         config = rules_of(self.rulebook, cluster).config
-        rows = shard_rows(self.table, config, UNHEALTHY_ROWS)
+        rows = shard_rows(self.table, config, UNHEALTHY)
         serving = [row for row in rows if row["status"] == NodeStatus.DEGRADED and row.get("case")]
         requested = shard_rows(self.table, config, REQUESTED_ISOLATIONS)
         nodes = list(dict.fromkeys(str(row["node"]) for row in (*serving, *requested)))
@@ -213,7 +219,7 @@ class Sweep:
 
     def _record_job_impact(self, cluster: str, failures: Failures) -> None:
         """Record the faults of unhealthy nodes on the jobs that run there, in case a trigger was lost."""
-        rows = shard_rows(self.table, rules_of(self.rulebook, cluster).config, UNHEALTHY_ROWS)
+        rows = shard_rows(self.table, rules_of(self.rulebook, cluster).config, UNHEALTHY)
         for key in self.job_impact.busy_nodes(cluster, [str(row["node"]) for row in rows]):
             with failures.collect(f"recording job impact of {key.node}"):
                 self.job_impact(key)

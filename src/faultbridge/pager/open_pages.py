@@ -5,7 +5,7 @@ Pages above the limit are withheld. A summary lists them until the last of them 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -74,10 +74,12 @@ class OpenPages:
         found = self.table.get(counter)
         return found is not None and int(str(found["sent"])) >= self.max_per_hour
 
-    def read_all(self, cluster: str, urgency: PageUrgency) -> Iterator[OpenPage]:
-        """Return every open page of a cluster and urgency."""
-        rows = query_all(self.table, keys.pages(cluster, urgency), prefix=keys.LIVE_PAGE)
-        return (_read(row) for row in rows)
+    def read_all(self, cluster: str, urgency: PageUrgency) -> tuple[list[OpenPage], OpenPage | None]:
+        """Return every open page of a cluster and urgency, and the open summary, by one query."""
+        rows = query_all(self.table, keys.pages(cluster, urgency), after=keys.LIVE_PAGE)
+        found = {str(row["sk"]): _read(row) for row in rows}
+        summary = found.pop(keys.summary_page(cluster, urgency).sk, None)
+        return list(found.values()), summary
 
     def read(self, page: Page) -> OpenPage | None:
         """Return the open page with the same key, or None."""
@@ -98,11 +100,6 @@ class OpenPages:
             self.table.write(Put(self._row(opened), when=Present()))
         except Conflict:
             log_cause("open page not updated", reason="resolved in the meantime", page_key=opened.page.key)
-
-    def summary(self, cluster: str, urgency: PageUrgency) -> OpenPage | None:
-        """Return the open summary, or None."""
-        found = self.table.get(keys.summary_page(cluster, urgency))
-        return None if found is None else _read(found)
 
     def set_summary(self, cluster: str, urgency: PageUrgency, summary: OpenPage | None) -> None:
         """Store the open summary, the page that lists the withheld pages of one urgency; None deletes it."""

@@ -55,9 +55,9 @@ class Remind:
         return OpenPages(self.table, self.clock, self.settings.max_per_hour)
 
     def _process(self, cluster: str, urgency: PageUrgency, counts: Reminded) -> None:
-        pages = list(self._open_pages.read_all(cluster, urgency))
+        pages, summary = self._open_pages.read_all(cluster, urgency)
         counts.live += len(pages)
-        counts.summaries += self._summarize(cluster, urgency, [one for one in pages if not one.individual])
+        counts.summaries += self._summarize(cluster, urgency, [one for one in pages if not one.individual], summary)
         if urgency is PageUrgency.URGENT:
             counts.reminders += sum(self._remind(one) for one in pages if one.individual)
 
@@ -78,12 +78,14 @@ class Remind:
         self._open_pages.update(replace(opened, last_sent_at=now, sent_count=opened.sent_count + 1))
         return True
 
-    def _summarize(self, cluster: str, urgency: PageUrgency, withheld: Sequence[OpenPage]) -> bool:
+    def _summarize(
+        self, cluster: str, urgency: PageUrgency, withheld: Sequence[OpenPage], before: OpenPage | None
+    ) -> bool:
         """Send or resolve the summary of withheld pages. Returns whether a page was sent.
 
+        `before` is the open summary.
         New withheld pages are listed every five minutes. Without new ones, the summary is repeated as a reminder.
         """
-        before = self._open_pages.summary(cluster, urgency)
         if not withheld:
             return before is not None and self._resolve(before.page)
         now, unlisted = self.clock.now(), [one for one in withheld if one.last_sent_at is None]

@@ -19,9 +19,10 @@ from faultbridge.pipeline.decide.admit import HOUR, recent_starts
 from faultbridge.pipeline.decide.breaker import FailingNode, evaluate_breakers
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.ports import Table
-from faultbridge.repair.cluster_status import ROSTER_ROWS, UNHEALTHY_ROWS, highest_severity, latest_event
+from faultbridge.repair.cluster_status import ROSTER_ROWS, highest_severity, latest_event
 from faultbridge.repair.controls import ControlChange, Controls, breaker_draft, control_draft
 from faultbridge.rules.rulebook import Rulebook, rules_of
+from faultbridge.storage.projections import UNHEALTHY
 from faultbridge.storage.writes import Item
 
 
@@ -41,7 +42,7 @@ class Breakers:
         rules = rules_of(self.rulebook, cluster)
         if not rules.config.acts or rules.config.mode is not Mode.ACT:
             return None
-        unhealthy = shard_rows(self.table, rules.config, UNHEALTHY_ROWS)
+        unhealthy = shard_rows(self.table, rules.config, UNHEALTHY)
         # An incident needs no breaker, which would send a second page for the same cause.
         rows = [row for row in unhealthy if row.get("case") and not row.get("incident")]
         failing = [_failing(row) for row in rows]

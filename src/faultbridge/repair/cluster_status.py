@@ -27,9 +27,7 @@ from faultbridge.pipeline.decide.cluster_status import cluster_status, nodes_by_
 from faultbridge.ports import Clock, Table
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import items, keys
-
-UNHEALTHY_ROWS = "BAD#"
-"""The prefix of the rows of nodes that are not healthy."""
+from faultbridge.storage.projections import UNHEALTHY
 
 ROSTER_ROWS = "NODE#"
 """The prefix of the rows of all registered nodes."""
@@ -58,7 +56,7 @@ class ClusterRollup:
         found = self.table.get_many(wanted)
         before = items.read_cluster(config.cluster, found.get(wanted[0]))
         holds = items.read_control(config.cluster, found.get(wanted[1])).holds
-        rows = tuple(shard_rows(self.table, config, UNHEALTHY_ROWS))
+        rows = tuple(shard_rows(self.table, config, UNHEALTHY))
         now = truncate(self.clock.now())
         after, drafts = _next_state(before, rows, holds, config, now)
         if drafts:

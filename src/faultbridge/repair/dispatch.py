@@ -6,7 +6,7 @@ Slot, attempt number and case status change in one transaction.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
@@ -60,7 +60,7 @@ class DispatchResult:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Gives the free repair slots of a cluster to its most urgent cases."""
+    """Gives the free repair slots of a cluster to its most urgent cases; `forget` makes the next reads fresh."""
 
     table: Table
     clock: Clock
@@ -68,13 +68,16 @@ class Dispatch:
     isolate: Isolate
     workflow: Workflow
     rulebook: Rulebook
+    forget: Callable[[], None] = lambda: None
 
     def __call__(self, cluster: str) -> DispatchResult:
         """Admit all cases that may start. Raises Misconfigured if the cluster is unknown or has no slots."""
         rules = rules_of(self.rulebook, cluster)
-        if not rules.config.opens_cases:
+        if not rules.config.opens_cases or not self._queued(rules):
             return DispatchResult()
-        queued = self._queued(rules)
+        self.forget()  # no condition of a write protects what the registration and the policy decide
+        rules = rules_of(self.rulebook, cluster)
+        queued = self._queued(rules) if rules.config.opens_cases else []
         if rules.config.mode is Mode.DRY_RUN:
             self._resolve_dry_runs(rules, queued)
             return DispatchResult()

@@ -80,7 +80,7 @@ ITEM_KINDS = (
     ItemKind(
         "queued case",
         _SHARD,
-        r"QUEUE#.+",
+        r"ADMISSION#.+",
         derived="schema node case repair_action waiting_for not_before rule domain domains families "
         "group approved approval_pending reason",
     ),

@@ -101,7 +101,7 @@ def roster(cluster: str, shard: int, node: str) -> Key:
 
 def queue(cluster: str, shard: int, priority: int, since: datetime, case: str) -> Key:
     """Return the key of a queued case; keys sort by urgency, then by age."""
-    return Key(shard_partition(cluster, shard), f"QUEUE#{priority}#{to_text(since)}#{case}")
+    return Key(shard_partition(cluster, shard), f"ADMISSION#{priority}#{to_text(since)}#{case}")
 
 
 def case(case_id: str) -> Key:

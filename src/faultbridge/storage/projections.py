@@ -22,7 +22,9 @@ from faultbridge.storage import incidents as stored_incidents
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Delete, Item, Key, Put, Update, Write
 
-QUEUE, HELD, REQUESTED_ISOLATIONS = "QUEUE#", "HELD#", "CORDON#"
+UNHEALTHY, QUEUE, HELD, REQUESTED_ISOLATIONS = "BAD#", "ADMISSION#", "HELD#", "CORDON#"
+WORK_ROWS, WORK_ROWS_END = frozenset({UNHEALTHY, QUEUE, HELD, REQUESTED_ISOLATIONS}), "I"
+"""The prefixes of the rows that say what must be done. They precede all other rows of a shard: one query reads them."""
 REMOTE_ATTRIBUTES = ("switch", "server", "target", "peer", "remote")
 """Attributes of a fault that name the remote thing it is about, the most exact first."""
 _WITHOUT_ROW = frozenset({None, NodeStatus.HEALTHY, NodeStatus.RETIRED})

@@ -59,7 +59,7 @@ def test_after_the_replacement_only_the_timeline_of_the_attempt_remains():
     assert node.case.attempt is not None
     assert node.case.attempt.task_token is None
     assert world.control().holders == {}
-    assert not [item for item in world.table.items() if item["sk"].startswith(("BAD#", "QUEUE#"))]
+    assert not [item for item in world.table.items() if item["sk"].startswith(("BAD#", "ADMISSION#"))]
 
 
 def test_the_closing_entry_contains_the_duration_of_each_phase():

@@ -68,7 +68,7 @@ def _stalled(view: SystemView) -> Iterator[str]:
 
 def _wrong_queue_rows(view: SystemView) -> Iterator[str]:
     waiting = {state.live_case.id for state in view.nodes if _has_status(state, CaseStatus.QUEUED) and state.live_case}
-    rows = [str(item["case"]) for item in view.items if str(item["sk"]).startswith("QUEUE#")]
+    rows = [str(item["case"]) for item in view.items if str(item["sk"]).startswith("ADMISSION#")]
     if sorted(rows) != sorted(waiting):
         yield f"rows {rows}, waiting {sorted(waiting)}"
 

@@ -1,0 +1,144 @@
+"""Cluster reads: reads the configuration, the controls and the work rows of one cluster once for many services.
+
+Within `once`, services share the reads of the same items and rows; these are at most five seconds old. After a write of
+such an item, its next read reads everything again. A write of a row drops the rows of its shard. Rows are always read
+after the items: whoever commits on the version of an item has never seen rows that are older than this version. A
+decision must still be conditional on the version that it read, or read again after `forget`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from faultbridge.ledger.queries import query_all
+from faultbridge.ports import Clock, Table
+from faultbridge.storage import findings, keys
+from faultbridge.storage.projections import WORK_ROWS, WORK_ROWS_END
+from faultbridge.storage.writes import Index, Item, Key, Page, Write
+
+MAX_AGE = timedelta(seconds=5)
+
+
+@dataclass(slots=True)
+class _Held:
+    """The items and rows of one cluster that were read, and when the items were read.
+
+    `shared` are the keys of the items that are read together, `shards` the prefix of the partitions of the rows.
+    """
+
+    shared: frozenset[Key]
+    shards: str
+    read_at: datetime | None = None
+    items: dict[Key, Item | None] = field(default_factory=dict)
+    rows: dict[str, tuple[Item, ...]] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """Drop everything, so that the next read is fresh."""
+        self.read_at, self.items = None, {}
+        self.rows.clear()
+
+
+@dataclass(slots=True)
+class ClusterReads:
+    """Implements `Table`: outside `once` and for everything else it passes each call on unchanged."""
+
+    table: Table
+    clock: Clock
+    _held: _Held | None = None
+
+    @contextmanager
+    def once(self, cluster: str) -> Iterator[None]:
+        """Share reads about a cluster among the calls in this context; an inner context shares nothing with it."""
+        outer, self._held = self._held, _Held(_shared(cluster), f"{keys.cluster_partition(cluster)}#")
+        try:
+            yield
+        finally:
+            self._held = outer
+
+    def forget(self) -> None:
+        """Read everything again from now on, before something is decided that no condition protects."""
+        if self._held is not None:
+            self._held.forget()
+
+    def get(self, key: Key) -> Item | None:
+        """Return one item; see `Table`."""
+        held = self._held
+        return self.table.get(key) if held is None or key not in held.shared else self._items(held, (key,))[key]
+
+    def get_many(self, wanted: Iterable[Key]) -> dict[Key, Item]:
+        """Return items; see `Table`."""
+        held, wanted = self._held, tuple(wanted)
+        if held is None or not held.shared.issuperset(wanted):
+            return self.table.get_many(wanted)
+        items = self._items(held, wanted)
+        return {key: item for key in wanted if (item := items[key]) is not None}
+
+    def query(
+        self,
+        pk: str,
+        *,
+        prefix: str = "",
+        after: str | None = None,
+        up_to: str | None = None,
+        limit: int | None = None,
+        start: str | None = None,
+        index: Index | None = None,
+        newest_first: bool = False,
+    ) -> Page:
+        """Return one page of a partition; see `Table`. All work rows of a shard are read by one query."""
+        held = self._held
+        is_whole = not (after or up_to or limit or start or index or newest_first)
+        if held is None or not is_whole or prefix not in WORK_ROWS or not pk.startswith(held.shards):
+            return self.table.query(
+                pk,
+                prefix=prefix,
+                after=after,
+                up_to=up_to,
+                limit=limit,
+                start=start,
+                index=index,
+                newest_first=newest_first,
+            )
+        return Page(tuple(row for row in self._rows(held, pk) if str(row["sk"]).startswith(prefix)))
+
+    def write(self, write: Write) -> None:
+        """Make one conditional write; see `Table`."""
+        self._drop((write,))
+        self.table.write(write)
+
+    def transact(self, writes: Sequence[Write], token: str | None = None) -> None:
+        """Make several writes, all or none; see `Table`."""
+        self._drop(writes)
+        self.table.transact(writes, token)
+
+    def _items(self, held: _Held, wanted: Sequence[Key] = ()) -> Mapping[Key, Item | None]:
+        """Return the shared items, by one read if one of the wanted ones is not held, or all are too old."""
+        now = self.clock.now()
+        if held.read_at is None or now - held.read_at > MAX_AGE or any(key not in held.items for key in wanted):
+            held.forget()
+            found = self.table.get_many(sorted(held.shared))
+            held.read_at, held.items = now, {key: found.get(key) for key in held.shared}
+        return held.items
+
+    def _rows(self, held: _Held, pk: str) -> tuple[Item, ...]:
+        self._items(held)
+        if pk not in held.rows:
+            held.rows[pk] = tuple(query_all(self.table, pk, up_to=WORK_ROWS_END))
+        return held.rows[pk]
+
+    def _drop(self, writes: Sequence[Write]) -> None:
+        """Drop what these writes may change, also if they fail."""
+        if (held := self._held) is None:
+            return
+        for write in writes:
+            held.items.pop(write.key, None)
+            held.rows.pop(write.key.pk, None)
+
+
+def _shared(cluster: str) -> frozenset[Key]:
+    """Return the keys of the items that are read together."""
+    own = keys.cluster_config(cluster), keys.cluster_control(cluster), keys.cluster_state(cluster)
+    return frozenset((*own, findings.baselines_key(cluster, 0), keys.CURRENT_POLICY))
