@@ -29,9 +29,9 @@ class Fixture:
         self.table = FakeTable(ManualClock(), seam=self.seam)
         self.reads = ClusterReads(self.table, self.table.clock)
         for key in (CONTROL, STATE):
-            self.write_elsewhere(key)
+            self.write_as_another(key)
 
-    def write_elsewhere(self, key: Key) -> None:
+    def write_as_another(self, key: Key) -> None:
         """Raise the version of an item as another process does."""
         self.table.write(Update(key, add={"version": 1}))
 
@@ -65,7 +65,7 @@ def test_each_prefix_returns_its_own_rows_only():
     world = Fixture()
     names = [f"{prefix}n-1" for prefix in (*PREFIXES, keys.NODE_ROW)]
     for name in names:
-        world.write_elsewhere(Key(SHARD, name))
+        world.write_as_another(Key(SHARD, name))
     with world.reads.once(CLUSTER):
         assert [world.rows(prefix) for prefix in (*PREFIXES, keys.NODE_ROW)] == [[name] for name in names]
 
@@ -74,7 +74,7 @@ def test_what_was_read_is_five_seconds_old_at_most():
     world = Fixture()
     with world.reads.once(CLUSTER):
         world.version(CONTROL), world.rows()
-        world.write_elsewhere(CONTROL), world.write_elsewhere(ROW)
+        world.write_as_another(CONTROL), world.write_as_another(ROW)
         world.table.clock.advance(MAX_AGE)
         assert (world.version(CONTROL), world.rows()) == (1, [])
         world.table.clock.advance(0.001)
@@ -85,7 +85,7 @@ def test_rows_are_never_older_than_the_version_of_an_item_that_was_written_here(
     world = Fixture()
     with world.reads.once(CLUSTER):
         world.version(STATE), world.rows()
-        world.write_elsewhere(ROW)
+        world.write_as_another(ROW)
         world.reads.write(Update(STATE, add={"version": 1}))
         assert (world.version(STATE), world.rows()) == (2, [ROW.sk])
 
@@ -102,7 +102,7 @@ def test_after_a_lost_race_the_version_is_read_again():
     world = Fixture()
     with world.reads.once(CLUSTER):
         world.version(CONTROL)
-        world.write_elsewhere(CONTROL)
+        world.write_as_another(CONTROL)
         with pytest.raises(Conflict):
             world.reads.transact([Check(CONTROL, Equals("version", 1))])
         assert world.version(CONTROL) == 2
@@ -112,7 +112,7 @@ def test_forget_makes_the_next_reads_fresh():
     world = Fixture()
     with world.reads.once(CLUSTER):
         world.version(CONTROL), world.rows()
-        world.write_elsewhere(CONTROL), world.write_elsewhere(ROW)
+        world.write_as_another(CONTROL), world.write_as_another(ROW)
         world.reads.forget()
         assert (world.version(CONTROL), world.rows()) == (2, [ROW.sk])
 
@@ -122,7 +122,7 @@ def test_nothing_is_shared_outside_the_context_or_with_an_inner_one():
     assert world.version(CONTROL) == 1
     with world.reads.once(CLUSTER):
         assert world.version(CONTROL) == 1
-        world.write_elsewhere(CONTROL)
+        world.write_as_another(CONTROL)
         with world.reads.once(CLUSTER):
             assert world.version(CONTROL) == 2
         assert world.version(CONTROL) == 1
@@ -134,21 +134,21 @@ def test_other_clusters_are_not_shared():
     other = keys.cluster_control("train-b")
     with world.reads.once(CLUSTER):
         assert world.version(other) is None
-        world.write_elsewhere(other)
+        world.write_as_another(other)
         assert world.version(other) == 1
 
 
-STEPS = st.lists(st.sampled_from(("elsewhere", "here", "lost race", "read", "wait")), max_size=12)
+STEPS = st.lists(st.sampled_from(("another", "here", "lost race", "read", "wait")), max_size=12)
 
 
 @given(STEPS)
 def test_a_writer_on_the_version_of_the_status_has_seen_every_row_before_it(steps: list[str]) -> None:
-    """Each write elsewhere adds a row and raises the version, as a status change does; no reader may miss the row."""
+    """Each write of another process adds a row and raises the version, as a status change does; no reader may miss the row."""
     world, rows = Fixture(), 0
     with world.reads.once(CLUSTER):
         for step in steps:
             match step:
-                case "elsewhere":
+                case "another":
                     rows += 1
                     world.table.transact(
                         [Put({"pk": SHARD, "sk": f"{UNHEALTHY}{rows}"}), Update(STATE, add={"version": 1})]

@@ -2,7 +2,7 @@
 
 Within `once`, services share the reads of the same items and rows; these are at most five seconds old. After a write of
 such an item, its next read reads everything again. A write of a row drops the rows of its shard. Rows are always read
-after the items: whoever commits on the version of an item has never seen rows that are older than this version. A
+after the items: a writer that commits on the version of an item has never seen rows older than this version. A
 decision must still be conditional on the version that it read, or read again after `forget`.
 """
 

@@ -1,7 +1,4 @@
-"""Dispatch: admits queued cases and starts their executions.
-
-Slot, attempt number and case status change in one transaction.
-"""
+"""Dispatch: admits queued cases, with slot and attempt number in one transaction, and starts their executions."""
 
 from __future__ import annotations
 
