@@ -143,7 +143,7 @@ STEPS = st.lists(st.sampled_from(("another", "here", "lost race", "read", "wait"
 
 @given(STEPS)
 def test_a_writer_on_the_version_of_the_status_has_seen_every_row_before_it(steps: list[str]) -> None:
-    """Each write of another process adds a row and raises the version, as a status change does; no reader may miss the row."""
+    """Each write of another process adds a row and raises the version, as a status change does; none may be missed."""
     world, rows = Fixture(), 0
     with world.reads.once(CLUSTER):
         for step in steps:
