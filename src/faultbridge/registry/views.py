@@ -18,11 +18,10 @@ from faultbridge.ledger.queries import query_all, shard_rows
 from faultbridge.pipeline.decide.phase_durations import durations
 from faultbridge.ports import Table
 from faultbridge.registry.roster import ROSTER
-from faultbridge.repair.cluster_status import UNHEALTHY_ROWS
 from faultbridge.repair.spares.pool import read_spares
 from faultbridge.storage import incidents as stored_incidents
 from faultbridge.storage import items, keys
-from faultbridge.storage.projections import HELD
+from faultbridge.storage.projections import HELD, UNHEALTHY
 from faultbridge.storage.writes import CASES
 
 
@@ -93,7 +92,7 @@ class Views:
 
     def unhealthy(self, cluster: str) -> tuple[NodeState, ...]:
         """Return the nodes of a cluster that are not healthy, by name; healthy ones are not read."""
-        rows = shard_rows(self.table, self.cluster(cluster).config, UNHEALTHY_ROWS)
+        rows = shard_rows(self.table, self.cluster(cluster).config, UNHEALTHY)
         states = self._states(cluster, (str(row["node"]) for row in rows))
         return tuple(sorted(states, key=lambda state: state.key.node))
 
