@@ -21,8 +21,7 @@ from faultbridge.domain.times import from_text
 from faultbridge.ingest.send import RawInput
 from faultbridge.ledger.queries import shard_rows
 from faultbridge.local import environment
-from faultbridge.repair.cluster_status import UNHEALTHY_ROWS
-from faultbridge.storage.projections import QUEUE, read_queued
+from faultbridge.storage.projections import QUEUE, UNHEALTHY, read_queued
 from tests.e2e.conftest import observe
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.large_clusters import put_policy, register_large_cluster
@@ -123,9 +122,7 @@ def queue(installation: Installation, cluster: str) -> list[QueuedCase]:
 
 def isolated_nodes(installation: Installation, cluster: str) -> int:
     """Return the number of isolated nodes."""
-    rows = shard_rows(
-        installation.application.ports.table, installation.directory.cluster(cluster).config, UNHEALTHY_ROWS
-    )
+    rows = shard_rows(installation.application.ports.table, installation.directory.cluster(cluster).config, UNHEALTHY)
     return sum(row["status"] == NodeStatus.QUARANTINED for row in rows)
 
 

@@ -151,11 +151,13 @@ def test_under_overload_every_timer_shard_is_processed_eventually():
     assert len(retried) == len(keys.TIMERS)
 
 
-def test_a_sweep_without_work_reads_no_item_or_row_of_a_cluster_twice():
+def test_a_sweep_without_work_reads_each_shard_of_a_cluster_once():
     world = World(nodes=3)
     world.fault(code="xid.92")
     world.advance_minutes(2)
     world.seam.calls.clear()
     world.sweep()
-    read = [call.argument for call in world.seam.calls if call.operation in {"get", "query"}]
-    assert read == list(dict.fromkeys(read))
+    shard = keys.shard_partition("train-a", 0)
+    assert [call.argument for call in world.seam.calls if call.name == "table.query" and call.argument[0] == shard] == [
+        (shard, None)
+    ]
