@@ -26,6 +26,7 @@ build-ReplacementFunction: infra/statemachines/replacement.asl.json
 # Layers contain prebuilt wheels for Lambda's platform, independent of the platform of the build host.
 LAYER_OF_DependenciesLayer := lambda
 LAYER_OF_KubernetesLayer := kubernetes
+LAYER_OF_ConsoleLayer := console
 
 build-%Layer:
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes \

@@ -11,7 +11,7 @@ from infra.docs.schema import type_of
 
 INTRODUCTION = """\
 The API reads clusters, nodes, cases and entries, and answers requests for approval. Its URL is the stack's output
-`TimelineUrl`. IAM signs requests, or a JWT issuer does when the parameter `JwtIssuer` is set. The machine-readable
+`ApiUrl`. IAM signs requests, or a JWT issuer does when the parameter `JwtIssuer` is set. The machine-readable
 description is [openapi.json](openapi.json) (OpenAPI 3.1)."""
 
 

@@ -113,7 +113,8 @@ class Settings:
     )
     reminder_hours = Variable("the hours after which an open urgent page is repeated", int, 4)
     runbook_url = _optional("the base URL of the runbooks; if empty, pages name their files in the repository")
-    timeline_url = _optional("the base URL of the timeline, without the path of a cluster")
+    api_url = _optional("the base URL of the HTTP API and the webhooks, for the command line")
+    console_url = _optional("the address of the console, for the links in pages; if empty, pages contain no link")
 
     hyperpod_mirror = Variable(
         "clusters with events also in the format of SageMaker HyperPod, separated by spaces", _words, frozenset[str]()

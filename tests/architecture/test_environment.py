@@ -28,6 +28,7 @@ EVERYWHERE = {
 }
 SERVICES = {
     "ArchiveFunction": ("archive.schedule",),
+    "ConsoleFunction": ("console.pages",),
     "IngestFunction": ("ingestion.ingest",),
     "IntakeFunction": ("gateway.webhooks", "gateway.log_subscription"),
     "InventoryFunction": ("registry.inventory", "registry.inventory_events"),

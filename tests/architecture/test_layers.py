@@ -25,6 +25,7 @@ from tests.architecture.project import (
 
 AWS = frozenset({"boto3", "botocore"})
 POWERTOOLS = frozenset({"aws_lambda_powertools"})
+JINJA = frozenset({"jinja2", "markupsafe"})
 KUBERNETES = frozenset({"httpx2", "lightkube", "msgspec"})
 
 
@@ -102,7 +103,7 @@ def test_no_handler_reaches_what_the_build_leaves_out() -> None:
 
 
 def test_handlers_import_only_what_the_layer_or_the_runtime_brings() -> None:
-    brought = AWS | POWERTOOLS | KUBERNETES | {"cronsim", "jmespath", "typing_extensions"}
+    brought = AWS | POWERTOOLS | KUBERNETES | JINJA | {"cronsim", "jmespath", "typing_extensions"}
     hits = {relative(path): extra for path in lambda_files() if (extra := theirs(path) - brought)}
     assert not hits
 
@@ -125,6 +126,13 @@ def test_no_handler_loads_the_kubernetes_client_before_a_cluster_needs_it() -> N
         PACKAGE / "adapters" / "aws" / "ports.py",
     ]
     assert [relative(path) for path in reachable(starts, at_once=True) if theirs(path) & KUBERNETES] == []
+
+
+def test_only_the_console_imports_the_template_engine() -> None:
+    """Only the function of the console has the layer with it."""
+    handlers = [path for path in FUNCTIONS.glob("*/handler.py") if path.parent.name != "console"]
+    others = [*handlers, *(path for path in modules(PACKAGE / "entrypoints") if path.stem != "console")]
+    assert {relative(path) for path in reachable(others, at_once=True) if theirs(path) & JINJA} == set()
 
 
 def test_no_room_imports_a_room_that_imports_it() -> None:

@@ -60,7 +60,7 @@ RUNTIME = template()["Parameters"]["PythonRuntime"]
 def test_every_function_and_layer_has_the_runtime_of_the_parameter() -> None:
     assert template()["Globals"]["Function"]["Runtime"] == {"Ref": "PythonRuntime"}
     assert [name for name in NAMES if "Runtime" in properties(name)] == []
-    for layer in ("DependenciesLayer", "KubernetesLayer"):
+    for layer in ("DependenciesLayer", "KubernetesLayer", "ConsoleLayer"):
         assert properties(layer)["CompatibleRuntimes"] == [{"Ref": "PythonRuntime"}]
 
 

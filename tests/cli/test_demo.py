@@ -74,6 +74,7 @@ def successful_result() -> DemoResult:
         nodes=[node(former_instances=("i-old",))],
         repaired_in=8.5,
         ran_for=11.0,
+        console="http://127.0.0.1:4566/console",
     )
 
 

@@ -36,7 +36,7 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> StoredSenders:
 @pytest.fixture(autouse=True)
 def _address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        Session, "settings", property(lambda _session: type("Settings", (), {"timeline_url": "https://api"})())
+        Session, "settings", property(lambda _session: type("Settings", (), {"api_url": "https://api"})())
     )
 
 

@@ -52,6 +52,13 @@ def test_the_api_returns_pages_by_token(other_inputs: OtherInputs) -> None:
     assert other_inputs.cluster in {one["cluster"] for one in other_inputs.answers["/clusters"]["items"]}
 
 
+def test_the_console_shows_the_fleet_and_a_case_that_waits_for_an_approval(other_inputs: OtherInputs) -> None:
+    fleet, case = other_inputs.pages.values()
+    assert other_inputs.cluster in fleet
+    assert "Why was this not repaired?" in case
+    assert f"faultbridge case approve {other_inputs.case}" in case
+
+
 def test_every_cluster_is_anchored_once_an_hour_and_its_day_is_sealed(
     installation: Installation, other_inputs: OtherInputs
 ) -> None:

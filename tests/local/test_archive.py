@@ -76,7 +76,7 @@ def test_a_sealed_day_is_verified_without_the_table(installation: Installation) 
 
 
 def ask(stack: PrivateStack, path: str) -> tuple[int, Any]:
-    url = f"{stack.info.endpoint}/_aws/execute-api/{stack.outputs['ApiId']}/$default{path}"
+    url = f"{stack.outputs['ApiUrl']}{path}"
     try:
         with urllib.request.urlopen(url, timeout=20) as answer:  # noqa: S310 - our own emulator
             return answer.status, json.loads(answer.read())

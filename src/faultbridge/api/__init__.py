@@ -7,7 +7,8 @@ Read in this order:
 - `bodies`: reads the bodies of requests that give an order
 - `handlers`: one method per route, from a request to a JSON document
 - `problems`: errors as problem documents (RFC 9457)
-- `node_models`, `order_models`, `response_models`: the models of responses and bodies, for the OpenAPI document only
+- `node_models`, `cluster_models`, `order_models`, `response_models`: the models of responses and bodies, only for the
+  OpenAPI document
 - `openapi`: the OpenAPI document, docs/reference/openapi.json
 
 `faultbridge.entrypoints.timeline` serves these routes. Tests: tests/api.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from datetime import datetime
 
 from faultbridge.api.bodies import read_answer, read_reason
 from faultbridge.api.requests import Request
@@ -28,6 +27,7 @@ from faultbridge.registry.documents import (
     entry_document,
     incident_document,
     node_document,
+    page_document,
     reject_document,
 )
 from faultbridge.registry.views import CaseView, Views
@@ -41,6 +41,7 @@ CLUSTER_STREAM = "-"
 CASE_ID = re.compile(r"c-[a-z2-7]{26}")
 INCIDENT_ID = re.compile(r"inc-[a-z2-7]{16}")
 
+LIVE = tuple(status for status in CaseStatus if status.live)
 STATUSES = tuple(status.value for status in CaseStatus)
 TYPES = tuple(entry_type.value for entry_type in EntryType)
 SEVERITIES = tuple(severity.value for severity in Severity)
@@ -83,15 +84,24 @@ class Handlers:
 
     def cases(self, request: Request) -> Document:
         """List cases, oldest first. Without a status: all cases that are not resolved or expired."""
-        request.check_parameters("status")
-        statuses = [CaseStatus(status) for status in _allowed_values(request, "status", STATUSES)]
-        views = self.directory.cases(request.cluster, statuses)
+        request.check_parameters("status", "limit")
+        statuses = [CaseStatus(status) for status in request.choices("status", STATUSES)]
+        limit = request.integer("limit", 0, 1, MAX_LIMIT)
+        if limit:
+            views = self.directory.recent_cases(self.directory.cluster(request.cluster).config, statuses or LIVE, limit)
+        else:
+            views = self.directory.cases(request.cluster, statuses)
         return {"items": [case_document(view, self.clock.now()) for view in views]}
 
     def case(self, request: Request) -> Document:
         """Show a case of the cluster."""
         request.check_parameters()
         return case_document(self._case(request), self.clock.now())
+
+    def case_pages(self, request: Request) -> Document:
+        """List the pages that were sent about a case, by kind."""
+        request.check_parameters()
+        return {"items": [page_document(view) for view in self.directory.pages(self._case(request).case.id)]}
 
     def incidents(self, request: Request) -> Document:
         """List the incidents of a cluster, oldest first. With `closed=true`: also closed ones."""
@@ -119,7 +129,7 @@ class Handlers:
         filters = ("node", "case", "device", "job", "code", "type", "severity", "since", "until")
         request.check_parameters(*filters, "limit", "token")
         self.directory.cluster(request.cluster)
-        since, until = _window(request)
+        since, until = request.window()
         node = request.text("node")
         wanted = TimelineQuery(
             cluster=request.cluster,
@@ -128,8 +138,8 @@ class Handlers:
             device=request.text("device"),
             job=request.text("job"),
             codes=request.texts("code"),
-            types=_allowed_values(request, "type", TYPES),
-            severities=_allowed_values(request, "severity", SEVERITIES),
+            types=request.choices("type", TYPES),
+            severities=request.choices("severity", SEVERITIES),
             since=since,
             until=until,
         )
@@ -232,18 +242,3 @@ def _stream_node(request: Request) -> str | None:
     """Return the node of a stream, or None for the stream of the cluster."""
     node = request.path["node"]
     return None if node == CLUSTER_STREAM else names.node_name(node)
-
-
-def _window(request: Request) -> tuple[datetime | None, datetime | None]:
-    since, until = request.instant("since"), request.instant("until")
-    if since and until and since >= until:
-        raise Rejected("bad_parameter", "since is not before until")
-    return since, until
-
-
-def _allowed_values(request: Request, name: str, allowed: tuple[str, ...]) -> tuple[str, ...]:
-    values = request.texts(name)
-    for value in values:
-        if value not in allowed:
-            raise Rejected("bad_parameter", f"unknown {name}: {value[:40]!r}; allowed: {', '.join(allowed)}")
-    return values

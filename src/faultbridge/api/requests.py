@@ -94,6 +94,21 @@ class Request:
             raise Rejected("bad_parameter", f"invalid {name}; allowed: {EARLIEST.year} to {LATEST.year - 1}")
         return at
 
+    def choices(self, name: str, allowed: Sequence[str]) -> tuple[str, ...]:
+        """Return all values of a parameter, each of which must be an allowed one."""
+        values = self.texts(name)
+        for value in values:
+            if value not in allowed:
+                raise Rejected("bad_parameter", f"unknown {name}: {value[:40]!r}; allowed: {', '.join(allowed)}")
+        return values
+
+    def window(self) -> tuple[datetime | None, datetime | None]:
+        """Return the parameters `since` and `until`; None where one is missing."""
+        since, until = self.instant("since"), self.instant("until")
+        if since and until and since >= until:
+            raise Rejected("bad_parameter", "since is not before until")
+        return since, until
+
     def json_body(self) -> Mapping[str, Any]:
         """Return the body, a JSON object of at most 4 KB. An empty body is an empty object."""
         if len(self.body) > MAX_BODY:

@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from faultbridge.api.node_models import Component, Count, DeclaredDomain, Instant, Node, ResponseModel
+from faultbridge.api.cluster_models import Cluster
+from faultbridge.api.node_models import Component, Count, Instant, Node, ResponseModel
 from faultbridge.api.order_models import ApprovalAnswer, ApprovalResult, OrderReason
 from faultbridge.domain.cases import RepairAction
 
@@ -18,40 +19,6 @@ class Problem(ResponseModel):
     title: str
     status: int
     detail: str
-
-
-class Cluster(ResponseModel):
-    """A cluster: its registration, its status, and the cases that hold its repair slots."""
-
-    cluster: str
-    status: str | None
-    counts: dict[str, int]
-    incidents: list[str] = Field(description="Ids of the open incidents.")
-    domains: list[DeclaredDomain] = Field(description="Failure domains that an operator declared.")
-    expected: Count
-    mode: str
-    repair_owner: str
-    provider: str
-    orchestrator: str
-    verifier: str
-    restarter: str
-    eks_cluster: str | None
-    hyperpod_cluster: str | None
-    slurm_head_node: str | None
-    slurm_requeue: bool
-    instance_types: list[str]
-    subnets: list[str]
-    spares: Count
-    spare_group: str | None
-    pool: dict[str, int]
-    provider_role: str | None
-    node_roles: list[str] = Field(description="Ids of the roles that prove an instance of the cluster.")
-    shards: int
-    policy: str | None
-    version: int
-    paused: bool
-    maintenance_until: Instant | None
-    holders: dict[str, Instant]
 
 
 class Approval(ResponseModel):
@@ -88,10 +55,19 @@ class Case(ResponseModel):
     closed_at: Instant | None
     age_ms: Count
     phases: dict[str, int]
+    gpu_time_lost_ms: Count | None = Field(description="GPUs times milliseconds; null if their number is unknown.")
     rule: str
     policy: str
     previous_case: str | None
     relapse_of: str | None
+
+
+class CasePageSent(ResponseModel):
+    """A page that was sent about a case: its kind, its latest state, and when it was last sent."""
+
+    kind: str
+    page_state: Literal["triggered", "resolved"]
+    sent_at: Instant
 
 
 class Domain(ResponseModel):
@@ -185,6 +161,12 @@ class Cases(ResponseModel):
     items: list[Case]
 
 
+class CasePages(ResponseModel):
+    """Pages about a case, by kind. A page is listed for 30 days."""
+
+    items: list[CasePageSent]
+
+
 class Incidents(ResponseModel):
     """Incidents, oldest first."""
 
@@ -226,6 +208,7 @@ MODELS = {
         Incidents,
         Case,
         Cases,
+        CasePages,
         Entries,
         Stream,
         StreamVerification,

@@ -58,9 +58,11 @@ ROUTES: tuple[Route, ...] = (
                 repeatable=True,
                 allowed=STATUSES,
             ),
+            Parameter("limit", "Only the cases that were opened last, 1 to 500. Default: all.", kind="integer"),
         ),
     ),
     Route("GET", f"{_C}/cases/{{case}}", "showCase", "Case", Handlers.case),
+    Route("GET", f"{_C}/cases/{{case}}/pages", "listCasePages", "CasePages", Handlers.case_pages),
     Route(
         "POST", f"{_C}/cases/{{case}}/approve", "approveCase", "ApprovalResult", Handlers.approve, body="ApprovalAnswer"
     ),

@@ -55,6 +55,8 @@ COMMANDS: Mapping[str, Row] = {
     "reject": Row("records.rejects", "List, show and retry rejected records."),
     "redrive": Row("records.maintenance", "Move dead letters back to their queues."),
     "timeline": Row("records.timeline", "Show the entries of a cluster, node, case or job."),
+    "report": Row("records.report", "Write a report of a cluster as one HTML file."),
+    "console": Row("records.console", "Show the read-only console in a browser."),
     "verify": Row("records.verify", "Verify sequences and hash chains of the record."),
     "recover": Row("records.maintenance", "Start a new epoch after a restore from backup."),
     "erase": Row("records.maintenance", "Delete the items of a cluster from the table."),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from faultbridge.composition.ports import AllPorts
     from faultbridge.composition.recording import Gateway, Ingestion, JobTracking, Ledger, PolicyRules, Registry
     from faultbridge.composition.repairing import Incidents, Operations, Repair
-    from faultbridge.composition.reporting import ApiAnswers, ArchiveKeeping, Pages
+    from faultbridge.composition.reporting import ApiAnswers, ArchiveKeeping, Console, Pages
     from faultbridge.ledger.cluster_reads import ClusterReads
     from faultbridge.pipeline.normalize.trust import Trust
 
@@ -141,6 +141,13 @@ class Installation:
         from faultbridge.composition.reporting import ApiAnswers
 
         return ApiAnswers(self)
+
+    @cached_property
+    def console(self) -> Console:
+        """Return the factory of the console."""
+        from faultbridge.composition.reporting import Console
+
+        return Console(self)
 
 
 def on_aws(settings: Settings, clients: Clients | None = None) -> Installation:

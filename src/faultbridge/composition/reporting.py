@@ -1,4 +1,4 @@
-"""Factories of the rooms that inform people and keep the record: pager, archive and HTTP API."""
+"""Factories of the rooms that inform people and keep the record: pager, archive, HTTP API and console."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from faultbridge.archive.schedule import ArchiveSchedule
     from faultbridge.archive.write import WriteArchive
     from faultbridge.composition.installation import Installation
+    from faultbridge.console.facts import Facts
+    from faultbridge.console.pages import Pages as ConsolePages
+    from faultbridge.console.report import Reports
     from faultbridge.pager.deliver import Paging
     from faultbridge.pager.page import PagerSettings
     from faultbridge.pager.remind import Remind
@@ -31,7 +34,7 @@ class Pages:
 
         settings = self.installation.settings
         return PagerSettings(
-            links=Links(settings.runbook_url, settings.timeline_url),
+            links=Links(settings.runbook_url, settings.console_url),
             max_per_hour=settings.max_pages_per_hour,
             remind_after=timedelta(hours=settings.reminder_hours),
         )
@@ -113,3 +116,34 @@ class ApiAnswers:
             clock=of.ports.clock,
             tokens=Tokens(of.ports.token_secret),
         )
+
+
+@dataclass(frozen=True)
+class Console:
+    """Builds the pages of the console."""
+
+    installation: Installation
+
+    @cached_property
+    def facts(self) -> Facts:
+        """Return the reader of the documents of pages and reports."""
+        from faultbridge.console.facts import Facts
+        from faultbridge.ledger.timeline import Timeline
+        from faultbridge.registry.views import Views
+
+        ports = self.installation.ports
+        return Facts(Views(ports.table), Timeline(ports.table), ports.clock)
+
+    @cached_property
+    def reports(self) -> Reports:
+        """Return the writer of report files."""
+        from faultbridge.console.report import Reports
+
+        return Reports(self.facts)
+
+    @cached_property
+    def pages(self) -> ConsolePages:
+        """Return the pages by path."""
+        from faultbridge.console.pages import Pages
+
+        return Pages(self.facts)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -12,22 +10,27 @@ from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 
 from faultbridge.adapters.telemetry import emit, logger
 from faultbridge.api.problems import MEDIA_TYPE, problem_of
-from faultbridge.api.requests import Caller, Request, read_query
+from faultbridge.api.requests import Request, read_query
 from faultbridge.api.routes import ROUTES, Route
 from faultbridge.domain import names
+from faultbridge.entrypoints.http_event import body_of, caller_of
 from faultbridge.errors import FaultbridgeError, Misconfigured, Rejected
 
 if TYPE_CHECKING:
     from faultbridge.composition.installation import Installation
 
-CLUSTERS_CLAIM = "faultbridge_clusters"
-"""The JWT claim that lists the clusters that a caller may access; `*` means all."""
-
 HEADERS: dict[str, str | list[str]] = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
 def timeline(event: dict[str, Any], context: object, installation: Installation) -> dict[str, Any]:
-    """Serve one request; every error becomes a problem document (RFC 9457), never a traceback."""
+    """Serve one request and count it."""
+    response = answer(event, context, installation)
+    emit({"Requests": 1, "Refused": int(response["statusCode"] >= 400)})  # noqa: PLR2004 - HTTP errors start at 400
+    return response
+
+
+def answer(event: dict[str, Any], context: object, installation: Installation) -> dict[str, Any]:
+    """Return the response to one request; every error becomes a problem document (RFC 9457), never a traceback."""
     resolver = APIGatewayHttpResolver()
     for route in ROUTES:
         path = route.path.replace("{", "<").replace("}", ">")
@@ -35,7 +38,6 @@ def timeline(event: dict[str, Any], context: object, installation: Installation)
     unknown = Rejected("unknown_route", "no such route; see docs/reference/openapi.json")
     resolver.not_found(lambda _error: _error_response(unknown))
     response: dict[str, Any] = resolver.resolve(event, context)  # type: ignore[arg-type]  # it does not read the context
-    emit({"Requests": 1, "Refused": int(response["statusCode"] >= 400)})  # noqa: PLR2004 - HTTP errors start at 400
     return response
 
 
@@ -57,37 +59,12 @@ def _handler_of(route: Route, event: Mapping[str, Any], installation: Installati
 def _call_route(
     route: Route, event: Mapping[str, Any], path: Mapping[str, str], installation: Installation
 ) -> Mapping[str, Any]:
-    caller = _caller(event)
+    caller = caller_of(event)
     if route.in_cluster:
         names.cluster_name(path["cluster"])
     caller.check(path.get("cluster"))
     query = read_query(str(event.get("rawQueryString") or ""))
-    return route.handler(installation.api.answers, Request(path, query, _body(event), caller))
-
-
-def _caller(event: Mapping[str, Any]) -> Caller:
-    """Return the caller and the clusters that it may access.
-
-    With IAM authorization, API Gateway has already checked the route against the policy of the caller.
-    """
-    authorizer = event.get("requestContext", {}).get("authorizer") or {}
-    token = authorizer.get("jwt")
-    if token is None:
-        return Caller(str((authorizer.get("iam") or {}).get("userArn") or "iam"))
-    claims = token.get("claims") or {}
-    # API Gateway passes a list as the text `[a b]`.
-    clusters = str(claims.get(CLUSTERS_CLAIM) or "").strip("[]").replace(",", " ").split()
-    return Caller(str(claims.get("sub") or "jwt"), frozenset(clusters))
-
-
-def _body(event: Mapping[str, Any]) -> str:
-    body = str(event.get("body") or "")
-    if not event.get("isBase64Encoded"):
-        return body
-    try:
-        return base64.b64decode(body).decode()
-    except (binascii.Error, ValueError):
-        raise Rejected("bad_body", "the body is not valid base64 of UTF-8 text") from None
+    return route.handler(installation.api.answers, Request(path, query, body_of(event), caller))
 
 
 def _error_response(error: FaultbridgeError) -> Response[str]:

@@ -10,6 +10,7 @@ An entry is one immutable line of a stream. Every node and every cluster has one
 - `cluster_reads`: lets services that process one cluster together share what they read of it.
 - `streams`: lists the streams of a cluster, their last entries, and the entries of one stream.
 - `timeline`: the entries of a node, cluster, case, device or job, in pages.
+- `stream_windows`: the newest entries of one stream within a span of time.
 - `follow`: the entries of a timeline, and each new one after it was recorded.
 - `device_history`: where a device was, its faults and repairs, and repeat offenders.
 - `causes`: the chain of one entry: what caused it, and what it caused.

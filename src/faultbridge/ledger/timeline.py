@@ -19,15 +19,13 @@ from faultbridge.domain.times import from_text, to_text
 from faultbridge.errors import Rejected
 from faultbridge.ledger.page_tokens import make_token, read_token
 from faultbridge.ledger.queries import node_head, query_all
+from faultbridge.ledger.stream_windows import SKEW, last_before, newest_in_window
 from faultbridge.ports import Table
 from faultbridge.storage import items, jobs, keys
 from faultbridge.storage.devices import is_of_device
 from faultbridge.storage.writes import CASES, DEVICES, TIMELINE, Index, Item, Key
 
 LATE = timedelta(minutes=2)
-SKEW = timedelta(minutes=5)
-"""Largest difference between the clocks of two writers. Entries of one stream may be out of time order by this much."""
-
 AFTER_ALL = "~"
 MAX_READ = 2_000
 """Entries read for one page. If few of them match the filters, the page is short and has a token."""
@@ -148,6 +146,17 @@ class Timeline:
         found = query_all(self.table, pk, prefix=keys.ENTRY, after=keys.entry(pk, *after).sk, page_size=limit)
         return tuple(Line(str(item["body"]), str(item["hash"]), str(item["sk"])) for item in islice(found, limit))
 
+    def window(
+        self, cluster: str, node: str | None, head: Head, span: tuple[datetime | None, datetime | None], limit: int
+    ) -> tuple[tuple[Line, ...], bool]:
+        """Read the newest entries of one stream in a span of time, the oldest first, and whether it has older ones.
+
+        Without a node it is the cluster's own stream.
+        """
+        pk = keys.node_partition(NodeKey(cluster, node)) if node else keys.cluster_partition(cluster)
+        found, older = newest_in_window(self.table, pk, head, span, limit)
+        return tuple(Line(str(item["body"]), str(item["hash"]), str(item["sk"])) for item in found), older
+
     def _find(self, query: TimelineQuery, order: ReadOrder) -> Found:
         if query.case is not None:
             return self._by_index(CASES, keys.case(query.case).pk, query, order)
@@ -203,7 +212,7 @@ class Timeline:
 
     def _by_node(self, key: NodeKey, query: TimelineQuery, order: ReadOrder) -> Found:
         pk, head = keys.node_partition(key), node_head(self.table, key)
-        bound = order.after or (self._last_before(pk, head, query.since - SKEW) if query.since else None)
+        bound = order.after or (last_before(self.table, pk, head, query.since - SKEW) if query.since else None)
         until = to_text(query.until + SKEW) if query.until else None
         for item in self._rows(pk, order, after=bound, prefix=keys.ENTRY):
             if until is None or str(item["recorded_at"]) < until:
@@ -214,18 +223,6 @@ class Timeline:
     def _rows(self, pk: str, order: ReadOrder, **bounds: Any) -> Iterator[Item]:  # noqa: ANN401 - those of query_all
         """Read the rows of a partition within bounds, in the order of the order."""
         return query_all(self.table, pk, page_size=order.page_size, newest_first=order.newest_first, **bounds)
-
-    def _last_before(self, pk: str, head: Head, since: datetime) -> str | None:
-        """Return the sort key of the last entry before an instant, by binary search over the sequence numbers."""
-        low, high, instant = 0, head.sequence, to_text(since)
-        while low < high:
-            middle = (low + high + 1) // 2
-            found = self.table.get(keys.entry(pk, head.epoch, middle))
-            if found is None or str(found["recorded_at"]) < instant:
-                low = middle
-            else:
-                high = middle - 1
-        return keys.entry(pk, head.epoch, low).sk if low else None
 
 
 def entry_data(item: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from faultbridge.errors import Transient
-from faultbridge.local.environment import client_environment
+from faultbridge.local.environment import client_environment, endpoint
 from faultbridge.local.stack.files import StackState
 
 if TYPE_CHECKING:
@@ -42,9 +42,11 @@ def stack_client(service: str, state: StackState) -> Any:  # noqa: ANN401 - as a
 
 
 def outputs(state: StackState) -> dict[str, str]:
-    """Return the outputs of the deployed stack."""
+    """Return the outputs of the deployed stack, with addresses that resolve on this machine."""
     found = stack_client("cloudformation", state).describe_stacks(StackName=state.stack)["Stacks"][0]
-    return {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])}
+    outputs = {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])}
+    # The host name of an API resolves only on AWS; the event plane serves its paths at its own address.
+    return outputs | ({"ApiUrl": endpoint(state.ports.event_plane)} if "ApiUrl" in outputs else {})
 
 
 def resources(state: StackState, *types: str) -> Iterator[tuple[str, str]]:

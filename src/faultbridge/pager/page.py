@@ -91,22 +91,23 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Base URLs of the runbooks and of the timeline API.
+    """Base URLs of the runbooks and of the console.
 
-    Without a runbook URL, pages name the files of the repository.
+    Without a runbook URL, pages name the files of the repository. Without a console URL, pages contain no link to it.
     """
 
     runbook_url: str = ""
-    timeline_url: str = ""
+    console_url: str = ""
 
     def runbook(self, name: str) -> str:
         """Return the URL or path of a runbook."""
         return f"{self.runbook_url.rstrip('/')}/{name}.md" if self.runbook_url else f"docs/runbooks/{name}.md"
 
     def timeline(self, cluster: str, case_id: str | None = None) -> str:
-        """Return the URL of the entries of a case or cluster, or an empty string if `timeline_url` is empty."""
-        query = f"?case={case_id}" if case_id else ""
-        return f"{self.timeline_url.rstrip('/')}/clusters/{cluster}/entries{query}" if self.timeline_url else ""
+        """Return the address of a case or a cluster in the console, or an empty text without a console URL."""
+        if not self.console_url:
+            return ""
+        return f"{self.console_url.rstrip('/')}/clusters/{cluster}{f'/cases/{case_id}' if case_id else ''}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from faultbridge.domain.nodes import Ignored, NodeState
 from faultbridge.domain.probation import Probation
 from faultbridge.domain.times import to_text
 from faultbridge.ledger.timeline import Line, is_late
+from faultbridge.pipeline.decide.phase_durations import gpu_time_lost
 from faultbridge.pipeline.entry_builder import component_data
-from faultbridge.registry.views import CaseView, ClusterView, IncidentView
+from faultbridge.registry.views import CaseView, ClusterView, IncidentView, PageView
 from faultbridge.storage.rejects import Reject
 
 Document = dict[str, Any]
@@ -51,6 +52,10 @@ def cluster_document(view: ClusterView) -> Document:
         "version": config.version,
         "paused": view.control.paused,
         "maintenance_until": _text_of(config.maintenance_until) if config.maintenance_until else None,
+        "breakers": [
+            {"name": name, "state": one.state.value, "since": _text_of(one.since)}
+            for name, one in sorted(view.control.breakers.items())
+        ],
         "holders": {case: _text_of(since) for case, since in view.control.holders.items()},
     }
 
@@ -134,11 +139,17 @@ def case_document(view: CaseView, now: datetime) -> Document:
         "closed_at": _text_of(case.closed_at),
         "age_ms": view.age(now),
         "phases": view.phases(now),
+        "gpu_time_lost_ms": gpu_time_lost(case, case.closed_at or now),
         "rule": case.rule,
         "policy": case.policy,
         "previous_case": case.previous_case,
         "relapse_of": case.relapse_of,
     }
+
+
+def page_document(view: PageView) -> Document:
+    """Return a page about a case as a document."""
+    return {"kind": view.kind, "page_state": view.state, "sent_at": _text_of(view.sent_at)}
 
 
 def incident_document(view: IncidentView) -> Document:

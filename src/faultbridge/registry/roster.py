@@ -6,7 +6,8 @@ instance whose names and failure domains were read from the provider; a new inst
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from faultbridge.domain.cluster.config import ClusterConfig
@@ -17,6 +18,33 @@ from faultbridge.storage.writes import Item, Put, Update, Value
 
 ROSTER = "NODE#"
 """The prefix of the sort keys of roster rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class RosterNode:
+    """A node as its row describes it: where it is, and its instance type."""
+
+    node: str
+    group: str | None
+    domain: str | None
+    domains: Mapping[str, str]
+    instance_type: str | None
+
+
+def read_node(row: Item) -> RosterNode:
+    """Return the node of a row."""
+    domains = row.get("domains")
+    return RosterNode(
+        node=str(row["node"]),
+        group=_text(row.get("group")),
+        domain=_text(row.get("domain")),
+        domains={kind: str(name) for kind, name in domains.items()} if isinstance(domains, dict) else {},
+        instance_type=_text(row.get("type")),
+    )
+
+
+def _text(value: Value) -> str | None:
+    return None if value is None else str(value)
 
 
 def new_row(state: NodeState, config: ClusterConfig, now: datetime, *, described: bool) -> Put:

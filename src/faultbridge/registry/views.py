@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice
 
 from faultbridge.domain.cases import Case
 from faultbridge.domain.cluster.config import ClusterConfig
@@ -13,16 +14,17 @@ from faultbridge.domain.cluster.spares import Spare
 from faultbridge.domain.cluster.state import ClusterState, Control
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.domain.times import from_text, to_text
 from faultbridge.errors import Rejected
 from faultbridge.ledger.queries import query_all, shard_rows
 from faultbridge.pipeline.decide.phase_durations import durations
 from faultbridge.ports import Table
-from faultbridge.registry.roster import ROSTER
+from faultbridge.registry.roster import ROSTER, RosterNode, read_node
 from faultbridge.repair.spares.pool import read_spares
 from faultbridge.storage import incidents as stored_incidents
 from faultbridge.storage import items, keys
 from faultbridge.storage.projections import HELD, UNHEALTHY
-from faultbridge.storage.writes import CASES
+from faultbridge.storage.writes import CASES, Item
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,15 @@ class CaseView:
     def age(self, now: datetime) -> int:
         """Return the age of the case in milliseconds; the age at closure for a closed case."""
         return ((self.case.closed_at or now) - self.case.opened_at) // timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class PageView:
+    """One page that was sent about a case: its kind, its latest state, and when it was last sent."""
+
+    kind: str
+    state: str
+    sent_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +137,55 @@ class Views:
         ]
         found = (view for view in self._read(ids) if view.case.status in wanted)
         return tuple(sorted(found, key=lambda view: (view.case.opened_at, view.case.id)))
+
+    def recent_cases(
+        self, config: ClusterConfig, statuses: Sequence[CaseStatus], limit: int, opened_since: datetime | None = None
+    ) -> tuple[CaseView, ...]:
+        """Return at most `limit` cases of a cluster with these statuses, those opened last, oldest first."""
+        rows = [
+            row
+            for shard in range(config.shards)
+            for status in dict.fromkeys(statuses)
+            for row in islice(self._newest_cases(config.cluster, shard, status, limit, opened_since), limit)
+        ]
+        newest = sorted(rows, key=lambda row: (str(row["opened"]), str(row["case_id"])))[-limit:]
+        found = (view for view in self._read([str(row["case_id"]) for row in newest]) if view.case.status in statuses)
+        return tuple(sorted(found, key=lambda view: (view.case.opened_at, view.case.id)))
+
+    def _newest_cases(
+        self, cluster: str, shard: int, status: CaseStatus, limit: int, since: datetime | None
+    ) -> Iterator[Item]:
+        return query_all(
+            self.table,
+            keys.cases_of(cluster, shard),
+            prefix=f"{status.value}#",
+            after=f"{status.value}#{to_text(since)}" if since else None,
+            index=CASES,
+            page_size=limit,
+            newest_first=True,
+        )
+
+    def pages(self, case_id: str) -> tuple[PageView, ...]:
+        """Return the pages that were sent about a case in the last 30 days, by kind."""
+        rows = query_all(self.table, keys.case(case_id).pk, prefix=keys.PAGE)
+        return tuple(
+            PageView(
+                kind=str(row["sk"]).removeprefix(keys.PAGE),
+                state=str(row["page_state"]),
+                sent_at=from_text(str(row["sent_at"])),
+            )
+            for row in rows
+            if row.get("sent_at")
+        )
+
+    def roster(self, config: ClusterConfig) -> tuple[RosterNode, ...]:
+        """Return the group, failure domains and instance type of every node, without reading the nodes' states."""
+        return tuple(read_node(row) for row in shard_rows(self.table, config, ROSTER))
+
+    def unhealthy_status(self, config: ClusterConfig) -> Mapping[str, tuple[str, str | None]]:
+        """Return the status and the live case of every node that is not healthy and not retired, by name."""
+        rows = shard_rows(self.table, config, UNHEALTHY)
+        return {str(row["node"]): (str(row["status"]), str(row["case"]) if row["case"] else None) for row in rows}
 
     def case(self, case_id: str) -> CaseView:
         """Return a case; rejects an unknown id as `unknown_case`."""

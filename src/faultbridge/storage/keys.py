@@ -15,7 +15,7 @@ SPARE = "SPARE#"
 NODE_ROW = "NODE#"
 NO_CLUSTER = "-"
 CLUSTERS = "CLUSTERS"
-LIVE_PAGE = "LIVE#"
+LIVE_PAGE, PAGE = "LIVE#", "PAGE#"
 _HEARTBEAT = "SEEN"
 
 
@@ -111,7 +111,7 @@ def case(case_id: str) -> Key:
 
 def page_notification(case_id: str, page: str) -> Key:
     """Return the key of the record that a page of a case is being sent or was sent."""
-    return Key(f"CASE#{case_id}", f"PAGE#{page}")
+    return Key(f"CASE#{case_id}", f"{PAGE}{page}")
 
 
 def pages(cluster: str, urgency: str) -> str:

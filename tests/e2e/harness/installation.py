@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any
+from urllib.request import urlopen
 
 from faultbridge import local
 from faultbridge.adapters.clock import SystemClock
@@ -127,9 +128,13 @@ class Installation:
 
     def call_api(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Send a GET request to the API, or a POST request with a body; the emulator requires no signature."""
-        api = self.stack.outputs["ApiId"]
-        url = f"{self.stack.info.endpoint}/_aws/execute-api/{api}/$default{path}"
-        return clients.http_call(url, body, timeout=30.0)
+        return clients.http_call(f"{self.stack.outputs['ApiUrl']}{path}", body, timeout=30.0)
+
+    def open_page(self, path: str = "") -> str:
+        """Return a page of the console."""
+        with urlopen(f"{self.stack.info.console}{path}", timeout=30.0) as answer:  # noqa: S310 - a loopback address
+            text: str = answer.read().decode()
+        return text
 
     def invoke(self, function: str, event: Mapping[str, Any]) -> Any:
         """Invoke a function as its trigger does and return its answer."""

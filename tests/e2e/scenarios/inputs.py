@@ -77,6 +77,7 @@ class OtherInputs:
     denied: str
     codes: list[str]
     answers: dict[str, Any]
+    pages: dict[str, str]
     archived: list[dict[str, Any]]
     posted: str
 
@@ -92,6 +93,7 @@ def other_inputs(installation: Installation) -> OtherInputs:
     waiting = eventually(lambda: _case_awaiting_approval(installation, cluster), 60)
     codes = [condition.code for condition in installation.states(cluster)["node-000"].active()]
     answers = _query_api(installation, cluster, waiting)
+    pages = {path: installation.open_page(path) for path in ("", f"/clusters/{cluster}/cases/{waiting}")}
     answers["approve"] = _answer(installation, cluster, waiting, "approve")
     installation.wait_until_idle(cluster)
     send_fault(installation, cluster, "node-001")
@@ -101,7 +103,7 @@ def other_inputs(installation: Installation) -> OtherInputs:
     archived = [installation.invoke("archive", {}), installation.invoke("archive", {})]
     with clock_ahead(installation, 2, "archive"):
         archived.append(installation.invoke("archive", {}))
-    return OtherInputs(cluster, waiting, denied, codes, answers, archived, posted)
+    return OtherInputs(cluster, waiting, denied, codes, answers, pages, archived, posted)
 
 
 def _post_alert(installation: Installation, cluster: str) -> str:

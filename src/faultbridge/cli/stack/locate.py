@@ -33,7 +33,7 @@ OUTPUTS: Mapping[str, str] = {
     "StateMachineArn": "STATE_MACHINE",
     "UrgentTopicArn": "URGENT_TOPIC",
     "NoticeTopicArn": "NOTICE_TOPIC",
-    "ApiUrl": "TIMELINE_URL",
+    "ApiUrl": "API_URL",
     "WebhookSendersSecret": "WEBHOOK_SENDERS",
 }
 """The setting for each output of the CloudFormation template."""

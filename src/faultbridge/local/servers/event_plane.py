@@ -2,7 +2,8 @@
 
 Start it with `python -m faultbridge.local.servers.event_plane`. It emulates CloudFormation, SQS, Lambda, DynamoDB,
 EventBridge, SNS, Step Functions, S3 and more. Its own routes are `GET /_faultbridge/identity`, `GET
-/_faultbridge/workers` and `POST /_faultbridge/warm` (`{"function": name}`).
+/_faultbridge/workers` and `POST /_faultbridge/warm` (`{"function": name}`). The paths of the product's HTTP API and
+console are served at the address of the emulator, because its host names of APIs do not resolve everywhere.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from faultbridge.local.gaps import registry
 from faultbridge.local.stack.processes import terminate_with_parent
 
 PREFIX = "/_faultbridge/"
+API_PATHS = (["clusters"], ["console"], ["intake"])
+"""The first parts of the paths that the deployed HTTP API serves."""
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -47,6 +50,9 @@ def with_own_routes(application: Application) -> Application:
 
     async def serve(scope: Message, receive: Receive, send: Send) -> None:
         path = str(scope.get("path", ""))
+        if scope["type"] == "http" and path.split("/")[1:2] in API_PATHS and (api := _api_id()):
+            await application({**scope, "path": f"/_aws/execute-api/{api}/$default{path}"}, receive, send)
+            return
         if scope["type"] != "http" or not path.startswith(PREFIX):
             await application(scope, receive, send)
             return
@@ -75,6 +81,13 @@ def _answer(method: str, route: str, body: dict[str, Any]) -> tuple[int, object]
     if action is None:
         return HTTPStatus.NOT_FOUND, {"error": f"unknown route: {route}", "routes": [f"{m} {r}" for m, r in _ROUTES]}
     return HTTPStatus.OK, action(body)
+
+
+def _api_id() -> str:
+    """Return the id of the deployed HTTP API, or an empty text before the deployment."""
+    from ministack.services import apigateway
+
+    return next((api_id for (_account, _region, api_id), _ in apigateway._apis.all_items()), "")
 
 
 def _identity(_body: dict[str, Any]) -> object:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from faultbridge.local import clients
-from faultbridge.local.environment import tool_environment
+from faultbridge.local.environment import endpoint, tool_environment
 from faultbridge.local.stack import deployment_check, fingerprint, sam
 from faultbridge.local.stack.files import TEMPLATE, StackFolder, StackState, project_root
 
@@ -45,10 +45,10 @@ class Deployment:
         project = project_root()
         return cls(project=project, template=project / TEMPLATE, parameters={**PARAMETERS, **parameters})
 
-    def declared_parameters(self) -> dict[str, str]:
+    def declared_parameters(self, defaults: Mapping[str, str]) -> dict[str, str]:
         """Return the parameters that the template declares; CloudFormation refuses any other parameter."""
         declared = sam.read_template(self.template).get("Parameters", {})
-        return {name: value for name, value in self.parameters.items() if name in declared}
+        return {name: value for name, value in {**defaults, **self.parameters}.items() if name in declared}
 
     def fingerprint(self) -> str:
         """Return the fingerprint of the deployment; an equal fingerprint means that nothing changed."""
@@ -92,7 +92,8 @@ def deploy(folder: StackFolder, state: StackState, wanted: Deployment, progress:
     """Run `sam deploy` with the built template, without the project's deploy settings, which are for AWS."""
     progress("deploying (sam deploy)")
     clients.ensure_bucket(state, ARTIFACTS)
-    declared = wanted.declared_parameters()
+    own = {"ConsoleUrl": f"{endpoint(state.ports.event_plane)}/console"}
+    declared = wanted.declared_parameters(own)
     if declared.get("WebhookSenders"):
         clients.ensure_secret(state, declared["WebhookSenders"], "{}")
     parameters = [f"{name}={value}" for name, value in declared.items()]

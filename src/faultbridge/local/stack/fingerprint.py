@@ -13,6 +13,7 @@ _DEPLOYED = (
     "functions",
     "infra",
     "schemas",
+    "requirements/console.txt",
     "requirements/kubernetes.txt",
     "requirements/lambda.txt",
     "samconfig.toml",

@@ -31,9 +31,14 @@ class StackInfo:
     pids: dict[str, int]
     logs: dict[str, str]
 
+    @property
+    def console(self) -> str:
+        """Return the address of the console."""
+        return f"{self.endpoint}/console"
+
     def as_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return asdict(self)
+        """Return the fields as a JSON object, with the address of the console."""
+        return {**asdict(self), "console": self.console}
 
 
 def _no_progress(_line: str) -> None:
@@ -154,15 +159,8 @@ def _info(state: StackState) -> StackInfo:
         region=state.region,
         endpoint=by_name["event-plane"].endpoint,
         compute_endpoint=by_name["compute-plane"].endpoint,
-        outputs=dict(state.outputs) | _api_url(state),
+        outputs=dict(state.outputs),
         environment=client_environment(state.ports),
         pids={name: emulator.process.pid for name, emulator in by_name.items()},
         logs={name: emulator.log for name, emulator in by_name.items()},
     )
-
-
-def _api_url(state: StackState) -> dict[str, str]:
-    """Return the output with the URL where the emulator serves the API; the template's URL leads to AWS."""
-    api = state.outputs.get("ApiId")
-    endpoint = client_environment(state.ports)["AWS_ENDPOINT_URL"]
-    return {"ApiUrl": f"{endpoint}/_aws/execute-api/{api}/$default"} if api else {}

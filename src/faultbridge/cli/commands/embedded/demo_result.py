@@ -30,6 +30,7 @@ TABLE: Columns = {
     "Phases": lambda one: "\n".join(
         f"{name:<14}{duration_text(took)}" for case in one["cases"] for name, took in case["phases"].items()
     ),
+    "Console": lambda one: one["console"],
     "Record verified": lambda one: f"{'yes' if one['whole'] else 'no'} ({one['streams']} streams)",
     "Repaired in": lambda one: (
         "not repaired" if one["repaired_in_s"] is None else f"{one['repaired_in_s']:.1f} s after the records were sent"
@@ -53,6 +54,7 @@ class DemoResult:
     nodes: Sequence[NodeState]
     repaired_in: float
     ran_for: float
+    console: str
 
     @property
     def repaired(self) -> bool:
@@ -83,6 +85,7 @@ class DemoResult:
             "new_instance": incarnation.instance_id if incarnation else None,
             "whole": self.verified.whole,
             "streams": self.verified.streams,
+            "console": f"{self.console}/clusters/{self.cluster}",
             "repaired_in_s": round(self.repaired_in, 3) if self.repaired else None,
             "ran_for_s": round(self.ran_for, 3),
             "wrong": self.problems,

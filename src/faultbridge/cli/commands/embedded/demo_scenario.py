@@ -41,6 +41,7 @@ class DemoScenario:
     timeout: float
     cluster: str
     started: float
+    console: str
 
     @classmethod
     def start(cls, *, stack: str, fresh: bool, timeout: float, output: OutputFormat) -> DemoScenario:
@@ -51,7 +52,9 @@ class DemoScenario:
         info = up(fresh, notice, stack=stack)
         use_environment(info.environment)
         session = Session(Target(stack), output, embedded=True)
-        return cls(session, info.environment, info.outputs, timeout, f"demo-{session.now():%H%M%S}", started)
+        return cls(
+            session, info.environment, info.outputs, timeout, f"demo-{session.now():%H%M%S}", started, info.console
+        )
 
     def run(self) -> DemoResult:
         """Run all steps and return the result."""
@@ -150,6 +153,7 @@ class DemoScenario:
             nodes=directory.nodes(self.cluster),
             repaired_in=took,
             ran_for=time.monotonic() - self.started,
+            console=self.console,
         )
 
 

@@ -17,6 +17,8 @@ STARTED: Columns = {
     "Stack": lambda one: one["stack"],
     "Event plane": lambda one: one["endpoint"],
     "Compute plane": lambda one: one["compute_endpoint"],
+    "Console": lambda one: one["console"],
+    "API": lambda one: one["outputs"].get("ApiUrl"),
     "Bus": lambda one: one["outputs"].get("EventBusName"),
     "Queue": lambda one: one["outputs"].get("RawRecordsQueueUrl"),
     "Logs": lambda one: "\n".join(one["logs"].values()),

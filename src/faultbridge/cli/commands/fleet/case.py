@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from faultbridge.cli.commands.options import AnyClusterOption, ReasonOption
+from faultbridge.cli.commands.records.report import FileOption, write_file
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
 from faultbridge.cli.render.columns import CASE, CASES, case_document
 from faultbridge.cli.render.entries import print_as_recorded
@@ -142,6 +143,14 @@ def cancel(session: Session, case: CaseArgument, reason: ReasonOption = "") -> N
     """Cancel the repair of a case. An isolated node is verified and returned to service."""
     session.application.repair.case_orders.cancel(case, OperatorOrder(session.operator, reason))
     _show(session, case)
+
+
+@app.command("report", epilog=examples(f"faultbridge case report {_EXAMPLE_ID} -o case.html"))
+@stack_command
+def report_case(session: Session, case: CaseArgument, file: FileOption = None) -> None:
+    """Write a report of a case as one HTML file. The file opens from disk, without a network."""
+    cluster = session.directory.case(case).key.cluster
+    write_file(session, session.application.console.reports.case(cluster, case), file, case)
 
 
 def _show(session: Session, case: str) -> None:

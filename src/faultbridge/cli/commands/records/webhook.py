@@ -103,7 +103,7 @@ def _known(session: Session, name: str) -> WebhookSender:
 
 def _store(session: Session, sender: WebhookSender, secret: str) -> None:
     session.webhook_senders.replace(with_sender(session.webhook_senders(), sender))
-    base = f"{session.settings.timeline_url}/intake/{sender.name}"
+    base = f"{session.settings.api_url}/intake/{sender.name}"
     urls = [f"{base}/{source}" for source in sorted(sender.sources)]
     session.show_one({**_document(sender), "urls": urls, "secret": secret}, ADDED)
 

@@ -1,0 +1,46 @@
+"""`faultbridge console`: the read-only console of a stack, in a browser on this machine."""
+
+from __future__ import annotations
+
+import webbrowser
+from typing import Annotated
+
+import typer
+
+from faultbridge.cli.render.output import Columns, examples, notice
+from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.locate import chosen_embedded_stack
+from faultbridge.cli.stack.session import Session
+
+app = typer.Typer(rich_markup_mode=None)
+
+SERVED: Columns = {"Console": lambda one: one["console"]}
+
+
+@app.command("console", epilog=examples("faultbridge console", "faultbridge console --open --region us-east-1"))
+@stack_command
+def serve_console(
+    session: Session,
+    port: Annotated[int, typer.Option(min=0, max=65535, metavar="PORT", help="Port; 0 chooses a free one.")] = 0,
+    opens: Annotated[bool, typer.Option("--open", help="Open the console in the browser.")] = False,
+) -> None:
+    """Print the address of the console. For a stack on AWS: serve it on 127.0.0.1 with your credentials until Ctrl-C.
+
+    The console of the embedded stack runs until `faultbridge down`.
+    """
+    embedded = chosen_embedded_stack(session.target)
+    if embedded is not None:
+        _show(session, embedded.console, opens=opens)
+        return
+    from faultbridge.cli.stack.loopback_server import LoopbackServer
+
+    server = LoopbackServer(port, session.application)
+    _show(session, server.address, opens=opens)
+    notice("serving until Ctrl-C; only programs on this machine can connect")
+    server.serve_forever()
+
+
+def _show(session: Session, address: str, *, opens: bool) -> None:
+    session.show_one({"console": address}, SERVED)
+    if opens:
+        webbrowser.open(address)

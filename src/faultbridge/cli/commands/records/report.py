@@ -1,0 +1,54 @@
+"""`faultbridge report` and `faultbridge case report`: write a page as one file that opens from disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from faultbridge.cli.commands.options import ClusterOption
+from faultbridge.cli.render.output import Columns, examples
+from faultbridge.cli.render.times import PAST_HELP, parse_time
+from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.session import Session
+
+app = typer.Typer(rich_markup_mode=None)
+
+MAX_ENTRIES = 300
+WRITTEN: Columns = {
+    "File": lambda one: one["file"],
+    "Size": lambda one: f"{one['bytes'] / 1000:.0f} KB",
+}
+FileOption = Annotated[
+    Path | None, typer.Option("--output-file", "-o", metavar="FILE", help="File to write. Default: the name and .html.")
+]
+
+
+@app.command(
+    "report",
+    epilog=examples(
+        "faultbridge report --cluster train-a --since 2h",
+        "faultbridge report --cluster train-a --since 7d -o week.html",
+    ),
+)
+@stack_command
+def write_report(
+    session: Session,
+    cluster: ClusterOption,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help=f"Begin of the report. {PAST_HELP}")] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help=f"End of the report. {PAST_HELP}")] = None,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Include the newest N entries.")] = MAX_ENTRIES,
+    file: FileOption = None,
+) -> None:
+    """Write a report of a cluster and its cases as one HTML file. The file opens from disk, without a network."""
+    now = session.now()
+    window = (parse_time(since, now), parse_time(until, now))
+    write_file(session, session.application.console.reports.cluster(cluster, window, limit), file, cluster)
+
+
+def write_file(session: Session, text: str, file: Path | None, name: str) -> None:
+    """Write a report and print its file and size."""
+    path = file or Path(f"{name}.html")
+    path.write_text(text, encoding="utf-8")
+    session.show_one({"file": str(path), "bytes": path.stat().st_size}, WRITTEN)

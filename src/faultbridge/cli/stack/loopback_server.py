@@ -1,0 +1,77 @@
+"""The loopback server: the console of a stack on 127.0.0.1, with the credentials of the operator, read-only.
+
+It serves the console by the entry point of its function. There is no authentication: only programs on this host
+can connect.
+"""
+
+from __future__ import annotations
+
+import base64
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from faultbridge.console.html import BASE
+from faultbridge.entrypoints.console import answer
+
+if TYPE_CHECKING:
+    from faultbridge.composition.installation import Installation
+
+LOOPBACK = "127.0.0.1"
+
+
+class LoopbackServer(ThreadingHTTPServer):
+    """Serves the console of one installation. Only GET is implemented."""
+
+    daemon_threads = True
+
+    def __init__(self, port: int, installation: Installation) -> None:
+        super().__init__((LOOPBACK, port), _Handler)
+        self.installation = installation
+
+    @property
+    def address(self) -> str:
+        """Return the address of the console."""
+        return f"http://{LOOPBACK}:{self.server_port}{BASE}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Converts a request to the event that API Gateway passes to the function."""
+
+    server: LoopbackServer
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        """Answer a request, unless a page of another site sent it under a host name of its own."""
+        own = {f"{name}:{self.server.server_port}" for name in (LOOPBACK, "localhost")}
+        if self.headers.get("Host") not in own:
+            self._send(
+                403, {"Content-Type": "text/plain; charset=utf-8"}, b"unknown host name; use the printed address"
+            )
+            return
+        if urlsplit(self.path).path == "/":
+            self._send(302, {"Location": BASE}, b"")
+            return
+        answered = answer(self._event(), self.server.installation)
+        body = base64.b64decode(answered.get("body") or "")
+        self._send(answered["statusCode"], answered["headers"], body)
+
+    def log_message(self, *_: object) -> None:
+        """Write no access log."""
+
+    def _event(self) -> dict[str, Any]:
+        address = urlsplit(self.path)
+        return {
+            "rawPath": unquote(address.path),
+            "rawQueryString": address.query,
+            "headers": dict(self.headers.items()),
+            "requestContext": {"authorizer": {"iam": {"userArn": "loopback"}}},
+        }
+
+    def _send(self, status: int, headers: dict[str, Any], body: bytes) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, str(value))
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)

@@ -1,0 +1,48 @@
+"""Assets: the style sheet and the script of the console, under names that contain their hash."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "assets"
+STYLE, SCRIPT, ICON = "console.css", "console.js", "icon.svg"
+_MEDIA_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """One file that pages load."""
+
+    name: str
+    text: str
+
+    @property
+    def media_type(self) -> str:
+        """Return the media type."""
+        return _MEDIA_TYPES[Path(self.name).suffix]
+
+    @property
+    def hashed_name(self) -> str:
+        """Return the name with the hash of the text, so that browsers may keep the file forever."""
+        stem, suffix = self.name.rsplit(".", 1)
+        return f"{stem}-{hashlib.sha256(self.text.encode()).hexdigest()[:12]}.{suffix}"
+
+    @property
+    def source_hash(self) -> str:
+        """Return the hash by which a content security policy allows this text in a page."""
+        return f"sha256-{base64.b64encode(hashlib.sha256(self.text.encode()).digest()).decode()}"
+
+
+@cache
+def asset(name: str) -> Asset:
+    """Return an asset by its name."""
+    return Asset(name, (FOLDER / name).read_text(encoding="utf-8"))
+
+
+def by_hashed_name(name: str) -> Asset | None:
+    """Return the asset with this hashed name, or None; an old name is not found."""
+    return next((one for one in map(asset, (STYLE, SCRIPT, ICON)) if one.hashed_name == name), None)

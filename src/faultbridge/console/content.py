@@ -1,0 +1,62 @@
+"""Content: what a request for a page returns, with the headers that keep a browser from anything else."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+
+HTML, CSV, JSON = "text/html; charset=utf-8", "text/csv; charset=utf-8", "application/json"
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+"""The content security policy: only own files, no inline script or style, no other host, no frame."""
+
+SECURITY: Mapping[str, str] = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+REVALIDATE = "private, no-cache"
+IMMUTABLE = "private, max-age=31536000, immutable"
+
+
+def entity_tag(version: str) -> str:
+    """Return the weak entity tag of a version of a page."""
+    return f'W/"{hashlib.sha256(version.encode()).hexdigest()[:32]}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A response: its text, its media type, its status, and how long a browser may keep it.
+
+    Two texts with the same tag show the same state; ages in them may differ by less than a minute.
+    """
+
+    text: str
+    media_type: str = HTML
+    status: HTTPStatus = HTTPStatus.OK
+    cache: str = REVALIDATE
+    file_name: str | None = None
+    tag: str = ""
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers of the response."""
+        attachment = {"Content-Disposition": f'attachment; filename="{self.file_name}"'} if self.file_name else {}
+        return {
+            **SECURITY,
+            "Content-Type": self.media_type,
+            "Cache-Control": self.cache,
+            "ETag": self.tag or entity_tag(self.text),
+            **attachment,
+        }
+
+    def not_modified(self, if_none_match: str) -> bool:
+        """Return whether a request that names these entity tags already has this content."""
+        named = {one.strip() for one in if_none_match.split(",")}
+        return self.status is HTTPStatus.OK and (self.tag or entity_tag(self.text)) in named

@@ -1,0 +1,184 @@
+"""Facts: reads the documents of one page. What a page reads is bounded, whatever the length of the history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from faultbridge.data import gpus_by_instance_type, load_catalog
+from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.failure_domains import failure_domains
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.nodes import NodeKey
+from faultbridge.errors import Rejected
+from faultbridge.ledger.timeline import Line, Timeline, TimelineQuery
+from faultbridge.ports import Clock
+from faultbridge.presentation.case_answers import CaseFacts
+from faultbridge.presentation.cluster_page import ClusterFacts
+from faultbridge.presentation.entry_rows import Document
+from faultbridge.presentation.fleet_page import FleetFacts
+from faultbridge.presentation.grid import GridNode
+from faultbridge.registry.documents import (
+    case_document,
+    cluster_document,
+    entry_document,
+    incident_document,
+    node_document,
+    page_document,
+)
+from faultbridge.registry.roster import RosterNode
+from faultbridge.registry.views import Views
+
+MAX_ENTRIES = 300
+MAX_CASES = 50
+MAX_COUNTED_CASES = 500
+WEEK = timedelta(days=7)
+ROSTER_AGE = timedelta(minutes=5)
+"""How long the placement of nodes is kept in memory. Their status is read for every page."""
+
+LIVE = tuple(status for status in CaseStatus if status.live)
+CLOSED = tuple(status for status in CaseStatus if not status.live)
+Window = tuple[datetime | None, datetime | None]
+
+
+@dataclass(frozen=True, slots=True)
+class CaseDocuments:
+    """The documents of a case page; `older` states that earlier entries were not read."""
+
+    facts: CaseFacts
+    pages: tuple[Document, ...]
+    older: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StreamDocuments:
+    """A document and the newest entries of its stream; `older` states that earlier entries were not read."""
+
+    document: Document
+    entries: tuple[Document, ...]
+    older: bool
+
+
+@dataclass(slots=True)
+class Facts:
+    """Reads clusters, nodes, cases, incidents and entries for pages; writes nothing."""
+
+    views: Views
+    timeline: Timeline
+    clock: Clock
+    _rosters: dict[str, tuple[datetime, tuple[RosterNode, ...]]] = field(default_factory=dict)
+
+    def fleet(self, clusters: Iterable[str] | None) -> tuple[FleetFacts, ...]:
+        """Read every cluster, or those with the given names as far as they exist, with their nodes."""
+        found = [view for view in self.views.clusters() if clusters is None or view.config.cluster in set(clusters)]
+        now = self.clock.now()
+        facts = []
+        for view in found:
+            config = view.config
+            nodes = self.grid(config)
+            recent = self.views.recent_cases(config, CLOSED, MAX_COUNTED_CASES, now - WEEK)
+            lost = [case_document(one, now) for one in recent]
+            live = [case_document(one, now) for one in self.views.recent_cases(config, LIVE, MAX_COUNTED_CASES)]
+            total = sum(one["gpu_time_lost_ms"] or 0 for one in (*lost, *live))
+            facts.append(FleetFacts(cluster_document(view), nodes, len(live), total))
+        return tuple(facts)
+
+    def cluster(self, cluster: str, window: Window) -> ClusterFacts:
+        """Read a cluster, its live cases, the cases that closed last, its open incidents, and its own entries."""
+        view, now = self.views.cluster(cluster), self.clock.now()
+        lines, older = self.timeline.window(cluster, None, view.state.head, window, MAX_ENTRIES)
+        return ClusterFacts(
+            cluster_document(view),
+            [case_document(one, now) for one in self.views.recent_cases(view.config, LIVE, MAX_COUNTED_CASES)],
+            [case_document(one, now) for one in self.views.recent_cases(view.config, CLOSED, MAX_CASES)][::-1],
+            [incident_document(one) for one in self.views.incidents(cluster)],
+            self.grid(view.config),
+            _documents(lines),
+            older,
+        )
+
+    def node(self, cluster: str, node: str, window: Window) -> StreamDocuments:
+        """Read a node and the newest entries of its stream in a window."""
+        self.views.cluster(cluster)
+        state = self.views.node(NodeKey(cluster, node))
+        lines, older = self.timeline.window(cluster, node, state.head, window, MAX_ENTRIES)
+        return StreamDocuments(node_document(state), _documents(lines), older)
+
+    def case(self, cluster: str, case_id: str) -> CaseDocuments:
+        """Read a case of a cluster, its node, its newest entries and the pages about it."""
+        view = self.views.case(case_id)
+        if view.key.cluster != cluster:
+            raise Rejected("unknown_case", "unknown case in this cluster; list cases to see their ids")
+        lines, older = self.timeline.newest(TimelineQuery(case=case_id), MAX_ENTRIES)
+        case = case_document(view, self.clock.now())
+        facts = CaseFacts(
+            case,
+            node_document(self.views.node(view.key)),
+            cluster_document(self.views.cluster(cluster)),
+            _documents(lines),
+            meaning(str(case["code"])),
+        )
+        return CaseDocuments(facts, tuple(page_document(one) for one in self.views.pages(case_id)), older)
+
+    def report(self, cluster: str, window: Window, limit: int) -> tuple[ClusterFacts, tuple[CaseDocuments, ...]]:
+        """Read a cluster, the newest entries of all its nodes in a window, and the cases that these entries name."""
+        query = TimelineQuery(cluster, since=window[0], until=window[1])
+        lines, older = self.timeline.newest(query, limit)
+        entries = _documents(lines)
+        ids = [str(one["metadata"]["case_id"]) for one in reversed(entries) if one["metadata"]["case_id"]]
+        cases = tuple(self.case(cluster, one) for one in list(dict.fromkeys(ids))[:MAX_CASES])
+        return replace(self.cluster(cluster, window), entries=entries, older=older), cases
+
+    def incident(self, cluster: str, incident_id: str) -> tuple[StreamDocuments, tuple[GridNode, ...]]:
+        """Read an incident, its changes among the newest entries of its time, and the nodes of its failure domain."""
+        view, of = self.views.incident(incident_id, cluster), self.views.cluster(cluster)
+        incident, config = view.incident, of.config
+        until = incident.closed_at + timedelta(minutes=1) if incident.closed_at else None
+        lines, older = self.timeline.window(cluster, None, of.state.head, (incident.opened_at, until), MAX_ENTRIES)
+        entries = tuple(one for one in _documents(lines) if one["data"].get("incident_id") == incident_id)
+        members = {
+            one.node
+            for one in self._roster(config)
+            if incident.domain in failure_domains(cluster, one.node, one.domain, one.domains, config.domains)
+        }
+        nodes = tuple(node for node in self.grid(config) if node.node in members)
+        return StreamDocuments(incident_document(view), entries, older), nodes
+
+    def grid(self, config: ClusterConfig) -> tuple[GridNode, ...]:
+        """Return every node of a cluster with its status; the placement may be some minutes old."""
+        unhealthy = self.views.unhealthy_status(config)
+        return tuple(
+            GridNode(
+                node=one.node,
+                status=unhealthy.get(one.node, ("healthy", None))[0],
+                group=one.group,
+                domain=one.domain,
+                instance_type=one.instance_type,
+                case_id=unhealthy.get(one.node, ("healthy", None))[1],
+            )
+            for one in self._roster(config)
+        )
+
+    def _roster(self, config: ClusterConfig) -> tuple[RosterNode, ...]:
+        now, cluster = self.clock.now(), config.cluster
+        read_at, roster = self._rosters.get(cluster, (None, ()))
+        if read_at is None or now - read_at > ROSTER_AGE:
+            roster = self.views.roster(config)
+            self._rosters[cluster] = (now, roster)
+        return roster
+
+
+def gpus() -> dict[str, int]:
+    """Return the number of GPUs of each instance type."""
+    return dict(gpus_by_instance_type())
+
+
+def meaning(code: str) -> str:
+    """Return the name of a fault code in the catalog, or an empty text for an unknown code."""
+    row = load_catalog().rows.get(code)
+    return row.name if row else ""
+
+
+def _documents(lines: Iterable[Line]) -> tuple[Document, ...]:
+    return tuple(entry_document(line) for line in lines)

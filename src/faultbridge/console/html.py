@@ -1,0 +1,100 @@
+"""HTML: renders templates. Every value is escaped, and control characters and direction marks are shown as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from faultbridge.console.assets import SCRIPT, STYLE, asset
+from faultbridge.domain.safe_text import visible
+from faultbridge.domain.times import to_text
+from faultbridge.ledger.entry_text import duration_text
+
+FOLDER = Path(__file__).parent / "templates"
+BASE = "/console"
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The addresses of pages. Without a base, as in a report file, pages have no address and names stay text."""
+
+    base: str | None = BASE
+
+    def fleet(self) -> str:
+        """Return the address of the fleet page."""
+        return self.base or ""
+
+    def cluster(self, cluster: str, **query: str) -> str:
+        """Return the address of the page of a cluster."""
+        return self._path("clusters", cluster, **query)
+
+    def node(self, cluster: str, node: str, **query: str) -> str:
+        """Return the address of the page of a node."""
+        return self._path("clusters", cluster, "nodes", node, **query)
+
+    def case(self, cluster: str, case_id: str, **query: str) -> str:
+        """Return the address of the page of a case."""
+        return self._path("clusters", cluster, "cases", case_id, **query)
+
+    def incident(self, cluster: str, incident_id: str, **query: str) -> str:
+        """Return the address of the page of an incident."""
+        return self._path("clusters", cluster, "incidents", incident_id, **query)
+
+    def asset(self, name: str) -> str:
+        """Return the address of a style sheet or script."""
+        return self._path("assets", asset(name).hashed_name)
+
+    def _path(self, *parts: str, **query: str) -> str:
+        if self.base is None:
+            return ""
+        path = "/".join((self.base, *(quote(part, safe="") for part in parts)))
+        return f"{path}?{urlencode(query)}" if query else path
+
+
+def render(template: str, links: Links, **values: object) -> str:
+    """Return a page as text."""
+    return _environment().get_template(template).render(links=links, style=asset(STYLE), script=asset(SCRIPT), **values)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_show,
+    )
+    environment.filters |= {
+        "time": lambda at: f"{at:%Y-%m-%d %H:%M:%S}",
+        "iso": to_text,
+        "percent": lambda share: f"{100 * share:.3f}%",
+        "duration": lambda length: duration_text(length) if length is not None else "",
+    }
+    environment.globals["points"] = _points
+    return environment
+
+
+def _show(value: object) -> object:
+    """Return a value for output: text from records without effects on how a browser shows it."""
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return value
+    return visible(value)
+
+
+def _points(corners: tuple[tuple[float, float], ...]) -> str:
+    """Return corners, given as shares from the lower left, as points of an SVG of 1000 by 100."""
+    return " ".join(f"{1000 * x:.2f},{100 - 100 * y:.2f}" for x, y in corners)
+
+
+def query_of(parameters: Mapping[str, datetime | None]) -> dict[str, str]:
+    """Return the parameters of an address that are set."""
+    return {name: to_text(at) for name, at in parameters.items() if at}

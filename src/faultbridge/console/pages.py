@@ -1,0 +1,189 @@
+"""Pages: the pages of the console by path, from a request to content; JSON and CSV hold the same data as a page."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from faultbridge.api.handlers import CASE_ID, INCIDENT_ID
+from faultbridge.api.problems import problem_of
+from faultbridge.api.requests import ALL_CLUSTERS, Request
+from faultbridge.console.assets import SCRIPT, STYLE, by_hashed_name
+from faultbridge.console.content import CSV, IMMUTABLE, JSON, Content, entity_tag
+from faultbridge.console.facts import WEEK, Facts, Window, gpus
+from faultbridge.console.html import Links, render
+from faultbridge.domain import names
+from faultbridge.domain.times import from_text
+from faultbridge.errors import FaultbridgeError, Misconfigured, Rejected
+from faultbridge.presentation.case_page import case_page
+from faultbridge.presentation.cluster_page import cluster_page
+from faultbridge.presentation.downloads import entries_csv
+from faultbridge.presentation.entry_rows import Document, entry_rows, occurred_at
+from faultbridge.presentation.fleet_page import fleet_page
+from faultbridge.presentation.history import Span
+from faultbridge.presentation.incident_page import incident_page
+from faultbridge.presentation.node_page import node_page
+
+FORMATS = ("html", "json", "csv")
+SECONDS_LIVE, SECONDS_QUIET = 10, 60
+"""How often an open page asks for changes: while a repair is in progress or waits, and otherwise."""
+
+PRESETS = (("1 hour", timedelta(hours=1)), ("24 hours", timedelta(hours=24)), ("7 days", WEEK))
+MINUTE = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class PageData:
+    """The data of one page: a template with its values, the documents for JSON, and the entries for CSV."""
+
+    template: str
+    values: dict[str, object]
+    documents: Mapping[str, object]
+    entries: Iterable[Document]
+    name: str
+    live: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """Answers requests for pages. The server has authenticated the caller; the cluster is checked here."""
+
+    facts: Facts
+    links: Links = field(default_factory=Links)
+
+    def __call__(self, path: str, request: Request) -> Content:
+        """Return the content for a path below the base. Every error is a page that states the reason."""
+        try:
+            return self._content(path.strip("/"), request)
+        except FaultbridgeError as error:
+            return self.error(error)
+
+    def error(self, error: FaultbridgeError) -> Content:
+        """Return the page of an error, without internal details."""
+        status, document = problem_of(error)
+        text = render("error.html", self.links, title=status.phrase, problem=document)
+        return Content(text, status=status, cache="no-store")
+
+    def internal_error(self) -> Content:
+        """Return the page of an unexpected error."""
+        return self.error(Misconfigured("a bug"))
+
+    def _content(self, path: str, request: Request) -> Content:
+        if path.startswith("assets/"):
+            found = by_hashed_name(path.removeprefix("assets/"))
+            if found is None:
+                raise Rejected("unknown_route", "no such file; reload the page")
+            return Content(found.text, found.media_type, cache=IMMUTABLE)
+        for pattern, build in _ROUTES:
+            matched = pattern.fullmatch(path)
+            if matched:
+                return self._page(build, Request({**matched.groupdict()}, request.query, caller=request.caller))
+        raise Rejected("unknown_route", "no such page; start at /console")
+
+    def _page(self, build: Callable[[Pages, Request], PageData], request: Request) -> Content:
+        if "cluster" in request.path:
+            request.caller.check(names.cluster_name(request.path["cluster"]))
+        request.check_parameters("since", "until", "format", "q", "type")
+        wanted = (request.choices("format", FORMATS) or ("html",))[-1]
+        data = build(self, request)
+        if wanted == "json":
+            return Content(json.dumps(data.documents, indent=2), JSON, file_name=f"{data.name}.json")
+        if wanted == "csv":
+            return Content(entries_csv(entry_rows(data.entries)), CSV, file_name=f"{data.name}.csv")
+        since, until = request.window()
+        seconds = 0 if until else SECONDS_LIVE if data.live else SECONDS_QUIET
+        tag = entity_tag(self._version(data))
+        values = {"since": since, "until": until, "refresh": seconds, "version": tag, "report": False} | data.values
+        values["presets"] = [(text, self._now(()) - length) for text, length in PRESETS]
+        return Content(render(data.template, self.links, **values), tag=tag)
+
+    def _version(self, data: PageData) -> str:
+        """Return a text that changes when the page does: with its documents, and at each minute while it is open."""
+        minute = f"{self.facts.clock.now():%Y-%m-%dT%H:%M}" if data.live else ""
+        return json.dumps([_without_ages(data.documents), minute, self.links.asset(STYLE), self.links.asset(SCRIPT)])
+
+    def fleet(self, request: Request) -> PageData:
+        """Return the fleet page of the clusters that the caller may see."""
+        allowed = request.caller.clusters
+        found = self.facts.fleet(None if allowed is None or ALL_CLUSTERS in allowed else allowed)
+        page = fleet_page(found, gpus(), self.facts.clock.now() - WEEK)
+        documents = {"clusters": [one.cluster for one in found], "gpu_hours_lost": round(page.gpu_hours_lost, 1)}
+        return PageData("fleet.html", {"page": page}, documents, (), "fleet", page.live)
+
+    def cluster(self, request: Request) -> PageData:
+        """Return the page of a cluster."""
+        window = request.window()
+        facts = self.facts.cluster(request.cluster, window)
+        page = cluster_page(facts, self._span(window, facts.entries))
+        documents = {
+            "cluster": facts.cluster,
+            "live_cases": facts.live_cases,
+            "closed_cases": facts.closed_cases,
+            "incidents": facts.incidents,
+            "entries": facts.entries,
+        }
+        return PageData("cluster.html", {"page": page}, documents, facts.entries, request.cluster, page.live)
+
+    def node(self, request: Request) -> PageData:
+        """Return the page of a node."""
+        window, node = request.window(), names.node_name(request.path["node"])
+        found = self.facts.node(request.cluster, node, window)
+        page = node_page(found.document, found.entries, self._span(window, found.entries), older=found.older)
+        documents = {"node": found.document, "entries": found.entries}
+        return PageData("node.html", {"page": page}, documents, found.entries, f"{request.cluster}-node", page.live)
+
+    def case(self, request: Request) -> PageData:
+        """Return the page of a case."""
+        case_id = request.path["case"]
+        if not CASE_ID.fullmatch(case_id):
+            raise Rejected("unknown_case", "unknown case in this cluster; list cases to see their ids")
+        found = self.facts.case(request.cluster, case_id)
+        facts = found.facts
+        page = case_page(facts, found.pages, self._now(facts.entries), older=found.older)
+        documents = {"case": facts.case, "node": facts.node, "pages": found.pages, "entries": facts.entries}
+        return PageData("case.html", {"page": page}, documents, facts.entries, case_id, page.live)
+
+    def incident(self, request: Request) -> PageData:
+        """Return the page of an incident."""
+        incident_id = request.path["incident"]
+        if not INCIDENT_ID.fullmatch(incident_id):
+            raise Rejected("unknown_incident", "unknown incident in this cluster; list incidents to see their ids")
+        found, nodes = self.facts.incident(request.cluster, incident_id)
+        page = incident_page(found.document, nodes, found.entries, self._now(found.entries), older=found.older)
+        documents = {"incident": found.document, "entries": found.entries}
+        return PageData("incident.html", {"page": page}, documents, found.entries, incident_id, page.live)
+
+    def _now(self, entries: Iterable[Document]) -> datetime:
+        """Return the current minute, so that an unchanged page has the same text; not before the last entry."""
+        minute = self.facts.clock.now().replace(second=0, microsecond=0)
+        return max([minute, *(from_text(str(one["metadata"]["recorded_at"])) for one in entries)])
+
+    def _span(self, window: Window, entries: Iterable[Document]) -> Span:
+        """Return the window that a page shows: by default from its first entry until now."""
+        since, until = window
+        now = self._now(entries)
+        first = min((occurred_at(one) for one in entries), default=now - MINUTE)
+        return Span(since or first, min(until, now) if until else now, running=until is None or until >= now)
+
+
+def _without_ages(document: object) -> object:
+    """Return a document without the values that grow with time."""
+    if isinstance(document, Mapping):
+        return {name: _without_ages(value) for name, value in document.items() if name not in _AGES}
+    return [_without_ages(one) for one in document] if isinstance(document, list | tuple) else document
+
+
+_AGES = frozenset({"age_ms", "phases", "gpu_time_lost_ms"})
+_C = r"clusters/(?P<cluster>[^/]+)"
+_ROUTES: tuple[tuple[re.Pattern[str], Callable[[Pages, Request], PageData]], ...] = (
+    (re.compile(""), Pages.fleet),
+    (re.compile(_C), Pages.cluster),
+    (re.compile(rf"{_C}/nodes/(?P<node>[^/]+)"), Pages.node),
+    (re.compile(rf"{_C}/cases/(?P<case>[^/]+)"), Pages.case),
+    (re.compile(rf"{_C}/incidents/(?P<incident>[^/]+)"), Pages.incident),
+)
+PATHS = ("", *(f"/{pattern.pattern}" for pattern, _ in _ROUTES[1:]))
+"""The paths of the pages below the base, as patterns."""

@@ -1,0 +1,51 @@
+"""Reports: the page of a case or a cluster as one file that opens from disk, without a server and without a network.
+
+Style and script are part of the file. A content security policy allows only them, by their hashes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from faultbridge.api.handlers import CASE_ID
+from faultbridge.console.facts import CaseDocuments, Facts, Window
+from faultbridge.console.html import Links, render
+from faultbridge.domain.times import from_text
+from faultbridge.errors import Rejected
+from faultbridge.presentation.case_page import CasePage, case_page
+from faultbridge.presentation.cluster_page import cluster_page
+from faultbridge.presentation.history import Span
+
+NO_LINKS = Links(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """Writes reports as text."""
+
+    facts: Facts
+
+    def case(self, cluster: str, case_id: str) -> str:
+        """Return the report of a case. Rejects an unknown id as `unknown_case`."""
+        if not CASE_ID.fullmatch(case_id):
+            raise Rejected("unknown_case", f"there is no case {case_id}; run faultbridge case list")
+        return _file("case.html", self.facts.clock.now(), page=self._case(self.facts.case(cluster, case_id)))
+
+    def cluster(self, cluster: str, window: Window, limit: int) -> str:
+        """Return the report of a cluster: its page, the cases of a window, and at most `limit` entries of all nodes."""
+        facts, cases = self.facts.report(cluster, window, limit)
+        now = self.facts.clock.now()
+        times = [from_text(str(one["metadata"]["occurred_at"])) for one in facts.entries]
+        start, end = window[0] or min(times, default=now), min(window[1] or now, now)
+        page = cluster_page(facts, Span(start, end, running=window[1] is None))
+        return _file("report.html", now, page=page, cases=[self._case(one) for one in cases], since=start, until=end)
+
+    def _case(self, found: CaseDocuments) -> CasePage:
+        return case_page(found.facts, found.pages, self.facts.clock.now(), older=found.older)
+
+
+def _file(template: str, now: datetime, **values: object) -> str:
+    """Return a page as a file."""
+    given = {"since": None, "until": None, "presets": (), "refresh": 0, "version": "", **values}
+    return render(template, NO_LINKS, report=True, written=now, **given)

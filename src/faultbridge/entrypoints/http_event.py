@@ -1,0 +1,40 @@
+"""HTTP events: the caller and the body of a request as API Gateway passes it, payload version 2.0."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any
+
+from faultbridge.api.requests import Caller
+from faultbridge.errors import Rejected
+
+CLUSTERS_CLAIM = "faultbridge_clusters"
+"""The JWT claim that lists the clusters that a caller may access; `*` means all."""
+
+
+def caller_of(event: Mapping[str, Any]) -> Caller:
+    """Return the caller and the clusters that it may access.
+
+    With IAM authorization, API Gateway has already checked the route against the policy of the caller.
+    """
+    authorizer = event.get("requestContext", {}).get("authorizer") or {}
+    token = authorizer.get("jwt")
+    if token is None:
+        return Caller(str((authorizer.get("iam") or {}).get("userArn") or "iam"))
+    claims = token.get("claims") or {}
+    # API Gateway passes a list as the text `[a b]`.
+    clusters = str(claims.get(CLUSTERS_CLAIM) or "").strip("[]").replace(",", " ").split()
+    return Caller(str(claims.get("sub") or "jwt"), frozenset(clusters))
+
+
+def body_of(event: Mapping[str, Any]) -> str:
+    """Return the body as text. Raises `bad_body` for invalid base64 or UTF-8."""
+    body = str(event.get("body") or "")
+    if not event.get("isBase64Encoded"):
+        return body
+    try:
+        return base64.b64decode(body).decode()
+    except (binascii.Error, ValueError):
+        raise Rejected("bad_body", "the body is not valid base64 of UTF-8 text") from None

@@ -1,0 +1,16 @@
+"""Presentation: what each page of the console shows, as plain data built from the documents of the API.
+
+Nothing here reads a table or writes HTML. Read in this order:
+
+- `tones`: the tone and the symbol of each status, severity and outcome
+- `entry_rows`: one timeline entry as a row, with its JSON and its place in the hash chain
+- `lanes`: bars on a common time axis (swim lanes, Gantt), and the ticks of the axis
+- `history`: bars from the entries of a node or a case
+- `areas`: the number of nodes by status over time, and the growth of an incident
+- `grid`: the nodes of a cluster by group and failure domain, and the share of GPUs in service
+- `case_answers`: the five questions of a case, with `advice` (what happens next, by status) and `waits` (why it waited)
+- `case_page`, `node_page`, `cluster_page`, `fleet_page`, `incident_page`: one page each
+- `downloads`: the entries of a page as CSV
+
+`faultbridge.console` renders these pages. Tests: tests/presentation.
+"""

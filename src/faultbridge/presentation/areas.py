@@ -1,0 +1,103 @@
+"""Areas: quantities over time as stacked steps: the nodes of a cluster by status, and the nodes of an incident."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from faultbridge.presentation.entry_rows import Document, occurred_at
+from faultbridge.presentation.history import of_type
+from faultbridge.presentation.lanes import MIN_SPAN, Tick, ticks
+from faultbridge.presentation.tones import NODE, Mark, Tone
+
+LAYERS = (
+    Mark("healthy", Tone.GOOD),
+    Mark("degraded", Tone.WATCH),
+    Mark("in repair", Tone.WORK),
+    Mark("out of service", Tone.BAD),
+    Mark("retired", Tone.OFF),
+)
+"""The layers from the bottom up, one for each tone of a node's status."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The quantities from a time on, until the next sample."""
+
+    at: datetime
+    counts: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One quantity of a stacked area: its corners from left to right and back, as shares from 0 to 1."""
+
+    mark: Mark
+    points: tuple[tuple[float, float], ...]
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """Stacked layers over one span of time; `highest` is the largest sum, the top of the scale."""
+
+    start: datetime
+    end: datetime
+    highest: int
+    layers: tuple[Layer, ...]
+
+    @property
+    def ticks(self) -> tuple[Tick, ...]:
+        """Return at most seven round times within the axis."""
+        return ticks(self.start, self.end)
+
+
+def cluster_area(entries: Iterable[Document], start: datetime, end: datetime) -> Area | None:
+    """Return the number of nodes by status over time from the changes of a cluster's status, or None without any."""
+    changes = of_type(entries, "Cluster Status Change")
+    return _area([Sample(occurred_at(one), dict(one["data"].get("counts") or {})) for one in changes], start, end)
+
+
+def incident_area(entries: Iterable[Document], start: datetime, end: datetime) -> Area | None:
+    """Return the number of affected nodes over time from the changes of an incident, or None without any."""
+    changes = of_type(entries, "Cluster Incident Change")
+    samples = [Sample(occurred_at(one), {"failed": int(one["data"]["nodes"]["count"])}) for one in changes]
+    return _area(samples, start, end)
+
+
+def _area(samples: Sequence[Sample], start: datetime, end: datetime) -> Area | None:
+    """Return the area of the samples up to an end; the first one begins where it was taken."""
+    end = max(end, start + MIN_SPAN)
+    shown = [one for one in samples if one.at <= end]
+    if not shown:
+        return None
+    highest = max(sum(one.counts.values()) for one in shown) or 1
+    layers, below = [], [0] * len(shown)
+    for shape in LAYERS:
+        own = [sum(number for name, number in one.counts.items() if _tone(name) is shape.tone) for one in shown]
+        if any(own):
+            above = [base + number for base, number in zip(below, own, strict=True)]
+            layers.append(Layer(shape, _outline(shown, below, above, (start, end), highest), own[-1]))
+            below = above
+    return Area(start, end, highest, tuple(layers))
+
+
+def _tone(name: str) -> Tone:
+    """Return the layer of a status; an unknown one is out of service."""
+    return NODE.get(name, Tone.BAD)
+
+
+def _outline(
+    samples: Sequence[Sample], below: Sequence[int], above: Sequence[int], span: tuple[datetime, datetime], highest: int
+) -> tuple[tuple[float, float], ...]:
+    """Return the corners of one layer: along its top from left to right, then along its bottom back."""
+    start, end = span
+
+    def share(at: datetime) -> float:
+        return min(max((at - start) / (end - start), 0.0), 1.0)
+
+    edges = [share(one.at) for one in samples] + [1.0]
+    top = [(x, above[n] / highest) for n in range(len(samples)) for x in (edges[n], edges[n + 1])]
+    bottom = [(x, below[n] / highest) for n in range(len(samples)) for x in (edges[n], edges[n + 1])]
+    return (*top, *reversed(bottom))

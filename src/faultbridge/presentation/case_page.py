@@ -1,0 +1,162 @@
+"""Case page: the fault, the five answers, the phases and attempts over time, the pages sent, and all entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from faultbridge.domain.times import from_text
+from faultbridge.ledger.entry_text import component_text, duration_text
+from faultbridge.presentation.case_answers import Answer, CaseFacts, five_answers, refusal
+from faultbridge.presentation.entry_rows import Document, EntryRow, entry_rows
+from faultbridge.presentation.history import (
+    CASE_STATUS,
+    NODE_STATUS,
+    Span,
+    attempt_lanes,
+    condition_lanes,
+    status_lane,
+)
+from faultbridge.presentation.lanes import Bar, Chart, Lane, make_chart
+from faultbridge.presentation.tones import CASE, NODE, SEVERITY, Mark, Tone, mark
+from faultbridge.presentation.waits import Wait
+
+FINAL = frozenset({"resolved", "expired"})
+_WAITING_PHASES = frozenset({"detected", "open", "queued", "absorbed"})
+
+
+@dataclass(frozen=True, slots=True)
+class SentPage:
+    """One page that was sent about a case: its kind, its latest state, and when it was sent."""
+
+    kind: str
+    state: str
+    sent_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class CasePage:
+    """What the page of a case shows."""
+
+    cluster: str
+    node: str
+    case_id: str
+    status: Mark
+    severity: Mark
+    code: str
+    component: str
+    meaning: str
+    opened_at: datetime
+    closed_at: datetime | None
+    duration: str
+    facts: tuple[tuple[str, str], ...]
+    related: tuple[tuple[str, str], ...]
+    incident: str | None
+    answers: tuple[Answer, ...]
+    refused_because: str
+    waits: tuple[Wait, ...]
+    phases: Chart
+    lanes: Chart
+    pages: tuple[SentPage, ...]
+    rows: tuple[EntryRow, ...]
+    older: bool
+
+    @property
+    def live(self) -> bool:
+        """Return whether the case may still change."""
+        return self.closed_at is None
+
+    @property
+    def repaired(self) -> bool:
+        """Return whether the case was closed by a repair, so that its waits only delayed it."""
+        return self.status.text in {"resolved: replaced", "resolved: repaired"} or self.status.tone is Tone.WORK
+
+
+def case_page(facts: CaseFacts, pages: Sequence[Document], now: datetime, *, older: bool) -> CasePage:
+    """Return the page of a case; `older` states that earlier entries are not part of it."""
+    case, rows = facts.case, entry_rows(facts.entries)
+    closed = from_text(str(case["closed_at"])) if case["closed_at"] else None
+    end = closed or max([now, *(row.at for row in rows)])
+    phases = _phase_lanes(case["phases"], end, live=closed is None)
+    opened = from_text(str(case["opened_at"]))
+    start = min([opened, *(lane.bars[0].start for lane in phases)])
+    reason, waits = refusal(facts)
+    sent = tuple(_sent_page(one) for one in pages)
+    status = mark(case["status"], CASE)
+    detail = case["resolution"] or case["waiting_for"]
+    return CasePage(
+        cluster=str(case["cluster"]),
+        node=str(case["node"]),
+        case_id=str(case["case_id"]),
+        status=replace(status, text=f"{status.text}: {str(detail).replace('_', ' ')}") if detail else status,
+        severity=mark(case["severity"], SEVERITY),
+        code=str(case["code"]),
+        component=component_text(case["component"]),
+        meaning=facts.meaning,
+        opened_at=opened,
+        closed_at=closed,
+        duration=duration_text(case["age_ms"]),
+        facts=_facts(case),
+        related=_related(case),
+        incident=case["incident"],
+        answers=five_answers(facts),
+        refused_because=reason,
+        waits=waits,
+        phases=make_chart(start, end, phases),
+        lanes=make_chart(start, end, _lanes(facts, Span(start, end, running=closed is None), sent)),
+        pages=sent,
+        rows=rows,
+        older=older,
+    )
+
+
+def _phase_lanes(phases: dict[str, int], end: datetime, *, live: bool) -> tuple[Lane, ...]:
+    """Return one lane a phase with its duration; the phases follow each other and the last one ends at `end`."""
+    at = end - timedelta(milliseconds=sum(phases.values()))
+    lanes = []
+    for number, (name, milliseconds) in enumerate(phases.items()):
+        until = at + timedelta(milliseconds=milliseconds)
+        tone = Tone.WAIT if name in _WAITING_PHASES else Tone.BAD if name == "escalated" else Tone.WORK
+        length, shown = duration_text(milliseconds), name.replace("_", " ")
+        bar = Bar(at, until, "", tone, f"{shown}: {length}", running=live and number + 1 == len(phases))
+        lanes.append(Lane(shown, (bar,), length))
+        at = until
+    return tuple(lanes)
+
+
+def _lanes(facts: CaseFacts, span: Span, pages: Iterable[SentPage]) -> tuple[Lane, ...]:
+    conditions = () if facts.case["status"] in FINAL else facts.node["conditions"]
+    sent = tuple(
+        Bar(page.sent_at, page.sent_at, page.kind, Tone.WATCH, f"page {page.kind}, now {page.state}") for page in pages
+    )
+    return (
+        status_lane("node", facts.entries, NODE_STATUS, NODE, span),
+        *condition_lanes(facts.entries, conditions, span),
+        status_lane("case", facts.entries, CASE_STATUS, CASE, span),
+        *attempt_lanes(facts.entries),
+        Lane("pages", sent),
+    )
+
+
+def _sent_page(page: Document) -> SentPage:
+    return SentPage(str(page["kind"]), str(page["page_state"]), from_text(str(page["sent_at"])))
+
+
+def _facts(case: Document) -> tuple[tuple[str, str], ...]:
+    lost = case.get("gpu_time_lost_ms")
+    rows = (
+        ("Action", str(case["action"]).replace("_", " ")),
+        ("Repair action", str(case["repair_action"]).replace("_", " ")),
+        ("Attempts", str(case["attempt"])),
+        ("Rule", f"{case['rule']} (policy {case['policy']})"),
+        ("Reason", str(case["reason"] or "-")),
+        ("GPU time lost", "unknown" if lost is None else f"{lost / 3_600_000:.2f} GPU-hours"),
+    )
+    return tuple(rows)
+
+
+def _related(case: Document) -> tuple[tuple[str, str], ...]:
+    """Return the related cases with the kind of the relation."""
+    named = (("Relapse of", case["relapse_of"]), ("Previous case", case["previous_case"]))
+    return tuple((text, str(found)) for text, found in named if found)

@@ -1,0 +1,175 @@
+"""Cluster page: nodes by status over time, cases by phase, limits of repair, incidents, repair times, and the nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import median
+
+from faultbridge.domain.times import from_text
+from faultbridge.ledger.entry_text import component_text, duration_text, in_phase_order
+from faultbridge.presentation.areas import Area, cluster_area
+from faultbridge.presentation.entry_rows import Document, EntryRow, entry_rows
+from faultbridge.presentation.grid import GridNode, NodeGroup, node_groups
+from faultbridge.presentation.history import Span
+from faultbridge.presentation.tones import BREAKER, CASE, CLUSTER, INCIDENT, NODE, SEVERITY, Mark, Tone, mark
+
+REPAIRED = frozenset({"replaced", "repaired"})
+
+
+@dataclass(frozen=True, slots=True)
+class CaseRow:
+    """A case in a list."""
+
+    case_id: str
+    node: str
+    status: Mark
+    severity: Mark
+    code: str
+    component: str
+    repair_action: str
+    reason: str
+    opened_at: datetime
+    age: str
+
+
+@dataclass(frozen=True, slots=True)
+class RepairTimes:
+    """How long repairs took: the number of repaired cases, the median, and the mean of each phase in milliseconds."""
+
+    count: int
+    median: str
+    phases: tuple[tuple[str, str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPage:
+    """What the page of a cluster shows."""
+
+    cluster: str
+    status: Mark
+    counts: tuple[tuple[Mark, int], ...]
+    controls: tuple[tuple[str, Mark], ...]
+    facts: tuple[tuple[str, str], ...]
+    incidents: tuple[tuple[str, Mark, str, datetime], ...]
+    area: Area | None
+    live_cases: tuple[CaseRow, ...]
+    closed_cases: tuple[CaseRow, ...]
+    repair_times: RepairTimes | None
+    groups: tuple[NodeGroup, ...]
+    rows: tuple[EntryRow, ...]
+    older: bool
+
+    @property
+    def live(self) -> bool:
+        """Return whether repairs run or wait, so that the page changes often."""
+        return bool(self.live_cases)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """The documents of a cluster page."""
+
+    cluster: Document
+    live_cases: Sequence[Document]
+    closed_cases: Sequence[Document]
+    incidents: Sequence[Document]
+    nodes: Sequence[GridNode]
+    entries: Sequence[Document]
+    older: bool = False
+
+
+def cluster_page(facts: ClusterFacts, span: Span) -> ClusterPage:
+    """Return the page of a cluster."""
+    cluster, rows = facts.cluster, entry_rows(facts.entries)
+    start = max(span.start, rows[0].at) if rows else span.start
+    return ClusterPage(
+        cluster=str(cluster["cluster"]),
+        status=mark(cluster["status"], CLUSTER),
+        counts=tuple((mark(name, NODE), count) for name, count in in_order(cluster["counts"])),
+        controls=_controls(cluster, facts.live_cases),
+        facts=_facts(cluster),
+        incidents=tuple(map(_incident, facts.incidents)),
+        area=cluster_area(facts.entries, start, span.end),
+        live_cases=tuple(map(_case, facts.live_cases)),
+        closed_cases=tuple(map(_case, facts.closed_cases)),
+        repair_times=_repair_times(facts.closed_cases),
+        groups=node_groups(facts.nodes),
+        rows=rows,
+        older=facts.older,
+    )
+
+
+def in_order(counts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """Return the nodes by status, in service first."""
+    order = list(NODE)
+    return tuple(sorted(counts.items(), key=lambda one: order.index(one[0]) if one[0] in order else len(order)))
+
+
+def _case(case: Document) -> CaseRow:
+    status, detail = mark(case["status"], CASE), case["resolution"] or case["waiting_for"]
+    text = f"{status.text}: {str(detail).replace('_', ' ')}" if detail else status.text
+    return CaseRow(
+        case_id=str(case["case_id"]),
+        node=str(case["node"]),
+        status=Mark(text, status.tone),
+        severity=mark(case["severity"], SEVERITY),
+        code=str(case["code"]),
+        component=component_text(case["component"]),
+        repair_action=str(case["repair_action"]).replace("_", " "),
+        reason=str(case["reason"] or ""),
+        opened_at=from_text(str(case["opened_at"])),
+        age=duration_text(case["age_ms"]),
+    )
+
+
+def _incident(incident: Document) -> tuple[str, Mark, str, datetime]:
+    domain = incident["domain"]
+    nodes = f"{incident['affected']} of {incident['domain_nodes']} nodes"
+    text = f"{incident['code']} on {nodes} of {domain['type']} {domain['name']}"
+    return str(incident["incident_id"]), mark(incident["status"], INCIDENT), text, from_text(str(incident["opened_at"]))
+
+
+def _controls(cluster: Document, cases: Iterable[Document]) -> tuple[tuple[str, Mark], ...]:
+    """Return what permits or blocks repairs: mode, pause, maintenance, running repairs, breakers, waiting cases."""
+    acts = cluster["mode"] == "act" and cluster["repair_owner"] == "faultbridge"
+    mode = f"{str(cluster['mode']).replace('_', ' ')}, repair owner {cluster['repair_owner']}"
+    waiting = Counter(str(one["waiting_for"]) for one in cases if one["waiting_for"])
+    running, until = len(cluster["holders"]), cluster["maintenance_until"]
+    return (
+        ("Mode", Mark(mode, Tone.GOOD if acts else Tone.WATCH)),
+        ("New repairs", Mark("paused", Tone.BAD) if cluster["paused"] else Mark("not paused", Tone.GOOD)),
+        *((("Maintenance", Mark(f"until {until}", Tone.WAIT)),) if until else ()),
+        ("Running repairs", Mark(str(running), Tone.WORK if running else Tone.GOOD)),
+        *((f"Breaker {one['name']}", mark(one["state"], BREAKER)) for one in cluster["breakers"]),
+        *((f"Waiting for {name}", Mark(f"{count} cases", Tone.WAIT)) for name, count in sorted(waiting.items())),
+    )
+
+
+def _facts(cluster: Document) -> tuple[tuple[str, str], ...]:
+    names = ("provider", "orchestrator", "verifier")
+    pool = ", ".join(f"{count} {name}" for name, count in cluster["pool"].items())
+    return (
+        ("Registered nodes", str(cluster["expected"])),
+        *((name.capitalize(), str(cluster[name])) for name in names),
+        ("Policy", str(cluster["policy"] or "current version")),
+        *((("Spares", pool),) if pool else ()),
+    )
+
+
+def _repair_times(cases: Iterable[Document]) -> RepairTimes | None:
+    """Return the repair times of the repaired cases, or None without any."""
+    repaired = [one for one in cases if one["resolution"] in REPAIRED]
+    if not repaired:
+        return None
+    total: Counter[str] = Counter()
+    for case in repaired:
+        total.update(case["phases"])
+    whole = sum(total.values()) or 1
+    phases = tuple(
+        (name.replace("_", " "), duration_text(length // len(repaired)), length / whole)
+        for name, length in in_phase_order(total)
+    )
+    return RepairTimes(len(repaired), duration_text(int(median(one["age_ms"] for one in repaired))), phases)

@@ -1,0 +1,102 @@
+"""Entry rows: one timeline entry as a row of a page, with its JSON and its place in the hash chain."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from faultbridge.domain.times import from_text
+from faultbridge.ledger.entry_text import entry_text
+from faultbridge.presentation.tones import CASE, CLUSTER, INCIDENT, NODE, SEVERITY, Mark, Tone, mark
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRow:
+    """One entry: when it happened, what and why, the complete event, and its position in its stream."""
+
+    at: datetime
+    node: str | None
+    event_type: str
+    what: str
+    why: str
+    tone: Tone
+    late: bool
+    event_id: str
+    stream: str
+    epoch: int
+    sequence: int
+    hash: str
+    previous_event_id: str | None
+    causation_id: str | None
+    recorded_by: str
+    text: str
+
+    @property
+    def anchor(self) -> str:
+        """Return the id of the row in its page, to which the bars of charts link."""
+        return f"e-{self.event_id}"
+
+
+def entry_rows(entries: Iterable[Document]) -> tuple[EntryRow, ...]:
+    """Return the rows of entry documents, oldest first; entries of the same time keep the order of recording."""
+    return tuple(sorted(map(_row, entries), key=lambda row: row.at))
+
+
+def occurred_at(entry: Document) -> datetime:
+    """Return when an entry happened."""
+    return from_text(str(entry["metadata"]["occurred_at"]))
+
+
+def _row(entry: Document) -> EntryRow:
+    metadata, text = entry["metadata"], entry_text(entry)
+    return EntryRow(
+        at=occurred_at(entry),
+        node=metadata["node"],
+        event_type=str(metadata["event_type"]),
+        what=text.what,
+        why=text.why,
+        tone=tone_of(entry),
+        late=bool(entry.get("late")),
+        event_id=str(metadata["event_id"]),
+        stream=str(metadata["stream"]),
+        epoch=int(metadata["epoch"]),
+        sequence=int(metadata["sequence"]),
+        hash=str(entry.get("hash") or ""),
+        previous_event_id=metadata["previous_event_id"],
+        causation_id=metadata["causation_id"],
+        recorded_by=str(metadata["recorded_by"]),
+        text=json.dumps({"metadata": metadata, "data": entry["data"]}, indent=2, ensure_ascii=False),
+    )
+
+
+def tone_of(entry: Document) -> Tone:
+    """Return the tone of an entry: of the new status, of the severity of a fault, or of the outcome of a step."""
+    kind, data = str(entry["metadata"]["event_type"]), entry.get("data") or {}
+    if kind == "Node Fault Cleared":
+        return Tone.GOOD
+    if kind.startswith("Node Fault"):
+        return mark(data.get("severity"), SEVERITY).tone
+    if kind == "Node Replacement Step":
+        return step_mark(data).tone
+    tones = _TONES.get(kind)
+    return mark(data.get("to"), tones).tone if tones else Tone.OFF
+
+
+def step_mark(step: Document) -> Mark:
+    """Return the mark of the data of a replacement step: its outcome, and whether it failed."""
+    failed = step.get("failure") or step.get("outcome") in _FAILED
+    return Mark(str(step.get("outcome") or ""), Tone.BAD if failed else Tone.WORK)
+
+
+_FAILED = frozenset({"failed", "error", "escalated", "aborted", "refused", "timed_out", "deadline"})
+_TONES = {
+    "Node Status Change": NODE,
+    "Case Status Change": CASE,
+    "Cluster Status Change": CLUSTER,
+    "Cluster Incident Change": INCIDENT,
+}

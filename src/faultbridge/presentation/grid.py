@@ -1,0 +1,84 @@
+"""Grid: the nodes of a cluster by group and failure domain; large clusters show only the nodes that are not healthy."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from faultbridge.presentation.tones import NODE, Mark, mark
+
+MAX_SINGLE_NODES = 1_000
+"""Above this number of nodes, the healthy nodes of a group are one number."""
+
+
+@dataclass(frozen=True, slots=True)
+class GridNode:
+    """A node in the grid: its status, group, failure domain and instance type, and its live case."""
+
+    node: str
+    status: str = "healthy"
+    group: str | None = None
+    domain: str | None = None
+    instance_type: str | None = None
+    case_id: str | None = None
+
+    @property
+    def mark(self) -> Mark:
+        """Return the status of the node as a mark."""
+        return mark(self.status, NODE)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """The nodes of one group in one failure domain; `hidden` is the number of healthy nodes that are not listed."""
+
+    group: str
+    domain: str
+    total: int
+    nodes: tuple[GridNode, ...]
+    hidden: int
+    counts: tuple[tuple[Mark, int], ...]
+
+
+def node_groups(nodes: Sequence[GridNode]) -> tuple[NodeGroup, ...]:
+    """Return the groups of a cluster by name, each with its nodes by name."""
+    members: dict[tuple[str, str], list[GridNode]] = defaultdict(list)
+    for node in nodes:
+        members[node.group or "no group", node.domain or ""].append(node)
+    single = len(nodes) <= MAX_SINGLE_NODES
+    return tuple(_group(name, members[name], single=single) for name in sorted(members))
+
+
+def _group(name: tuple[str, str], members: Iterable[GridNode], *, single: bool) -> NodeGroup:
+    ordered = sorted(members, key=lambda one: one.node)
+    shown = tuple(one for one in ordered if single or one.status != "healthy")
+    counts = Counter(one.status for one in ordered)
+    order = list(NODE)
+    marks = sorted(counts.items(), key=lambda one: order.index(one[0]) if one[0] in order else len(order))
+    return NodeGroup(
+        name[0], name[1], len(ordered), shown, len(ordered) - len(shown), tuple((mark(s, NODE), n) for s, n in marks)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GpuShare:
+    """The GPUs of nodes with a known instance type, and those of them that are in service."""
+
+    gpus: int
+    in_service: int
+
+    @property
+    def percent(self) -> float | None:
+        """Return the share in service in percent, or None without any GPU."""
+        return 100 * self.in_service / self.gpus if self.gpus else None
+
+
+def gpu_share(nodes: Iterable[GridNode], gpus_by_type: dict[str, int]) -> GpuShare:
+    """Return the GPUs of these nodes; `gpus_by_type` holds the number of GPUs of each instance type."""
+    total = serving = 0
+    for node in nodes:
+        gpus = gpus_by_type.get((node.instance_type or "").removeprefix("ml."), 0)
+        total += gpus
+        serving += gpus if node.status in {"healthy", "degraded"} else 0
+    return GpuShare(total, serving)

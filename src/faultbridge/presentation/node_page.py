@@ -1,0 +1,109 @@
+"""Node page: what a node is now, and its status, conditions, case, attempts and instances over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from faultbridge.domain.times import from_text
+from faultbridge.ledger.entry_text import component_text
+from faultbridge.presentation.entry_rows import Document, EntryRow, entry_rows
+from faultbridge.presentation.history import (
+    CASE_STATUS,
+    NODE_STATUS,
+    Span,
+    attempt_lanes,
+    condition_lanes,
+    instance_lane,
+    status_lane,
+)
+from faultbridge.presentation.lanes import Chart, make_chart
+from faultbridge.presentation.tones import CASE, NODE, SEVERITY, Mark, mark
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionRow:
+    """An active condition: its severity, code and component, what its reporters state, and since when."""
+
+    severity: Mark
+    code: str
+    component: str
+    message: str
+    reporters: str
+    count: int
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class NodePage:
+    """What the page of a node shows."""
+
+    cluster: str
+    node: str
+    status: Mark
+    facts: tuple[tuple[str, str], ...]
+    conditions: tuple[ConditionRow, ...]
+    case_id: str | None
+    case_status: Mark | None
+    last_case: str | None
+    chart: Chart
+    rows: tuple[EntryRow, ...]
+    older: bool
+    live: bool
+
+
+def node_page(node: Document, entries: Sequence[Document], span: Span, *, older: bool) -> NodePage:
+    """Return the page of a node; `older` states that earlier entries of the span are not part of it."""
+    rows, case = entry_rows(entries), node["case"]
+    if older and rows:
+        span = Span(max(span.start, rows[0].at), span.end, span.running)
+    lanes = (
+        status_lane("status", entries, NODE_STATUS, NODE, span),
+        *condition_lanes(entries, node["conditions"] if span.running else (), span),
+        status_lane("case", entries, CASE_STATUS, CASE, span),
+        *attempt_lanes(entries),
+        instance_lane(entries, span),
+    )
+    return NodePage(
+        cluster=str(node["cluster"]),
+        node=str(node["node"]),
+        status=mark(node["status"], NODE),
+        facts=_facts(node),
+        conditions=tuple(map(_condition, node["conditions"])),
+        case_id=case["case_id"] if case else None,
+        case_status=mark(case["status"], CASE) if case else None,
+        last_case=node["last_case"],
+        chart=make_chart(span.start, span.end, lanes),
+        rows=rows,
+        older=older,
+        live=case is not None,
+    )
+
+
+def _condition(condition: Document) -> ConditionRow:
+    return ConditionRow(
+        severity=mark(condition["severity"], SEVERITY),
+        code=str(condition["code"]),
+        component=component_text(condition["component"]),
+        message=str(condition["message"]),
+        reporters=", ".join(map(str, condition["reporters"])),
+        count=int(condition["count"]),
+        since=from_text(str(condition["since"])),
+    )
+
+
+def _facts(node: Document) -> tuple[tuple[str, str], ...]:
+    ignored = node["ignored"]
+    by = f"by {ignored['by']}: {ignored['reason']}" if ignored else "no"
+    domains = ", ".join(f"{kind} {name}" for kind, name in sorted(node["domains"].items()))
+    return (
+        ("Instance", f"{node['instance_id'] or 'none'} (instance {node['instance']}, boot {node['boot']})"),
+        ("Type", str(node["instance_type"] or "unknown")),
+        ("Group", str(node["group"] or "-")),
+        ("Failure domains", domains or str(node["domain"] or "-")),
+        ("Isolation", str(node["isolation"]).replace("_", " ")),
+        ("Verified", "no: never verified by Faultbridge" if node["unverified"] else "yes"),
+        ("Opted out of repair", by),
+        ("Former instances", ", ".join(node["former_instances"]) or "none"),
+    )

@@ -1,0 +1,89 @@
+"""Tones: how urgent a status is to a reader. A page shows a tone as color, symbol and text, never as color alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Tone(StrEnum):
+    """How urgent a status is: good, to watch, bad, work in progress, waiting, or no longer relevant."""
+
+    GOOD = "good"
+    WATCH = "watch"
+    BAD = "bad"
+    WORK = "work"
+    WAIT = "wait"
+    OFF = "off"
+
+
+SYMBOLS: Mapping[Tone, str] = {
+    Tone.GOOD: "●",
+    Tone.WATCH: "▲",
+    Tone.BAD: "✖",
+    Tone.WORK: "◆",
+    Tone.WAIT: "◷",
+    Tone.OFF: "○",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A status for people: its text and its tone."""
+
+    text: str
+    tone: Tone
+
+    @property
+    def symbol(self) -> str:
+        """Return the symbol of the tone, so that no reader depends on color."""
+        return SYMBOLS[self.tone]
+
+
+NODE: Mapping[str, Tone] = {
+    "healthy": Tone.GOOD,
+    "degraded": Tone.WATCH,
+    "quarantined": Tone.BAD,
+    "failed": Tone.BAD,
+    "draining": Tone.WORK,
+    "repairing": Tone.WORK,
+    "replacing": Tone.WORK,
+    "provisioning": Tone.WORK,
+    "validating": Tone.WORK,
+    "retired": Tone.OFF,
+}
+CASE: Mapping[str, Tone] = {
+    "open": Tone.WATCH,
+    "queued": Tone.WAIT,
+    "in_progress": Tone.WORK,
+    "escalated": Tone.BAD,
+    "absorbed": Tone.WAIT,
+    "resolved": Tone.GOOD,
+    "expired": Tone.OFF,
+}
+CLUSTER: Mapping[str, Tone] = {
+    "healthy": Tone.GOOD,
+    "degraded": Tone.WATCH,
+    "recovering": Tone.WORK,
+    "critical": Tone.BAD,
+}
+SEVERITY: Mapping[str, Tone] = {
+    "info": Tone.OFF,
+    "warning": Tone.WATCH,
+    "error": Tone.BAD,
+    "fatal": Tone.BAD,
+}
+INCIDENT: Mapping[str, Tone] = {
+    "open": Tone.BAD,
+    "recovering": Tone.WORK,
+    "expired": Tone.WAIT,
+    "closed": Tone.GOOD,
+}
+BREAKER: Mapping[str, Tone] = {"open": Tone.BAD, "half_open": Tone.WATCH, "closed": Tone.GOOD}
+
+
+def mark(text: object, tones: Mapping[str, Tone]) -> Mark:
+    """Return the mark of a status. A missing or an unknown status has the tone of something to watch."""
+    name = str(text) if text else "unknown"
+    return Mark(name.replace("_", " "), tones.get(name, Tone.WATCH))

@@ -1,0 +1,85 @@
+"""Waits: each time that a case waited before or between repairs, what it waited for, and the recorded reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from faultbridge.presentation.entry_rows import Document, occurred_at
+from faultbridge.presentation.history import CASE_STATUS, NOTE, of_type
+
+WAITING_TEXTS = {
+    "wait": "waiting period of the rule",
+    "approval": "approval by an operator",
+    "window": "maintenance window",
+    "budget": "a free repair slot",
+    "breaker": "circuit breaker",
+    "capacity": "capacity of the provider",
+    "incident": "end of an incident",
+    "pause": "end of a pause",
+}
+
+
+SHORTEST = timedelta(seconds=10)
+"""Shorter waits are the normal time of processing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """One wait: its begin, its end (None if it lasts), what the case waited for, and why."""
+
+    start: datetime
+    end: datetime | None
+    waiting_for: str
+    reason: str
+    rule: str
+    target: str
+
+    @property
+    def milliseconds(self) -> int | None:
+        """Return the length of the wait, or None while it lasts."""
+        return None if self.end is None else int((self.end - self.start).total_seconds() * 1000)
+
+
+def case_waits(entries: Iterable[Document]) -> tuple[Wait, ...]:
+    """Return the waits of a case, oldest first; very short ones are left out.
+
+    A wait begins when the case waits or is refused, and ends with the next change of the case or the next refusal.
+    """
+    changes = [one for one in of_type(entries, CASE_STATUS, NOTE) if _is_boundary(one)]
+    ends = [*(occurred_at(one) for one in changes[1:]), None]
+    waits = (_wait(change, end) for change, end in zip(changes, ends, strict=True) if _begins(change))
+    return tuple(one for one in waits if one.end is None or one.end - one.start >= SHORTEST)
+
+
+def _is_boundary(entry: Document) -> bool:
+    return entry["metadata"]["event_type"] == CASE_STATUS or entry["data"].get("kind") in {"refused", "approval"}
+
+
+def _begins(entry: Document) -> bool:
+    """Return whether a wait begins with a change: a case waits, is refused, or its approval is requested."""
+    data = entry["data"]
+    return data.get("to") in {"open", "queued", "absorbed"} or data.get("kind") in {"refused", "approval"}
+
+
+def _wait(entry: Document, end: datetime | None) -> Wait:
+    data, facts = entry["data"], entry["data"].get("facts") or {}
+    waiting = str(data.get("waiting_for") or facts.get("waiting_for") or _DEFAULTS.get(_state(data), "budget"))
+    reason = str(data.get("text") or data.get("reason") or "")
+    return Wait(
+        start=occurred_at(entry),
+        end=end,
+        waiting_for=WAITING_TEXTS.get(waiting, waiting),
+        reason=f"the case became {data['to']}: {reason}" if data.get("to") else reason,
+        rule=str(data.get("rule") or facts.get("rule") or ""),
+        target=f"#e-{entry['metadata']['event_id']}",
+    )
+
+
+_DEFAULTS = {"open": "wait", "absorbed": "incident", "begun": "approval"}
+
+
+def _state(data: Document) -> str:
+    """Return the new status of a case, or the stage of an approval request."""
+    return str(data.get("to") or data.get("stage"))

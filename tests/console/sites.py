@@ -1,0 +1,55 @@
+"""A console in memory: pages of a World, requested like a browser does."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from faultbridge.entrypoints.console import answer
+from tests.api.gateway import ADMIN, event
+from tests.world import World
+
+HOSTILE = {
+    "script": "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&",
+    "terminal": "\x1b[2J\x1b]0;title\x07\x9b31m",
+    "direction": "\u202egnp.exe\u2066\u200f",
+    "long": "n" * 10_000,
+    "surrogate": "broken \ud800 half",
+}
+"""Texts that a source may send."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A response with its decoded text."""
+
+    status: int
+    headers: dict[str, str]
+    text: str
+
+
+class Site:
+    """Serves the console of a World."""
+
+    def __init__(self, world: World | None = None) -> None:
+        self.world = world or World(nodes=("n-1", "n-2", "n-3"))
+
+    def get(self, path: str = "", query: str = "", clusters: Iterable[str] | None = ADMIN, **headers: str) -> Answer:
+        """GET a path below the base with a token for some clusters, or with None as an IAM caller."""
+        request = event("GET", f"/console{path}", query, b"", clusters)
+        request["headers"] = {name.replace("_", "-"): value for name, value in headers.items()}
+        answered: dict[str, Any] = answer(request, self.world.app)
+        body = base64.b64decode(answered.get("body") or "")
+        if answered["headers"].get("Content-Encoding") == "gzip":
+            body = gzip.decompress(body)
+        return Answer(answered["statusCode"], answered["headers"], body.decode())
+
+    def fault(self, node: str = "n-1", **others: Any) -> str:
+        """Report a fatal fault of a node; returns the id of its case."""
+        self.world.app.ingestion.ingest([self.world.message(node=node, **others)])
+        self.world.app.repair.cluster_status("train-a")
+        (view,) = [one for one in self.world.app.console.facts.views.cases("train-a") if one.key.node == node]
+        return view.case.id

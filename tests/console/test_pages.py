@@ -1,0 +1,188 @@
+"""Pages of the console: what they show, for whom, with which headers, and how much they read."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from faultbridge.console.content import POLICY
+from faultbridge.domain.cluster.config import ClusterConfig
+from tests.console.sites import HOSTILE, Site
+
+C = "/clusters/train-a"
+
+
+@pytest.fixture
+def site() -> Site:
+    """A cluster of three nodes; the first one has a fatal fault and a case that waits."""
+    made = Site()
+    made.case = made.fault()  # type: ignore[attr-defined]
+    return made
+
+
+def paths(site: Site) -> dict[str, str]:
+    """Return the path of each page."""
+    return {"fleet": "", "cluster": C, "node": f"{C}/nodes/n-1", "case": f"{C}/cases/{site.case}"}  # type: ignore[attr-defined]
+
+
+class Document(HTMLParser):
+    """Collects the elements and the addresses of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+
+def test_the_case_page_answers_the_five_questions(site: Site) -> None:
+    text = site.get(paths(site)["case"]).text
+    for question in (
+        "What happened?",
+        "Why this action?",
+        "What was done?",
+        "What happens now?",
+        "What should you do?",
+    ):
+        assert question in text
+    assert "GPU has fallen off the bus." in text
+    assert "Why was this not repaired?" in text
+    assert "No repair was started." in text
+
+
+def test_every_page_is_valid_and_links_only_to_this_console(site: Site) -> None:
+    for path in paths(site).values():
+        answer = site.get(path)
+        assert answer.status == 200, answer.text
+        for tag, attributes in Document(answer.text).elements:
+            for name in ("href", "src"):
+                address = attributes.get(name)
+                assert address is None or re.match(r"/console|#|\?", address), (tag, address)
+
+
+def test_no_page_has_an_inline_script_an_inline_style_or_an_event_handler(site: Site) -> None:
+    for path in paths(site).values():
+        for tag, attributes in Document(site.get(path).text).elements:
+            assert "style" not in attributes
+            assert not [name for name in attributes if name.startswith("on")]
+            assert tag != "style"
+            assert tag != "script" or attributes.get("src")
+
+
+def test_every_answer_forbids_what_a_page_does_not_need(site: Site) -> None:
+    for path in (*paths(site).values(), "/nothing", f"{C}/cases/none"):
+        headers = site.get(path).headers
+        assert headers["Content-Security-Policy"] == POLICY
+        assert headers["X-Content-Type-Options"] == "nosniff"
+    assert "'unsafe" not in POLICY
+    assert POLICY.startswith("default-src 'none'")
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_text_from_a_source_is_shown_as_text(kind: str) -> None:
+    site, text = Site(), HOSTILE[kind]
+    line = text.encode("utf-8", "surrogatepass").decode("utf-8", "replace").replace("\n", " ")
+    case = site.fault(text=f"NVRM: Xid (PCI:0000:c1:00): 79, pid=1, name={line}, {line}")
+    for path in (C, f"{C}/nodes/n-1", f"{C}/cases/{case}"):
+        shown = site.get(path).text
+        assert "<script>alert" not in shown
+        assert "<img" not in shown
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ud800-\udfff]", shown)
+
+
+def test_a_page_that_did_not_change_is_not_sent_again(site: Site) -> None:
+    for path in paths(site).values():
+        first = site.get(path)
+        again = site.get(path, if_none_match=first.headers["ETag"])
+        assert (again.status, again.text) == (304, "")
+        assert f'data-version="{first.headers["ETag"].replace(chr(34), "&#34;")}"' in first.text
+
+
+def test_a_page_that_changed_is_sent(site: Site) -> None:
+    tags = {path: site.get(path).headers["ETag"] for path in paths(site).values()}
+    site.world.app.ingestion.ingest([site.world.message("NVRM: Xid (PCI:0000:53:00): 48, pid=1", node="n-1")])
+    site.world.app.repair.cluster_status("train-a")
+    for name in ("node", "case"):
+        assert site.get(paths(site)[name], if_none_match=tags[paths(site)[name]]).status == 200
+
+
+def test_a_large_page_is_compressed_for_a_browser_that_accepts_it(site: Site) -> None:
+    plain, small = site.get(C), site.get(C, accept_encoding="gzip, br")
+    assert "Content-Encoding" not in plain.headers
+    assert small.headers["Content-Encoding"] == "gzip"
+    assert small.text == plain.text
+
+
+def test_style_and_script_are_served_under_names_with_their_hash(site: Site) -> None:
+    page = Document(site.get().text)
+    assets = [a.get("href") or a.get("src") for tag, a in page.elements if tag in {"link", "script"}]
+    assert len(assets) == 3
+    for address in assets:
+        assert address
+        answer = site.get(address.removeprefix("/console"))
+        assert answer.status == 200
+        assert "immutable" in answer.headers["Cache-Control"]
+    assert site.get("/assets/console-000000000000.css").status == 404
+    assert site.get("/assets/../facts.py").status == 404
+
+
+def test_a_token_for_one_cluster_shows_this_cluster_only(site: Site) -> None:
+    site.world.app.registry.registration.add_cluster(ClusterConfig("secret-b"))
+    assert "secret-b" in site.get().text
+    assert "secret-b" not in site.get(clusters=("train-a",)).text
+    refused = site.get("/clusters/secret-b", clusters=("train-a",))
+    assert (refused.status, "secret-b" in refused.text) == (403, False)
+    assert site.get("/clusters/secret-b", clusters=None).status == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "status"),
+    [
+        ("/nothing", "", 404),
+        ("/clusters/none", "", 404),
+        (f"{C}/nodes/none", "", 404),
+        (f"{C}/cases/none", "", 404),
+        (f"{C}/incidents/none", "", 404),
+        (C, "since=yesterday", 400),
+        (C, "since=2026-02-03T12:00:00Z&until=2026-02-03T11:00:00Z", 400),
+        (C, "format=xml", 400),
+        (C, "unknown=1", 400),
+        (f"{C}/nodes/%3Cscript%3E", "", 400),
+    ],
+)
+def test_a_wrong_address_gets_a_page_that_states_the_reason(site: Site, path: str, query: str, status: int) -> None:
+    answer = site.get(path, query)
+    assert (answer.status, answer.headers["Cache-Control"]) == (status, "no-store")
+    assert "urn:faultbridge:" in answer.text
+    assert "Traceback" not in answer.text
+
+
+def test_the_same_data_is_available_as_json_and_its_entries_as_csv(site: Site) -> None:
+    path = paths(site)["case"]
+    found = site.get(path, "format=json")
+    document = json.loads(found.text)
+    assert document["case"]["case_id"] == site.case  # type: ignore[attr-defined]
+    rows = list(csv.DictReader(io.StringIO(site.get(path, "format=csv").text)))
+    assert [row["event_id"] for row in rows] == [one["metadata"]["event_id"] for one in document["entries"]]
+    assert found.headers["Content-Disposition"].startswith("attachment")
+
+
+def test_a_time_range_limits_the_entries_of_a_node(site: Site) -> None:
+    path = paths(site)["node"]
+    before = json.loads(site.get(path, "format=json&until=2026-02-03T11:00:00Z").text)
+    after = json.loads(site.get(path, "format=json&since=2026-02-03T11:00:00Z").text)
+    assert (len(before["entries"]), len(after["entries"]) > 3) == (0, True)
+    assert "data-refresh" not in site.get(path, "until=2026-02-03T11:00:00Z").text
+
+
+def test_an_unexpected_error_is_a_page_without_details(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(site.world.app.console.facts), "fleet", lambda *_: 1 / 0)
+    answer = site.get()
+    assert (answer.status, "division" in answer.text) == (500, False)

@@ -1,0 +1,27 @@
+"""Recorded histories as documents, from complete installations on fakes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from faultbridge.console.facts import CaseDocuments, Facts
+from faultbridge.ledger.timeline import Timeline
+from faultbridge.registry.views import Views
+from tests.scenarios.world import CLUSTER, World
+
+
+def facts_of(world: World) -> Facts:
+    """Return the reader of pages for a world."""
+    return Facts(Views(world.table), Timeline(world.table), world.clock)
+
+
+def case_of(world: World, node: int = 1) -> CaseDocuments:
+    """Return the documents of the case of a node."""
+    return facts_of(world).case(CLUSTER, world.case(node).id)
+
+
+def replaced(**others: Any) -> World:
+    """Return a world in which a node was replaced."""
+    world = World(nodes=3, **others)
+    world.fault_until_resolved()
+    return world

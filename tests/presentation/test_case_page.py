@@ -1,0 +1,177 @@
+"""The page of a case: the five answers, why a repair was refused, its phases and its course."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+
+from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.cluster.config import Mode
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.policy import Rule
+from faultbridge.presentation.case_page import CasePage, case_page
+from faultbridge.presentation.tones import Tone
+from faultbridge.repair.case_orders import OperatorOrder
+from tests.presentation.histories import case_of, facts_of, replaced
+from tests.scenarios.incidents.test_incidents import lose_links, world_of
+from tests.scenarios.world import CLUSTER, World, limits
+
+APPROVAL = Rule("ask-first", approval=(RepairAction.REPLACE_NODE,), release_without_capacity=True)
+
+
+def page_of(world: World, node: int = 1) -> CasePage:
+    found = case_of(world, node)
+    return case_page(found.facts, found.pages, world.clock.now(), older=found.older)
+
+
+def answers(page: CasePage) -> dict[str, str]:
+    return {one.question: " ".join((*one.sentences, *one.commands)) for one in page.answers}
+
+
+def test_a_replaced_node_has_all_five_answers() -> None:
+    page = page_of(replaced())
+    assert list(answers(page)) == [
+        "What happened?", "Why this action?", "What was done?", "What happens now?", "What should you do?",
+    ]  # fmt: skip
+    assert "fatal fault xid.79" in answers(page)["What happened?"]
+    assert "replace node" in answers(page)["Why this action?"]
+    assert "was replaced by" in answers(page)["What was done?"]
+    assert answers(page)["What should you do?"] == "Nothing."
+    assert (page.status.text, page.status.tone, page.live) == ("resolved: replaced", Tone.GOOD, False)
+
+
+def test_the_phases_follow_each_other_and_sum_up_to_the_duration_of_the_case() -> None:
+    page = page_of(replaced())
+    bars = [lane.bars[0] for lane in page.phases.lanes]
+    assert bars[-1].end == page.closed_at
+    assert all(before.end == after.start for before, after in pairwise(bars))
+    assert bars[0].start <= page.opened_at
+
+
+def test_the_course_shows_node_condition_case_and_attempt() -> None:
+    names = [lane.name for lane in page_of(replaced()).lanes.lanes]
+    assert names[0] == "node"
+    assert {"case", "attempt 1"} <= set(names)
+    assert any(name.startswith("xid.79") for name in names)
+
+
+def approval() -> World:
+    world = World(nodes=3, rules=(APPROVAL,))
+    world.fault_and_react()
+    world.advance_minutes(2)
+    return world
+
+
+def denied() -> World:
+    world = approval()
+    world.orders.deny(world.case().id, OperatorOrder("ada", "the job must finish"))
+    world.process_entries()
+    return world
+
+
+def paused() -> World:
+    world = World(nodes=3)
+    world.pause_repairs(paused=True)
+    world.fault_and_react()
+    world.advance_minutes(2)
+    return world
+
+
+def busy() -> World:
+    world = World(nodes=3, limits=limits(concurrent=1))
+    world.fault_and_react(2)
+    world.fault_and_react(1)
+    world.advance_minutes(1)
+    return world
+
+
+def dry_run() -> World:
+    world = World(nodes=3, mode=Mode.DRY_RUN)
+    world.fault_and_react()
+    world.advance_minutes(2)
+    return world
+
+
+def recovered() -> World:
+    world = World(nodes=3, rules=(Rule("wait", wait_seconds=600),))
+    world.fault_and_react()
+    world.clear()
+    world.process_entries()
+    world.advance_minutes(12)
+    return world
+
+
+def absorbed() -> World:
+    world = world_of()
+    lose_links(world)
+    world.advance_minutes(3)
+    return world
+
+
+def failing() -> World:
+    world = World(nodes=3)
+    world.provider.known_capacity = None
+    world.fault_and_react(code="xid.999")
+    world.advance_minutes(2)
+    return world
+
+
+CASES: dict[str, tuple[Callable[[], World], str, str, str]] = {
+    # what happened: (world, status, why it was not repaired, what to do)
+    "an approval is missing": (approval, "queued: approval", "only after an operator approves it", "case approve"),
+    "an operator denied it": (denied, "escalated", "the job must finish", "node return"),
+    "repairs are paused": (paused, "queued: pause", "an operator resumes", "faultbridge resume"),
+    "the budget is used up": (busy, "queued: budget", "limit of concurrent repairs is reached", "Nothing."),
+    "the mode is dry_run": (dry_run, "resolved: dry run", "was recorded and not carried out", "Nothing."),
+    "many nodes share a cause": (absorbed, "absorbed: incident", "its nodes share one cause", "incident close"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_page_states_why_a_node_was_not_repaired_and_what_to_do(name: str) -> None:
+    build, status, reason, action = CASES[name]
+    page = page_of(build())
+    assert page.status.text == status
+    assert reason in page.refused_because
+    assert not page.repaired
+    assert action in answers(page)["What should you do?"]
+
+
+def test_the_waits_of_a_repair_are_listed_with_their_reasons() -> None:
+    world = approval()
+    world.clock.advance(timedelta(minutes=5))
+    world.orders.approve(world.case().id, OperatorOrder("ada", "checked"))
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    page = page_of(world)
+    assert "approval by an operator" in {wait.waiting_for for wait in page.waits}
+    assert all(wait.end is not None and wait.end > wait.start for wait in page.waits)
+    assert page.repaired
+    assert "ada approved replace node" in answers(page)["Why this action?"]
+
+
+def test_a_live_case_grows_and_a_closed_one_does_not() -> None:
+    world = approval()
+    before = page_of(world)
+    world.clock.advance(timedelta(hours=1))
+    assert page_of(world).phases.end > before.phases.end
+    closed = replaced()
+    ended = page_of(closed).phases.end
+    closed.clock.advance(timedelta(hours=1))
+    assert page_of(closed).phases.end == ended
+
+
+def test_an_incident_shows_its_nodes_its_growth_and_its_cases() -> None:
+    from faultbridge.presentation.incident_page import incident_page
+
+    world = absorbed()
+    facts = facts_of(world)
+    (view,) = facts.views.incidents(CLUSTER)
+    found, nodes = facts.incident(CLUSTER, view.incident.id)
+    page = incident_page(found.document, nodes, found.entries, world.clock.now(), older=False)
+    assert (page.affected, len(page.nodes), page.unlisted) == (8, 8, 0)
+    assert all(one.affected and one.case_id for one in page.nodes)
+    assert page.area is not None
+    assert page.commands == (f"faultbridge incident close {view.incident.id}",)

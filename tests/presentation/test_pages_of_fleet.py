@@ -1,0 +1,117 @@
+"""Pages of nodes, clusters and the fleet."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.presentation.areas import cluster_area
+from faultbridge.presentation.cluster_page import cluster_page
+from faultbridge.presentation.fleet_page import fleet_page
+from faultbridge.presentation.grid import MAX_SINGLE_NODES, GridNode, gpu_share, node_groups
+from faultbridge.presentation.history import Span
+from faultbridge.presentation.node_page import node_page
+from tests.builders import NOON
+from tests.presentation.histories import facts_of, replaced
+from tests.scenarios.world import CLUSTER, World
+
+NODES = st.lists(
+    st.builds(
+        GridNode,
+        node=st.text("abc", min_size=1),
+        status=st.sampled_from([status.value for status in NodeStatus]),
+        group=st.sampled_from([None, "g-1", "g-2"]),
+        domain=st.sampled_from([None, "rack-1"]),
+    )
+)
+
+
+@given(NODES)
+def test_every_node_is_counted_in_exactly_one_group(nodes: list[GridNode]) -> None:
+    groups = node_groups(nodes)
+    assert sum(group.total for group in groups) == len(nodes)
+    for group in groups:
+        assert group.total == len(group.nodes) + group.hidden == sum(count for _, count in group.counts)
+
+
+def test_a_large_cluster_lists_only_nodes_that_are_not_healthy() -> None:
+    nodes = [GridNode(f"n-{number}") for number in range(MAX_SINGLE_NODES)] + [GridNode("bad", "failed")]
+    (group,) = node_groups(nodes)
+    assert ([one.node for one in group.nodes], group.hidden) == (["bad"], MAX_SINGLE_NODES)
+
+
+def test_the_share_counts_only_nodes_of_known_types() -> None:
+    nodes = [GridNode("a", instance_type="ml.p5.48xlarge"), GridNode("b", "failed", instance_type="p5.48xlarge")]
+    share = gpu_share([*nodes, GridNode("c")], {"p5.48xlarge": 8})
+    assert (share.gpus, share.in_service, share.percent) == (16, 8, 50)
+    assert gpu_share([], {}).percent is None
+
+
+def test_a_node_page_shows_both_instances_and_the_status_over_time() -> None:
+    world = replaced()
+    found = facts_of(world).node(CLUSTER, "node-1", (None, None))
+    page = node_page(found.document, found.entries, Span(NOON - timedelta(days=1), world.clock.now()), older=False)
+    lanes = {lane.name: lane for lane in page.chart.lanes}
+    assert [bar.text for bar in lanes["status"].bars][-1] == "healthy"
+    assert len(lanes["instance"].bars) == 2
+    assert "attempt 1" in lanes
+    assert (page.status.text, page.live, page.conditions) == ("healthy", False, ())
+
+
+def test_every_bar_leads_to_an_entry_of_the_page() -> None:
+    world = replaced()
+    found = facts_of(world).node(CLUSTER, "node-1", (None, None))
+    page = node_page(found.document, found.entries, Span(NOON - timedelta(days=1), world.clock.now()), older=False)
+    anchors = {f"#{row.anchor}" for row in page.rows}
+    targets = {bar.target for lane in page.chart.lanes for bar in lane.bars if bar.target}
+    assert targets
+    assert targets <= anchors
+
+
+def test_a_condition_that_still_exists_has_an_open_bar() -> None:
+    world = World(nodes=2)
+    world.pause_repairs(paused=True)
+    world.fault_and_react()
+    world.advance_minutes(5)
+    found = facts_of(world).node(CLUSTER, "node-1", (None, None))
+    page = node_page(found.document, found.entries, Span(NOON, world.clock.now()), older=False)
+    (lane,) = [one for one in page.chart.lanes if one.name.startswith("xid.79")]
+    assert [(bar.running, bar.end) for bar in lane.bars] == [(True, world.clock.now())]
+    assert [one.code for one in page.conditions] == ["xid.79"]
+
+
+def test_the_stacked_area_has_the_height_of_all_nodes_at_every_time() -> None:
+    world = replaced()
+    facts = facts_of(world).cluster(CLUSTER, (None, None))
+    area = cluster_area(facts.entries, NOON, world.clock.now())
+    assert area is not None
+    assert area.highest == 3
+    tops = [y for _, y in area.layers[-1].points[: len(area.layers[-1].points) // 2]]
+    assert all(abs(one - 1) < 1e-9 for one in tops)
+    assert sum(layer.now for layer in area.layers) == 3
+
+
+def test_a_cluster_page_lists_cases_controls_and_repair_times() -> None:
+    world = replaced()
+    world.pause_repairs(paused=True)
+    world.fault_and_react(2)
+    page = cluster_page(facts_of(world).cluster(CLUSTER, (None, None)), Span(NOON, world.clock.now()))
+    assert [one.status.text for one in page.live_cases] == ["queued: pause"]
+    assert [one.status.text for one in page.closed_cases] == ["resolved: replaced"]
+    assert dict(page.controls)["New repairs"].text == "paused"
+    assert page.repair_times is not None
+    assert page.repair_times.count == 1
+    assert abs(sum(share for _, _, share in page.repair_times.phases) - 1) < 1e-9
+
+
+def test_the_fleet_page_sums_up_its_clusters() -> None:
+    world = replaced()
+    world.pause_repairs(paused=True)
+    world.fault_and_react(2)
+    page = fleet_page(facts_of(world).fleet(None), {"p5.48xlarge": 8}, NOON)
+    assert (page.nodes, page.not_healthy, page.live_cases) == (3, 1, 1)
+    assert (page.gpus.gpus, page.gpus.in_service) == (24, 16)
+    assert page.live
