@@ -6,11 +6,10 @@ An entry is one immutable line of a stream. Every node and every cluster has one
 - `transition_guard`: refuses a status change that has no entry or no legal edge.
 - `cluster_stream`: the same for a cluster's own state and entries.
 - `publish`: sends entries to the event bus, at least once each.
-- `queries`: reads a query to its end, and the rows that a cluster keeps in every shard.
+- `queries`: reads a query to its end, the rows that a cluster keeps in every shard, and a window of one stream.
 - `cluster_reads`: lets services that process one cluster together share what they read of it.
 - `streams`: lists the streams of a cluster, their last entries, and the entries of one stream.
 - `timeline`: the entries of a node, cluster, case, device or job, in pages.
-- `stream_windows`: the newest entries of one stream within a span of time.
 - `follow`: the entries of a timeline, and each new one after it was recorded.
 - `device_history`: where a device was, its faults and repairs, and repeat offenders.
 - `causes`: the chain of one entry: what caused it, and what it caused.

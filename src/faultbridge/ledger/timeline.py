@@ -18,8 +18,7 @@ from faultbridge.domain.nodes import Head, NodeKey
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.errors import Rejected
 from faultbridge.ledger.page_tokens import make_token, read_token
-from faultbridge.ledger.queries import node_head, query_all
-from faultbridge.ledger.stream_windows import SKEW, last_before, newest_in_window
+from faultbridge.ledger.queries import SKEW, last_before, newest_in_window, node_head, query_all
 from faultbridge.ports import Table
 from faultbridge.storage import items, jobs, keys
 from faultbridge.storage.devices import is_of_device
