@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from faultbridge.domain.times import to_text
 from tests.builders import KEY
 from tests.cli.desk import Desk
+from tests.world import XID_79
 
 CLUSTER, NODE = KEY
 
@@ -44,3 +51,75 @@ def test_an_unknown_job_is_refused_with_the_command_that_lists_jobs(desk: Desk) 
     ran = desk("job", "show", "1", "--cluster", CLUSTER)
     assert ran.code != 0
     assert "faultbridge job list" in ran.err
+
+
+def fail(desk: Desk, *texts: str) -> None:
+    """Let a job of one node fail after 47 hours, with these lines in the kernel's log of the node."""
+    start(desk)
+    desk.world.ports.clock.advance(timedelta(hours=47))
+    beat = json.dumps({"heartbeat": 1, "at": to_text(desk.world.now)})
+    desk.world.app.ingestion.ingest([desk.world.message(beat, source="heartbeat"), *map(desk.world.message, texts)])
+    desk.world.app.ops.sweep()
+    desk("job", "end", "88213", "--cluster", CLUSTER, "--outcome", "failed")
+
+
+def explain(desk: Desk, *files: Path) -> Any:
+    return desk.json("explain", "--job", "88213", "--cluster", CLUSTER, *map(str, files))
+
+
+def test_explain_names_the_node_the_device_and_the_case_of_a_recorded_fault(desk: Desk) -> None:
+    fail(desk, XID_79)
+    document = explain(desk)
+    assert (document["verdict"], document["nodes"], document["domain"]) == ("RESTART_WITHOUT", [NODE], "hardware")
+    assert "0000:c1:00" in document["causes"][0]["for"][0]["signal"]["text"]
+    (repair,) = document["repairs"]
+    assert (repair["node"], repair["case_id"]) == (NODE, desk.world.node().case.id)  # type: ignore[union-attr]  # it has one
+    assert document["job"]["state"] == "waiting"
+    out = desk("explain", "--job", "88213", "--cluster", CLUSTER).out
+    assert f"REPAIR    {NODE}: " in out
+    assert "JOB       88213 is waiting" in out
+
+
+PYTHON_ERROR = """\
+2026-02-05T10:59:30Z [rank0]: Traceback (most recent call last):
+2026-02-05T10:59:30Z [rank0]:   File "train.py", line 12, in <module>
+2026-02-05T10:59:30Z [rank0]: KeyError: 'labels'
+"""
+
+
+def test_explain_acquits_the_hardware_when_the_program_failed_and_no_fault_was_recorded(
+    desk: Desk, tmp_path: Path
+) -> None:
+    fail(desk)
+    (tmp_path / "job.err").write_text(PYTHON_ERROR)
+    document = explain(desk, tmp_path / "job.err")
+    assert (document["domain"], document["nodes"], document["repairs"]) == ("software", [], [])
+    assert document["hardware"] == {"state": "acquitted", "checked": [NODE], "not_checked": []}
+
+
+def test_explain_says_unknown_when_nothing_was_recorded(desk: Desk) -> None:
+    fail(desk)
+    document = explain(desk)
+    assert (document["verdict"], document["mechanism"], document["domain"]) == ("RESTART", None, "unknown")
+
+
+def test_explain_takes_a_time_without_a_job(desk: Desk) -> None:
+    fail(desk, XID_79)
+    at = ("--cluster", CLUSTER, "--at", "1m")
+    assert desk.json("explain", *at)["nodes"] == [NODE]
+    assert desk.json("explain", *at, "--node", NODE)["nodes"] == [NODE]
+    assert desk.json("explain", "--cluster", CLUSTER, "--at", "2h")["nodes"] == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--job", "1"), ("--cluster", CLUSTER), ("--at", "1h"), ("--job", "1", "--at", "1h", "--cluster", CLUSTER), ()],
+    ids=" ".join,
+)
+def test_options_of_explain_that_do_not_fit_are_wrong_usage(desk: Desk, options: tuple[str, ...]) -> None:
+    ran = desk("explain", *options)
+    assert (ran.code, len(ran.err.splitlines())) == (2, 1)
+
+
+def test_an_unknown_job_is_named(desk: Desk) -> None:
+    assert "no start of job 1 is recorded" in desk("explain", "--job", "1", "--cluster", CLUSTER).err

@@ -1,9 +1,9 @@
-"""`faultbridge explain`: why a job died and whether it may restart, from its files."""
+"""`faultbridge explain`: why a job died and whether it may restart, from its files and from what a stack recorded."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,17 +13,17 @@ import typer
 
 from faultbridge.cli.commands.offline.explain_text import lines_of
 from faultbridge.cli.commands.offline.mechanism import MechanismsOption, book_with
-from faultbridge.cli.render.format_options import formatted_command
-from faultbridge.cli.render.output import Document, OutputFormat, examples, print_line, show_one
+from faultbridge.cli.commands.offline.recorded_window import RecordedRequest, explained, recorded_request
+from faultbridge.cli.render.format_options import with_options
+from faultbridge.cli.render.output import examples, print_line
 from faultbridge.cli.render.times import PAST_HELP, parse_age
+from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.session import Session
 from faultbridge.data.mapping import parse_extensions
 from faultbridge.decoders.common.decoder import Hints
 from faultbridge.domain.times import from_text
 from faultbridge.errors import Rejected
 from faultbridge.explain.signals.read_files import InputFile, ReadContext, read_files
-from faultbridge.explain.verdict.document import verdict_document
-from faultbridge.explain.verdict.mechanisms import Book, packaged_weights
-from faultbridge.explain.verdict.verdict import decide
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -36,10 +36,16 @@ PIECE_BYTES = 1024 * 1024
         "faultbridge explain job.err dumps/*",
         "faultbridge explain job.err n-7=kern.log n-8=kern8.log --nodes nodes.json",
         "faultbridge explain --json --mechanisms own/ --job-log job.err n-7=kern.log",
+        "faultbridge explain --job 88213 --cluster train-a",
+        "faultbridge explain job.err --job 88213 --cluster train-a --nodes nodes.json",
+        "faultbridge explain --cluster train-a --at 2h --node n-7",
     ),
 )
-@formatted_command
-def explain_files(
+@stack_command
+@with_options(request=recorded_request)
+def explain_job(
+    session: Session,
+    request: RecordedRequest,
     files: Annotated[
         list[str] | None,
         typer.Argument(metavar="FILE", help="Logs of the job, files of its nodes (NODE=FILE), dumps of its ranks."),
@@ -59,36 +65,34 @@ def explain_files(
         str | None,
         typer.Option(metavar="TIME", help=f"When the files were taken, for times without a year. {PAST_HELP}"),
     ] = None,
-    *,
-    output: OutputFormat,
 ) -> None:
     """Explain why a job died, and decide whether it may restart.
 
     Reads logs of the job, files of its nodes in every format of `faultbridge sources`, and PyTorch Flight Recorder
-    dumps. A line of the job's log is no evidence of a fault of a node. Exit code 65: a dump or a document is damaged.
+    dumps. With --job or --at, also the faults that a stack recorded. A line of the job's log is no evidence of a fault
+    of a node. Exit code 65: a dump or a document is damaged.
     """
-    inputs = _inputs(files or [], job_logs or [])
+    recorded = request.find(session)
+    inputs = _inputs(files or [], job_logs or [], is_recorded=recorded is not None)
     own = parse_extensions(mappings.read_text("utf-8")) if mappings else {}
-    document = _explained(
-        inputs, _nodes(nodes) if nodes else {}, book_with(mechanisms), Hints(_time(received_at), mappings=own)
+    ranks = _nodes(nodes) if nodes else {}
+    book = book_with(mechanisms)
+    evidence = read_files(
+        inputs, ReadContext(book.patterns, book.roles, ranks, Hints(_time(received_at), mappings=own))
     )
-    if not output.for_people:
-        show_one(document, {}, output)
+    document = explained(session, evidence, book, ranks, recorded)
+    if not session.prints_table:
+        session.show_one(document, {})
         return
     for line in lines_of(document):
         print_line(line)
 
 
-def _explained(inputs: Sequence[InputFile], nodes: Mapping[int, str], book: Book, hints: Hints) -> Document:
-    evidence = read_files(inputs, ReadContext(book.patterns, book.roles, nodes, hints))
-    return verdict_document(decide(evidence, book.mechanisms, packaged_weights(), nodes), evidence, nodes)
-
-
-def _inputs(files: Sequence[str], job_logs: Sequence[Path]) -> list[InputFile]:
+def _inputs(files: Sequence[str], job_logs: Sequence[Path], *, is_recorded: bool) -> list[InputFile]:
     stated = (replace(_input(str(one)), node=None, is_job_log=True) for one in job_logs)
     inputs = [*map(_input, files), *stated]
-    if not inputs:
-        raise typer.BadParameter("no file; give the logs of the job, files of its nodes, or dumps")
+    if not inputs and not is_recorded:
+        raise typer.BadParameter("no file; give the logs of the job, files of its nodes, dumps, or --job and --cluster")
     return inputs
 
 

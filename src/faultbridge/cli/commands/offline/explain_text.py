@@ -27,6 +27,11 @@ def lines_of(document: Document) -> Iterator[str]:
     yield from _titled("NEXT", document["settles"])
     if document["shared"]:
         yield from _titled("SHARED", "most nodes show this fault: look for what they share; no node is left out")
+    for one in document["repairs"]:
+        done = one["resolution"] or one["case_status"]
+        yield from _titled("REPAIR", f"{one['node']}: {one['repair_action']} {done}, case {one['case_id']}")
+    if document["job"]:
+        yield from _titled("JOB", f"{document['job']['job_id']} is {document['job']['state']}")
     if document["check"]:
         yield from _titled("CHECK", f"{', '.join(document['check'])}: test before the restart")
     first, *others = document["causes"] or [None]

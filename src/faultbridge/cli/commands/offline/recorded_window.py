@@ -1,0 +1,146 @@
+"""Reads from a stack what it recorded about the nodes of a job, or about nodes at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from faultbridge.cli.render.output import Document
+from faultbridge.cli.render.times import PAST_HELP, json_time, parse_age, parse_time
+from faultbridge.cli.stack.session import Session
+from faultbridge.domain.nodes import NodeKey
+from faultbridge.domain.times import from_text
+from faultbridge.errors import Rejected
+from faultbridge.explain.signals.read_files import Evidence
+from faultbridge.explain.signals.recorded import AFTER_END, FAULT_TYPES, RecordedWindow, recorded_evidence
+from faultbridge.explain.signals.signal import LogSpan, Role, Signal
+from faultbridge.explain.verdict.document import verdict_document
+from faultbridge.explain.verdict.mechanisms import Book, packaged_weights
+from faultbridge.explain.verdict.verdict import decide
+from faultbridge.jobs.jobs import Jobs
+from faultbridge.ledger.timeline import TimelineQuery
+from faultbridge.storage import keys
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A window of the record of a stack, and the job in it, as a document, if there is one."""
+
+    window: RecordedWindow
+    job: Document | None = None
+
+
+RECORDED_AFTER = timedelta(hours=1)
+"""Entries that were recorded up to this long after the end are read: records wait while an intake is down."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRequest:
+    """Which part of the record of a stack to read: a job, or nodes before a time. Empty for files alone."""
+
+    job: str | None
+    cluster: str | None
+    at: str | None
+    nodes: tuple[str, ...]
+    window: str
+
+    def find(self, session: Session) -> Recorded | None:
+        """Return the window on a stack, or None if neither a job nor a time is given. Other options are wrong usage."""
+        if self.job is None and self.at is None:
+            if self.cluster is not None or self.nodes:
+                raise typer.BadParameter("--cluster and --node need --job or --at")
+            return None
+        both = self.job is not None and (self.at is not None or self.nodes)
+        if self.cluster is None or both:
+            raise typer.BadParameter("give --job with --cluster, or --at with --cluster and any --node")
+        now = session.now()
+        since = parse_age(self.window, now)
+        if since is None:
+            raise typer.BadParameter(f"not an age: --window {self.window!r}; such as 30m or 2h")
+        if self.job is not None:
+            return _of_job(session, self.cluster, self.job, now - since)
+        at = parse_time(self.at, now) or now
+        named = frozenset(self.nodes) or frozenset(one.key.node for one in session.directory.nodes(self.cluster))
+        label = f"{self.cluster} at {json_time(at)}"
+        return Recorded(RecordedWindow(label, self.cluster, named, at - (now - since), at))
+
+
+def recorded_request(
+    job: Annotated[str | None, typer.Option("--job", metavar="JOB", help="A recorded job; with --cluster.")] = None,
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", metavar="CLUSTER", help="Cluster of --job or --at.")
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="TIME", help=f"When nodes failed, without a job. {PAST_HELP}")
+    ] = None,
+    node: Annotated[
+        list[str] | None, typer.Option("--node", metavar="NODE", help="Only this node, with --at. Repeatable.")
+    ] = None,
+    window: Annotated[str, typer.Option(metavar="AGE", help="How long before the end recorded faults count.")] = "30m",
+) -> RecordedRequest:
+    """Return the request of the options for the record of a stack."""
+    return RecordedRequest(job, cluster, at, tuple(node or ()), window)
+
+
+def _of_job(session: Session, cluster: str, job_id: str, span: timedelta) -> Recorded:
+    """Return the window of a job, which ends with the job or now."""
+    job = Jobs(session.ports.table, session.ports.clock, session.application.stack).find(cluster, job_id)
+    if job is None:
+        text = f"no start of job {job_id} is recorded in {cluster}; `faultbridge job list` shows the jobs"
+        raise Rejected("unknown_job", text)
+    ended_at = job.ended_at or session.now()
+    since = max(job.started_at, ended_at - span)
+    document = {"job_id": job.id, "name": job.name, "state": job.state, "ended_at": json_time(job.ended_at)}
+    return Recorded(RecordedWindow(f"job {job.id}", cluster, frozenset(job.nodes), since, ended_at), document)
+
+
+def explained(
+    session: Session, evidence: Evidence, book: Book, ranks: Mapping[int, str], recorded: Recorded | None
+) -> Document:
+    """Return the verdict on the files, and on the record of a stack if there is one."""
+    if recorded is None:
+        verdict = decide(evidence, book.mechanisms, packaged_weights(), ranks)
+        return {**verdict_document(verdict, evidence, ranks), "job": None, "repairs": []}
+    window = recorded.window
+    signals, spans = _read(session, window, book.roles)
+    merged = replace(evidence, signals=(*evidence.signals, *signals), spans=(*evidence.spans, *spans))
+    # The verdict needs the nodes of the job; the ranks on them may be unknown.
+    nodes = ranks or dict(enumerate(sorted(window.nodes)))
+    document = verdict_document(decide(merged, book.mechanisms, packaged_weights(), nodes), merged, ranks)
+    return {**document, "job": recorded.job, "repairs": _repairs(session, window, signals)}
+
+
+def _read(
+    session: Session, window: RecordedWindow, roles: Mapping[str, Role]
+) -> tuple[tuple[Signal, ...], tuple[LogSpan, ...]]:
+    """Return the signals and the spans of a window."""
+    until = window.ended_at + AFTER_END + RECORDED_AFTER
+    query = TimelineQuery(window.cluster, since=window.since, until=until, types=FAULT_TYPES)
+    events = (line.event for line in session.timeline.entries(query))
+    wanted = {keys.heartbeat(NodeKey(window.cluster, node)): node for node in window.nodes}
+    found = session.ports.table.get_many(wanted)
+    heartbeats = {wanted[key]: from_text(str(row["last_at"])) for key, row in found.items()}
+    return recorded_evidence(window, events, heartbeats, roles)
+
+
+def _repairs(session: Session, window: RecordedWindow, signals: Iterable[Signal]) -> list[Document]:
+    """Return the latest case of each node with a recorded fault: what was done about it."""
+    faulty = sorted({one.node for one in signals if one.node})
+    states = session.application.ledger.append.read_many(NodeKey(window.cluster, node) for node in faulty)
+    return [
+        {
+            "node": state.key.node,
+            "node_status": state.status,
+            "case_id": state.case.id,
+            "case_status": state.case.status,
+            "repair_action": state.case.repair_action,
+            "resolution": state.case.resolution,
+            "reason": state.case.reason,
+        }
+        for state in states
+        if state.case is not None
+    ]

@@ -1,0 +1,85 @@
+"""Reads what Faultbridge itself recorded about the nodes of a job: faults in its entries, and the last heartbeats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from faultbridge.domain.faults import Action, Severity
+from faultbridge.domain.times import from_text
+from faultbridge.explain.signals.evidence_store import EvidenceStore
+from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
+
+AFTER_END = timedelta(minutes=10)
+"""Faults that are observed up to this long after the end are read: many are observed after the processes died."""
+
+FAULT_TYPES = ("Node Fault Detected", "Node Fault Updated")
+SILENT = "host.silent"
+SOURCE = "faultbridge"
+MAX_TEXT = 400
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedWindow:
+    """The nodes and the time that are explained. `label` names the job or the time in the evidence."""
+
+    label: str
+    cluster: str
+    nodes: frozenset[str]
+    since: datetime
+    ended_at: datetime
+
+
+def recorded_evidence(
+    window: RecordedWindow,
+    events: Iterable[Mapping[str, Any]],
+    heartbeats: Mapping[str, datetime],
+    roles: Mapping[str, Role],
+) -> tuple[tuple[Signal, ...], tuple[LogSpan, ...]]:
+    """Return the faults of the nodes in the window as signals, and the nodes whose record covers its end.
+
+    A node is covered if it sends heartbeats and was not silent. Without them, the lack of a fault proves nothing.
+    """
+    store = EvidenceStore()
+    for event in events:
+        signal = _signal(event, roles)
+        part = f"{signal.node}{_device(event['data'])}"
+        in_window = signal.at is not None and window.since <= signal.at <= window.ended_at + AFTER_END
+        if signal.node in window.nodes and in_window and store.is_new(signal.name, signal.at, part=part):
+            store.add(signal, part)
+    signals = tuple(store.signals())
+    return signals, tuple(_spans(window, signals, heartbeats))
+
+
+def _signal(event: Mapping[str, Any], roles: Mapping[str, Role]) -> Signal:
+    metadata, data = event["metadata"], event["data"]
+    is_harmless = data["severity"] == Severity.INFO.value and not Action(data["action"]).opens_case
+    return Signal(
+        data["code"],
+        roles.get(data["code"], Role.CONTEXT if is_harmless else Role.INITIATING),
+        Trust.NODE,
+        _stream(metadata["cluster"], metadata["node"]),
+        metadata["sequence"],
+        f"{_device(data)} {data['message']}".strip()[:MAX_TEXT],
+        from_text(data["observed_at"]),
+        metadata["node"],
+        kind=f"fault.{data['component']['type']}.{data['severity']}",
+    )
+
+
+def _spans(window: RecordedWindow, signals: Iterable[Signal], heartbeats: Mapping[str, datetime]) -> Iterator[LogSpan]:
+    yield LogSpan(window.label, Trust.JOB, SOURCE, None, window.since, window.ended_at)
+    silent = {one.node for one in signals if one.name == SILENT}
+    for node in sorted(window.nodes & heartbeats.keys() - silent):
+        until = max(window.since, heartbeats[node])
+        yield LogSpan(_stream(window.cluster, node), Trust.NODE, SOURCE, node, window.since, until)
+
+
+def _device(data: Mapping[str, Any]) -> str:
+    return str(data["component"]["pci"] or data["component"]["name"] or "")
+
+
+def _stream(cluster: str, node: str) -> str:
+    return f"timeline of {cluster}/{node}"
