@@ -9,8 +9,13 @@ import pytest
 from faultbridge.domain.cases import Resolution
 from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.faults import Action
 from faultbridge.domain.nodes import Isolation
+from faultbridge.domain.policy import Match, Rule
+from faultbridge.errors import Transient
 from faultbridge.ports import Verdict, Verification
+from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.simulation.fakes.seam import Call
 from tests.scenarios.world import World
 
 RESOLVED, QUEUED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.QUEUED, CaseStatus.ESCALATED
@@ -252,3 +257,24 @@ def test_a_finished_wait_found_by_a_sweep_continues_in_the_same_sweep():
     world.fault()
     world.until(lambda: "await_successor claimed" in world.record_history())
     assert "verify begun" in world.record_history()
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_a_drain_that_could_not_begin_before_its_deadline_is_tried_again_and_never_forced(*, cancelled: bool) -> None:
+    rule = Rule("fix", Match(codes=("xid.79",)), action=Action.REPLACE_NODE, release_without_capacity=True)
+    world = World(orchestrated=True, rules=(rule,))
+
+    def provider_does_not_answer(call: Call) -> None:
+        if call.name == "provider.probe":
+            raise Transient("the provider does not answer")
+
+    world.seam.before = provider_does_not_answer
+    world.fault_and_react()
+    assert world.case().status is CaseStatus.IN_PROGRESS
+    if cancelled:
+        world.orders.cancel(world.case().id, OperatorOrder("arn:aws:iam::111122223333:user/ada", "a false alarm"))
+    failures = [failure for _ in range(50) for failure in world.advance_minutes().failures]
+    assert failures == []
+    assert not [line for line in world.record_history() if line.startswith("drain ")]
+    world.seam.before = lambda _: None
+    world.until(world.case_is(RESOLVED))

@@ -44,10 +44,13 @@ def drain_node(context: StepContext) -> StepResult:
 def on_timeout(context: StepContext, reason: str) -> StepResult:
     """After the deadline: continue if the fault is fatal, because no work can run; else queue the case.
 
-    If the orchestrator did not answer, the drain is not forced, because nothing asked the work to leave.
+    If the drain did not begin or the orchestrator did not answer, the drain is not forced, because nothing asked the
+    work to leave.
     """
     if context.state.orchestrator_lost_at is not None:
         return _hold(context, reason)
+    if context.state.status is NodeStatus.QUARANTINED:
+        return context.retry_or_escalate(WaitingFor.WAIT, f"TIMEOUT: the drain could not begin: {reason}")
     if context.case.severity is Severity.FATAL:
         return _finish_drained(context, "forced", f"not drained in time, but the node is unusable: {reason}")
     draft = entry_builder.step(context.case, NAME, "held", context.now, reason=reason, failure="TIMEOUT")
