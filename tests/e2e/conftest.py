@@ -15,6 +15,7 @@ from tests.e2e.scenarios.eks_repair import eks_repair
 from tests.e2e.scenarios.external_repair import externally_repaired
 from tests.e2e.scenarios.failures import crashed_workers, deferred_work
 from tests.e2e.scenarios.inputs import bad_batch, other_inputs
+from tests.e2e.scenarios.rack_incident import eight_racks, failing_racks, rack_incident
 from tests.e2e.scenarios.repairs import recovered_link, repairs
 from tests.local.stack import PrivateStack
 
@@ -22,10 +23,13 @@ __all__ = [
     "bad_batch",
     "crashed_workers",
     "deferred_work",
+    "eight_racks",
     "eks_repair",
     "externally_repaired",
+    "failing_racks",
     "other_inputs",
     "processed_batch",
+    "rack_incident",
     "recovered_link",
     "repairs",
     "replayed_batch",

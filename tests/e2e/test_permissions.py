@@ -15,6 +15,7 @@ from tests.e2e.scenarios.batch import ReplayedBatch
 from tests.e2e.scenarios.eks_repair import EksRepair
 from tests.e2e.scenarios.failures import CrashedWorkers, DeferredWork
 from tests.e2e.scenarios.inputs import BadBatch, OtherInputs
+from tests.e2e.scenarios.rack_incident import EightRacks, RackIncident
 from tests.e2e.scenarios.repairs import RecoveredLink, Repairs
 
 # Run alone, this module sets up all scenarios.
@@ -35,6 +36,8 @@ def needs(
     recovered_link: RecoveredLink,
     eks_repair: EksRepair,
     externally_repaired: str,
+    rack_incident: RackIncident,
+    eight_racks: EightRacks,
 ) -> list[Need]:
     """Return the permissions that every call needed; the parameters make all scenarios run before."""
     assert all(
@@ -48,6 +51,8 @@ def needs(
             recovered_link,
             eks_repair,
             externally_repaired,
+            rack_incident,
+            eight_racks,
         )
     )
     reader = Needs(installation.stack)

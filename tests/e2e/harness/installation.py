@@ -239,6 +239,11 @@ class Installation:
         """Run one complete sweep, in addition to the scheduled sweeps."""
         self.invoke("sweep", {})
 
+    def request_sweep(self) -> None:
+        """Start a sweep without waiting for its end, in addition to the scheduled sweeps."""
+        name = f"{self.stack.info.stack}-sweep"
+        self.stack.client("lambda").invoke(FunctionName=name, InvocationType="Event", Payload=b"{}")
+
     def _is_idle(self, cluster: str) -> bool:
         depth = self.depth()
         if depth.waiting or depth.in_flight:
