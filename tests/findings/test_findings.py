@@ -8,13 +8,17 @@ from typing import Any
 import pytest
 
 from faultbridge.data.detectors import detectors
-from faultbridge.domain.findings import Finding
+from faultbridge.domain.cluster.config import shard_of
+from faultbridge.domain.findings import Baseline, Finding
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.findings.compare_peers import ComparePeers
 from faultbridge.findings.judgments import Judgments
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.simulation.fakes.item_size import MAX_ITEM_BYTES, item_bytes
+from faultbridge.storage import findings as stored
 from faultbridge.storage.item_kinds import unlisted_attributes
-from tests.builders import KEY
+from faultbridge.storage.writes import Delete
+from tests.builders import KEY, NOON
 from tests.cli.desk import OPERATOR, Desk
 from tests.world import World
 
@@ -121,6 +125,27 @@ def test_a_second_comparison_within_the_hour_changes_nothing(fleet: Fleet) -> No
     fleet.world.ports.clock.advance(timedelta(minutes=59))
     assert ComparePeers(app.ledger.append, app.rules.rulebook, detectors())(KEY.cluster) == 0
     assert list(fleet.world.ports.table.items()) == before
+
+
+def test_a_finding_whose_baseline_is_lost_stays_open_until_its_node_is_compared_again(fleet: Fleet) -> None:
+    fleet.pass_hours(5)
+    (found,) = fleet.findings()
+    fleet.world.ports.table.write(Delete(stored.baselines_key(KEY.cluster, shard_of(BAD, stored.PARTS))))
+    fleet.pass_hours(2)
+    assert fleet.findings() == [found]
+    fleet.pass_hours(1, rise=USUAL)
+    assert fleet.findings() == []
+
+
+def test_the_baselines_of_a_large_cluster_fit_into_their_items() -> None:
+    totals = {one.name: Baseline(NOON, "100/100", 10**15, 9) for one in detectors()}
+    parts: dict[int, dict[str, Any]] = {part: {} for part in range(stored.PARTS)}
+    for number in range(12_500):
+        node = f"ip-10-100-{number}.eu-central-1.compute.internal"
+        parts[shard_of(node, stored.PARTS)][node] = totals
+    for part, nodes in parts.items():
+        put = stored.baselines_put(KEY.cluster, part, stored.Baselines(NOON, nodes), NOON)
+        assert item_bytes(put.item) < MAX_ITEM_BYTES / 2
 
 
 def test_a_finding_of_a_node_that_left_service_ends(fleet: Fleet) -> None:

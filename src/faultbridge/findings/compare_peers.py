@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Case
@@ -28,8 +29,18 @@ from faultbridge.storage import findings as stored
 from faultbridge.storage.writes import Absent, Equals, Put
 
 INTERVAL = timedelta(hours=1)
-Streaks = Mapping[tuple[str, str], tuple[Baseline, Outlier | None]]
-"""The new baseline of each node and detector, and the outlier that it is now."""
+
+
+class Comparison(NamedTuple):
+    """The new baseline of a node, and the outlier that it is; `compared` is False without an earlier baseline."""
+
+    baseline: Baseline
+    outlier: Outlier | None
+    compared: bool
+
+
+Comparisons = Mapping[tuple[str, str], Comparison]
+"""The comparison of each node and detector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +67,15 @@ class ComparePeers:
             return 0
         return self._record(config, {state.key.node: state for state in states}, compared)
 
-    def _store(self, cluster: str, compared: Streaks, before: Iterable[str], now: datetime) -> bool:
+    def _store(self, cluster: str, compared: Comparisons, before: Iterable[str], now: datetime) -> bool:
         """Store the new baselines; returns False if another run has done so.
 
         The first part says when the nodes were compared. A part is left alone if it has no node now or `before`.
         """
         nodes: dict[int, dict[str, dict[str, Baseline]]] = {shard_of(one, stored.PARTS): {} for one in before}
         nodes[0] = {}
-        for (node, detector), (baseline, _) in compared.items():
-            nodes.setdefault(shard_of(node, stored.PARTS), {}).setdefault(node, {})[detector] = baseline
+        for (node, detector), one in compared.items():
+            nodes.setdefault(shard_of(node, stored.PARTS), {}).setdefault(node, {})[detector] = one.baseline
         for part, held in sorted(nodes.items()):
             try:
                 self.append.table.write(stored.baselines_put(cluster, part, stored.Baselines(now, held), now))
@@ -73,19 +84,19 @@ class ComparePeers:
                 return False
         return True
 
-    def _record(self, config: ClusterConfig, states: Mapping[str, NodeState], compared: Streaks) -> int:
+    def _record(self, config: ClusterConfig, states: Mapping[str, NodeState], compared: Comparisons) -> int:
         """Open, end and judge the findings of a cluster; returns how many were opened."""
         rows = query_all(self.append.table, stored.finding_key(config.cluster, "").pk, prefix=stored.FINDING)
         known = [stored.read_finding(row) for row in rows]
         live = {(one.node, one.detector): one for one in known if one.ended_at is None}
         windows = {one.name: one.windows for one in self.detectors}
         opened = 0
-        for (node, detector), (baseline, outlier) in compared.items():
+        for (node, detector), one in compared.items():
             finding = live.get((node, detector))
-            if finding is None and outlier is not None and baseline.streak >= windows[detector]:
-                self._open(config, node, detector, outlier)
+            if finding is None and one.outlier is not None and one.baseline.streak >= windows[detector]:
+                self._open(config, node, detector, one.outlier)
                 opened += 1
-            elif finding is not None and outlier is None:
+            elif finding is not None and one.compared and one.outlier is None:
                 self._end(config, finding, "no longer above its peers")
         for key in sorted(live.keys() - compared.keys()):
             if key[0] in states:
@@ -131,9 +142,9 @@ class ComparePeers:
 
 def _compare(
     detectors: Sequence[Detector], totals: Sequence[Total], before: Mapping[str, Mapping[str, Baseline]]
-) -> Streaks:
+) -> Comparisons:
     """Return the new baseline of each node and detector, with the number of comparisons in a row above its peers."""
-    compared: dict[tuple[str, str], tuple[Baseline, Outlier | None]] = {}
+    compared: dict[tuple[str, str], Comparison] = {}
     for detector in detectors:
         own = [one for one in totals if one.detector == detector.name]
         for group in sorted({one.group for one in own}):
@@ -143,7 +154,8 @@ def _compare(
             for one in members:
                 last, outlier = before.get(one.node, {}).get(detector.name), outliers.get(one.node)
                 streak = (last.streak if last else 0) + 1 if outlier else 0
-                compared[one.node, detector.name] = replace(one.now, streak=streak), outlier
+                known = rises[one.node] is not None
+                compared[one.node, detector.name] = Comparison(replace(one.now, streak=streak), outlier, known)
     return compared
 
 
