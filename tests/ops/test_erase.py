@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.errors import Rejected
+from faultbridge.ledger.device_history import DeviceHistory
 from faultbridge.ops.erase import Erase
 from faultbridge.registry.registration import NewNode
+from faultbridge.storage import keys
 from tests.archive.world import N1, ArchiveWorld
+from tests.builders import KEY
+from tests.cli.test_device import CARD, UUID
+from tests.world import World
 
 
 def world() -> ArchiveWorld:
@@ -39,3 +46,24 @@ def test_a_cluster_with_a_live_case_is_not_erased() -> None:
 def test_what_is_not_registered_cannot_be_erased() -> None:
     with pytest.raises(Rejected, match="unknown_cluster"):
         Erase(world().table)("nowhere")
+
+
+def report_card(world: World, cluster: str) -> None:
+    found = world.app.ingestion.ingest([world.message(CARD, source="nvidia-smi-xml", cluster=cluster)])
+    assert not found.reasons
+
+
+def test_the_serial_number_of_a_uuid_is_erased_with_the_last_cluster_that_saw_the_device() -> None:
+    made = World()
+    registration = made.app.registry.registration
+    registration.add_cluster(ClusterConfig("other"))
+    registration.add_node("other", NewNode(KEY.node, made.ports.fleet.launch("other-group")))
+    made.ports.clock.advance(timedelta(minutes=5))
+    report_card(made, KEY.cluster)
+    report_card(made, "other")
+    erase = Erase(made.ports.table)
+    erase(KEY.cluster)
+    assert made.ports.table.get(keys.device_link(UUID)) is not None
+    assert [one.cluster for one in DeviceHistory(made.ports.table)(UUID)] == ["other"]
+    erase("other")
+    assert [item for item in made.ports.table.items() if UUID in str(item) or "1653" in str(item)] == []

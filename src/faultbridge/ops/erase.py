@@ -78,7 +78,18 @@ class Erase:
                 if entry_data(item).get("job_id"):
                     yield from self._partition(jobs.job_partition(key.cluster, str(entry_data(item)["job_id"])))
                 yield from devices.sighting_keys(key.stream, item, entry_data(item))
+                for uuid, serial in devices.linked_devices(entry_data(item)):
+                    if not self._is_known_elsewhere(key.cluster, uuid, serial):
+                        yield keys.device_link(uuid)
             yield Key(str(item["pk"]), str(item["sk"]))
+
+    def _is_known_elsewhere(self, cluster: str, uuid: str, serial: str) -> bool:
+        """Return whether another cluster saw a device, or recorded a fault of it."""
+        sightings = query_all(self.table, keys.device(serial), up_to=devices.LAST_SIGHTING)
+        if any(row["cluster"] != cluster and row["uuid"] in {None, uuid} for row in sightings):
+            return True
+        others = {str(row["sk"]) for row in query_all(self.table, keys.CLUSTERS)} - {cluster}
+        return bool(self.table.get_many(devices.faulty_device(other, serial) for other in sorted(others)))
 
     def _partition(self, pk: str) -> list[Key]:
         """Return the keys of all items of a partition."""

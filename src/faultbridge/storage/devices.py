@@ -68,6 +68,12 @@ def _link(component: Mapping[str, Any], now: datetime) -> Iterator[Put]:
         yield Put(items.item(keys.device_link(str(uuid)), now, {"serial": str(serial)}))
 
 
+def linked_devices(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the UUID and serial number of each device whose link a stored entry wrote, from its data."""
+    seen = data["facts"]["devices"] if data.get("kind") == DEVICES_NOTE else [data.get("component") or {}]
+    yield from ((str(one["uuid"]), str(one["serial"])) for one in seen if one.get("uuid") and one.get("serial"))
+
+
 def sighting_keys(stream: str, entry: Mapping[str, Any], data: Mapping[str, Any]) -> Iterator[Key]:
     """Yield the keys of the sightings that a stored entry recorded, from its item and its data."""
     if data.get("kind") == DEVICES_NOTE:
