@@ -6,15 +6,12 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import islice
 
-from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.cluster.state import Control, QueuedCase
 from faultbridge.domain.edges import Actor, CaseStatus
-from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.domain.policy import Rule
+from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.times import to_text, truncate
 from faultbridge.errors import Conflict, Misconfigured, Transient
 from faultbridge.ledger.append import Append, transaction_token
@@ -29,19 +26,14 @@ from faultbridge.repair.admission import (
     AdmittedBatch,
     ReadyCase,
     admit_case,
-    apply_dry_run,
-    escalate_queued,
-    record_refusal,
     take_slots,
 )
 from faultbridge.repair.attempt.step_contract import execution_input
 from faultbridge.repair.isolate import Isolate
+from faultbridge.repair.queued_cases import QueuedCases, log_admission
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import items, keys
 from faultbridge.storage.projections import QUEUE, read_queued
-
-MAX_REFUSALS = 30
-"""How many refusals one call records; the next call records the others."""
 
 MAX_CONFLICTS = 3
 """How often a case is retried after a lost race before the cases behind it get their turn."""
@@ -67,6 +59,10 @@ class Dispatch:
     rulebook: Rulebook
     forget: Callable[[], None] = lambda: None
 
+    @property
+    def _queued_cases(self) -> QueuedCases:
+        return QueuedCases(self.append)
+
     def __call__(self, cluster: str) -> DispatchResult:
         """Admit all cases that may start. Raises Misconfigured if the cluster is unknown or has no slots."""
         rules = rules_of(self.rulebook, cluster)
@@ -76,16 +72,16 @@ class Dispatch:
         rules = rules_of(self.rulebook, cluster)
         queued = self._queued(rules) if rules.config.opens_cases else []
         if rules.config.mode is Mode.DRY_RUN:
-            self._resolve_dry_runs(rules, queued)
+            self._queued_cases.resolve_dry_runs(rules, queued)
             return DispatchResult()
         admitted: list[NodeState] = []
         dry_runs = [case for case in queued if rules.policy.rule_named(case.rule).dry_run]
-        excluded = self._resolve_dry_runs(rules, dry_runs)
+        excluded = self._queued_cases.resolve_dry_runs(rules, dry_runs)
         queued = [case for case in queued if case.case not in excluded]
         while queued:
             control, now = self._control(cluster), truncate(self.clock.now())
             admission = admit(control, rules.policy, queued, now)
-            self._record_refusals(admission.refusals, rules)
+            self._queued_cases.record_refusals(admission.refusals, rules)
             if not admission.picks:
                 break
             batch = self._admit(control, admission.picks, rules, now)
@@ -140,7 +136,7 @@ class Dispatch:
             try:
                 return AdmittedBatch(self._commit(control, (ready,), rules, now))
             except Conflict as conflict:
-                _log(pick.key, pick.case, "admission_conflict", str(conflict))
+                log_admission(pick.key, pick.case, "admission_conflict", str(conflict))
         return AdmittedBatch()  # other writers won every race; the next tick tries again
 
     def _make_ready(self, pick: QueuedCase, rules: Rules) -> ReadyCase | None:
@@ -153,19 +149,20 @@ class Dispatch:
         if until is not None:
             reason = "the node is ignored or its cluster is under maintenance"
             reason = f"{reason} until {to_text(until)}" if until < FOREVER else reason
-            self._record_refusals((Refused(pick, WaitingFor.PAUSE, reason),), rules)
+            self._queued_cases.record_refusals((Refused(pick, WaitingFor.PAUSE, reason),), rules)
             return None
         if state.status is None or state.status.in_service:
             return None
         choice = choose_repair_action(state, case, rules.policy)
         if choice.repair_action is None:
-            self._escalate(pick, choice.reason, rules)
+            self._queued_cases.escalate(pick, choice.reason, rules)
             return None
         # The approval is checked for the repair action that the attempt really takes.
         approved = case.approves(choice.repair_action, case.attempts + 1)
         if choice.repair_action in rules.policy.rule_named(case.rule).approval and not approved:
             reason, asked = f"{choice.repair_action.value} requires approval", choice.repair_action
-            self._record_refusals((Refused(replace(pick, repair_action=asked), WaitingFor.APPROVAL, reason),), rules)
+            refused = Refused(replace(pick, repair_action=asked), WaitingFor.APPROVAL, reason)
+            self._queued_cases.record_refusals((refused,), rules)
             return None
         return ReadyCase(state, case, choice.repair_action, choice.reason)
 
@@ -177,7 +174,7 @@ class Dispatch:
             self.isolate(pick.key, ordered=True)
         except Transient as error:
             # The case keeps waiting until the orchestrator answers.
-            _log(pick.key, pick.case, "isolation_unavailable", str(error), level=logging.WARNING)
+            log_admission(pick.key, pick.case, "isolation_unavailable", str(error), level=logging.WARNING)
             return state
         return self.append.read(pick.key)
 
@@ -190,7 +187,9 @@ class Dispatch:
         self.table.transact(writes, transaction_token(writes))
         for one in ready:
             action = one.repair_action.value
-            _log(one.state.key, one.case.id, "admission_granted", one.reason or "a slot is free", repair_action=action)
+            log_admission(
+                one.state.key, one.case.id, "admission_granted", one.reason or "a slot is free", repair_action=action
+            )
         return [appended.state for appended, _ in prepared]
 
     def _start(self, admitted: Iterable[NodeState]) -> DispatchResult:
@@ -204,47 +203,6 @@ class Dispatch:
             try:
                 self.workflow.start(state.case.execution, execution_input(state.key, state.case))
             except Transient as error:
-                _log(state.key, state.case.id, "execution_start_failed", str(error), level=logging.WARNING)
+                log_admission(state.key, state.case.id, "execution_start_failed", str(error), level=logging.WARNING)
                 unstarted.append(state.case.execution)
         return DispatchResult(tuple(names), tuple(unstarted))
-
-    def _record_refusals(self, refusals: Iterable[Refused], rules: Rules) -> None:
-        """Record what each case waits for, if that changed."""
-        changed = (one for one in refusals if not one.recorded)
-        for refusal in islice(changed, MAX_REFUSALS):
-            queued, waiting_for = refusal.queued, refusal.waiting_for.value
-            rule = rules.policy.rule_named(queued.rule)
-
-            def revise(state: NodeState, now: datetime, refusal: Refused = refusal, rule: Rule = rule) -> Transition:
-                return record_refusal(state, refusal, rule, now)
-
-            self.append(queued.key, revise, actor=Actor.DISPATCH, config=rules.config)
-            _log(queued.key, queued.case, "admission_refused", refusal.reason, waiting_for=waiting_for)
-
-    def _escalate(self, pick: QueuedCase, reason: str, rules: Rules) -> None:
-        """Escalate a case to an operator because the policy permits no repair action for it."""
-        self.append(
-            pick.key,
-            lambda state, now: escalate_queued(state, pick.case, reason, now),
-            actor=Actor.DISPATCH,
-            config=rules.config,
-        )
-        _log(pick.key, pick.case, "case_escalated", reason)
-
-    def _resolve_dry_runs(self, rules: Rules, cases: Iterable[QueuedCase]) -> set[str]:
-        """Apply a dry run to cases. Returns the ids of the cases that no longer wait for their repair."""
-        ended: set[str] = set()
-        for queued in cases:
-
-            def revise(state: NodeState, now: datetime, queued: QueuedCase = queued) -> Transition:
-                return apply_dry_run(state, queued.case, rules, now)
-
-            after = self.append(queued.key, revise, actor=Actor.DISPATCH, config=rules.config).state
-            if after.live_case is None or after.live_case.status is not CaseStatus.QUEUED:
-                ended.add(queued.case)
-        return ended
-
-
-def _log(key: NodeKey, case_id: str, decision: str, reason: str, level: int = logging.INFO, **fields: object) -> None:
-    ids = {"cluster": key.cluster, "node": key.node, "case_id": case_id}
-    log_cause(decision, reason=reason, level=level, **ids, **fields)

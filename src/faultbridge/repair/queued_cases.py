@@ -1,0 +1,74 @@
+"""Queued cases: records the decisions about them that start no repair: refusals, escalations and dry runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.cluster.state import QueuedCase
+from faultbridge.domain.edges import Actor, CaseStatus
+from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.domain.policy import Rule
+from faultbridge.ledger.append import Append
+from faultbridge.log import log_cause
+from faultbridge.pipeline.decide.admit import Refused
+from faultbridge.pipeline.decide.open_case import Rules
+from faultbridge.repair.admission import apply_dry_run, escalate_queued, record_refusal
+
+MAX_REFUSALS = 30
+"""How many refusals one call records; the next call records the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedCases:
+    """Records decisions about queued cases, one node at a time."""
+
+    append: Append
+
+    def record_refusals(self, refusals: Iterable[Refused], rules: Rules) -> None:
+        """Record what each case waits for, if that changed."""
+        changed = (one for one in refusals if not one.recorded)
+        for refusal in islice(changed, MAX_REFUSALS):
+            queued, waiting_for = refusal.queued, refusal.waiting_for.value
+            rule = rules.policy.rule_named(queued.rule)
+
+            def revise(state: NodeState, now: datetime, refusal: Refused = refusal, rule: Rule = rule) -> Transition:
+                return record_refusal(state, refusal, rule, now)
+
+            self.append(queued.key, revise, actor=Actor.DISPATCH, config=rules.config)
+            log_admission(queued.key, queued.case, "admission_refused", refusal.reason, waiting_for=waiting_for)
+
+    def escalate(self, pick: QueuedCase, reason: str, rules: Rules) -> None:
+        """Escalate a case to an operator because the policy permits no repair action for it."""
+        self.append(
+            pick.key,
+            lambda state, now: escalate_queued(state, pick.case, reason, now),
+            actor=Actor.DISPATCH,
+            config=rules.config,
+        )
+        log_admission(pick.key, pick.case, "case_escalated", reason)
+
+    def resolve_dry_runs(self, rules: Rules, cases: Iterable[QueuedCase]) -> set[str]:
+        """Apply a dry run to cases. Returns the ids of the cases that no longer wait for their repair."""
+        ended: set[str] = set()
+        for queued in cases:
+
+            def revise(state: NodeState, now: datetime, queued: QueuedCase = queued) -> Transition:
+                return apply_dry_run(state, queued.case, rules, now)
+
+            after = self.append(queued.key, revise, actor=Actor.DISPATCH, config=rules.config).state
+            if after.live_case is None or after.live_case.status is not CaseStatus.QUEUED:
+                ended.add(queued.case)
+        return ended
+
+
+def log_admission(
+    key: NodeKey, case_id: str, decision: str, reason: str, level: int = logging.INFO, **fields: object
+) -> None:
+    """Log one decision about the admission of a case."""
+    ids = {"cluster": key.cluster, "node": key.node, "case_id": case_id}
+    log_cause(decision, reason=reason, level=level, **ids, **fields)
