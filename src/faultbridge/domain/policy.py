@@ -119,6 +119,7 @@ class Rule:
 class Limits:
     """The limits of a policy: concurrent repairs, attempts, ages of faults, and deadlines of each step.
 
+    `verify_level` is the lowest level of a verification, None for the verifier's own; a rule's level replaces it.
     A repaired node is on probation for `probation`. A relapse is verified at least at `relapse_verify_level`.
     """
 
@@ -134,7 +135,7 @@ class Limits:
     follow_deadline: timedelta = timedelta(hours=1)
     launch_deadline: timedelta = timedelta(hours=8)
     verify_deadline: timedelta = timedelta(hours=2)
-    verify_level: int = 3
+    verify_level: int | None = None
     probation: timedelta = timedelta(hours=24)
     relapse_verify_level: int = 4
 

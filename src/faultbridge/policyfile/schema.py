@@ -151,7 +151,7 @@ class LimitsPart(_Part):
     follow_deadline: Duration = 3_600
     launch_deadline: Duration = 8 * 3_600
     verify_deadline: Duration = 2 * 3_600
-    verify_level: Annotated[int, Field(ge=1, le=4)] = 3
+    verify_level: Annotated[int, Field(ge=1, le=4)] | None = None
     probation: Annotated[int, BeforeValidator(parse_duration), Field(ge=0, le=90 * _DAY)] = _DAY
     relapse_verify_level: Annotated[int, Field(ge=1, le=4)] = 4
 

@@ -265,8 +265,14 @@ def test_a_frequent_fault_is_raised_in_severity():
     assert facts(world, "intent")["rule"] == "often"
 
 
-def test_a_rule_sets_the_verification_level():
-    world = World(rules=(Rule("thorough", verify_level=4, release_without_capacity=True),))
+@pytest.mark.parametrize(
+    ("rule", "limit", "level"),
+    [(4, None, 4), (None, 2, 2), (1, 4, 1), (None, None, None)],
+    ids=["by its rule", "by the limits", "a rule replaces the limit", "by the verifier"],
+)
+def test_the_policy_sets_the_verification_level(rule: int | None, limit: int | None, level: int | None):
+    rules = (Rule("catalog", verify_level=rule, release_without_capacity=True),)
+    world = World(rules=rules, limits=limits(verify_level=limit))
     world.fault_until_resolved()
     (begun,) = world.seam.named("verifier.start")
-    assert begun.argument[2] == 4
+    assert begun.argument[2] == level
