@@ -15,7 +15,8 @@ from faultbridge.adapters.compute.hyperpod_provider import HyperPodProvider
 from faultbridge.adapters.compute.launch_template import LaunchTemplateProvider
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.errors import Misconfigured
-from faultbridge.ports import LaunchRequest, Presence, Provider
+from faultbridge.local.gaps import patching, systems_manager
+from faultbridge.ports import CheckResult, InstanceChecks, LaunchRequest, Presence, Provider
 from faultbridge.simulation.fakes import FakeFleet, FakeProvider, ManualClock
 from tests.contracts.aws import ON_MOTO, fresh
 from tests.hyperpod import AT_ONCE, GROUP, api, hyperpod
@@ -85,12 +86,29 @@ LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 SOON = timedelta(hours=1)
 
 
+@pytest.fixture(autouse=True)
+def _moto_lists_managed_instances(monkeypatch: pytest.MonkeyPatch) -> None:
+    for gap in systems_manager.GAPS:
+        if gap.name == "managed_instances":
+            monkeypatch.setattr(
+                patching.resolve(gap.private_names[0]), "describe_instance_information", None, raising=False
+            )
+            gap.apply()
+
+
 class TestProvider:
     def test_a_running_instance_is_alive(self, world: World) -> None:
         assert world.provider.probe(world.instances[0]) is Presence.ALIVE
 
     def test_an_unknown_instance_is_gone(self, world: World) -> None:
         assert world.provider.probe("i-0123456789abcdef0") is Presence.GONE
+
+    def test_no_check_of_a_healthy_instance_fails(self, world: World) -> None:
+        found = world.provider.checks(world.instances[0])
+        assert CheckResult.FAILED not in {found.system, found.instance, found.agent}
+
+    def test_every_check_of_an_unknown_instance_is_unknown(self, world: World) -> None:
+        assert world.provider.checks("i-0123456789abcdef0") == InstanceChecks()
 
     def test_the_running_instances_of_a_group_are_candidates_oldest_first(self, world: World) -> None:
         found = world.provider.candidates(world.group, LONG_AGO)

@@ -9,10 +9,13 @@ import pytest
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ops.silent_instances import MAX_PROBED
+from faultbridge.ports import CheckResult, InstanceChecks
 from faultbridge.simulation.fakes import Call
 from tests.builders import KEY
 from tests.ingest.test_heartbeat_monitor import beat, pass_time, record_canary
 from tests.world import World
+
+PASSED, FAILED = CheckResult.PASSED, CheckResult.FAILED
 
 
 def condition(world: World, node: str) -> tuple[str, str]:
@@ -62,6 +65,43 @@ def test_the_fault_of_one_silent_node_says_whether_its_instance_exists(
     found, message = condition(world, "a")
     assert found == presence
     assert text in message
+
+
+@pytest.mark.parametrize(
+    ("checks", "answer", "text"),
+    [
+        (InstanceChecks(FAILED, FAILED, FAILED), "host_impaired", "the host, its power or its network"),
+        (InstanceChecks(PASSED, FAILED, PASSED), "impaired", "the operating system or its network settings"),
+        (InstanceChecks(PASSED, PASSED, FAILED), "unreachable", "Its SSM agent lost its connection"),
+        (InstanceChecks(PASSED, PASSED, PASSED), "reachable", "the agent of Faultbridge or its path to the queue"),
+        (InstanceChecks(PASSED, PASSED), "alive", "the agent, the operating system or the network path failed"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and " " not in value else "",
+)
+def test_a_failed_status_check_or_a_lost_agent_changes_the_answer(
+    checks: InstanceChecks, answer: str, text: str
+) -> None:
+    world = World(nodes=("a",), mode="observe", repair_owner="observe")
+    world.ports.providers["ec2-auto-scaling"].known_checks = checks
+    go_silent(world, "a")
+    found, message = condition(world, "a")
+    assert found == answer
+    assert text in message
+    attributes = world.node(NodeKey(KEY.cluster, "a")).conditions["host.silent@node"].attributes
+    own = (attributes["system_status"], attributes["instance_status"], attributes["ssm_agent"])
+    assert own == (checks.system, checks.instance, checks.agent)
+
+
+def test_a_probe_whose_checks_are_refused_reports_no_answer() -> None:
+    world = World(nodes=("a",), mode="observe", repair_owner="observe")
+    world.ports.seam.before = lambda call: fail_named(call, "provider.checks")
+    go_silent(world, "a")
+    assert condition(world, "a")[0] == "alive"
+
+
+def fail_named(call: Call, name: str) -> None:
+    if call.name == name:
+        raise Transient("EC2 does not answer")
 
 
 def test_many_silent_nodes_are_not_probed() -> None:

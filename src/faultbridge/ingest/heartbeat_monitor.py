@@ -12,22 +12,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from faultbridge.decoders.native.heartbeat import SILENT
 from faultbridge.decoders.native.heartbeat import SOURCE as HEARTBEAT
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.edges import Actor
-from faultbridge.domain.faults import NODE_COMPONENT, Fault
 from faultbridge.domain.nodes import AliasRow, NodeKey, NodeState
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.errors import Conflict
 from faultbridge.ingest.canary import LAST_RECORDED, last_sent_at
 from faultbridge.ingest.record_reader import RecordPart
+from faultbridge.ingest.silence import ProbedInstance, silence_fault
 from faultbridge.ledger.append import Append
 from faultbridge.log import log_cause
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch, match_incarnation
 from faultbridge.pipeline.observe import observe
-from faultbridge.ports import Presence, Table
+from faultbridge.ports import Table
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import WORK, Absent, AnyOf, Below, Equals, Item, Put
@@ -45,19 +44,13 @@ MAX_TIMERS_READ = 100
 MAX_REMEMBERED = 50_000
 
 
-_ABOUT_INSTANCE = {
-    Presence.ALIVE: " The provider still has its instance: the agent, the operating system or the network path failed.",
-    Presence.GONE: " The provider has no such instance any more.",
-    Presence.UNKNOWN: "",
-}
-
-Probe = Callable[[NodeState], Presence]
-"""Returns whether the instance of a node exists, by its provider."""
+Probe = Callable[[NodeState], ProbedInstance]
+"""Returns what the provider reports about the instance of a node."""
 
 
-def unprobed(_: NodeState) -> Presence:
-    """Return that the presence is unknown, without a probe."""
-    return Presence.UNKNOWN
+def unprobed(_: NodeState) -> ProbedInstance:
+    """Return that nothing is known, without a probe."""
+    return ProbedInstance()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +110,7 @@ class HeartbeatMonitor:
             without_timer = Put(_item(node, last), when=Equals("last_at", to_text(last)))
             if state.status is None or not state.status.in_service:
                 return Transition(state, writes=(without_timer,))
-            arrival = Arrival(_fault(last, timeout, probe(state)), last + timeout, f"silence-{to_text(last)}")
+            arrival = Arrival(silence_fault(last, timeout, probe(state)), last + timeout, f"silence-{to_text(last)}")
             observed = observe(state, [arrival], rebooted=False, rules=rules, catalog=self.rulebook.catalog(), now=now)
             return Transition(observed.state, observed.drafts, (without_timer,))
 
@@ -189,16 +182,3 @@ def _is_conclusive(canary: datetime | None, last: datetime, timeout: timedelta) 
     Without any canary so far, nothing shows that the intake ever worked, so missing heartbeats are reported.
     """
     return canary is None or canary > last + timeout / 4 + HEARTBEAT_GRACE
-
-
-def _fault(last: datetime, timeout: timedelta, presence: Presence) -> Fault:
-    message = f"No heartbeat for {int(timeout.total_seconds())} s.{_ABOUT_INSTANCE[presence]}"
-    return Fault(
-        HEARTBEAT,
-        SILENT,
-        NODE_COMPONENT,
-        message,
-        observed_at=last + timeout,
-        evidence=f"last heartbeat at {to_text(last)}",
-        attributes={"last_heartbeat": to_text(last), "instance": presence.value},
-    )

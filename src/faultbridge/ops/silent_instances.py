@@ -1,4 +1,4 @@
-"""Silent instances: whether the instance of a node without heartbeats still exists, by its provider."""
+"""Silent instances: what the provider reports about the instance of a node without heartbeats."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import FaultbridgeError
+from faultbridge.ingest.silence import ProbedInstance
 from faultbridge.log import log_cause
 from faultbridge.ports import Presence
 from faultbridge.repair.attempt.step_tools import StepTools
@@ -17,17 +18,21 @@ MAX_PROBED = 5
 
 @dataclass(frozen=True, slots=True)
 class ProbeInstance:
-    """Probes the instance of one node; a probe that fails leaves its presence unknown."""
+    """Probes the instance of one node; what cannot be read stays unknown."""
 
     tools: StepTools
 
-    def __call__(self, state: NodeState) -> Presence:
-        """Return the presence of the instance that backs a node."""
+    def __call__(self, state: NodeState) -> ProbedInstance:
+        """Return whether the instance of a node exists; also its checks, unless it is gone."""
         config = rules_of(self.tools.rulebook, state.key.cluster).config
         instance_id = state.incarnation.instance_id if state.incarnation else None
+        probed = ProbedInstance()
         try:
             provider = self.tools.compute(config).providers.get(config.provider)
-            return provider.probe(instance_id) if provider and instance_id else Presence.UNKNOWN
+            if provider is not None and instance_id is not None:
+                probed = ProbedInstance(provider.probe(instance_id))
+                if probed.presence is not Presence.GONE:
+                    probed = ProbedInstance(probed.presence, provider.checks(instance_id))
         except FaultbridgeError as error:
             log_cause("silent_instance_not_probed", reason=str(error), cluster=config.cluster, node=state.key.node)
-            return Presence.UNKNOWN
+        return probed

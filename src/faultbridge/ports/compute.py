@@ -75,6 +75,23 @@ class Presence(StrEnum):
     UNKNOWN = "unknown"
 
 
+class CheckResult(StrEnum):
+    """Result of one check of an instance; UNKNOWN without a result."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceChecks:
+    """The provider's checks of an instance: of its host, of its operating system, and whether its agent connects."""
+
+    system: CheckResult = CheckResult.UNKNOWN
+    instance: CheckResult = CheckResult.UNKNOWN
+    agent: CheckResult = CheckResult.UNKNOWN
+
+
 class CapacityEvidence(StrEnum):
     """Evidence that capacity for a successor exists before an instance is released, strongest first."""
 
@@ -120,6 +137,9 @@ class Provider(Protocol):
 
     def probe(self, instance_id: str) -> Presence:
         """Return whether the instance still exists."""
+
+    def checks(self, instance_id: str) -> InstanceChecks:
+        """Return the checks of an instance; a check that cannot be read is UNKNOWN."""
 
     def capacity(self, instance_id: str, group: str) -> Capacity:
         """Return the capacity for a successor; `NONE` when it cannot be known before a launch."""

@@ -14,9 +14,18 @@ from botocore.parsers import ResponseParserError
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import translate, translated
 from faultbridge.adapters.compute.failures import failure_of
+from faultbridge.adapters.compute.instance_checks import checks_of
 from faultbridge.adapters.compute.instances import launch_order, launched_instance_of, presence_of
 from faultbridge.errors import Misconfigured
-from faultbridge.ports import CallResult, Capacity, CapacityEvidence, LaunchedInstance, Presence, ProviderFailure
+from faultbridge.ports import (
+    CallResult,
+    Capacity,
+    CapacityEvidence,
+    InstanceChecks,
+    LaunchedInstance,
+    Presence,
+    ProviderFailure,
+)
 
 INSTANCES_AT_ONCE = 200
 # Lifecycle states of instances that do not serve: on their way out, or waiting in the warm pool.
@@ -50,6 +59,10 @@ class AutoScalingProvider:
     def probe(self, instance_id: str) -> Presence:
         """Return whether the instance exists; a terminating instance is gone, a stopped one is alive."""
         return presence_of(self._clients, instance_id)
+
+    def checks(self, instance_id: str) -> InstanceChecks:
+        """Return the EC2 status checks of the instance, and whether its SSM agent connects."""
+        return checks_of(self._clients, instance_id)
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
         """Return the running instances that the group launched at or after a time, oldest first.

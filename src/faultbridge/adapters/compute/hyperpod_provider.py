@@ -12,7 +12,15 @@ from typing import Any
 from faultbridge.adapters.compute.hyperpod_cluster import LEAVING, RUNNING, HyperPodCluster, status_of
 from faultbridge.adapters.compute.instances import launch_order
 from faultbridge.errors import Transient
-from faultbridge.ports import CallResult, Capacity, CapacityEvidence, LaunchedInstance, Presence, ProviderFailure
+from faultbridge.ports import (
+    CallResult,
+    Capacity,
+    CapacityEvidence,
+    InstanceChecks,
+    LaunchedInstance,
+    Presence,
+    ProviderFailure,
+)
 
 ACTIVE_PLAN = "Active"
 
@@ -43,6 +51,10 @@ class HyperPodProvider:
             return Presence.GONE if self._cluster.find_node(instance_id) is None else Presence.ALIVE
         except Transient:
             return Presence.UNKNOWN
+
+    def checks(self, instance_id: str) -> InstanceChecks:  # noqa: ARG002 - HyperPod shows no checks of a node
+        """Return that every check is unknown: HyperPod's instances run in an account of the service."""
+        return InstanceChecks()
 
     def capacity(self, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - the group has the reservation
         """Return the active training plan of the instance group as evidence, or no evidence without one."""

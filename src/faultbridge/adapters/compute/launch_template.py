@@ -10,8 +10,17 @@ from botocore.parsers import ResponseParserError
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import translate, translated
 from faultbridge.adapters.compute.failures import failure_of
+from faultbridge.adapters.compute.instance_checks import checks_of
 from faultbridge.adapters.compute.instances import launch_order, launched_instance_of, live_instances, presence_of
-from faultbridge.ports import CallResult, Capacity, CapacityEvidence, LaunchedInstance, Presence, ProviderFailure
+from faultbridge.ports import (
+    CallResult,
+    Capacity,
+    CapacityEvidence,
+    InstanceChecks,
+    LaunchedInstance,
+    Presence,
+    ProviderFailure,
+)
 
 GROUP_TAG = "faultbridge:group"
 
@@ -32,6 +41,10 @@ class LaunchTemplateProvider:
     def probe(self, instance_id: str) -> Presence:
         """Return whether the instance exists; a terminating instance is gone, a stopped one is alive."""
         return presence_of(self._clients, instance_id)
+
+    def checks(self, instance_id: str) -> InstanceChecks:
+        """Return the EC2 status checks of the instance, and whether its SSM agent connects."""
+        return checks_of(self._clients, instance_id)
 
     def capacity(self, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - only a launch shows whether there is capacity
         """Return `LAUNCH_FIRST`: the successor runs before the old instance is released."""

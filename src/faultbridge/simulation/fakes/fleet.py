@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from faultbridge.errors import Misconfigured
-from faultbridge.ports import CallResult, Capacity, Clock, LaunchedInstance, Presence, ProviderFailure
+from faultbridge.ports import CallResult, Capacity, Clock, InstanceChecks, LaunchedInstance, Presence, ProviderFailure
 from faultbridge.simulation.fakes.clock import ManualClock
 from faultbridge.simulation.fakes.seam import Seam
 
@@ -144,6 +144,7 @@ class FakeProvider(FailingFake):
         super().__init__(fleet, seam=seam)
         self.probe_unknown = False
         self.known_capacity = Capacity()
+        self.known_checks = InstanceChecks()
         self.replaced: list[tuple[str, str]] = []
 
     def replace(self, instance_id: str, token: str) -> CallResult:
@@ -164,6 +165,11 @@ class FakeProvider(FailingFake):
             if self.probe_unknown:
                 return Presence.UNKNOWN
             return Presence.ALIVE if self.fleet.is_alive(instance_id) else Presence.GONE
+
+    def checks(self, instance_id: str) -> InstanceChecks:
+        """Return the checks that the test set; every check of an instance that is gone is unknown."""
+        with self.seam.around("provider", "checks", instance_id):
+            return self.known_checks if self.fleet.is_alive(instance_id) else InstanceChecks()
 
     def capacity(self, instance_id: str, group: str) -> Capacity:
         """Return the capacity evidence that the test set."""

@@ -1,0 +1,78 @@
+"""Silence: the fault of a node without heartbeats, and what its provider reports about the instance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from faultbridge.decoders.native.heartbeat import SILENT
+from faultbridge.decoders.native.heartbeat import SOURCE as HEARTBEAT
+from faultbridge.domain.faults import NODE_COMPONENT, Fault
+from faultbridge.domain.times import to_text
+from faultbridge.ports import CheckResult, InstanceChecks, Presence
+
+
+class Answer(StrEnum):
+    """What is known about the instance of a silent node, from the worst to no answer."""
+
+    GONE = "gone"
+    HOST_IMPAIRED = "host_impaired"
+    IMPAIRED = "impaired"
+    UNREACHABLE = "unreachable"
+    REACHABLE = "reachable"
+    ALIVE = "alive"
+    UNKNOWN = "unknown"
+
+
+_TEXTS = {
+    Answer.GONE: "The provider has no such instance any more.",
+    Answer.HOST_IMPAIRED: "The system status check of its instance failed: the host, its power or its network.",
+    Answer.IMPAIRED: "The instance status check of its instance failed: the operating system or its network settings.",
+    Answer.UNREACHABLE: "Its SSM agent lost its connection: the operating system or the network path failed.",
+    Answer.REACHABLE: "Its SSM agent is connected: the agent of Faultbridge or its path to the queue failed.",
+    Answer.ALIVE: "The provider still has its instance: the agent, the operating system or the network path failed.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProbedInstance:
+    """What the provider reports about an instance: whether it exists, and its checks."""
+
+    presence: Presence = Presence.UNKNOWN
+    checks: InstanceChecks = field(default_factory=InstanceChecks)
+
+    @property
+    def answer(self) -> Answer:
+        """Return the most specific answer; a failed check outranks a connected agent."""
+        if self.presence is Presence.GONE:
+            return Answer.GONE
+        known = (
+            (self.checks.system is CheckResult.FAILED, Answer.HOST_IMPAIRED),
+            (self.checks.instance is CheckResult.FAILED, Answer.IMPAIRED),
+            (self.checks.agent is CheckResult.FAILED, Answer.UNREACHABLE),
+            (self.checks.agent is CheckResult.PASSED, Answer.REACHABLE),
+            (self.presence is Presence.ALIVE, Answer.ALIVE),
+        )
+        return next((answer for holds, answer in known if holds), Answer.UNKNOWN)
+
+
+def silence_fault(last: datetime, timeout: timedelta, probed: ProbedInstance) -> Fault:
+    """Return the fault of a node whose last heartbeat is older than the timeout."""
+    answer, checks = probed.answer, probed.checks
+    text = f"No heartbeat for {int(timeout.total_seconds())} s."
+    return Fault(
+        HEARTBEAT,
+        SILENT,
+        NODE_COMPONENT,
+        f"{text} {_TEXTS[answer]}" if answer in _TEXTS else text,
+        observed_at=last + timeout,
+        evidence=f"last heartbeat at {to_text(last)}",
+        attributes={
+            "last_heartbeat": to_text(last),
+            "instance": answer.value,
+            "system_status": checks.system.value,
+            "instance_status": checks.instance.value,
+            "ssm_agent": checks.agent.value,
+        },
+    )
