@@ -79,11 +79,11 @@ class Erase:
                     yield from self._partition(jobs.job_partition(key.cluster, str(entry_data(item)["job_id"])))
                 yield from devices.sighting_keys(key.stream, item, entry_data(item))
                 for uuid, serial in devices.linked_devices(entry_data(item)):
-                    if not self._is_known_elsewhere(key.cluster, uuid, serial):
+                    if not self._in_another_cluster(key.cluster, uuid, serial):
                         yield keys.device_link(uuid)
             yield Key(str(item["pk"]), str(item["sk"]))
 
-    def _is_known_elsewhere(self, cluster: str, uuid: str, serial: str) -> bool:
+    def _in_another_cluster(self, cluster: str, uuid: str, serial: str) -> bool:
         """Return whether another cluster saw a device, or recorded a fault of it."""
         sightings = query_all(self.table, keys.device(serial), up_to=devices.LAST_SIGHTING)
         if any(row["cluster"] != cluster and row["uuid"] in {None, uuid} for row in sightings):

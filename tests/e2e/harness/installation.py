@@ -24,6 +24,7 @@ from faultbridge.domain.cases import Case
 from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeState
+from faultbridge.errors import Rejected
 from faultbridge.ingest.outcomes import OUTCOME
 from faultbridge.ingest.send import RawInput, Send
 from faultbridge.ledger.timeline import Timeline, TimelineQuery
@@ -99,7 +100,13 @@ class Installation:
             # A node without a group has an instance too, but no group launches a successor.
             instance = instances[number] if grouped else f"i-{uuid.uuid4().hex[:17]}"
             node = NewNode(f"node-{number:03}", instance, group=name if grouped else None)
-            registration.add_node(name, node)
+            try:
+                registration.add_node(name, node)
+            except Rejected as error:
+                if error.reason != "alias_taken":
+                    raise
+                # The inventory was faster and registered the rest of the group under its own names.
+                return self.register_cluster(nodes, fleet=fleet, act=act)
         return name
 
     def send(self, raw_inputs: Iterable[RawInput]) -> list[tuple[str, str]]:

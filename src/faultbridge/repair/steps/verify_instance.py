@@ -160,9 +160,8 @@ def _confirm_isolation(state: NodeState, now: datetime) -> Transition:
 def _level(context: StepContext) -> int | None:
     """Return the level of the verification, None for the verifier's own; a relapse needs a deeper one."""
     policy, case = context.rules.policy, context.case
-    level = policy.rule_named(case.rule).verify_level
-    if level is None:
-        level = max(policy.limits.verify_level or 0, _level_for_faults(context) or 0) or None
+    lowest = max(policy.limits.verify_level or 0, _level_for_faults(context) or 0) or None
+    level = policy.rule_named(case.rule).verify_level or lowest
     return level if case.relapse_of is None else max(level or 0, policy.limits.relapse_verify_level)
 
 
