@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from faultbridge.domain.instances import Instance
+from faultbridge.registry.replacement_detection import ReplacementDetection
 from tests.builders import KEY
 from tests.cli.desk import Desk
 from tests.world import XID_79
@@ -50,3 +52,27 @@ def test_a_card_that_failed_in_two_nodes_is_listed_as_the_probable_cause(desk: D
 def test_an_unknown_device_and_an_unknown_cluster_are_named(desk: Desk) -> None:
     assert "no source reported the device 4711" in desk("device", "history", "4711").err
     assert "nowhere is not registered" in desk("device", "offenders", "--cluster", "nowhere").err
+
+
+def test_the_history_of_a_node_names_its_instances_and_devices_with_their_faults(desk: Desk) -> None:
+    report(desk)
+    lines = desk.json("node", "history", KEY.node, "--cluster", KEY.cluster)
+    assert [(one["kind"], one["slot"], one["device"]) for one in lines] == [
+        ("instance", None, None),
+        ("device", "0000:c1:00", "1653"),
+        ("fault", "0000:c1:00", "1653"),
+        ("case", "0000:c1:00", "1653"),
+    ]
+    assert {one["instance_id"] for one in lines[:3]} == set(desk.world.ports.fleet.instances)
+    assert "this instance backs the node" in desk("node", "history", KEY.node, "--cluster", KEY.cluster).out
+    assert desk("node", "history", "nobody", "--cluster", KEY.cluster).code != 0
+
+
+def test_a_new_instance_of_a_node_is_a_line_of_its_history(desk: Desk) -> None:
+    report(desk)
+    successor = desk.world.ports.fleet.launch("gpu-workers")
+    app, instance = desk.world.app, Instance(successor, launched_at=desk.world.now)
+    detection = ReplacementDetection(desk.world.ports.table, app.ledger.append, app.rules.rulebook)
+    assert detection.attach_replacement(desk.world.config, KEY.node, instance)
+    lines = desk.json("node", "history", KEY.node, "--cluster", KEY.cluster)
+    assert [one["instance_id"] for one in lines if one["kind"] == "instance"][-1] == successor

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from faultbridge.api.requests import MAX_LENGTH, Request
 from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.findings import Mark
 from faultbridge.errors import Rejected
 
 MAX_ATTEMPT = 9999
@@ -29,6 +30,22 @@ def read_answer(request: Request) -> Answer:
     if action not in list(RepairAction):
         raise Rejected("bad_body", f"invalid `repair_action`; allowed: {', '.join(RepairAction)}")
     return Answer(attempt, RepairAction(action), reason)
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedFinding:
+    """Whether a finding was right, and why."""
+
+    mark: Mark
+    reason: str
+
+
+def read_mark(request: Request) -> MarkedFinding:
+    """Read the mark of a finding. Raises `bad_body` for an invalid body."""
+    reason, mark = read_reason(request, "mark"), request.json_body().get("mark")
+    if mark not in list(Mark):
+        raise Rejected("bad_body", f"invalid `mark`; allowed: {', '.join(Mark)}")
+    return MarkedFinding(Mark(mark), reason)
 
 
 def read_reason(request: Request, *required: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from faultbridge.api.bodies import read_answer, read_reason
+from faultbridge.api.hardware import HardwareHandlers
 from faultbridge.api.requests import Request
 from faultbridge.domain import names
 from faultbridge.domain.cases import APPROVED, DENIED
@@ -58,6 +59,7 @@ class Handlers:
     incident_orders: IncidentOrders
     clock: Clock
     tokens: Tokens
+    hardware: HardwareHandlers
 
     def clusters(self, request: Request) -> Document:
         """List all clusters."""
@@ -106,10 +108,7 @@ class Handlers:
     def incidents(self, request: Request) -> Document:
         """List the incidents of a cluster, oldest first. With `closed=true`: also closed ones."""
         request.check_parameters("closed")
-        closed = request.text("closed") or "false"
-        if closed not in {"true", "false"}:
-            raise Rejected("bad_parameter", f"invalid closed: {closed[:40]!r}; allowed: true, false")
-        views = self.directory.incidents(request.cluster, closed=closed == "true")
+        views = self.directory.incidents(request.cluster, closed=request.flag("closed"))
         return {"items": [incident_document(view) for view in views]}
 
     def incident(self, request: Request) -> Document:

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from faultbridge.api.handlers import CASE_ID, INCIDENT_ID, MAX_LIMIT
+from faultbridge.api.hardware import FINDING_ID
 from faultbridge.api.requests import MAX_LENGTH
 from faultbridge.api.response_models import MODELS
 from faultbridge.api.routes import ROUTES, Parameter, Route
@@ -19,6 +20,8 @@ _PATH_SCHEMAS = {
     "node": {"pattern": f"^({NODE_NAME.pattern}|-)$", "description": "`-` selects the stream of the cluster itself."},
     "case": {"pattern": f"^{CASE_ID.pattern}$"},
     "incident": {"pattern": f"^{INCIDENT_ID.pattern}$"},
+    "finding": {"pattern": f"^{FINDING_ID.pattern}$"},
+    "device": {"minLength": 1, "maxLength": MAX_LENGTH, "description": "Serial number or UUID."},
 }
 _SCHEMA_BY_KIND: dict[str, dict[str, Any]] = {
     "text": {"type": "string", "minLength": 1, "maxLength": MAX_LENGTH},

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from faultbridge.api.node_models import ResponseModel
 from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.findings import Mark
 
 
 class ApprovalAnswer(ResponseModel):
@@ -21,6 +22,13 @@ class ApprovalAnswer(ResponseModel):
 class OrderReason(ResponseModel):
     """Why an operator gives an order."""
 
+    reason: str = Field(default="", max_length=256)
+
+
+class FindingMark(ResponseModel):
+    """Whether a finding was right: the node had a defect."""
+
+    mark: Mark
     reason: str = Field(default="", max_length=256)
 
 

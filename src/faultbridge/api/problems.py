@@ -20,6 +20,8 @@ _STATUS: Mapping[str, HTTPStatus] = {
     "unknown_node": HTTPStatus.NOT_FOUND,
     "unknown_case": HTTPStatus.NOT_FOUND,
     "unknown_incident": HTTPStatus.NOT_FOUND,
+    "unknown_device": HTTPStatus.NOT_FOUND,
+    "unknown_finding": HTTPStatus.NOT_FOUND,
     "not_asked": HTTPStatus.CONFLICT,
     "too_late": HTTPStatus.CONFLICT,
     "case_over": HTTPStatus.CONFLICT,

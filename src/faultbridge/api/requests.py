@@ -71,6 +71,13 @@ class Request:
                 raise Rejected("bad_parameter", f"invalid {name}; allowed: 1 to {MAX_LENGTH} printable characters")
         return values
 
+    def flag(self, name: str) -> bool:
+        """Return a parameter that is `true` or `false`; the default is False."""
+        text = self.text(name) or "false"
+        if text not in {"true", "false"}:
+            raise Rejected("bad_parameter", f"invalid {name}: {text[:40]!r}; allowed: true, false")
+        return text == "true"
+
     def integer(self, name: str, default: int, minimum: int, maximum: int) -> int:
         """Return an integer parameter within its limits."""
         text = self.text(name)

@@ -7,8 +7,9 @@ from typing import Any, Literal
 from pydantic import Field
 
 from faultbridge.api.cluster_models import Cluster
+from faultbridge.api.hardware_models import HARDWARE_MODELS
 from faultbridge.api.node_models import Component, Count, Instant, Node, ResponseModel
-from faultbridge.api.order_models import ApprovalAnswer, ApprovalResult, OrderReason
+from faultbridge.api.order_models import ApprovalAnswer, ApprovalResult, FindingMark, OrderReason
 from faultbridge.domain.cases import RepairAction
 
 
@@ -216,5 +217,7 @@ MODELS = {
         ApprovalAnswer,
         ApprovalResult,
         OrderReason,
+        FindingMark,
+        *HARDWARE_MODELS,
     )
 }

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 
 from faultbridge.api.handlers import SEVERITIES, STATUSES, TYPES, Handler, Handlers
+from faultbridge.api.hardware import HardwareHandlers
+from faultbridge.api.requests import Request
+from faultbridge.registry.documents import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,17 @@ class Route:
 _LIMIT = Parameter("limit", "Maximum number of items, 1 to 500.", kind="integer")
 _TOKEN = Parameter("token", "The `next` value of the previous page, with the same parameters.", kind="token")
 _C = "/clusters/{cluster}"
+
+
+def _of_hardware(method: Callable[[HardwareHandlers, Request], Document]) -> Handler:
+    """Return the handler of a route about devices or findings."""
+
+    @wraps(method)
+    def handle(handlers: Handlers, request: Request) -> Document:
+        return method(handlers.hardware, request)
+
+    return handle
+
 
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/clusters", "listClusters", "Clusters", Handlers.clusters),
@@ -122,5 +138,37 @@ ROUTES: tuple[Route, ...] = (
         ),
     ),
     Route("GET", f"{_C}/streams/{{node}}/verify", "verifyStream", "StreamVerification", Handlers.verified),
+    Route(
+        "GET",
+        f"{_C}/devices/{{device}}/history",
+        "showDeviceHistory",
+        "DeviceEvents",
+        _of_hardware(HardwareHandlers.device_history),
+    ),
+    Route(
+        "GET",
+        f"{_C}/offenders",
+        "listOffenders",
+        "Offenders",
+        _of_hardware(HardwareHandlers.offenders),
+        (Parameter("since", "Only faults recorded at this time or later.", kind="instant"),),
+    ),
+    Route(
+        "GET",
+        f"{_C}/findings",
+        "listFindings",
+        "Findings",
+        _of_hardware(HardwareHandlers.findings),
+        (Parameter("ended", "`true` lists findings that ended too.", allowed=("true", "false")),),
+    ),
+    Route("GET", f"{_C}/findings/{{finding}}", "showFinding", "Finding", _of_hardware(HardwareHandlers.finding)),
+    Route(
+        "POST",
+        f"{_C}/findings/{{finding}}/mark",
+        "markFinding",
+        "Finding",
+        _of_hardware(HardwareHandlers.mark_finding),
+        body="FindingMark",
+    ),
     Route("GET", f"{_C}/rejects", "listRejects", "Rejects", Handlers.rejected, (_LIMIT,)),
 )

@@ -100,6 +100,10 @@ class ApiAnswers:
     def answers(self) -> Handlers:
         """Return the handlers of the HTTP API, one method for each route."""
         from faultbridge.api.handlers import Handlers
+        from faultbridge.api.hardware import HardwareHandlers
+        from faultbridge.data import offender_odds
+        from faultbridge.findings.judgments import Judgments
+        from faultbridge.ledger.device_history import DeviceHistory
         from faultbridge.ledger.page_tokens import Tokens
         from faultbridge.ledger.timeline import Timeline
         from faultbridge.ledger.verify import Verify
@@ -115,6 +119,9 @@ class ApiAnswers:
             incident_orders=of.incidents.orders,
             clock=of.ports.clock,
             tokens=Tokens(of.ports.token_secret),
+            hardware=HardwareHandlers(
+                Views(table), DeviceHistory(table), Judgments(of.ledger.append, of.rules.rulebook), offender_odds()
+            ),
         )
 
 

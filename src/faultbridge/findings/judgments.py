@@ -40,6 +40,11 @@ class Judgments:
         """Return a finding; rejects an unknown id as `unknown_finding`."""
         return stored.read_finding(self._row(finding))
 
+    def find(self, cluster: str, finding: str) -> Finding | None:
+        """Return a finding of one cluster, or None."""
+        row = self.append.table.get(stored.finding_key(cluster, finding))
+        return stored.read_finding(row) if row is not None else None
+
     def mark(self, finding: str, mark: Mark, operator: str, reason: str = "") -> Finding:
         """Record whether a finding was right; a later answer replaces an earlier one."""
         known = self.show(finding)

@@ -12,7 +12,7 @@ Read in this order:
 - `caches`: nodes and items that a warm process keeps.
 - `counter_store`: last counters of each component, to compare the next sample with.
 - `heartbeat_monitor`: stores heartbeats and records missing ones as faults.
-- `silence`: the fault of a missing heartbeat, and what the provider reports about the instance.
+- `missing_heartbeat`: the fault of a missing heartbeat, and what the provider reports about the instance.
 - `poison_messages`: detects messages that stop their worker.
 - `outcomes`: outcome of each record, reasons of messages given back, receipt lines.
 - `rejects`: stores rejected records and retries them.

@@ -19,8 +19,8 @@ from faultbridge.domain.nodes import AliasRow, NodeKey, NodeState
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.errors import Conflict
 from faultbridge.ingest.canary import LAST_RECORDED, last_sent_at
+from faultbridge.ingest.missing_heartbeat import ProbedInstance, missing_heartbeat_fault
 from faultbridge.ingest.record_reader import RecordPart
-from faultbridge.ingest.silence import ProbedInstance, silence_fault
 from faultbridge.ledger.append import Append
 from faultbridge.log import log_cause
 from faultbridge.pipeline.fold.changes import Arrival
@@ -110,7 +110,9 @@ class HeartbeatMonitor:
             without_timer = Put(_item(node, last), when=Equals("last_at", to_text(last)))
             if state.status is None or not state.status.in_service:
                 return Transition(state, writes=(without_timer,))
-            arrival = Arrival(silence_fault(last, timeout, probe(state)), last + timeout, f"silence-{to_text(last)}")
+            arrival = Arrival(
+                missing_heartbeat_fault(last, timeout, probe(state)), last + timeout, f"silence-{to_text(last)}"
+            )
             observed = observe(state, [arrival], rebooted=False, rules=rules, catalog=self.rulebook.catalog(), now=now)
             return Transition(observed.state, observed.drafts, (without_timer,))
 

@@ -49,7 +49,7 @@ class DeviceHistory:
         events = [_seen(row) for row in self._sightings(device)]
         cases: dict[str, set[str]] = {}
         for line in Timeline(self.table).entries(TimelineQuery(device=device)):
-            event = _of_entry(line.event)
+            event = event_of_entry(line.event)
             if event is not None:
                 events.append(event)
                 cases.setdefault(event.case_id or "", set()).add(event.instance_id or "")
@@ -126,7 +126,7 @@ def _seen(row: Mapping[str, Any]) -> DeviceEvent:
     return DeviceEvent(str(row["seen_at"]), "seen", *place, "first seen in this instance")
 
 
-def _of_entry(event: Mapping[str, Any]) -> DeviceEvent | None:
+def event_of_entry(event: Mapping[str, Any]) -> DeviceEvent | None:
     """Return the line of a fault, or of a case that opened, was escalated or closed; None for any other entry."""
     data, kind = event["data"], event["metadata"]["event_type"]
     if kind in _KINDS:

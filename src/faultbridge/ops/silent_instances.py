@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import FaultbridgeError
-from faultbridge.ingest.silence import ProbedInstance
+from faultbridge.ingest.missing_heartbeat import ProbedInstance
 from faultbridge.log import log_cause
 from faultbridge.ports import Presence
 from faultbridge.repair.attempt.step_tools import StepTools

@@ -11,7 +11,7 @@ Reading order:
 - `inventory_events`: starts a sync when a provider event names an instance or a group.
 - `retirement`: removes a node from its cluster.
 - `gpu_figures`: the share of GPUs in service, and the GPU time lost.
-- `views`, `documents`: read the current state, and return it as JSON.
+- `views`, `documents`, `hardware_documents`: read the current state, and return it as JSON.
 
 The model of an instance is `faultbridge.domain.instances`. Tests: `tests/registry`.
 """

@@ -53,6 +53,15 @@ CLUSTER: Columns = {
     "Paused": lambda one: "yes" if one["paused"] else "no",
     "Repairs running": lambda one: "\n".join(f"{case} since {short_time(at)}" for case, at in one["holders"].items()),
 }
+NODE_HISTORY: Columns = {
+    "TIME (UTC)": lambda event: short_time(event["at"]),
+    "KIND": lambda event: event["kind"],
+    "INSTANCE": lambda event: event["instance_id"],
+    "SLOT": lambda event: event["slot"],
+    "DEVICE": lambda event: event["device"],
+    "WHAT": lambda event: event["text"],
+    "CASE": lambda event: event["case_id"],
+}
 NODES: Columns = {
     "NODE": lambda one: one["node"],
     "STATUS": lambda one: one["status"],

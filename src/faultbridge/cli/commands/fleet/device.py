@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from faultbridge.cli.commands.options import ClusterOption
-from faultbridge.cli.render.output import Columns, Document, examples
+from faultbridge.cli.render.output import Columns, examples
 from faultbridge.cli.render.times import PAST_HELP, parse_time, short_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.errors import Rejected
-
-if TYPE_CHECKING:
-    from faultbridge.domain.offenders import Offender
+from faultbridge.registry.hardware_documents import offender_document
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -74,17 +72,4 @@ def list_offenders(
     session.directory.cluster(cluster)
     history = DeviceHistory(session.ports.table)
     found = history.offenders(cluster, offender_odds(), parse_time(since, session.now()))
-    session.show((_document(one) for one in found), OFFENDERS)
-
-
-def _document(one: Offender) -> Document:
-    return {
-        "device": one.name,
-        "instance_id": one.place.host,
-        "slot": one.place.pci,
-        "faults": one.faults,
-        "card": {"number": one.card.number, "faulty": one.card.faulty},
-        "other_cards": {"number": one.slot.number, "faulty": one.slot.faulty},
-        "likelihood_ratio": round(one.ratio, 3),
-        "favors": one.favors,
-    }
+    session.show(map(offender_document, found), OFFENDERS)

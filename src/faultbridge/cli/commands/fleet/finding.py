@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from faultbridge.cli.commands.options import ReasonOption
-from faultbridge.cli.render.output import Columns, Document, examples
-from faultbridge.cli.render.times import json_time, short_time
+from faultbridge.cli.render.output import Columns, examples
+from faultbridge.cli.render.times import short_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.domain.findings import Mark
+from faultbridge.registry.hardware_documents import finding_document
 
 if TYPE_CHECKING:
-    from faultbridge.domain.findings import Finding
     from faultbridge.findings.judgments import Judgments
 
 app = typer.Typer(rich_markup_mode=None)
@@ -65,14 +65,14 @@ def list_findings(
 ) -> None:
     """List the nodes that are far above their peers, oldest finding first."""
     found = _judgments(session).list(_clusters(session, cluster), ended=ended)
-    session.show((_document(one) for one in found), FINDINGS)
+    session.show(map(finding_document, found), FINDINGS)
 
 
 @app.command("show", epilog=examples(f"faultbridge finding show {_EXAMPLE_ID}"))
 @stack_command
 def show_finding(session: Session, finding: FindingArgument) -> None:
     """Show a finding and its mark."""
-    session.show_one(_document(_judgments(session).show(finding)), FINDING)
+    session.show_one(finding_document(_judgments(session).show(finding)), FINDING)
 
 
 @app.command("mark", epilog=examples(f"faultbridge finding mark {_EXAMPLE_ID} right --reason 'bad cable'"))
@@ -84,7 +84,7 @@ def mark_finding(
     reason: ReasonOption = "",
 ) -> None:
     """Record whether a finding was right. The answers are the recorded precision of its detector."""
-    session.show_one(_document(_judgments(session).mark(finding, mark, session.operator, reason)), FINDING)
+    session.show_one(finding_document(_judgments(session).mark(finding, mark, session.operator, reason)), FINDING)
 
 
 @app.command("precision", epilog=examples("faultbridge finding precision", "faultbridge finding precision --json"))
@@ -109,21 +109,3 @@ def _judgments(session: Session) -> Judgments:
     from faultbridge.findings.judgments import Judgments
 
     return Judgments(session.application.ledger.append, session.application.rules.rulebook)
-
-
-def _document(one: Finding) -> Document:
-    return {
-        "finding_id": one.id,
-        "cluster": one.cluster,
-        "node": one.node,
-        "detector": one.detector,
-        "value": one.value,
-        "median": one.median,
-        "score": one.score / 100,
-        "peers": one.peers,
-        "opened_at": json_time(one.opened_at),
-        "ended_at": json_time(one.ended_at),
-        "mark": one.mark,
-        "marked_by": one.marked_by,
-        "reason": one.reason,
-    }

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from faultbridge.cli.commands.fleet.node_import import IMPORT_EXAMPLES, import_nodes
 from faultbridge.cli.commands.options import ClusterOption, NodeArgument, ReasonOption, YesOption, confirm
-from faultbridge.cli.render.columns import NODE, NODES, node_document
+from faultbridge.cli.render.columns import NODE, NODE_HISTORY, NODES, node_document
 from faultbridge.cli.render.output import examples
 from faultbridge.cli.render.times import FUTURE_HELP, parse_future_time
 from faultbridge.cli.stack.command import stack_command
@@ -47,6 +48,16 @@ def list_nodes(
 def show_node(session: Session, node: NodeArgument, cluster: ClusterOption) -> None:
     """Show the instance, the active faults and the case of a node."""
     session.show_one(node_document(session.directory.node(NodeKey(cluster, node))), NODE)
+
+
+@app.command("history", epilog=examples("faultbridge node history ip-10-0-0-7 --cluster train-a"))
+@stack_command
+def show_history(session: Session, node: NodeArgument, cluster: ClusterOption) -> None:
+    """Show the instances and devices of a node, and their faults and cases, oldest first."""
+    from faultbridge.ledger.node_history import NodeHistory
+
+    key = session.directory.node(NodeKey(cluster, node)).key
+    session.show((asdict(event) for event in NodeHistory(session.ports.table)(key)), NODE_HISTORY)
 
 
 @app.command(

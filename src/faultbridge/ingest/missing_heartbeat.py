@@ -1,4 +1,4 @@
-"""Silence: the fault of a node without heartbeats, and what its provider reports about the instance."""
+"""Missing heartbeat: the fault of a node without heartbeats, and what its provider reports about the instance."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ProbedInstance:
         return next((answer for holds, answer in known if holds), Answer.UNKNOWN)
 
 
-def silence_fault(last: datetime, timeout: timedelta, probed: ProbedInstance) -> Fault:
+def missing_heartbeat_fault(last: datetime, timeout: timedelta, probed: ProbedInstance) -> Fault:
     """Return the fault of a node whose last heartbeat is older than the timeout."""
     answer, checks = probed.answer, probed.checks
     text = f"No heartbeat for {int(timeout.total_seconds())} s."

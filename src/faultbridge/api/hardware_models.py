@@ -1,0 +1,83 @@
+"""Models of devices and findings."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from faultbridge.api.node_models import Count, Instant, ResponseModel
+from faultbridge.domain.findings import Mark
+
+
+class DeviceEvent(ResponseModel):
+    """One line of the history of a device."""
+
+    at: Instant
+    kind: Literal["seen", "fault", "cleared", "case", "repair", "verdict"]
+    cluster: str
+    node: str
+    instance_id: str | None
+    slot: str | None = Field(description="The PCI address in the instance.")
+    text: str
+    case_id: str | None
+    event_id: str | None
+
+
+class DeviceEvents(ResponseModel):
+    """The history of a device in one cluster, oldest first."""
+
+    items: list[DeviceEvent]
+
+
+class Trials(ResponseModel):
+    """How many other slots or cards there were, and how many of them had a fault."""
+
+    number: Count
+    faulty: Count
+
+
+class Offender(ResponseModel):
+    """A card with repeated faults, or a slot whose cards have them."""
+
+    device: str
+    instance_id: str
+    slot: str
+    faults: Count
+    card: Trials = Field(description="Other slots of this card.")
+    other_cards: Trials = Field(description="Other cards of this slot.")
+    likelihood_ratio: float = Field(description="Of a faulty card to a faulty slot.")
+    favors: Literal["card", "slot", "undetermined"]
+
+
+class Offenders(ResponseModel):
+    """Cards and slots with repeated faults, most faults first."""
+
+    items: list[Offender]
+
+
+class Finding(ResponseModel):
+    """A node far above its peers; values are per hour."""
+
+    finding_id: str
+    cluster: str
+    node: str
+    detector: str
+    value: int
+    median: int
+    score: float = Field(description="Robust standard deviations above the median.")
+    peers: Count
+    opened_at: Instant
+    ended_at: Instant | None
+    mark: Mark | None
+    marked_by: str | None
+    reason: str
+
+
+class Findings(ResponseModel):
+    """Findings, oldest first."""
+
+    items: list[Finding]
+
+
+HARDWARE_MODELS = (DeviceEvents, Offenders, Finding, Findings)
