@@ -15,7 +15,7 @@ from faultbridge.api.routes import ROUTES, Parameter, Route
 from faultbridge.domain.names import CLUSTER_NAME, NODE_NAME
 
 REFERENCE = "#/components/schemas/{model}"
-_PATH_SCHEMAS = {
+_PATH_SCHEMAS: dict[str, dict[str, Any]] = {
     "cluster": {"pattern": f"^{CLUSTER_NAME.pattern}$"},
     "node": {"pattern": f"^({NODE_NAME.pattern}|-)$", "description": "`-` selects the stream of the cluster itself."},
     "case": {"pattern": f"^{CASE_ID.pattern}$"},
