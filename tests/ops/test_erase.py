@@ -8,7 +8,7 @@ import pytest
 
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.errors import Rejected
-from faultbridge.ledger.device_history import DeviceHistory
+from faultbridge.ledger.history.device_history import DeviceHistory
 from faultbridge.ops.erase import Erase
 from faultbridge.registry.registration import NewNode
 from faultbridge.storage import keys

@@ -11,7 +11,7 @@ from faultbridge.domain.findings import Finding
 from faultbridge.domain.offenders import Odds
 from faultbridge.errors import Rejected
 from faultbridge.findings.judgments import Judgments
-from faultbridge.ledger.device_history import DeviceHistory
+from faultbridge.ledger.history.device_history import DeviceHistory
 from faultbridge.registry.documents import Document
 from faultbridge.registry.hardware_documents import finding_document, offender_document
 from faultbridge.registry.views import Views

@@ -103,7 +103,7 @@ class ApiAnswers:
         from faultbridge.api.hardware import HardwareHandlers
         from faultbridge.data import offender_odds
         from faultbridge.findings.judgments import Judgments
-        from faultbridge.ledger.device_history import DeviceHistory
+        from faultbridge.ledger.history.device_history import DeviceHistory
         from faultbridge.ledger.page_tokens import Tokens
         from faultbridge.ledger.timeline import Timeline
         from faultbridge.ledger.verify import Verify

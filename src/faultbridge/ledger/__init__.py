@@ -11,8 +11,7 @@ An entry is one immutable line of a stream. Every node and every cluster has one
 - `streams`: lists the streams of a cluster, their last entries, and the entries of one stream.
 - `timeline`: the entries of a node, cluster, case, device or job, in pages.
 - `follow`: the entries of a timeline, and each new one after it was recorded.
-- `device_history`: where a device was, its faults and repairs, and repeat offenders.
-- `node_history`: the instances and devices of a node over time, with their faults and cases.
+- `history`: what happened to one device or one node over time, and repeat offenders.
 - `causes`: the chain of one entry: what caused it, and what it caused.
 - `page_tokens`: the opaque text that holds the position at which the next page begins.
 - `entry_text`: one line of text for an event: what happened, and why.

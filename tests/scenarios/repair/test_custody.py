@@ -8,7 +8,7 @@ from faultbridge.data import offender_odds
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.faults import Action, Component, ComponentType, Snapshot
 from faultbridge.domain.policy import Match, Rule
-from faultbridge.ledger.device_history import DeviceEvent, DeviceHistory
+from faultbridge.ledger.history.device_history import DeviceEvent, DeviceHistory
 from faultbridge.ledger.verify import Verify
 from faultbridge.ops.erase import Erase
 from faultbridge.storage.writes import Put

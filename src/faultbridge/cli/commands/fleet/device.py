@@ -44,7 +44,7 @@ def show_history(
     session: Session, device: Annotated[str, typer.Argument(metavar="DEVICE", help="Serial number or UUID.")]
 ) -> None:
     """Show where a device was, its faults, and their repairs and verdicts, oldest first."""
-    from faultbridge.ledger.device_history import DeviceHistory
+    from faultbridge.ledger.history.device_history import DeviceHistory
 
     events = DeviceHistory(session.ports.table)(device)
     if not events:
@@ -67,7 +67,7 @@ def list_offenders(
     a slot is a PCI address in one instance.
     """
     from faultbridge.data import offender_odds
-    from faultbridge.ledger.device_history import DeviceHistory
+    from faultbridge.ledger.history.device_history import DeviceHistory
 
     session.directory.cluster(cluster)
     history = DeviceHistory(session.ports.table)

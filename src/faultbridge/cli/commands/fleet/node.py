@@ -54,7 +54,7 @@ def show_node(session: Session, node: NodeArgument, cluster: ClusterOption) -> N
 @stack_command
 def show_history(session: Session, node: NodeArgument, cluster: ClusterOption) -> None:
     """Show the instances and devices of a node, and their faults and cases, oldest first."""
-    from faultbridge.ledger.node_history import NodeHistory
+    from faultbridge.ledger.history.node_history import NodeHistory
 
     key = session.directory.node(NodeKey(cluster, node)).key
     session.show((asdict(event) for event in NodeHistory(session.ports.table)(key)), NODE_HISTORY)

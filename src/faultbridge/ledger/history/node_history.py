@@ -8,7 +8,7 @@ from typing import Any
 
 from faultbridge.domain.entries import EntryType
 from faultbridge.domain.nodes import NodeKey
-from faultbridge.ledger.device_history import event_of_entry
+from faultbridge.ledger.history.device_history import event_of_entry
 from faultbridge.ledger.timeline import Timeline, TimelineQuery
 from faultbridge.ports import Table
 from faultbridge.storage import devices
