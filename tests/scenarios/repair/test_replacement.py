@@ -259,8 +259,8 @@ def test_a_finished_wait_found_by_a_sweep_continues_in_the_same_sweep():
     assert "verify begun" in world.record_history()
 
 
-@pytest.mark.parametrize("cancelled", [False, True])
-def test_a_drain_that_could_not_begin_before_its_deadline_is_tried_again_and_never_forced(*, cancelled: bool) -> None:
+@pytest.mark.parametrize("canceled", [False, True])
+def test_a_drain_that_could_not_begin_before_its_deadline_is_tried_again_and_never_forced(*, canceled: bool) -> None:
     rule = Rule("fix", Match(codes=("xid.79",)), action=Action.REPLACE_NODE, release_without_capacity=True)
     world = World(orchestrated=True, rules=(rule,))
 
@@ -271,7 +271,7 @@ def test_a_drain_that_could_not_begin_before_its_deadline_is_tried_again_and_nev
     world.seam.before = provider_does_not_answer
     world.fault_and_react()
     assert world.case().status is CaseStatus.IN_PROGRESS
-    if cancelled:
+    if canceled:
         world.orders.cancel(world.case().id, OperatorOrder("arn:aws:iam::111122223333:user/ada", "a false alarm"))
     failures = [failure for _ in range(50) for failure in world.advance_minutes().failures]
     assert failures == []
