@@ -8,6 +8,7 @@ from faultbridge.data.policies import version_of
 from faultbridge.domain.records import Outcome
 from faultbridge.policyfile.parser import read_policy
 from faultbridge.rules.policies import PolicyStore
+from faultbridge.storage import items, keys
 from tests.builders import KEY
 from tests.cli.desk import OPERATOR, Desk
 
@@ -145,3 +146,23 @@ def test_a_retired_node_keeps_its_timeline_and_rejects_new_records(desk: Desk) -
 def test_a_rejected_order_names_the_next_command(desk: Desk) -> None:
     ran = desk("node", "return", KEY.node, "--cluster", KEY.cluster)
     assert (ran.code, "faultbridge node show" in ran.err) == (2, True)
+
+
+def test_the_command_line_refuses_an_approval_that_an_older_stack_stored(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = case_for_approval(desk)
+    read = items.read_case
+
+    def older(row):
+        approval = {**row["case"]["approval"], "rung": "replace"}
+        del approval["repair_action"]
+        return read({**row, "case": {**row["case"], "approval": approval}})
+
+    monkeypatch.setattr(items, "read_case", older)
+    for arguments in (("case", "show", case), ("case", "list", "--cluster", KEY.cluster)):
+        ran = desk(*arguments)
+        assert ran.code == 69
+        assert ran.err.count("\n") == 1
+        assert keys.case(case).pk in ran.err
+        assert "another release" in ran.err

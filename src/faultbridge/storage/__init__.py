@@ -13,6 +13,7 @@ Nothing here calls AWS: `adapters/dynamodb` executes the writes, and a fake tabl
 - `devices`: where devices were seen, and which had faults.
 - `proof`, `item_kinds`: how `faultbridge verify` proves each attribute of each kind of item.
 - `upcasts`: reads items that earlier releases wrote.
+- `stored_values`: reads a value from an item, and refuses one of another form.
 - `wire/`: formats outside the table: queue messages, EventBridge events, archive lines.
 
 Tests: tests/storage.

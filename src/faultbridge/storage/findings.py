@@ -10,8 +10,8 @@ from typing import Any
 from faultbridge.domain.findings import Baseline, Finding
 from faultbridge.domain.times import to_milliseconds, to_text
 from faultbridge.storage import items, keys
-from faultbridge.storage.codec import dump, load
-from faultbridge.storage.upcasts import upcast
+from faultbridge.storage.codec import dump
+from faultbridge.storage.stored_values import stored_value
 from faultbridge.storage.writes import Absent, AnyOf, Below, Item, Key, Put
 
 FINDING, BASELINES = "FINDING#", "PEERS#"
@@ -50,7 +50,7 @@ def finding_item(finding: Finding, now: datetime) -> Item:
 
 def read_finding(row: Mapping[str, Any]) -> Finding:
     """Return the finding in an item."""
-    return load(Finding, upcast(row)["finding"])
+    return stored_value(Finding, row, "finding")
 
 
 def baselines_put(cluster: str, part: int, baselines: Baselines, now: datetime) -> Put:
@@ -62,4 +62,4 @@ def baselines_put(cluster: str, part: int, baselines: Baselines, now: datetime) 
 
 def read_baselines(row: Mapping[str, Any]) -> Baselines:
     """Return the baselines in an item."""
-    return load(Baselines, upcast(row)["baselines"])
+    return stored_value(Baselines, row, "baselines")

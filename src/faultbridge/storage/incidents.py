@@ -9,8 +9,8 @@ from typing import Any
 from faultbridge.domain.cluster.incidents import Incident
 from faultbridge.domain.times import to_milliseconds
 from faultbridge.storage import items, keys
-from faultbridge.storage.codec import dump, load
-from faultbridge.storage.upcasts import upcast
+from faultbridge.storage.codec import dump
+from faultbridge.storage.stored_values import stored_value
 from faultbridge.storage.writes import Item, Key
 
 INCIDENT = "INCIDENT#"
@@ -43,4 +43,4 @@ def incident_item(incident: Incident, now: datetime) -> Item:
 
 def read_incident(row: Mapping[str, Any]) -> Incident:
     """Return the incident in an item."""
-    return load(Incident, upcast(row)["incident"])
+    return stored_value(Incident, row, "incident")

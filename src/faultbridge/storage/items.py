@@ -14,8 +14,9 @@ from faultbridge.domain.entries import Entry
 from faultbridge.domain.nodes import Alias, AliasRow, NodeKey, NodeState
 from faultbridge.domain.times import to_text
 from faultbridge.storage import keys
-from faultbridge.storage.codec import dump, load
-from faultbridge.storage.upcasts import LATEST, upcast
+from faultbridge.storage.codec import dump
+from faultbridge.storage.stored_values import stored_value
+from faultbridge.storage.upcasts import LATEST
 from faultbridge.storage.writes import Item, Key
 
 
@@ -34,7 +35,7 @@ def state_item(state: NodeState, now: datetime) -> Item:
 
 def read_state(key: NodeKey, row: Mapping[str, Any] | None) -> NodeState:
     """Return the state of a node; without an item the node is not registered and has no status."""
-    return NodeState(key) if row is None else load(NodeState, upcast(row)["state"])
+    return NodeState(key) if row is None else stored_value(NodeState, row, "state")
 
 
 def entry_item(entry: Entry, partition: str, shard: int, instance_id: str | None = None) -> Item:
@@ -103,7 +104,7 @@ def case_item(case: Case, key: NodeKey, shard: int, now: datetime) -> Item:
 
 def read_case(row: Mapping[str, Any]) -> Case:
     """Return the case in an item."""
-    return load(Case, upcast(row)["case"])
+    return stored_value(Case, row, "case")
 
 
 def alias_item(alias: Alias, row: AliasRow, now: datetime) -> Item:
@@ -113,7 +114,7 @@ def alias_item(alias: Alias, row: AliasRow, now: datetime) -> Item:
 
 def read_alias(row: Mapping[str, Any]) -> AliasRow:
     """Return the alias in an item."""
-    return load(AliasRow, upcast(row)["row"])
+    return stored_value(AliasRow, row, "row")
 
 
 def config_item(config: ClusterConfig, now: datetime) -> Item:
@@ -123,7 +124,7 @@ def config_item(config: ClusterConfig, now: datetime) -> Item:
 
 def read_config(row: Mapping[str, Any]) -> ClusterConfig:
     """Return the cluster registration in an item."""
-    return load(ClusterConfig, upcast(row)["config"])
+    return stored_value(ClusterConfig, row, "config")
 
 
 def cluster_item(state: ClusterState, now: datetime) -> Item:
@@ -133,7 +134,7 @@ def cluster_item(state: ClusterState, now: datetime) -> Item:
 
 def read_cluster(cluster: str, row: Mapping[str, Any] | None) -> ClusterState:
     """Return the state of a cluster; without an item it has no entries and no status."""
-    return ClusterState(cluster) if row is None else load(ClusterState, upcast(row)["state"])
+    return ClusterState(cluster) if row is None else stored_value(ClusterState, row, "state")
 
 
 def spare_item(spare: Spare, now: datetime) -> Item:
@@ -143,7 +144,7 @@ def spare_item(spare: Spare, now: datetime) -> Item:
 
 def read_spare(row: Mapping[str, Any]) -> Spare:
     """Return the spare pool slot in an item."""
-    return load(Spare, upcast(row)["spare"])
+    return stored_value(Spare, row, "spare")
 
 
 def control_item(control: Control, now: datetime) -> Item:
@@ -155,4 +156,4 @@ def control_item(control: Control, now: datetime) -> Item:
 
 def read_control(cluster: str, row: Mapping[str, Any] | None) -> Control:
     """Return the repair slots of a cluster; without an item all slots are free."""
-    return Control(cluster) if row is None else load(Control, upcast(row))
+    return Control(cluster) if row is None else stored_value(Control, row)

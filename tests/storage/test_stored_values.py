@@ -1,0 +1,17 @@
+"""Stored values of another release are refused in one line that names the item."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultbridge.domain.cases import Case
+from faultbridge.errors import Misconfigured
+from faultbridge.storage.stored_values import stored_value
+
+
+@pytest.mark.parametrize("value", [{}, {"rung": "replace"}, None, "text", {"id": "c-1", "status": "unknown"}])
+def test_a_value_in_another_form_is_refused_and_its_item_is_named(value: object) -> None:
+    row = {"pk": "CASE#c-1", "sk": "CASE", "schema": 1, "case": value}
+    with pytest.raises(Misconfigured, match="Case in CASE#c-1 CASE cannot be read") as refused:
+        stored_value(Case, row, "case")
+    assert "\n" not in str(refused.value)
