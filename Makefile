@@ -97,6 +97,11 @@ check: format-check lint types template-lint scan test ## run every check that a
 build: setup machines ## build the functions and their layer into .aws-sam/build
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/sam build
 
+.PHONY: dist
+dist: setup ## build wheel and sdist into dist, install the wheel in a clean environment, and run its offline commands
+	@rm -rf dist
+	@$(BIN)/python -m infra.dist dist
+
 .PHONY: up
 up: setup ## start the embedded stack
 	@$(BIN)/faultbridge up

@@ -132,7 +132,11 @@ def _compute_endpoint(session: Session) -> str:
 
 def _send(session: Session, states: Iterable[NodeState], source: str, record: str) -> None:
     body = record.encode()
-    sender(session)(RawInput(source, state.key.cluster, body, node=state.key.node) for state in states)
+    sender(session)(
+        # As the agent does, a record names its instance: right after a replacement, the node alone is ambiguous.
+        RawInput(source, state.key.cluster, body, node=state.key.node, instance_id=_instance(state))
+        for state in states
+    )
 
 
 def _show(session: Session, states: Iterable[NodeState], change: str) -> None:
