@@ -100,13 +100,17 @@ def main(folder: Path) -> int:
 def _try(arguments: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
     # Only these variables: the environment of the checkout must not reach the installed package.
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder)}
-    return subprocess.run(arguments, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(  # noqa: S603 - the installed program, with arguments of this file
+        arguments, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
 
 
 def _run(arguments: Sequence[str], folder: Path) -> None:
     program = Path(sys.executable).parent / arguments[0]
     full = [str(program) if program.exists() else arguments[0], *arguments[1:]]
-    ran = subprocess.run(full, cwd=folder, capture_output=True, text=True, check=False)
+    ran = subprocess.run(  # noqa: S603 - as above
+        full, cwd=folder, capture_output=True, text=True, check=False
+    )
     if ran.returncode:
         raise SystemExit(f"{' '.join(arguments[:4])}: {ran.stderr[-1000:]}")
 
