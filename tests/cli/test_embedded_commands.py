@@ -10,6 +10,9 @@ import pytest
 
 from faultbridge import local
 from faultbridge.cli.app import run
+from faultbridge.cli.commands.embedded.fleet_faults import INJECTIONS, LINK_UP, FleetFault
+from faultbridge.decoders import registry
+from faultbridge.domain.faults import Fault, Snapshot
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Misconfigured
 from faultbridge.local import StackInfo, StackStatus
@@ -152,3 +155,18 @@ def test_the_status_of_a_stack_on_aws_has_its_queues(monkeypatch: pytest.MonkeyP
     assert document.keys() == desk.json("status").keys()
     assert document["queues"][0].keys() == asdict(UP)["queues"][0].keys()
     assert [one["waiting"] for one in document["queues"]] == [7, 4]
+
+
+@pytest.mark.parametrize("fault", FleetFault)
+def test_every_fault_that_can_be_injected_is_reported_as_a_fault(fault: FleetFault) -> None:
+    injection = INJECTIONS[fault]
+    decoded = registry.decode(injection.source, injection.record.encode())
+    faults = [one for seen in decoded for one in (seen.present if isinstance(seen, Snapshot) else [seen])]
+    assert [one for one in faults if isinstance(one, Fault)]
+
+
+def test_a_healed_link_is_reported_as_covered_and_up() -> None:
+    (snapshot, *_) = registry.decode("link-state", LINK_UP.encode())
+    assert isinstance(snapshot, Snapshot)
+    assert snapshot.covers
+    assert not snapshot.present

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -25,7 +23,6 @@ from tests.cli.test_orders import case_for_approval
 from tests.world import XID_79
 
 CLUSTER, NODE = KEY
-RUNBOOKS = Path(__file__).resolve().parents[2] / "docs" / "runbooks"
 ROW_REMAP = """<?xml version="1.0" ?>
 <nvidia_smi_log><timestamp>Tue Feb  3 12:00:00 2026</timestamp><gpu id="00000000:C1:00.0">
 <remapped_rows><remapped_row_failure>Yes</remapped_row_failure></remapped_rows></gpu></nvidia_smi_log>"""
@@ -197,13 +194,3 @@ def test_the_variables_of_the_embedded_stack_select_it(monkeypatch: pytest.Monke
     assert locate.chosen_embedded_stack(Target(region="eu-west-1")) is None
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     assert locate.chosen_embedded_stack(Target()) is None
-
-
-def test_the_runbooks_agree_on_the_command_after_a_fixed_cause() -> None:
-    many = (RUNBOOKS / "many-pages.md").read_text(encoding="utf-8")
-    (row,) = [line for line in many.splitlines() if "The same step fails everywhere" in line]
-    order = re.search(r"faultbridge node (\w+) NODE", row)
-    assert order
-    for reason in re.findall(r"`([A-Z_]+)`", row):
-        single = (RUNBOOKS / f"reason-{reason.lower().replace('_', '-')}.md").read_text(encoding="utf-8")
-        assert re.findall(r"faultbridge node (replace|return) NODE", single) == [order[1]]

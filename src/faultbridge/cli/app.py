@@ -11,6 +11,7 @@ import typer
 
 from faultbridge.cli.command_table import COMMANDS, RENAMED
 from faultbridge.cli.errors.failures import EXIT_INTERRUPTED, EXIT_USAGE, failure_of
+from faultbridge.cli.plain_parameters import use_plain_parameters
 from faultbridge.cli.render.output import print_line
 
 DEBUG = "FAULTBRIDGE_DEBUG"
@@ -57,6 +58,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def application(arguments: Sequence[str]) -> typer.Typer:
     """Build the command tree. Only the called command is imported; the others are help lines."""
+    use_plain_parameters()
     root = typer.Typer(
         help="Turn GPU-node faults into versioned events and verified repairs.",
         epilog="Run `faultbridge COMMAND --help` for options and examples.",

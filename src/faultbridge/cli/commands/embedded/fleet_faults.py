@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-_LINK = '[{"ifname": "ib0", "flags": ["BROADCAST", "UP"%s], "operstate": "%s", "link_type": "infiniband"}]'
+# The link is listed as configured: an unused link may be down, and that is no fault.
+_LINK = (
+    '{"interfaces": [{"ifname": "ib0", "flags": ["BROADCAST", "UP"%s], "operstate": "%s", "link_type": "infiniband"}],'
+    ' "configured": ["ib0"]}'
+)
 LINK_UP = _LINK % (', "LOWER_UP"', "UP")
 """A health snapshot of the links of a node in which no link is down."""
 

@@ -6,6 +6,7 @@ A case tracks one fault of one node, from detection until it is resolved.
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -15,6 +16,7 @@ from faultbridge.cli.commands.records.report import FileOption, write_file
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
 from faultbridge.cli.render.columns import CASE, CASES, case_document
 from faultbridge.cli.render.entries import print_as_recorded
+from faultbridge.cli.render.format_options import with_options
 from faultbridge.cli.render.output import examples, notice
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
@@ -101,6 +103,22 @@ def _continues(case: Case) -> bool:
     return case.status.live and case.status is not CaseStatus.ESCALATED
 
 
+@dataclass(frozen=True)
+class Answer:
+    """An operator's answer to an approval request: the reason, and for which attempt and repair action it is."""
+
+    reason: str
+    attempt: int | None
+    repair_action: RepairAction | None
+
+
+def _answer(reason: ReasonOption = "", attempt: AttemptOption = None, repair_action: ActionOption = None) -> Answer:
+    return Answer(reason, attempt, repair_action)
+
+
+_answer_command = with_options(answer=_answer)
+
+
 @app.command(
     "approve",
     epilog=examples(
@@ -109,31 +127,21 @@ def _continues(case: Case) -> bool:
     ),
 )
 @stack_command
-def approve(
-    session: Session,
-    case: CaseArgument,
-    reason: ReasonOption = "",
-    attempt: AttemptOption = None,
-    repair_action: ActionOption = None,
-) -> None:
+@_answer_command
+def approve(session: Session, case: CaseArgument, *, answer: Answer) -> None:
     """Approve the repair for which a case requires approval. It counts for no other repair action."""
-    order = OperatorOrder(session.operator, reason)
-    session.application.repair.case_orders.approve(case, order, attempt, repair_action)
+    order = OperatorOrder(session.operator, answer.reason)
+    session.application.repair.case_orders.approve(case, order, answer.attempt, answer.repair_action)
     _show(session, case)
 
 
 @app.command("deny", epilog=examples(f"faultbridge case deny {_EXAMPLE_ID} --reason 'job runs'"))
 @stack_command
-def deny(
-    session: Session,
-    case: CaseArgument,
-    reason: ReasonOption = "",
-    attempt: AttemptOption = None,
-    repair_action: ActionOption = None,
-) -> None:
+@_answer_command
+def deny(session: Session, case: CaseArgument, *, answer: Answer) -> None:
     """Deny the repair for which a case requires approval. The case is then escalated to an operator."""
-    order = OperatorOrder(session.operator, reason)
-    session.application.repair.case_orders.deny(case, order, attempt, repair_action)
+    order = OperatorOrder(session.operator, answer.reason)
+    session.application.repair.case_orders.deny(case, order, answer.attempt, answer.repair_action)
     _show(session, case)
 
 

@@ -1,0 +1,60 @@
+"""Reads text parameters without pydantic, whose import takes longer than most offline commands.
+
+Typer converts every value with pydantic, also text that needs no conversion. This replaces one private function of
+Typer: values that have their type already are returned, and all others go to Typer. Where Typer lacks the function, it
+does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import typer.core
+
+_NAME = "build_runtime_param"
+"""The private function of Typer that is replaced. A test fails when a new version of Typer has another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlainParameter:
+    """The conversion of one parameter. `convert` creates the one of Typer where it is needed."""
+
+    descriptor: Any
+    convert: Callable[[Any], Any]
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:  # noqa: ANN401 - as in Typer
+        """Return the converted value."""
+        if value is None:
+            return () if param.multiple or param.nargs == -1 else None
+        given = self.descriptor
+        if not (given.is_path or given.is_file or given.parameter_info.parser):
+            if given.annotation == list[str] and type(value) in {list, tuple} and all(map(_is_text, value)):
+                return list(value)
+            if self._has_type(value):
+                return value
+        return self.convert(self.descriptor).coerce(value, param=param, ctx=ctx)
+
+    def _has_type(self, value: object) -> bool:
+        """Return whether the value is text for a text parameter, or a default that has the type of the parameter."""
+        kind = self.descriptor.annotation
+        return type(value) is kind and (kind in {str, bool} or issubclass(kind, Enum))
+
+
+def use_plain_parameters() -> None:
+    """Use this conversion for every parameter; repeated calls change nothing."""
+    convert = getattr(typer.core, _NAME, None)
+    if convert is None or getattr(convert, "is_plain", False):
+        return
+
+    def build(descriptor: Any) -> Any:  # noqa: ANN401 - as in Typer
+        return PlainParameter(descriptor, convert)
+
+    build.is_plain = True  # type: ignore[attr-defined]  # marks the replacement
+    setattr(typer.core, _NAME, build)
+
+
+def _is_text(value: object) -> bool:
+    return type(value) is str
