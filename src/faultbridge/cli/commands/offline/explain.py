@@ -30,6 +30,19 @@ app = typer.Typer(rich_markup_mode=None)
 PIECE_BYTES = 1024 * 1024
 
 
+def _hints(
+    mappings: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Your own fault mappings (JSON), for files of nodes.")
+    ] = None,
+    received_at: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help=f"When the files were taken, for times without a year. {PAST_HELP}"),
+    ] = None,
+) -> Hints:
+    own = parse_extensions(mappings.read_text("utf-8")) if mappings else {}
+    return Hints(_time(received_at), mappings=own)
+
+
 @app.command(
     "explain",
     epilog=examples(
@@ -42,9 +55,10 @@ PIECE_BYTES = 1024 * 1024
     ),
 )
 @stack_command
-@with_options(request=recorded_request)
+@with_options(hints=_hints, request=recorded_request)
 def explain_job(
     session: Session,
+    hints: Hints,
     request: RecordedRequest,
     files: Annotated[
         list[str] | None,
@@ -58,13 +72,6 @@ def explain_job(
         Path | None, typer.Option(metavar="MAP", help='JSON file with the ranks of each node: {"n-7": [0, 1]}.')
     ] = None,
     mechanisms: MechanismsOption = None,
-    mappings: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Your own fault mappings (JSON), for files of nodes.")
-    ] = None,
-    received_at: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help=f"When the files were taken, for times without a year. {PAST_HELP}"),
-    ] = None,
 ) -> None:
     """Explain why a job died, and decide whether it may restart.
 
@@ -74,12 +81,9 @@ def explain_job(
     """
     recorded = request.find(session)
     inputs = _inputs(files or [], job_logs or [], is_recorded=recorded is not None)
-    own = parse_extensions(mappings.read_text("utf-8")) if mappings else {}
     ranks = _nodes(nodes) if nodes else {}
     book = book_with(mechanisms)
-    evidence = read_files(
-        inputs, ReadContext(book.patterns, book.roles, ranks, Hints(_time(received_at), mappings=own))
-    )
+    evidence = read_files(inputs, ReadContext(book.patterns, book.roles, ranks, hints))
     document = explained(session, evidence, book, ranks, recorded)
     if not session.prints_table:
         session.show_one(document, {})
