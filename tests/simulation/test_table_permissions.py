@@ -62,8 +62,8 @@ def needed_permissions() -> dict[str, set[Permission]]:
     original = FaultInjector.before
 
     def record(injector: FaultInjector, call: Call) -> object:
-        if injector._workers and call.port == "table":
-            found.get(injector._workers[-1].partition("-")[0], set()).update(needed(call))
+        if injector.workers and call.port == "table":
+            found.get(injector.workers[-1].partition("-")[0], set()).update(needed(call))
         return original(injector, call)
 
     with pytest.MonkeyPatch.context() as patch:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 from faultbridge.domain.edges import Actor
@@ -60,6 +61,11 @@ class Draft:
     subject: str | None = None
 
 
+@cache
+def _namespace(stack_id: str) -> uuid.UUID:
+    return uuid.uuid5(uuid.NAMESPACE_URL, stack_id)
+
+
 @dataclass(frozen=True, slots=True)
 class Stream:
     """The entry stream of a node, or of the cluster itself when `node` is None."""
@@ -81,8 +87,7 @@ class Stream:
 
     def event_id(self, epoch: int, sequence: int) -> str:
         """Return the id of one entry: a UUIDv5, so that every computation returns the same id."""
-        namespace = uuid.uuid5(uuid.NAMESPACE_URL, self.stack_id)
-        return str(uuid.uuid5(namespace, f"{self.name}/{epoch}/{sequence}"))
+        return str(uuid.uuid5(_namespace(self.stack_id), f"{self.name}/{epoch}/{sequence}"))
 
 
 @dataclass(frozen=True, slots=True)

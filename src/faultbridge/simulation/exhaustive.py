@@ -58,20 +58,20 @@ class ScriptedInjector(FaultInjector):
 
     def before(self, call: Call) -> FaultKind | None:
         """Count a side effect, and inject the fault that is scripted for it."""
-        if not self.enabled or not self._workers or call.name not in EFFECTS:
+        if not self.enabled or not self.workers or call.name not in EFFECTS:
             return None
         if not self.points and self.first_call and call.name != self.first_call:
             return None
-        self.points.append(f"{self._workers[-1]}: {call.name}")
+        self.points.append(f"{self.workers[-1]}: {call.name}")
         kind = self.faults.get(len(self.points))
         if kind is None:
             return None
         self.injected += 1
         self.journal.add(Kind.FAULT, f"{self.points[-1]} {kind.value}")
         if isinstance(kind, Order):
-            workers, self._workers = self._workers, []
+            workers, self.workers = self.workers, []
             self.give(kind)
-            self._workers = workers
+            self.workers = workers
             return None
         if kind is FaultKind.CONFLICT and not call.name.startswith("table."):
             # Only table writes can conflict; for other calls the fourth fault is a lost answer.

@@ -110,7 +110,7 @@ class Outage:
 class FaultInjector:
     """Makes calls of workers fail at random; `without` skips faults by number, which shrinking uses.
 
-    No fault is injected while `enabled` is False.
+    No fault is injected while `enabled` is False, and none outside `workers`, the names of those that run now.
     """
 
     profile: FaultProfile
@@ -121,7 +121,7 @@ class FaultInjector:
     outages: list[Outage] = field(default_factory=list)
     enabled: bool = False
     injected: int = 0
-    _workers: list[str] = field(default_factory=list)
+    workers: list[str] = field(default_factory=list)
     _thresholds: list[tuple[float, FaultKind]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -133,23 +133,23 @@ class FaultInjector:
 
     def before(self, call: Call) -> FaultKind | None:
         """Raise a fault before a call, or return the kind to raise after it (None for no fault)."""
-        if not self._workers or not self.enabled:
+        if not self.workers or not self.enabled:
             return None
         if self.outages and any(
             one.port == call.port and one.covers(self.schedule.clock.now()) for one in self.outages
         ):
             raise Transient(f"{call.name}: outage")
         if self.random.random() < self.profile.race_rate:
-            workers, self._workers = self._workers, []
+            workers, self.workers = self.workers, []
             self.schedule.run_others(self.random.uniform(0, self.profile.max_race_seconds))
-            self._workers = workers
+            self.workers = workers
         kind = self._draw_kind(call)
         if kind is None:
             return None
         self.injected += 1
         if self.injected in self.without:
             return None
-        self.journal.add(Kind.FAULT, f"#{self.injected} {self._workers[-1]}: {call.name} {kind.value}")
+        self.journal.add(Kind.FAULT, f"#{self.injected} {self.workers[-1]}: {call.name} {kind.value}")
         if kind in _AFTER_EFFECT:
             return kind
         raise fault_error(kind, call)
@@ -161,11 +161,11 @@ class FaultInjector:
     @contextmanager
     def worker(self, name: str) -> Iterator[None]:
         """Mark the calls within the context as calls of a worker; only these can fail."""
-        self._workers.append(name)
+        self.workers.append(name)
         try:
             yield
         finally:
-            self._workers.pop()
+            self.workers.pop()
 
     def _draw_kind(self, call: Call) -> FaultKind | None:
         """Draw the fault of a call; None if there is none or if this kind cannot occur in this call."""
@@ -205,14 +205,14 @@ class FaultInjectingSeam(Seam):
 
     def around(self, port: str, operation: str, argument: object = None) -> AbstractContextManager[None]:
         """Execute one call; the injector may make it fail before or after its effect."""
-        call = Call(port, operation, argument)
+        call, injector = Call(port, operation, argument), self._injector
         self.calls_left -= 1
         if self.calls_left < 0:
             raise CallLimitExceeded(call.name)
-        kind = self._injector.before(call)
+        kind = injector.before(call) if injector.enabled and injector.workers else None
         for observe in self.observers:
             observe(call)
-        return _UNDISTURBED if kind is None else _CallContext(self._injector, kind, call)
+        return _UNDISTURBED if kind is None else _CallContext(injector, kind, call)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,15 @@ from functools import cache
 from typing import Any
 
 from faultbridge.domain.cases import Case
+from faultbridge.domain.cluster.breakers import Breaker
+from faultbridge.domain.cluster.incidents import Hold, Incident
+from faultbridge.domain.cluster.spares import Spare
+from faultbridge.domain.cluster.state import ClusterState
 from faultbridge.domain.conditions import Condition, Tombstone
 from faultbridge.domain.faults import Component
 from faultbridge.domain.nodes import NodeState, Placement
+from faultbridge.pager.open_pages import OpenPage
+from faultbridge.pipeline.correlate.chance import OnsetHistory
 from faultbridge.simulation.fakes.stored_values import StoredMapping, stored
 from faultbridge.storage.codec import wrap_codec
 from faultbridge.storage.writes import Value
@@ -24,7 +30,9 @@ MAX_REMEMBERED = 50_000
 @cache
 def remember_values() -> None:
     """Remember decoded and encoded values in this process."""
-    wrap_codec((Component, Condition, Tombstone, Placement, Case, NodeState), _decode_once, _encode_once)
+    of_nodes = Component, Condition, Tombstone, Placement, Case, NodeState
+    of_clusters = Breaker, Hold, Incident, Spare, ClusterState, OnsetHistory, OpenPage
+    wrap_codec((*of_nodes, *of_clusters), _decode_once, _encode_once)
 
 
 def _decode_once(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime, timedelta
 from enum import Enum
+from operator import attrgetter
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from faultbridge.domain.times import from_text, to_text
@@ -57,16 +58,16 @@ def _make_dumper(kind: type) -> _Dump:
 
 
 def _fields_dumper(names: tuple[str, ...]) -> _Dump:
+    read_all = attrgetter(*names, *names[:1])  # the first name again, so that one field also gives a tuple
+
     def write(value: Any) -> Item:
         item: Item = {}
-        for name in names:
-            attribute = getattr(value, name)
-            if type(attribute) not in _PLAIN:
-                attribute = dump(attribute)
-                if not attribute and isinstance(attribute, dict | list):
-                    continue
-            if attribute is not None:
-                item[name] = attribute
+        for name, attribute in zip(names, read_all(value), strict=False):
+            if attribute is None:
+                continue
+            dumped = attribute if type(attribute) in _PLAIN else dump(attribute)
+            if dumped or not isinstance(dumped, dict | list | None):
+                item[name] = dumped
         return item
 
     return write
@@ -143,14 +144,13 @@ def _mapping_loader(kind: Any) -> _Load:
 def _fields_loader(kind: Any) -> _Load:
     hints = get_type_hints(kind)
     names = [field.name for field in fields(kind)] if is_dataclass(kind) else list(kind._fields)
-    loaders = [(name, _loader(hints[name]), _make_empty(kind, name, hints[name])) for name in names]
+    loaders = {name: _loader(hints[name]) for name in names}
+    empty = {name: make for name in names if (make := _make_empty(kind, name, hints[name])) is not None}
 
     def read(value: Mapping[str, Any]) -> Any:
-        arguments = {}
-        for name, inner, make_empty in loaders:
-            if name in value:
-                arguments[name] = inner(value[name])
-            elif make_empty is not None:
+        arguments = {name: inner(value[name]) for name, inner in loaders.items() if name in value}
+        for name, make_empty in empty.items():
+            if name not in arguments:
                 arguments[name] = make_empty()
         return kind(**arguments)
 

@@ -71,14 +71,14 @@ def _unhealthy_row(state: NodeState, config: ClusterConfig, now: datetime) -> It
     """Return the row of a node that is registered, not healthy and not retired, or None."""
     if state.status in _WITHOUT_ROW:
         return None
-    case = state.live_case
+    case, severity = state.live_case, state.severity
     return items.item(
         keys.unhealthy_node(state.key.cluster, config.shard(state.key.node), state.key.node),
         now,
         {
             "node": state.key.node,
             "status": state.status.value if state.status else None,
-            "severity": state.severity.value if state.severity else None,
+            "severity": severity.value if severity else None,
             "domain": state.placement.domain,
             "domains": dict(state.placement.domains),
             "families": _families(state),

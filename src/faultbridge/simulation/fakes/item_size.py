@@ -31,7 +31,7 @@ def check_sizes(items: Iterable[tuple[Key, Item | None, Item | None]]) -> None:
 def max_bytes(item: Item) -> int:
     """Return an upper bound of an item's size, so that most items need no exact measurement.
 
-    The text of a value is longer than DynamoDB's format. The length of a stored mapping is measured once.
+    The text of a value is longer than DynamoDB's format. The length of a stored mapping is measured once, by its parts.
     """
     return BYTES_PER_CHARACTER * (sum(map(len, item)) + sum(map(_text_length, item.values())))
 
@@ -42,7 +42,7 @@ def _text_length(value: Value) -> int:
     if not isinstance(value, StoredMapping):
         return len(repr(value))
     if value.length is None:
-        value.length = len(repr(value))
+        value.length = len(repr(dict.fromkeys(value))) + sum(map(_text_length, value.values()))
     return value.length
 
 

@@ -10,6 +10,9 @@ _PLAIN = frozenset({str, int, bool, type(None)})
 """The types of values without parts."""
 
 
+_NAME = frozenset({str})
+
+
 def _refuse(*_: object, **__: object) -> NoReturn:
     raise TypeError("a stored value cannot be changed; copy it first")
 
@@ -54,7 +57,9 @@ def stored(value: Any) -> Value:
     if kind in _STORED:
         return value  # type: ignore[no-any-return]  # one of the stored kinds
     if kind is dict:
-        return StoredMapping({_name(name): one if type(one) in _STORED else stored(one) for name, one in value.items()})
+        if not {type(name) for name in value} <= _NAME:
+            value = {_name(name): one for name, one in value.items()}
+        return StoredMapping({name: one if type(one) in _STORED else stored(one) for name, one in value.items()})
     if kind is list:
         return StoredList([one if type(one) in _STORED else stored(one) for one in value])
     return _plain(value)

@@ -110,11 +110,11 @@ class FakeTable:
             if pk not in self._partitions if index is None else not self._index_members.get((index.name, pk)):
                 return _EMPTY_PAGE
             bounded = [
-                (position, item)
-                for position, item in self._rows(pk, index)
-                if position[0].startswith(prefix)
-                and (after is None or position[0] > after)
-                and (up_to is None or position[0] <= up_to)
+                row
+                for row in self._rows(pk, index)
+                if (not prefix or row[0][0].startswith(prefix))
+                and (after is None or row[0][0] > after)
+                and (up_to is None or row[0][0] <= up_to)
             ]
             if not bounded:
                 return _EMPTY_PAGE
