@@ -176,6 +176,10 @@ docs-check: docs machines ## build strictly, check links, and run the commands o
 	@$(BIN)/python -m infra.docs.links build/site
 	@$(BIN)/pytest -q -m "nightly or not nightly" tests/docs
 
+.PHONY: screenshots
+screenshots: setup ## write the screenshots of the README into docs/assets (needs chromium and chromedriver)
+	@$(BIN)/python -m tests.console.screenshots 2>/dev/null
+
 .PHONY: docstring-sample
 docstring-sample: setup ## print 120 docstrings of the package, drawn by SEED=number
 	@$(BIN)/python -m tests.architecture.docstrings --seed $(or $(SEED),1)

@@ -94,7 +94,7 @@ def _what_happened(facts: CaseFacts) -> Iterator[str]:
         first, last = faults[0], faults[-1]
         reporters = sorted({str(name) for fault in faults for name in fault.get("reporters") or ()})
         yield f"The source reported: {first.get('message') or 'no message'}"
-        yield f"Reported by {', '.join(reporters)}; {last.get('count') or 1} observations or more."
+        yield f"Reported by {', '.join(reporters)}. Number of observations: at least {last.get('count') or 1}."
     others = {str(one["data"].get("code")) for one in of_type(facts.entries, DETECTED)} - {str(case["code"])}
     if others:
         yield f"The same node also reported {', '.join(sorted(others))}."

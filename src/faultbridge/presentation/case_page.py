@@ -112,7 +112,7 @@ def case_page(facts: CaseFacts, pages: Sequence[Document], now: datetime, *, old
 
 
 def _phase_lanes(phases: dict[str, int], end: datetime, *, live: bool) -> tuple[Lane, ...]:
-    """Return one lane a phase with its duration; the phases follow each other and the last one ends at `end`."""
+    """Return one lane a phase that took time; the phases follow each other and the last one ends at `end`."""
     at = end - timedelta(milliseconds=sum(phases.values()))
     lanes = []
     for number, (name, milliseconds) in enumerate(phases.items()):
@@ -120,7 +120,8 @@ def _phase_lanes(phases: dict[str, int], end: datetime, *, live: bool) -> tuple[
         tone = Tone.WAIT if name in _WAITING_PHASES else Tone.BAD if name == "escalated" else Tone.WORK
         length, shown = duration_text(milliseconds), name.replace("_", " ")
         bar = Bar(at, until, "", tone, f"{shown}: {length}", running=live and number + 1 == len(phases))
-        lanes.append(Lane(shown, (bar,), length))
+        if milliseconds:
+            lanes.append(Lane(shown, (bar,), length))
         at = until
     return tuple(lanes)
 

@@ -144,7 +144,7 @@ def _controls(cluster: Document, cases: Iterable[Document]) -> tuple[tuple[str, 
         *((("Maintenance", Mark(f"until {until}", Tone.WAIT)),) if until else ()),
         ("Running repairs", Mark(str(running), Tone.WORK if running else Tone.GOOD)),
         *((f"Breaker {one['name']}", mark(one["state"], BREAKER)) for one in cluster["breakers"]),
-        *((f"Waiting for {name}", Mark(f"{count} cases", Tone.WAIT)) for name, count in sorted(waiting.items())),
+        *((f"Cases waiting for {name}", Mark(str(count), Tone.WAIT)) for name, count in sorted(waiting.items())),
     )
 
 
@@ -171,5 +171,6 @@ def _repair_times(cases: Iterable[Document]) -> RepairTimes | None:
     phases = tuple(
         (name.replace("_", " "), duration_text(length // len(repaired)), length / whole)
         for name, length in in_phase_order(total)
+        if length
     )
     return RepairTimes(len(repaired), duration_text(int(median(one["age_ms"] for one in repaired))), phases)

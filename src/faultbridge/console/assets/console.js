@@ -176,7 +176,7 @@ openTarget();
 addEventListener("hashchange", openTarget);
 addEventListener("pointerover", showTip);
 addEventListener("focusin", showTip);
-addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
+addEventListener("scroll", () => showTip({ target: document.activeElement }), { passive: true });
 addEventListener("keydown", (event) => {
   if (event.key === "Escape") tip.hidden = true;
   if (event.key !== "/" || event.target.closest("input, select, textarea")) return;

@@ -1,0 +1,89 @@
+"""A real Chromium that opens pages of a console served on loopback, and reports what went wrong in it."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from selenium import webdriver
+
+from faultbridge.cli.stack.loopback_server import LoopbackServer
+from tests.world import World
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+AXE = Path(__file__).parent / "axe" / "axe-core-4.14.1.min.js.gz"
+AXE_SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
+"""The digest of axe-core 4.14.1 as npm publishes it: MPL-2.0, unchanged, used only in tests."""
+
+ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars")
+_RUN_AXE = """
+const done = arguments[arguments.length - 1];
+axe.run(document, {resultTypes: ['violations']}).then(found => done(found.violations.map(
+  one => `${one.impact} ${one.id}: ${one.nodes.map(node => node.html.slice(0, 160)).slice(0, 3).join(' | ')}`)));
+"""
+
+
+@contextmanager
+def chromium() -> Iterator[webdriver.Chrome]:
+    """Start a browser with an empty profile that records its requests and its messages."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(CHROMIUM)
+    for argument in ARGUMENTS:
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    driver.set_page_load_timeout(30)
+    driver.set_script_timeout(30)
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+@contextmanager
+def served(world: World) -> Iterator[str]:
+    """Serve the console of a world on loopback; yields its address."""
+    server = LoopbackServer(0, world.app)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield server.address
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def show(driver: webdriver.Chrome, width: int, scheme: str) -> None:
+    """Set the width of the page and the color scheme of the system."""
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+
+def messages(driver: webdriver.Chrome) -> list[str]:
+    """Return the warnings and errors that the browser wrote since the last call."""
+    return [one["message"] for one in driver.get_log("browser") if one["level"] in {"WARNING", "SEVERE"}]
+
+
+def requests(driver: webdriver.Chrome) -> list[str]:
+    """Return the addresses that the browser requested since the last call."""
+    events: list[dict[str, Any]] = [json.loads(one["message"])["message"] for one in driver.get_log("performance")]
+    return [one["params"]["request"]["url"] for one in events if one["method"] == "Network.requestWillBeSent"]
+
+
+def violations(driver: webdriver.Chrome) -> list[str]:
+    """Return the serious and critical findings of axe-core, which runs outside the policy of the page."""
+    source = gzip.decompress(AXE.read_bytes())
+    assert hashlib.sha256(source).hexdigest() == AXE_SHA256
+    driver.execute_script(source.decode())
+    found: list[str] = driver.execute_async_script(_RUN_AXE)
+    return [one for one in found if one.startswith(("serious", "critical"))]

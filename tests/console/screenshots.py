@@ -1,0 +1,72 @@
+"""Screenshots for the README: `make screenshots` writes docs/assets/console-*.png.
+
+The cluster is a history on fakes: one node was replaced after an approval, two cases wait, and a rack has an incident.
+"""
+
+from __future__ import annotations
+
+import base64
+import sys
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+
+from faultbridge.console.pages import Pages
+from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.policy import Match, Rule
+from faultbridge.repair.case_orders import OperatorOrder
+from tests.console.browser import CHROMIUM, DRIVER, chromium, served, show
+from tests.presentation.histories import facts_of
+from tests.scenarios.incidents.test_incidents import NETWORK_WAITS, lose_links, world_of
+from tests.scenarios.world import CLUSTER, World
+
+FOLDER = Path(__file__).parents[2] / "docs" / "assets"
+ASK = Rule("ask-before-replace", Match(codes=("xid.79",)), approval=(RepairAction.REPLACE_NODE,))
+WIDTH = 1360
+
+
+def history() -> World:
+    """Return the history that the screenshots show."""
+    world = world_of(rules=(ASK, NETWORK_WAITS), launch_delay=timedelta(minutes=6))
+    world.advance_minutes(20)
+    world.fault_and_react(9)
+    world.fault(9, "net.link_down", source="link-state")
+    world.advance_minutes(12)
+    world.orders.approve(world.case(9).id, OperatorOrder("ada", "job has ended"))
+    world.until(world.case_is(CaseStatus.RESOLVED, 9))
+    world.advance_minutes(15)
+    world.fault_and_react(30)
+    world.advance_minutes(8)
+    lose_links(world)
+    world.advance_minutes(12)
+    return world
+
+
+def take(folder: Path) -> list[Path]:
+    """Write a screenshot of a case and of a cluster; returns the files."""
+    world = history()
+    pages = {
+        "console-case": (f"/clusters/{CLUSTER}/cases/{world.case(9).id}", 1290),
+        "console-cluster": (f"/clusters/{CLUSTER}", 1120),
+    }
+    installation = SimpleNamespace(console=SimpleNamespace(pages=Pages(facts_of(world))))
+    written = []
+    with served(SimpleNamespace(app=installation)) as address, chromium() as driver:  # type: ignore[arg-type]
+        show(driver, WIDTH, "light")
+        for name, (path, height) in pages.items():
+            driver.get(f"{address}{path}")
+            clip = {"x": 0, "y": 0, "width": WIDTH, "height": height, "scale": 1}
+            options = {"clip": clip, "captureBeyondViewport": True}
+            shot = driver.execute_cdp_cmd("Page.captureScreenshot", options)["data"]
+            file = folder / f"{name}.png"
+            file.write_bytes(base64.b64decode(shot))
+            written.append(file)
+    return written
+
+
+if __name__ == "__main__":
+    if not (CHROMIUM and DRIVER):
+        sys.exit("chromium and chromedriver are not installed")
+    for written in take(FOLDER):
+        sys.stdout.write(f"{written}\n")

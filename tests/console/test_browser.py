@@ -1,0 +1,154 @@
+"""The console in a real Chromium: no error, no foreign request, accessible, usable by keyboard, current."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from faultbridge.console import pages
+from tests.console.sites import HOSTILE, Site
+
+browser = pytest.importorskip("tests.console.browser")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not (browser.CHROMIUM and browser.DRIVER), reason="chromium and chromedriver are not installed"),
+    pytest.mark.filterwarnings("default"),
+]
+
+
+@dataclass
+class Opened:
+    """A browser, the address of the console that it shows, and the world behind it."""
+
+    driver: browser.webdriver.Chrome
+    address: str
+    site: Site
+    case: str
+
+    @property
+    def paths(self) -> dict[str, str]:
+        cluster = f"{self.address}/clusters/train-a"
+        return {
+            "fleet": self.address,
+            "cluster": cluster,
+            "node": f"{cluster}/nodes/n-1",
+            "case": f"{cluster}/cases/{self.case}",
+        }
+
+    def run(self, script: str) -> object:
+        return self.driver.execute_script(script)
+
+    def wait_for(self, script: str) -> None:
+        """Wait until a script returns true."""
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        WebDriverWait(self.driver, 15, poll_frequency=0.05).until(lambda driver: driver.execute_script(script))
+
+    def press(self, *keys: str) -> None:
+        from selenium.webdriver.common.action_chains import ActionChains
+
+        for key in keys:
+            ActionChains(self.driver, duration=0).send_keys(key).perform()
+
+
+@pytest.fixture(scope="module")
+def opened() -> Iterator[Opened]:
+    """A console with a case that waits and a fault with a hostile text; open pages ask for changes every second."""
+    site = Site()
+    case = site.fault()
+    site.world.app.ingestion.ingest(
+        [site.world.message(f"NVRM: Xid (PCI:0000:53:00): 48, {HOSTILE['script']}", node="n-1")]
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pages, "SECONDS_LIVE", 1)
+        with browser.served(site.world) as address, browser.chromium() as driver:
+            yield Opened(driver, address, site, case)
+
+
+@pytest.mark.parametrize("name", ["fleet", "cluster", "node", "case"])
+def test_a_page_has_no_error_no_foreign_request_and_no_barrier(opened: Opened, name: str) -> None:
+    driver = opened.driver
+    for width, scheme in ((1440, "light"), (360, "dark")):
+        browser.show(driver, width, scheme)
+        browser.requests(driver)
+        driver.get(opened.paths[name])
+        assert browser.violations(driver) == []
+        assert browser.messages(driver) == []
+        asked = browser.requests(driver)
+        assert asked
+        assert [one for one in asked if not one.startswith(opened.address)] == []
+        assert opened.run("return document.documentElement.scrollWidth <= innerWidth"), f"{name} is wider than {width}"
+
+
+def test_a_barrier_is_found(opened: Opened) -> None:
+    opened.driver.get(opened.address)
+    opened.run("document.documentElement.removeAttribute('lang')")
+    assert [one.split(":")[0] for one in browser.violations(opened.driver)] == ["serious html-has-lang"]
+
+
+def test_a_report_opens_from_disk_and_requests_nothing_else(opened: Opened, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(opened.site.world.app.console.reports.cluster("train-a", (None, None), 300), encoding="utf-8")
+    browser.requests(opened.driver)
+    opened.driver.get(file.as_uri())
+    assert browser.requests(opened.driver) == [file.as_uri()]
+    assert browser.messages(opened.driver) == []
+    assert browser.violations(opened.driver) == []
+    opened.run("document.querySelector('.bar[href]').dispatchEvent(new MouseEvent('click', {bubbles: true}))")
+    opened.wait_for("return document.querySelector('.entry details[open]') !== null")
+
+
+def test_the_filter_is_reached_by_a_key_and_is_part_of_the_address(opened: Opened) -> None:
+    opened.driver.get(opened.paths["node"])
+    opened.press("/")
+    opened.press(*"status")
+    opened.wait_for("return location.search === '?q=status'")
+    shown = "return [...document.querySelectorAll('.entry')].filter(one => !one.hidden).length"
+    number = opened.run(shown)
+    assert isinstance(number, int)
+    assert number > 0
+    opened.driver.refresh()
+    opened.wait_for(f"return document.querySelector('[name=q]').value === 'status' && ({shown[7:]}) === {number}")
+
+
+def test_a_bar_is_reached_and_opened_by_keyboard(opened: Opened) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    opened.driver.get(opened.paths["case"])
+    for _ in range(60):
+        opened.press(Keys.TAB)
+        if opened.run("return document.activeElement.classList.contains('bar')"):
+            break
+    assert opened.run("return !document.getElementById('tip').hidden")
+    opened.press(Keys.ENTER)
+    opened.wait_for("return document.querySelector('.entry details[open]') !== null")
+    assert opened.run("return location.hash.startsWith('#e-')")
+
+
+def test_an_open_page_shows_a_change_and_keeps_what_the_reader_opened(opened: Opened) -> None:
+    opened.driver.get(opened.paths["node"])
+    opened.run("document.querySelector('.entry details').open = true")
+    opened.site.world.app.ingestion.ingest(
+        [opened.site.world.message("NVRM: Xid (PCI:0000:9a:00): 48, pid=1, name=later", node="n-1")]
+    )
+    opened.wait_for("return document.body.textContent.includes('0000:9a:00')")
+    assert opened.run("return document.querySelectorAll('.entry details[open]').length") == 1
+    assert browser.messages(opened.driver) == []
+
+
+def test_a_hostile_text_is_shown_and_not_run(opened: Opened) -> None:
+    opened.driver.get(opened.paths["node"])
+    assert opened.run("return document.body.textContent.includes('<script>alert(1)</script>')")
+    assert opened.run("return document.querySelectorAll('main script, main img').length") == 0
+
+
+def test_the_reader_can_choose_the_colors(opened: Opened) -> None:
+    browser.show(opened.driver, 1440, "light")
+    opened.driver.get(opened.address)
+    opened.run("document.getElementById('theme').click()")
+    opened.driver.refresh()
+    assert opened.run("return document.documentElement.dataset.theme") == "dark"
+    opened.run("localStorage.clear()")
