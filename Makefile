@@ -178,7 +178,7 @@ docs-check: docs machines ## build strictly, check links, and run the commands o
 
 .PHONY: screenshots
 screenshots: setup ## write the screenshots of the README into docs/assets (needs chromium and chromedriver)
-	@$(BIN)/python -m tests.console.screenshots 2>/dev/null
+	@$(BIN)/python -m tests.console.screenshots | grep -v '^{'
 
 .PHONY: docstring-sample
 docstring-sample: setup ## print 120 docstrings of the package, drawn by SEED=number

@@ -20,7 +20,7 @@ from faultbridge.presentation.history import (
 )
 from faultbridge.presentation.lanes import Bar, Chart, Lane, make_chart
 from faultbridge.presentation.tones import CASE, NODE, SEVERITY, Mark, Tone, mark
-from faultbridge.presentation.waits import Wait
+from faultbridge.presentation.waits import Wait, case_waits
 
 FINAL = frozenset({"resolved", "expired"})
 _WAITING_PHASES = frozenset({"detected", "open", "queued", "absorbed"})
@@ -135,9 +135,18 @@ def _lanes(facts: CaseFacts, span: Span, pages: Iterable[SentPage]) -> tuple[Lan
         status_lane("node", facts.entries, NODE_STATUS, NODE, span),
         *condition_lanes(facts.entries, conditions, span),
         status_lane("case", facts.entries, CASE_STATUS, CASE, span),
+        _wait_lane(facts, span),
         *attempt_lanes(facts.entries),
         Lane("pages", sent),
     )
+
+
+def _wait_lane(facts: CaseFacts, span: Span) -> Lane:
+    bars = (
+        Bar(one.start, one.end or span.end, one.waiting_for, Tone.WAIT, one.reason, one.target, running=one.end is None)
+        for one in case_waits(facts.entries)
+    )
+    return Lane("waits for", tuple(bars))
 
 
 def _sent_page(page: Document) -> SentPage:

@@ -41,14 +41,19 @@ def status_lane(name: str, entries: Iterable[Document], kind: str, tones: Mappin
         last = number + 1 == len(changes)
         end = span.end if last else occurred_at(changes[number + 1])
         shown = mark(status, tones)
-        waiting = change["data"].get("waiting_for")
-        text = f"{shown.text}: {waiting}" if waiting else shown.text
         final = kind == CASE_STATUS and status in {"resolved", "expired"}
         start = occurred_at(change)
         bars.append(
-            Bar(start, start if final else max(end, start), text, shown.tone, _why(change), _target(change),
-                running=last and span.running and not final)
-        )  # fmt: skip
+            Bar(
+                start,
+                start if final else max(end, start),
+                shown.text,
+                shown.tone,
+                _why(change),
+                _target(change),
+                running=last and span.running and not final,
+            )
+        )
     return Lane(name, tuple(bars))
 
 
