@@ -1,0 +1,44 @@
+"""Findings: neither a finding nor its mark causes anything, and a finding has exactly one beginning and one end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from faultbridge.domain.entries import EntryType
+from faultbridge.simulation.invariants.view import Invariant, SystemView
+
+
+def _about(body: Mapping[str, Any]) -> str | None:
+    """Return the finding that a note is about, or None for any other entry."""
+    data = body["data"]
+    is_note = body["metadata"]["event_type"] == EntryType.NOTE.value
+    return (data.get("facts") or {}).get("finding_id") if is_note else None
+
+
+def _with_effects(view: SystemView) -> Iterator[str]:
+    """Find entries that a finding or its mark caused, except the later notes about a finding."""
+    everything = [body for bodies in view.bodies.values() for body in bodies]
+    findings = {body["metadata"]["event_id"]: name for body in everything if (name := _about(body))}
+    for body in everything:
+        cause = findings.get(body["metadata"]["causation_id"])
+        if cause is not None and _about(body) is None:
+            metadata = body["metadata"]
+            yield f"{metadata['event_type']} {metadata['event_id']} of {metadata['node']} follows from {cause}"
+
+
+def _with_wrong_stages(view: SystemView) -> Iterator[str]:
+    """Find findings that did not begin exactly once, or ended more than once."""
+    stages: dict[str, list[str]] = {}
+    for bodies in view.bodies.values():
+        for body in bodies:
+            name = _about(body)
+            if name is not None and body["data"]["kind"] == "shadow":
+                stages.setdefault(name, []).append(body["data"]["stage"])
+    yield from (f"{name}: {found}" for name, found in stages.items() if found not in (["begun"], ["begun", "over"]))
+
+
+INVARIANTS = (
+    Invariant("neither a finding nor its mark causes anything", _with_effects),
+    Invariant("a finding begins once and ends at most once", _with_wrong_stages),
+)
