@@ -137,7 +137,9 @@ class FailingFake:
 class FakeProvider(FailingFake):
     """Implements `Provider` (fake) on a fleet.
 
-    Scripted failures are returned before real answers. With `probe_unknown` every probe returns `UNKNOWN`.
+    As EC2 Auto Scaling: replacing an instance that is gone succeeds, launch times count to the second, and a group that
+    does not exist raises `Misconfigured`. Scripted failures are returned before real answers. With `probe_unknown`
+    every probe returns `UNKNOWN`. `known_checks` are the checks of every running instance.
     """
 
     def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None) -> None:

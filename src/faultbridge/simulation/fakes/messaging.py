@@ -23,7 +23,10 @@ def _accept_all(event: BusEvent) -> FailedEvent | None:
 
 
 class FakeBus:
-    """Implements `EventBus` (fake): keeps all accepted events; `refuse` may refuse an event."""
+    """Implements `EventBus` (fake): keeps all accepted events; `refuse` may refuse an event.
+
+    As `PutEvents`, a call succeeds although some of its events were refused, and names these events.
+    """
 
     def __init__(
         self, *, seam: Seam | None = None, refuse: Callable[[BusEvent], FailedEvent | None] = _accept_all
@@ -150,7 +153,10 @@ def _handle(message: QueuedMessage) -> str:
 
 
 class FakePager:
-    """Implements `Pager` (fake): `sent` holds every sent page, `attempted` also those whose call failed."""
+    """Implements `Pager` (fake): `sent` holds every sent page, `attempted` also those whose call failed.
+
+    As SNS, it accepts the same page again: only the caller prevents a second one.
+    """
 
     def __init__(self, *, seam: Seam | None = None) -> None:
         self.seam = seam or Seam()

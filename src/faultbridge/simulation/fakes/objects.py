@@ -12,7 +12,10 @@ from faultbridge.storage.wire.archive_lines import ArchiveLine
 
 
 class FakeObjects:
-    """Implements `ObjectStore` (fake) in a dictionary."""
+    """Implements `ObjectStore` (fake) in a dictionary.
+
+    As S3, a read returns the last completed write, and writing a key again replaces its object.
+    """
 
     def __init__(self, *, seam: Seam | None = None) -> None:
         self.seam = seam or Seam()
