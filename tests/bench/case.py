@@ -42,7 +42,7 @@ class CallCounter(FaultInjector):
 
     def before(self, call: Call) -> FaultKind | None:
         """Record a call of a function, except those of the agent."""
-        if self._workers and self._workers[-1] != AGENT:
+        if self.workers and self.workers[-1] != AGENT:
             self.calls.append(call)
         return None
 

@@ -91,7 +91,7 @@ def test_every_attribute_that_is_written_is_listed() -> None:
     assert {name for record in written for name in unlisted_attributes(record.key, record.new or {})} == set()
     kinds = {kind.name for record in written if (kind := kind_of(record.key))}
     assert kinds >= {
-        "heartbeat", "webhook request", "reject", "reject counter", "job", "running job", "canary", "mapping",
+        "heartbeat", "webhook request", "reject", "reject counter", "job", "followed job", "canary", "mapping",
         "current mapping", "last sweep", "last anchor", "last sealed day", "seal of a stream",
     }  # fmt: skip
 
