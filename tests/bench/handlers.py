@@ -132,6 +132,12 @@ def _timeline(_: list[Item]) -> list[Event]:
     return [request("GET", f"/clusters/{CLUSTER}/nodes/node-{number}", "", b"", ["*"]) for number in range(WARM)]
 
 
+def _console(_: list[Item]) -> list[Event]:
+    return [
+        request("GET", f"/console/clusters/{CLUSTER}/nodes/node-{number}", "", b"", ["*"]) for number in range(WARM)
+    ]
+
+
 def _intake(_: list[Item]) -> list[Event]:
     log_events = [{"id": "0", "timestamp": 1770119940000, "message": '{"level":"info"}'}]
     message = {
@@ -158,6 +164,7 @@ EVENTS: Mapping[str, Callable[[list[Item]], list[Event]]] = {
     "archive": _scheduled,
     "inventory": _scheduled,
     "timeline": _timeline,
+    "console": _console,
     "intake": _intake,
 }
 
