@@ -72,7 +72,8 @@ class Deployed:
 
     def path_of(self, function: str) -> list[Path]:
         """Return the import paths of a function's process."""
-        return [BUILD / f"{function.capitalize()}Function", BUILD / "DependenciesLayer" / "python", self.runtime]
+        layers = ["DependenciesLayer", *(["ConsoleLayer"] if function == "console" else [])]
+        return [BUILD / f"{function.capitalize()}Function", *(BUILD / name / "python" for name in layers), self.runtime]
 
 
 def _processor() -> float:
