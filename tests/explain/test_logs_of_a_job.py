@@ -168,6 +168,14 @@ def test_a_line_without_an_end_is_read_in_bounded_pieces() -> None:
     assert only(found).name == "python.user_error"
 
 
+def test_an_error_without_end_is_read_in_part_and_its_first_and_last_lines_are_kept() -> None:
+    first, last = "[rank7]: KeyError: 'x'\n", "[rank8]: KeyError: 'x'\n"
+    middle = "[rank9]: KeyError: 'y'\n" * 60_000
+    found = read(pieces_file("job.err", [(first + middle).encode(), middle.encode(), (middle + last).encode()])).signals
+    assert [one.rank for one in found] == [7, 9, 8]
+    assert sum(one.count for one in found) < 20_000
+
+
 def test_a_log_of_distinct_errors_keeps_the_newest() -> None:
     lines = "".join(f"[rank{rank}]: KeyError: 'x'\n" for rank in range(MAX_SIGNALS + 100))
     found = read(text_file("job.err", lines)).signals

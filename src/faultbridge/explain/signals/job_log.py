@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from operator import itemgetter
 
 from faultbridge.decoders.kernel.line_filter import whole_lines
-from faultbridge.explain.signals.evidence_store import EvidenceStore
+from faultbridge.explain.signals.evidence_store import MAX_SIGNALS, EvidenceStore
 from faultbridge.explain.signals.line_facts import host_of, rank_of, rank_of_file, time_of
 from faultbridge.explain.signals.patterns import FRAGMENTS, LogPattern, group_by_text
 from faultbridge.explain.signals.signal import LogSpan, Signal, Trust
 
 MAX_LINE = 8192
+MAX_LINES_OF_TEXT = MAX_SIGNALS
+"""So many lines with one text are read of a log, then only some of each piece: a job may print an error without end."""
+
+MIN_LINES_AT_END = 1024
+"""So many lines with one text are read at least of each of the last pieces."""
+
+EACH_END = 8
+"""So many lines with one text are read at least at each end of a piece."""
+
 MAX_TEXT = 400
 END_PIECES = 2
 """The last pieces of a log, of one mebibyte each, are searched for every text."""
@@ -41,6 +50,7 @@ class JobLogReader:
         self._file, self._context, self._node = file, context, node
         self._patterns = group_by_text(context.patterns)
         self._store = EvidenceStore()
+        self._lines_of: Counter[bytes] = Counter()
         self._lines = 0
         self._first_at: datetime | None = None
         self._last_at: datetime | None = None
@@ -65,7 +75,7 @@ class JobLogReader:
 
     def _read_piece(self, piece: bytes, *, is_end: bool) -> None:
         """Read a piece. The fixed texts are searched only at the end, and in pieces with a common fragment."""
-        hits = _hits(piece, self._patterns) if is_end or any(one in piece for one in FRAGMENTS) else {}
+        hits = self._hits(piece, is_end=is_end) if is_end or any(one in piece for one in FRAGMENTS) else {}
         received_at = self._context.received_at
         self._first_at = self._first_at or time_of(_text(piece[:_BEFORE]), received_at)
         self._searched_to = 0
@@ -77,6 +87,16 @@ class JobLogReader:
         self._read_progress(piece)
         self._near_at = self._last_at = time_of(_text(piece[-_BEFORE:]), received_at, last=True) or self._last_at
         self._lines += piece.count(b"\n")
+
+    def _hits(self, piece: bytes, *, is_end: bool) -> dict[int, list[LogPattern]]:
+        """Return the starts of the lines with a fixed text, each with the patterns of its texts."""
+        found: dict[int, list[LogPattern]] = defaultdict(list)
+        for text, patterns in self._patterns.items():
+            left = max(MIN_LINES_AT_END if is_end else 0, MAX_LINES_OF_TEXT - self._lines_of[text])
+            for position in _positions(piece, text, left + 2 * EACH_END):
+                self._lines_of[text] += 1
+                found[_start_of_line(piece, position)].extend(patterns)
+        return found
 
     def _read_line(self, piece: bytes, start: int, number: int, patterns: Iterable[LogPattern]) -> None:
         line = _text(_line_at(piece, start))
@@ -133,18 +153,26 @@ class JobLogReader:
         self._progress = (at, self._lines + 1 + piece.count(b"\n", 0, start))
 
 
-def _hits(piece: bytes, groups: Mapping[bytes, tuple[LogPattern, ...]]) -> dict[int, list[LogPattern]]:
-    """Return the starts of the lines with a fixed text, each with the patterns of its texts."""
-    found: dict[int, list[LogPattern]] = defaultdict(list)
-    for text, patterns in groups.items():
-        position = piece.find(text)
-        while position >= 0:
-            low = max(0, position - MAX_LINE)
-            start = max(piece.rfind(b"\n", low, position), piece.rfind(b"\r", low, position), low - 1) + 1
-            found[start].extend(patterns)
-            end = piece.find(b"\n", position)
-            position = piece.find(text, min(end, position + MAX_LINE)) if end >= 0 else -1
-    return found
+def _positions(piece: bytes, text: bytes, limit: int) -> Iterator[int]:
+    """Yield the positions of a text, one for each line; of more than `limit` lines the first and the last ones."""
+    position, number = piece.find(text), 0
+    while position >= 0 and number < limit - EACH_END:
+        yield position
+        end = piece.find(b"\n", position)
+        position = piece.find(text, min(end, position + MAX_LINE)) if end >= 0 else -1
+        number += 1
+    if position < 0:
+        return
+    last, found = len(piece), 0
+    while found < EACH_END and (last := piece.rfind(text, position, last)) >= 0:
+        yield last
+        last = max(piece.rfind(b"\n", max(0, last - MAX_LINE), last), last - MAX_LINE, 0)
+        found += 1
+
+
+def _start_of_line(piece: bytes, position: int) -> int:
+    low = max(0, position - MAX_LINE)
+    return max(piece.rfind(b"\n", low, position), piece.rfind(b"\r", low, position), low - 1) + 1
 
 
 def _line_at(piece: bytes, start: int) -> bytes:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cached_property
 
 from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
 from faultbridge.explain.verdict.mechanisms import Mechanism, Weights
@@ -37,14 +38,38 @@ class Hypothesis:
         return sum(one.points for one in self.points)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Situation:
-    """What hypotheses are scored against: the time line, the files, the mechanisms and the weights."""
+    """What hypotheses are scored against: the time line, the files, the mechanisms and the weights.
+
+    A log may repeat an error thousands of times. Of equal signals only the first can change a score: `leads` are the
+    first of each name and node, `firsts` the first of each name.
+    """
 
     line: TimeLine
     spans: Sequence[LogSpan]
     mechanisms: Sequence[Mechanism]
     weights: Weights
+
+    @cached_property
+    def leads(self) -> tuple[Signal, ...]:
+        """Return the first signal of each name, place and time that differ for a score."""
+        return _firsts(self.line.signals, lambda one: (*self._sort(one), one.node))
+
+    @cached_property
+    def firsts(self) -> tuple[Signal, ...]:
+        """Return the same whatever their node is."""
+        return _firsts(self.line.signals, self._sort)
+
+    def _sort(self, one: Signal) -> tuple[Hashable, ...]:
+        return one.name, one.kind, one.role, one.trust, one.file, one.at is None, one.line is None, timing(self, one)
+
+
+def _firsts(signals: Iterable[Signal], key: Callable[[Signal], Hashable]) -> tuple[Signal, ...]:
+    found: dict[Hashable, Signal] = {}
+    for one in signals:
+        found.setdefault(key(one), one)
+    return tuple(found.values())
 
 
 def hypotheses(situation: Situation) -> list[Hypothesis]:
@@ -70,7 +95,7 @@ def timing(situation: Situation, signal: Signal) -> str | None:
 
 
 def _best(situation: Situation, mechanism: Mechanism) -> Hypothesis | None:
-    signs = [one for one in situation.line.signals if one.role is not Role.CONTEXT or one.name in mechanism.initiators]
+    signs = [one for one in situation.leads if one.role is not Role.CONTEXT or one.name in mechanism.initiators]
     found = [
         Hypothesis(mechanism, one, tuple(_points(situation, mechanism, one, strength)))
         for one in signs
@@ -101,7 +126,7 @@ def _points(situation: Situation, mechanism: Mechanism, lead: Signal, strength: 
 
 def _confirmed(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iterator[Point]:
     names = {lead.name}
-    for one in situation.line.signals:
+    for one in situation.firsts:
         if len(names) > _MAX_CONFIRMED:
             return
         if one.name not in names and mechanism.strength(one) is not None and timing(situation, one) is None:
@@ -111,7 +136,7 @@ def _confirmed(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iter
 
 def _earlier_cause(situation: Situation, mechanism: Mechanism, lead: Signal) -> Signal | None:
     """Return an earlier initiating signal of another mechanism that can cause this one, but not the reverse."""
-    for one in situation.line.signals:
+    for one in situation.firsts:
         if one is lead or one.role is not Role.INITIATING or not situation.line.is_before(one, lead):
             continue
         if mechanism.can_cause(one) or timing(situation, one) is not None:
@@ -127,7 +152,7 @@ def _is_clean(situation: Situation, mechanism: Mechanism, lead: Signal) -> bool:
     """Return whether the node's own log covers the time of a claim and does not show its mechanism."""
     spans = [one for one in situation.spans if one.trust is Trust.NODE and covers(one, situation.line)]
     nodes = {one.node for one in spans}
-    own = [one for one in situation.line.signals if one.trust is Trust.NODE and mechanism.strength(one) is not None]
+    own = [one for one in situation.leads if one.trust is Trust.NODE and mechanism.strength(one) is not None]
     if lead.node is not None:
         return lead.node in nodes and lead.node not in {one.node for one in own}
     return bool(spans) and not own
