@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.embedded import embedded_stack, recording_proxy, tiny_stack
 from tests.scheduling import ScopeByFile, start_order
@@ -14,6 +15,10 @@ from tests.scheduling import ScopeByFile, start_order
 __all__ = ["embedded_stack", "recording_proxy", "tiny_stack"]
 
 ROOT = Path(__file__).resolve().parents[1]
+
+# The time of an example depends on the host's load, so none is limited.
+settings.register_profile("faultbridge", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("faultbridge")
 
 
 def pytest_collection_finish() -> None:
