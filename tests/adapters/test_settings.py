@@ -38,6 +38,7 @@ DEFAULTS = {
     "own_senders": frozenset(),
     "sender_proof": True,
     "webhook_senders": "",
+    "chat_webhooks": "",
 }
 
 

@@ -45,6 +45,7 @@ def test_two_nodes_with_a_fault_of_their_own_are_repaired_and_six_recover(
     assert {resolutions[node] for node in RACK if node not in OWN_FAULT} == {Resolution.RECOVERED}
 
 
+@pytest.mark.nightly
 def test_the_same_faults_in_eight_racks_are_eight_repairs_within_the_budget(
     installation: Installation, eight_racks: EightRacks
 ) -> None:

@@ -147,7 +147,8 @@ def test_of_100_records_with_five_that_fail_in_five_ways_95_commit_in_the_first_
         world.app.ingestion.ingest, "node_lookup", Broken(lookup.item_cache, lookup.rulebook, lookup.trust)
     )
     result = world.app.ingestion.ingest(batch(world, hostile))
-    assert result.failed == {delivery.id: "unexpected_error" for delivery in hostile.values()}
+    reasons = dict.fromkeys(hostile, "unexpected_error") | {"n-22": "misconfigured"}
+    assert result.failed == {delivery.id: reasons[node] for node, delivery in hostile.items()}
     assert list(result.outcomes.values()) == [Outcome.RECORDED] * 95
     others = [node for node in NODES if node not in hostile]
     assert {status(world, node) for node in others} == {NodeStatus.DEGRADED}

@@ -44,6 +44,12 @@ def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def console(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the layer of the console."""
+    return make("build-ConsoleLayer", tmp_path_factory.mktemp("console") / "out")
+
+
+@pytest.fixture(scope="module")
 def runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Create a folder with only the packages of the Lambda runtime."""
     return link_runtime(tmp_path_factory.mktemp("runtime"))
@@ -72,8 +78,8 @@ def test_every_module_of_a_function_is_compiled(function: Path) -> None:
     assert uncompiled(function) == []
 
 
-def test_every_module_of_the_layers_is_compiled(layer: Path, kubernetes: Path) -> None:
-    assert uncompiled(layer) == uncompiled(kubernetes) == []
+def test_every_module_of_the_layers_is_compiled(layer: Path, kubernetes: Path, console: Path) -> None:
+    assert uncompiled(layer) == uncompiled(kubernetes) == uncompiled(console) == []
 
 
 def test_two_builds_are_identical(function: Path, tmp_path: Path) -> None:
@@ -83,11 +89,12 @@ def test_two_builds_are_identical(function: Path, tmp_path: Path) -> None:
 
 
 def test_the_modules_of_the_handlers_import_with_the_layers_and_the_runtime_only(
-    function: Path, layer: Path, kubernetes: Path, runtime: Path
+    function: Path, layer: Path, kubernetes: Path, console: Path, runtime: Path
 ) -> None:
     files = [p.relative_to(PACKAGE.parent).with_suffix("") for p in lambda_files() if p.is_relative_to(PACKAGE)]
     names = sorted({".".join(path.parts).removesuffix(".__init__") for path in files})
-    places = [str(place) for place in (function, layer / "python", kubernetes / "python", runtime)]
+    layers = [one / "python" for one in (layer, kubernetes, console)]
+    places = [str(place) for place in (function, *layers, runtime)]
     program = f"import sys, importlib; sys.path += {places!r}\n"
     program += "\n".join(f"importlib.import_module({name!r})" for name in names)
     # -I -S excludes the packages of this environment and of the user.

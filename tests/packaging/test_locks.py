@@ -52,7 +52,7 @@ def test_the_development_lock_satisfies_the_requirements_of_the_project(group: s
 
 
 def test_lambda_has_the_versions_of_the_tests() -> None:
-    for layer in ("lambda.txt", "kubernetes.txt"):
+    for layer in ("lambda.txt", "kubernetes.txt", "console.txt"):
         assert pins(layer).items() <= pins("dev.txt").items()
 
 

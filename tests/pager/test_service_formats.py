@@ -15,7 +15,7 @@ from tests.pager.sending import sent
 from tests.pages import CASE, CLOSED, ESCALATED, PAGES, QUEUED, case_event
 
 ROOT = Path(__file__).parents[2]
-LINKS = Links("https://wiki.example/runbooks", "https://api.example")
+LINKS = Links("https://wiki.example/runbooks", "https://console.example")
 
 
 def sent_with_links(*events: dict[str, Any]) -> list[PageMessage]:
@@ -87,7 +87,7 @@ def test_a_page_links_to_the_timeline_and_the_runbook() -> None:
     (page,) = sent_with_links(ESCALATED)
     links = {link["text"]: link["href"] for link in form(page, PageFormat.PAGERDUTY)["links"]}
     assert links == {
-        "Timeline": f"https://api.example/clusters/train-a/entries?case={CASE}",
+        "Timeline": f"https://console.example/clusters/train-a/cases/{CASE}",
         "Runbook": "https://wiki.example/runbooks/stuck-case.md",
     }
     assert all(link in page.bodies["email"] for link in links.values())
@@ -95,7 +95,7 @@ def test_a_page_links_to_the_timeline_and_the_runbook() -> None:
 
 def test_a_chat_links_to_the_timeline_and_the_runbook() -> None:
     (page,) = sent_with_links(ESCALATED)
-    timeline = f"https://api.example/clusters/train-a/entries?case={CASE}"
+    timeline = f"https://console.example/clusters/train-a/cases/{CASE}"
     runbook = "https://wiki.example/runbooks/stuck-case.md"
     assert form(page, PageFormat.SLACK)["blocks"][-1]["text"]["text"] == f"<{timeline}|Timeline> | <{runbook}|Runbook>"
     card = form(page, PageFormat.TEAMS)["attachments"][0]["content"]
