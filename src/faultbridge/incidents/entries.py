@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,10 +9,8 @@ from faultbridge.domain.cluster.incidents import CorrelationLimits, Incident, In
 from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.times import to_text
 from faultbridge.pipeline.correlate.life_cycle import IncidentChange
+from faultbridge.pipeline.node_list import node_list
 from faultbridge.repair.controls import control_draft
-
-MAX_LISTED = 50
-"""Maximum node names in one list of an entry; the number of all nodes is always complete."""
 
 
 def incident_drafts(change: IncidentChange, at: datetime, limits: CorrelationLimits, waiting: int) -> tuple[Draft, ...]:
@@ -37,9 +34,9 @@ def _data(change: IncidentChange, at: datetime, waiting: int) -> dict[str, Any]:
         "cause": {"code": after.code, "component": None, "text": _cause(after)},
         "domain": {"type": after.domain.kind.value, "name": after.domain.name},
         "domain_nodes": after.of,
-        "nodes": _node_list(after.nodes, after.affected),
-        "added": _node_list(change.added),
-        "removed": _node_list(change.removed),
+        "nodes": node_list(after.nodes, after.affected),
+        "added": node_list(change.added),
+        "removed": node_list(change.removed),
         "absorbed_cases": waiting,
         "opened_at": to_text(after.opened_at),
         "operator": after.operator,
@@ -50,10 +47,6 @@ def _data(change: IncidentChange, at: datetime, waiting: int) -> dict[str, Any]:
 def _cause(incident: Incident) -> str:
     about = f" about {incident.subject}" if incident.subject else ""
     return f"{incident.code}{about} on many nodes of {incident.domain.text} at once"
-
-
-def _node_list(names: Sequence[str], count: int | None = None) -> dict[str, Any]:
-    return {"count": len(names) if count is None else count, "listed": sorted(names)[:MAX_LISTED]}
 
 
 def _phases(incident: Incident, closed_at: datetime) -> dict[str, int]:

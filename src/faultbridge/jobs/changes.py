@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +9,7 @@ from faultbridge.domain.cluster.jobs import Job
 from faultbridge.domain.conditions import Condition, condition_key
 from faultbridge.domain.times import to_text
 from faultbridge.pipeline import entry_builder
-
-MAX_LISTED = 50
+from faultbridge.pipeline.node_list import node_list
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +62,13 @@ def entry_data(job: Job, change: JobChange) -> dict[str, Any]:
         "name": job.name,
         "change": change.name,
         "reason": change.reason,
-        "nodes": _node_list(job.nodes),
+        "nodes": node_list(job.nodes),
         "started_at": to_text(job.started_at),
         "ended_at": to_text(job.ended_at) if job.ended_at else None,
         "outcome": job.outcome,
         "hit": _hit(change.impact) if change.impact else None,
         "resume": _resume(change.resume) if change.resume else None,
     }
-
-
-def _node_list(nodes: Iterable[str]) -> dict[str, Any]:
-    names = sorted(nodes)
-    return {"count": len(names), "listed": names[:MAX_LISTED]}
 
 
 def _hit(impact: Impact) -> dict[str, Any]:
@@ -85,4 +78,4 @@ def _hit(impact: Impact) -> dict[str, Any]:
 
 
 def _resume(resume: Resume) -> dict[str, Any]:
-    return {name: _node_list(getattr(resume, name)) for name in ("returned", "replaced", "retired")}
+    return {name: node_list(getattr(resume, name)) for name in ("returned", "replaced", "retired")}

@@ -149,6 +149,14 @@ class Jobs:
         found = self.table.get(jobs.job_key(cluster, job_id))
         return read_job(found) if found else None
 
+    def show(self, cluster: str, job_id: str) -> Job:
+        """Return a job. Raises Rejected `unknown_job` when its start was not recorded."""
+        found = self.find(cluster, job_id)
+        if found is None:
+            text = f"no start of job {job_id} is recorded in {cluster}; `faultbridge job list` shows the jobs"
+            raise Rejected("unknown_job", text)
+        return found
+
     def _resolve(self, cluster: str, names: Sequence[str]) -> tuple[str, ...]:
         """Return the sorted node names for names, other aliases or instance ids, each node once."""
         if self.table.get(keys.cluster_config(cluster)) is None:

@@ -8,6 +8,7 @@ Every stage is a function of its arguments: no clock, no table, no network. Read
 - `decide/`: derives node status, case transitions and timers from the conditions and the policy.
 - `peers`: compares the counters of a node with those of its group.
 - `entry_builder`: builds the draft entries of the timeline; their texts are read by operators.
+- `node_list`: the form of a list of nodes in an entry.
 
 The callers are in `ingest`, `repair`, `registry` and `ops`. Tests: tests/pipeline.
 """

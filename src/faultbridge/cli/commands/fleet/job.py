@@ -12,11 +12,9 @@ from faultbridge.cli.render.times import PAST_HELP, json_time, parse_time, short
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.domain.names import expand_host_list
-from faultbridge.errors import Rejected
 
 if TYPE_CHECKING:
     from faultbridge.domain.cluster.jobs import Job
-    from faultbridge.jobs.jobs import Jobs
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -62,7 +60,7 @@ def start_job(
     nodes = [one for given in node for one in expand_host_list(given.replace(" ", "").strip(","))]
     if not nodes:
         raise typer.BadParameter("no node in --node; give a node or a host list")
-    started = _jobs(session).start(cluster, job, nodes, name=name, at=parse_time(at, session.now()))
+    started = session.application.jobs.jobs.start(cluster, job, nodes, name=name, at=parse_time(at, session.now()))
     session.show_one(_document(started), JOB)
 
 
@@ -83,7 +81,8 @@ def end_job(
 
     if outcome not in OUTCOMES:
         raise typer.BadParameter(f"unknown --outcome: {outcome!r}; allowed: {', '.join(OUTCOMES)}")
-    ended = _jobs(session).end(cluster, job, outcome=outcome, reason=reason, at=parse_time(at, session.now()))
+    ended_at = parse_time(at, session.now())
+    ended = session.application.jobs.jobs.end(cluster, job, outcome=outcome, reason=reason, at=ended_at)
     session.show_one(_document(ended), JOB)
 
 
@@ -92,7 +91,7 @@ def end_job(
 def list_jobs(session: Session, cluster: AnyClusterOption = None) -> None:
     """List the jobs that run, and the failed ones whose faulty nodes are not back yet."""
     clusters = [cluster] if cluster else [view.config.cluster for view in session.directory.clusters()]
-    followed = (job for name in clusters for job in _jobs(session).followed(name))
+    followed = (job for name in clusters for job in session.application.jobs.jobs.followed(name))
     session.show((_document(job) for job in followed), JOBS)
 
 
@@ -100,17 +99,7 @@ def list_jobs(session: Session, cluster: AnyClusterOption = None) -> None:
 @stack_command
 def show_job(session: Session, job: JobArgument, cluster: ClusterOption) -> None:
     """Show a job, its nodes with faults, and whether it may resume. `timeline --job` shows what happened to it."""
-    found = _jobs(session).find(cluster, job)
-    if found is None:
-        text = f"no start of job {job} is recorded in {cluster}; `faultbridge job list` shows the jobs"
-        raise Rejected("unknown_job", text)
-    session.show_one(_document(found), JOB)
-
-
-def _jobs(session: Session) -> Jobs:
-    from faultbridge.jobs.jobs import Jobs
-
-    return Jobs(session.ports.table, session.ports.clock, session.application.stack)
+    session.show_one(_document(session.application.jobs.jobs.show(cluster, job)), JOB)
 
 
 def _document(job: Job) -> Document:

@@ -14,14 +14,12 @@ from faultbridge.cli.render.times import PAST_HELP, json_time, parse_age, parse_
 from faultbridge.cli.stack.session import Session
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.times import from_text
-from faultbridge.errors import Rejected
 from faultbridge.explain.signals.read_files import Evidence
 from faultbridge.explain.signals.recorded import AFTER_END, FAULT_TYPES, RecordedWindow, recorded_evidence
 from faultbridge.explain.signals.signal import LogSpan, Role, Signal
 from faultbridge.explain.verdict.document import verdict_document
 from faultbridge.explain.verdict.mechanisms import Book, packaged_weights
 from faultbridge.explain.verdict.verdict import decide
-from faultbridge.jobs.jobs import Jobs
 from faultbridge.ledger.timeline import TimelineQuery
 from faultbridge.storage import keys
 
@@ -88,10 +86,7 @@ def recorded_request(
 
 def _of_job(session: Session, cluster: str, job_id: str, span: timedelta) -> Recorded:
     """Return the window of a job, which ends with the job or now."""
-    job = Jobs(session.ports.table, session.ports.clock, session.application.stack).find(cluster, job_id)
-    if job is None:
-        text = f"no start of job {job_id} is recorded in {cluster}; `faultbridge job list` shows the jobs"
-        raise Rejected("unknown_job", text)
+    job = session.application.jobs.jobs.show(cluster, job_id)
     ended_at = job.ended_at or session.now()
     since = max(job.started_at, ended_at - span)
     document = {"job_id": job.id, "name": job.name, "state": job.state, "ended_at": json_time(job.ended_at)}

@@ -1,0 +1,16 @@
+"""Lists of nodes in the data of entries: their number, and the first names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+MAX_LISTED = 50
+
+
+def node_list(names: Collection[str], count: int | None = None) -> dict[str, Any]:
+    """Return the number of nodes and the first fifty names, sorted.
+
+    `count` is the number of nodes where `names` holds only some of them.
+    """
+    return {"count": len(names) if count is None else count, "listed": sorted(names)[:MAX_LISTED]}
