@@ -10,11 +10,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.embedded import embedded_stack, recording_proxy, tiny_stack
-from tests.scheduling import ScopeByFile, start_order
+from tests.patience import STACK_TIMEOUT
+from tests.scheduling import Priority, ScopeByFile, needs_stack, start_order
 
 __all__ = ["embedded_stack", "recording_proxy", "tiny_stack"]
 
 ROOT = Path(__file__).resolve().parents[1]
+PRIORITY = Priority()
 
 # The time of an example depends on the host's load, so none is limited.
 settings.register_profile("faultbridge", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -29,8 +31,16 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start the slowest tests first."""
+    """Start the slowest tests first, and give those on a stack the time that a busy host needs."""
     items.sort(key=lambda item: start_order(item.nodeid))
+    for item in items:
+        if needs_stack(item.nodeid) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(STACK_TIMEOUT))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave the processors to the processes of embedded stacks first."""
+    PRIORITY.decide(item.nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)

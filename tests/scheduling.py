@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from xdist.scheduler import LoadScopeScheduling
 
 _STACK_TESTS = ("tests/local/", "tests/e2e/")
@@ -18,6 +20,26 @@ class ScopeByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no ty
         if nodeid.startswith(_STACK_TESTS):
             return "stack"
         return nodeid if nodeid.startswith(_SIMULATION_TESTS) else nodeid.partition("::")[0]
+
+
+def needs_stack(nodeid: str) -> bool:
+    """Return whether a test runs on an embedded stack."""
+    return nodeid.startswith(_STACK_TESTS)
+
+
+class Priority:
+    """Lowers the priority of a process of many that runs no test on a stack: the stack's processes decide the end."""
+
+    NICENESS = 10
+
+    def __init__(self) -> None:
+        self._decided = False
+
+    def decide(self, nodeid: str) -> None:
+        """Decide once, with the first test of a process."""
+        if not self._decided and "PYTEST_XDIST_WORKER" in os.environ and not needs_stack(nodeid):
+            os.nice(self.NICENESS)
+        self._decided = True
 
 
 def start_order(nodeid: str) -> int:

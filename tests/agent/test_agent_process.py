@@ -22,6 +22,7 @@ from faultbridge.decoders import registry
 from faultbridge.domain.faults import Severity
 from faultbridge.storage.wire.message import Message, decode_message
 from tests.agent.fakes import BOOT, Ring, script
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.slow
 
@@ -154,7 +155,7 @@ class FakeNode:
 
 
 def wait_for(condition, seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds * PATIENCE
     while not condition():
         assert time.monotonic() < deadline, "the condition did not become true in time"
         time.sleep(0.05)

@@ -10,6 +10,7 @@ import pytest
 
 from faultbridge.console import pages
 from tests.console.sites import HOSTILE, Site
+from tests.patience import PATIENCE
 
 browser = pytest.importorskip("tests.console.browser")
 pytestmark = [
@@ -45,7 +46,9 @@ class Opened:
         """Wait until a script returns true."""
         from selenium.webdriver.support.ui import WebDriverWait
 
-        WebDriverWait(self.driver, 15, poll_frequency=0.05).until(lambda driver: driver.execute_script(script))
+        WebDriverWait(self.driver, 15 * PATIENCE, poll_frequency=0.05).until(
+            lambda driver: driver.execute_script(script)
+        )
 
     def press(self, *keys: str) -> None:
         from selenium.webdriver.common.action_chains import ActionChains
@@ -92,7 +95,9 @@ def test_a_barrier_is_found(opened: Opened) -> None:
 def test_a_report_opens_from_disk_and_requests_nothing_else(opened: Opened, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     file.write_text(opened.site.world.app.console.reports.cluster("train-a", (None, None), 300), encoding="utf-8")
+    opened.driver.get("about:blank")  # ends the page before, which asks for changes every second
     browser.requests(opened.driver)
+    browser.messages(opened.driver)
     opened.driver.get(file.as_uri())
     assert browser.requests(opened.driver) == [file.as_uri()]
     assert browser.messages(opened.driver) == []

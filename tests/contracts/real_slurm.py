@@ -15,9 +15,10 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from faultbridge.adapters.slurm.scontrol import Output
+from tests.patience import PATIENCE
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "scontrol", "squeue", "sbatch", "scancel")
-SECONDS = 30
+SECONDS = 30 * PATIENCE
 CONF = """
 ClusterName=contract
 SlurmctldHost=localhost(127.0.0.1)

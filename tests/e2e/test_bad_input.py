@@ -13,7 +13,7 @@ from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.processes import run_cli
 from tests.e2e.harness.records import UNKNOWN_NODE
 from tests.e2e.scenarios.inputs import MISSING_BODY, BadBatch
-from tests.local.stack import eventually
+from tests.patience import eventually
 
 pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 

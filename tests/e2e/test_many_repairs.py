@@ -16,7 +16,8 @@ from tests.e2e.conftest import observe
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.large_clusters import put_policy, register_large_cluster
 from tests.e2e.harness.records import GPU_LOST
-from tests.local.stack import eventually, private_stack
+from tests.local.stack import private_stack
+from tests.patience import eventually
 
 pytestmark = [pytest.mark.embedded, pytest.mark.nightly, pytest.mark.timeout(5400)]
 

@@ -19,7 +19,7 @@ from tests.e2e.scenarios.rack_incident import EightRacks, RackIncident
 from tests.e2e.scenarios.repairs import RecoveredLink, Repairs
 
 # Run alone, this module sets up all scenarios.
-pytestmark = [pytest.mark.embedded, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 
 UNUSED_ROW = re.compile(r"^\| (\w+) \| (\w+) \| ([`\w: ]+) \| [^|]+ \|$", re.MULTILINE)
 

@@ -8,9 +8,9 @@ import pytest
 
 from faultbridge.ingest.canary import CLUSTER
 from tests.e2e.harness.installation import Installation
-from tests.local.stack import eventually
+from tests.patience import eventually
 
-pytestmark = [pytest.mark.embedded, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 
 
 def waiting(installation: Installation) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import pytest
 from infra.smoke.plan import CALLS
 from infra.smoke.steps import STEPS
 from tests.local.stack import PrivateStack
+from tests.patience import PATIENCE
 
 pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 
@@ -34,7 +35,9 @@ def smoke(stack: PrivateStack, *arguments: str) -> subprocess.CompletedProcess[s
     template = stack.home / stack.info.stack / "build" / "template.yaml"
     command = [sys.executable, "-m", "infra.smoke", "--template", str(template), *arguments]
     environment = {**os.environ, **stack.environment, **settings}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=500)
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=500 * PATIENCE
+    )
 
 
 def existing(stack: PrivateStack, name: str) -> list[str]:
@@ -51,7 +54,6 @@ def existing(stack: PrivateStack, name: str) -> list[str]:
     return [one for one in (*buckets, *tables, *groups, *queues, *roles, *logs) if name in one]
 
 
-@pytest.mark.timeout(600)
 def test_the_smoke_test_replaces_an_instance_and_leaves_nothing(embedded_stack: PrivateStack) -> None:
     name = f"fb-smoke-{uuid.uuid4().hex[:6]}"
     done = smoke(embedded_stack, "--name", name, "--json")
@@ -68,7 +70,6 @@ def test_the_smoke_test_replaces_an_instance_and_leaves_nothing(embedded_stack: 
     assert existing(embedded_stack, name) == []
 
 
-@pytest.mark.timeout(300)
 def test_cleanup_removes_what_an_interrupted_run_left(embedded_stack: PrivateStack) -> None:
     name = f"fb-smoke-{uuid.uuid4().hex[:6]}"
     s3 = embedded_stack.client("s3")

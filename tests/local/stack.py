@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -21,8 +20,6 @@ from faultbridge.errors import FaultbridgeError
 from faultbridge.local import clients
 from faultbridge.local.environment import PARENT_VARIABLE
 from faultbridge.local.stack.deployment import Deployment
-
-T = TypeVar("T")
 
 TINY = Path(__file__).parent / "tiny"
 LISTENING = "0A"  # in /proc/net/tcp
@@ -117,18 +114,6 @@ def failure(deployment: Deployment) -> FaultbridgeError:
         up(deployment)
     assert "\n" not in str(error.value)
     return error.value
-
-
-def eventually(probe: Callable[[], T | None], seconds: float = 30.0, describe: Callable[[], object] = lambda: "") -> T:
-    """Call `probe` until its result is truthy and return it; fail after `seconds`.
-
-    `describe` returns a text for the failure message.
-    """
-    deadline = time.monotonic() + seconds
-    while not (found := probe()):
-        assert time.monotonic() < deadline, f"no result within {seconds} s: {describe()}"
-        time.sleep(0.05)
-    return found
 
 
 def processes_of(home: Path) -> list[str]:

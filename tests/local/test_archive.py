@@ -26,7 +26,8 @@ from faultbridge.pipeline import entry_builder
 from faultbridge.registry.registration import NewNode
 from faultbridge.settings import Settings
 from tests.contracts.aws import make_table
-from tests.local.stack import PrivateStack, eventually
+from tests.local.stack import PrivateStack
+from tests.patience import eventually
 
 pytestmark = pytest.mark.embedded
 

@@ -10,7 +10,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from faultbridge import local
-from tests.local.stack import PrivateStack, eventually
+from tests.local.stack import PrivateStack
+from tests.patience import eventually
 
 pytestmark = pytest.mark.embedded
 

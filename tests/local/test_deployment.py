@@ -11,7 +11,8 @@ from faultbridge.errors import Misconfigured, Transient
 from faultbridge.local import environment
 from faultbridge.local.stack import deployment
 from faultbridge.local.stack.deployment import Deployment
-from tests.local.stack import PrivateStack, eventually, failure, processes_of, up
+from tests.local.stack import PrivateStack, failure, processes_of, up
+from tests.patience import eventually
 
 pytestmark = pytest.mark.embedded
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import time
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,6 @@ from faultbridge.local.stack.files import stack_folder
 from tests.local.stack import (
     LOOPBACK,
     PrivateStack,
-    eventually,
     failure,
     listening_addresses,
     processes_of,
@@ -28,15 +26,14 @@ from tests.local.stack import (
     tiny_deployment,
     up,
 )
+from tests.patience import eventually
 
 pytestmark = pytest.mark.embedded
 
 
 def test_up_does_nothing_for_a_running_stack_without_changes(tiny_stack: PrivateStack) -> None:
-    started = time.monotonic()
     with stack_home(tiny_stack.home):
         info, progress = up(tiny_deployment())
-    assert time.monotonic() - started < 2.0
     assert info == tiny_stack.info
     assert progress == ["nothing changed since the last deployment"]
 

@@ -15,6 +15,9 @@ from faultbridge.local.stack.files import StackState
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+READ_SECONDS = 300
+"""The limit of one call in seconds: a synchronous invocation lasts as long as its function may run."""
+
 # The user's proxy must not be used for loopback.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -32,7 +35,7 @@ def client(service: str, environment: Mapping[str, str]) -> Any:  # noqa: ANN401
         region_name=environment["AWS_REGION"],
         aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
-        config=Config(retries={"total_max_attempts": 2}, connect_timeout=5, read_timeout=60),
+        config=Config(retries={"total_max_attempts": 2}, connect_timeout=5, read_timeout=READ_SECONDS),
     )
 
 
@@ -78,7 +81,7 @@ def json_attribute(text: str) -> dict[str, Any]:
     return parsed if isinstance(parsed, dict) else {}
 
 
-def http_call(url: str, body: object = None, *, timeout: float = 5.0, headers: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 - JSON
+def http_call(url: str, body: object = None, *, timeout: float = 30.0, headers: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 - JSON
     """Send a GET request, or a POST request with a JSON body, and return the JSON answer.
 
     Raises `Transient` when the emulator does not answer or answers with an error.

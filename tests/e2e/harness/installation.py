@@ -37,7 +37,8 @@ from faultbridge.storage.writes import WORK
 from tests.e2e.harness.processes import Completed, clients_of, is_gone, parent_of, run_cli
 from tests.e2e.harness.proxy import RecordingProxy
 from tests.e2e.harness.queues import EventQueue, PageQueue, RecordingQueue
-from tests.local.stack import PrivateStack, eventually
+from tests.local.stack import PrivateStack
+from tests.patience import PATIENCE, eventually
 
 ACTIVE = (CaseStatus.OPEN, CaseStatus.QUEUED, CaseStatus.IN_PROGRESS)
 """Cases with automated work left."""
@@ -135,11 +136,11 @@ class Installation:
 
     def call_api(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Send a GET request to the API, or a POST request with a body; the emulator requires no signature."""
-        return clients.http_call(f"{self.stack.outputs['ApiUrl']}{path}", body, timeout=30.0)
+        return clients.http_call(f"{self.stack.outputs['ApiUrl']}{path}", body, timeout=30.0 * PATIENCE)
 
     def open_page(self, path: str = "") -> str:
         """Return a page of the console."""
-        with urlopen(f"{self.stack.info.console}{path}", timeout=30.0) as answer:  # noqa: S310 - a loopback address
+        with urlopen(f"{self.stack.info.console}{path}", timeout=30.0 * PATIENCE) as answer:  # noqa: S310 - a loopback address
             text: str = answer.read().decode()
         return text
 
@@ -219,7 +220,7 @@ class Installation:
         def start(function: str) -> object:
             # Start the worker now, so that no test waits for the start of Python.
             url = f"{self.stack.info.endpoint}/_faultbridge/warm"
-            return clients.http_call(url, {"function": f"{self.stack.info.stack}-{function}"}, timeout=60.0)
+            return clients.http_call(url, {"function": f"{self.stack.info.stack}-{function}"}, timeout=60.0 * PATIENCE)
 
         with ThreadPoolExecutor(PARALLEL_STARTS) as pool:
             list(pool.map(update, variables))

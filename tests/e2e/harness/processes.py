@@ -13,6 +13,7 @@ import pytest
 
 from faultbridge.adapters.aws.clients import Clients
 from tests.local.stack import PrivateStack
+from tests.patience import PATIENCE
 
 Completed = subprocess.CompletedProcess[bytes]
 
@@ -37,7 +38,9 @@ def run_cli(*arguments: str, stdin: bytes | None, home: Path) -> Completed:
     environment["FAULTBRIDGE_HOME"] = str(home)
     code = "import sys; from faultbridge.cli import main; sys.exit(main())"
     command = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(command, input=stdin, env=environment, capture_output=True, check=False, timeout=120)
+    return subprocess.run(
+        command, input=stdin, env=environment, capture_output=True, check=False, timeout=120 * PATIENCE
+    )
 
 
 def clients_of(stack: PrivateStack) -> Clients:

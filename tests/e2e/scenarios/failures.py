@@ -15,7 +15,7 @@ from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.proxy import CallFault
 from tests.e2e.harness.records import GPU_LOST
 from tests.e2e.scenarios.batch import clock_ahead
-from tests.local.stack import eventually
+from tests.patience import eventually
 
 CRASHED_NODES, GPUS = 30, 8
 

@@ -1,0 +1,28 @@
+"""How long tests wait for other processes: many times what an idle host needs, so that a busy one fails no test."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+PATIENCE = 6
+"""A test that passes never waits longer than it needs; only a failing test waits this many times the usual limit."""
+
+STACK_TIMEOUT = 1800
+"""The limit in seconds of one test on an embedded stack, with the fixtures that it is the first to request."""
+
+
+def eventually(probe: Callable[[], T | None], seconds: float = 30.0, describe: Callable[[], object] = lambda: "") -> T:
+    """Call `probe` until its result is truthy and return it; fail after `seconds` times the patience.
+
+    `seconds` is the limit on an idle host. `describe` returns a text for the failure message.
+    """
+    limit = seconds * PATIENCE
+    deadline = time.monotonic() + limit
+    while not (found := probe()):
+        assert time.monotonic() < deadline, f"no result within {limit} s: {describe()}"
+        time.sleep(0.05)
+    return found
