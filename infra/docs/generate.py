@@ -24,7 +24,8 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "events.md": events_page,
     "rooms.md": rooms.generate,
     "proof.md": proof.generate,
-    "policy.md": policy.generate,
+    "../policy.md": policy.generate,
+    "../../schemas/policy/v1.json": policy.json_schema,
     "metrics.md": metrics.generate,
     "http-api.md": http_api.generate,
     "openapi.json": lambda: json.dumps(openapi_document(), indent=2) + "\n",
@@ -44,9 +45,9 @@ def stale() -> list[str]:
 
 
 def write() -> None:
-    """Write every page."""
-    REFERENCE.mkdir(parents=True, exist_ok=True)
+    """Write every page and the schema of policy files."""
     for name, make in PAGES.items():
+        (REFERENCE / name).parent.mkdir(parents=True, exist_ok=True)
         (REFERENCE / name).write_text(make(), encoding="utf-8")
 
 

@@ -324,7 +324,7 @@ def test_verify_names_the_first_break(desk: Desk) -> None:
 def test_a_published_policy_is_shown_in_its_file_format(desk: Desk, tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text("rules:\n- name: all\n  repair_actions: []\nlimits:\n  drain_deadline: 10m\n", encoding="utf-8")
-    version = desk.json("policy", "put", str(file))["version"]
+    version = desk.json("policy", "put", str(file), "--yes")["version"]
     shown = desk("policy", "show")
     assert shown.out == f"# policy {version}\n{file.read_text(encoding='utf-8')}"
     assert desk.json("policy", "show", version)["limits"] == {"drain_deadline": 600_000}

@@ -19,7 +19,7 @@ from faultbridge.ingest.canary import LAST_RECEIVED, LAST_RECORDED
 from faultbridge.ingest.mappings import MappingStore
 from faultbridge.ops.backlog import LAST_SWEEP
 from faultbridge.simulation import history as simulation
-from faultbridge.storage import devices, findings, incidents, items, jobs, keys
+from faultbridge.storage import devices, findings, incidents, items, jobs, keys, policies
 from faultbridge.storage.item_kinds import ITEM_KINDS, kind_of, unlisted_attributes
 from faultbridge.storage.proof import Proof
 from faultbridge.storage.writes import Key
@@ -42,7 +42,7 @@ ARGUMENTS: dict[Any, Any] = {
 def product_keys() -> Iterator[Key]:
     """Yield a key from each function that builds one, and each constant key."""
     yield from (LAST_RECORDED, LAST_RECEIVED, LAST_SWEEP, keys.CURRENT_POLICY, keys.CURRENT_MAPPING)
-    for module in (keys, jobs, devices, findings, incidents):
+    for module in (keys, jobs, devices, findings, incidents, policies):
         for name, build in inspect.getmembers(module, inspect.isfunction):
             if name.startswith("_") or build.__module__ != module.__name__ or build.__annotations__["return"] != "Key":
                 continue

@@ -10,6 +10,7 @@ import yaml
 from pydantic import ValidationError
 
 from faultbridge.errors import Rejected
+from faultbridge.policyfile.expectations import expectation
 from faultbridge.policyfile.schema import BreakerPart, PolicyPart, RulePart, convert_durations, format_duration
 
 MAX_CHARACTERS = 200_000
@@ -100,7 +101,7 @@ def _problem(error: Mapping[str, Any], parsed: Mapping[str, Any]) -> Problem:
     if location[:1] == ["rules"] and len(location) > 1 and isinstance(location[1], int):
         rule = _rule_name(parsed, location[1])
         location = location[2:] or ["the rule"]
-    return Problem(rule, _field_path(location), _expectation(error), _value_text(error.get("input")))
+    return Problem(rule, _field_path(location), expectation(error), _value_text(error.get("input")))
 
 
 def _rule_name(parsed: Mapping[str, Any], index: int) -> str:
@@ -113,24 +114,6 @@ def _rule_name(parsed: Mapping[str, Any], index: int) -> str:
 def _field_path(location: Sequence[int | str]) -> str:
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
     return text.removeprefix(".") or "the file"
-
-
-def _expectation(error: Mapping[str, Any]) -> str:
-    context = error.get("ctx") or {}
-    match error["type"]:
-        case "missing":
-            return "a value is required"
-        case "extra_forbidden":
-            return "unknown field"
-        case "enum":
-            return f"one of {str(context['expected']).replace(' or ', ', ')} is expected"
-        case "string_pattern_mismatch":
-            return f"text that matches {context['pattern']} is expected"
-        case "value_error":
-            return str(context["error"])
-        case _:
-            message = str(error["msg"])
-            return message[:1].lower() + message[1:]
 
 
 def _value_text(value: object) -> str:

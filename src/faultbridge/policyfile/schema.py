@@ -18,6 +18,9 @@ from faultbridge.pipeline.decide.maintenance_windows import check_cron
 _DAY = 86_400
 _UNITS = {"d": _DAY, "h": 3_600, "m": 60, "s": 1}
 _DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,9})s)?")
+_DURATION_TEXT = r"^(?=[0-9])([0-9]{1,6}d)?([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,9}s)?$"
+DURATION = "duration"
+"""The `$comment` of a duration in the JSON Schema."""
 
 
 def parse_duration(value: object) -> int:
@@ -65,8 +68,18 @@ def _check_zone(value: str) -> str:
     return value
 
 
-Seconds = Annotated[int, BeforeValidator(parse_duration), Field(ge=0, le=_DAY)]
-Duration = Annotated[int, BeforeValidator(parse_duration), Field(ge=1, le=90 * _DAY)]
+class _DurationSchema:
+    """Describes a duration in the JSON Schema: whole seconds, or text such as `1h30m`."""
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:  # noqa: ANN401 - pydantic's own interface
+        field = handler(core)
+        seconds = {"type": "integer", "minimum": field["ge"], "maximum": field["le"]}
+        return {"$comment": DURATION, "anyOf": [seconds, {"type": "string", "pattern": _DURATION_TEXT}]}
+
+
+_AS_TEXT = _DurationSchema()
+Seconds = Annotated[int, BeforeValidator(parse_duration), Field(ge=0, le=_DAY), _AS_TEXT]
+Duration = Annotated[int, BeforeValidator(parse_duration), Field(ge=1, le=90 * _DAY), _AS_TEXT]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 CodePattern = Annotated[str, Field(pattern=r"^[a-z0-9_.*?\[\]!-]{1,100}$")]
 ClusterPattern = Annotated[str, Field(pattern=r"^[A-Za-z0-9_*?\[\]!-]{1,100}$")]
@@ -102,7 +115,7 @@ class WindowPart(_Part):
     """A maintenance window in which repairs may start: five cron fields, a duration and a time zone."""
 
     cron: Cron
-    duration: Annotated[int, BeforeValidator(parse_duration), Field(ge=60, le=7 * _DAY)]
+    duration: Annotated[int, BeforeValidator(parse_duration), Field(ge=60, le=7 * _DAY), _AS_TEXT]
     zone: Zone = "UTC"
 
 
@@ -152,7 +165,7 @@ class LimitsPart(_Part):
     launch_deadline: Duration = 8 * 3_600
     verify_deadline: Duration = 2 * 3_600
     verify_level: Annotated[int, Field(ge=1, le=4)] | None = None
-    probation: Annotated[int, BeforeValidator(parse_duration), Field(ge=0, le=90 * _DAY)] = _DAY
+    probation: Annotated[int, BeforeValidator(parse_duration), Field(ge=0, le=90 * _DAY), _AS_TEXT] = _DAY
     relapse_verify_level: Annotated[int, Field(ge=1, le=4)] = 4
 
 
@@ -162,10 +175,10 @@ class IncidentsPart(_Part):
     nodes: Annotated[int, Field(ge=2, le=100_000)] = 3
     percent: Annotated[int, Field(ge=0, le=100)] = 30
     explains: Annotated[int, Field(ge=50, le=100)] = 80
-    window: Annotated[int, BeforeValidator(parse_duration), Field(ge=60, le=_DAY)] = 600
+    window: Annotated[int, BeforeValidator(parse_duration), Field(ge=60, le=_DAY), _AS_TEXT] = 600
     odds: Annotated[int, Field(ge=1, le=1_000_000_000)] = 10_000
     quiet: Duration = 600
-    max_age: Annotated[int, BeforeValidator(parse_duration), Field(ge=60, le=7 * _DAY)] = 7_200
+    max_age: Annotated[int, BeforeValidator(parse_duration), Field(ge=60, le=7 * _DAY), _AS_TEXT] = 7_200
 
 
 class PolicyPart(_Part):

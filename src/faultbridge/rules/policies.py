@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from faultbridge.domain.policy import Policy
+from faultbridge.domain.times import from_text
 from faultbridge.errors import Rejected
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import load
-from faultbridge.storage.writes import Put
+from faultbridge.storage.policies import LISTED_POLICY, listed_policy
+from faultbridge.storage.writes import Delete, Item, Put
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPolicy:
+    """A stored version, when it was last put, and by which operator, if that is known."""
+
+    version: str
+    put_at: datetime
+    put_by: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +33,37 @@ class PolicyStore:
     table: Table
     clock: Clock
 
-    def put(self, document: Mapping[str, Any]) -> Policy:
-        """Store a document that contains its `version`, and make it current for clusters that name no version."""
+    def put(self, document: Mapping[str, Any], by: str | None = None) -> Policy:
+        """Store a document that contains its `version`, and make it current for clusters that name no version.
+
+        `by` is the operator's ARN for the list of versions.
+        """
         policy = load(Policy, document)
         now = self.clock.now()
         stored = items.item(keys.policy(policy.version), now, {"policy": dict(document)})
         pointer = items.item(keys.CURRENT_POLICY, now, {"version": policy.version})
-        self.table.transact([Put(stored), Put(pointer)])
+        listed = items.item(listed_policy(policy.version), now, {"version": policy.version, "put_by": by})
+        self.table.transact([Put(stored), Put(pointer), Put(listed)])
         return policy
+
+    def reset(self) -> None:
+        """Make the packaged policy current for clusters that name no version. Stored versions stay."""
+        self.table.write(Delete(keys.CURRENT_POLICY))
+
+    def stored(self) -> tuple[StoredPolicy, ...]:
+        """Return every stored version, the one that was put last first."""
+        found = [
+            StoredPolicy(str(row["version"]), from_text(str(row["updated_at"])), str(row["put_by"] or "") or None)
+            for row in self._listed()
+        ]
+        return tuple(sorted(found, key=lambda one: one.put_at, reverse=True))
+
+    def _listed(self) -> Iterator[Item]:
+        page = self.table.query(keys.CURRENT_POLICY.pk, prefix=LISTED_POLICY)
+        yield from page.items
+        while page.next is not None:
+            page = self.table.query(keys.CURRENT_POLICY.pk, prefix=LISTED_POLICY, start=page.next)
+            yield from page.items
 
     def current(self) -> dict[str, Any] | None:
         """Return the current document, or None when no policy was stored."""

@@ -184,6 +184,7 @@ ITEM_KINDS = (
         limit="Deleted after 30 days.",
     ),
     ItemKind("policy", r"POLICY#.+", "POLICY", unproven="policy", limit="Entries name the version of their policy."),
+    ItemKind("policy in the policy list", "POLICY", "VERSION#.+", unproven="version put_by", limit=_WORK),
     ItemKind("current policy", "POLICY", "CURRENT", unproven="version", limit=_WORK),
     ItemKind("mapping", r"MAPPING#.+", "MAPPING", unproven="mappings", limit=_WORK),
     ItemKind("current mapping", "MAPPING", "CURRENT", unproven="version", limit=_WORK),

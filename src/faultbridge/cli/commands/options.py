@@ -56,12 +56,16 @@ def standard_input() -> BinaryIO:
     return sys.stdin.buffer
 
 
-def confirm(effect: str, *, yes: bool) -> None:
+def confirm(effect: str, *, yes: bool, required: bool = False) -> None:
     """Ask on a terminal before an effect that cannot be undone. Any answer but yes is `Rejected`.
 
-    Without a terminal it does not ask, so that scripts work without `--yes`.
+    Without a terminal it does not ask, so that scripts work without `--yes`; if `required`, it is `Rejected` there.
     """
-    if yes or not sys.stdin.isatty():
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        if required:
+            raise Rejected("not_confirmed", f"{effect}; nothing was changed")
         return
     print_line(f"faultbridge: {effect}. Continue? [y/N] ", to_stderr=True, end="", flush=True)
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:

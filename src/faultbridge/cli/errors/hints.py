@@ -47,7 +47,7 @@ USAGE_HINTS: Mapping[str, str] = {
     "unknown_group": "check the group name, --region and --profile",
     "unknown_job": "`faultbridge job start` records its start",
     "unknown_node": "`faultbridge node list --cluster C` lists nodes; `faultbridge node add` registers one",
-    "unknown_policy": "`faultbridge policy show` shows the current policy",
+    "unknown_policy": "`faultbridge policy list` lists the stored versions",
     "unknown_reject": "`faultbridge reject list` lists rejected records",
 }
 """Reasons that mean wrong usage (exit code 2)."""

@@ -1,17 +1,19 @@
-"""`faultbridge policy`: checks, publishes and shows the rules for classifying and repairing faults."""
+"""`faultbridge policy`: checks, publishes, lists and shows the rules for classifying and repairing faults."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated, Any
 
 import typer
 
-from faultbridge.cli.commands.options import read_text
+from faultbridge.cli.commands.options import YesOption, confirm, read_text
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
 from faultbridge.cli.render.format_options import formatted_command
 from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, print_line, show
+from faultbridge.cli.render.times import json_time, short_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 
@@ -26,24 +28,99 @@ PROBLEMS: Columns = {
 }
 
 
+SETTINGS: Columns = {
+    "RULE": lambda one: one["rule"],
+    "FIELD": lambda one: one["field"],
+    "VALUE": lambda one: one["value"],
+    "ORIGIN": lambda one: one["origin"],
+}
+VERSIONS: Columns = {
+    "VERSION": lambda one: one["version"],
+    "CURRENT": lambda one: "yes" if one["current"] else "",
+    "CLUSTERS": lambda one: ", ".join(one["clusters"]),
+    "PUT": lambda one: short_time(one["put_at"]),
+    "BY": lambda one: one["put_by"] or ("part of Faultbridge" if one["packaged"] else ""),
+}
+
+
 @app.command("check", epilog=examples("faultbridge policy check policy.yaml"))
 @formatted_command
 def check_policy(file: FileArgument, *, output: OutputFormat) -> None:
-    """Validate a policy offline. Exit code 1: each invalid rule and field is listed."""
+    """Validate a policy offline and print every value that applies, with its origin: the file or a default.
+
+    Exit code 1: each invalid rule and field is listed.
+    """
+    from faultbridge.policyfile.effective import effective_settings
+
     document = _read_policy(file, output)
+    settings = effective_settings(document)
+    rows = [{"rule": one.rule, "field": one.field, "value": one.text, "origin": one.origin} for one in settings]
+    show(rows, SETTINGS, output)
     if output.for_people:
         notice(f"policy {document['version']} is valid: {len(document.get('rules', []))} rules")
-    else:
-        show([], PROBLEMS, output)
+
+
+@app.command("schema", epilog=examples("faultbridge policy schema > policy.schema.json"))
+@formatted_command
+def print_schema(*, output: OutputFormat) -> None:
+    """Print the JSON Schema of policy files, for editors. The output is JSON with or without --json."""
+    from faultbridge.policyfile.json_schema import policy_schema
+
+    del output
+    print_line(json.dumps(policy_schema(), indent=2))
 
 
 @app.command("put", epilog=examples("faultbridge policy put policy.yaml"))
 @stack_command
-def put_policy(session: Session, file: FileArgument) -> None:
-    """Publish a policy as the current version. An invalid policy is rejected, and the current one stays."""
+def put_policy(session: Session, file: FileArgument, yes: YesOption = False) -> None:
+    """Publish a policy as the current version. An invalid policy is rejected, and the current one stays.
+
+    If the policy drops a breaker or weakens a limit of the current one, the command says so and asks. Without a
+    terminal it then needs --yes.
+    """
     document = _read_policy(file, session.output)
-    _policies(session).put(document)
+    policies = _policies(session)
+    _confirm_weaker(policies.current() or _packaged(), document, yes=yes)
+    policies.put(document, session.operator)
     session.show_one({"version": document["version"]}, {"Version": lambda one: one["version"]})
+
+
+@app.command("reset", epilog=examples("faultbridge policy reset"))
+@stack_command
+def reset_policy(session: Session, yes: YesOption = False) -> None:
+    """Return to the packaged policy for all clusters that name no version. Stored versions stay."""
+    policies, packaged = _policies(session), _packaged()
+    before = policies.current()
+    if before is not None:
+        if not _confirm_weaker(before, packaged, yes=yes):
+            confirm(f"policy {before['version']} no longer applies", yes=yes)
+        policies.reset()
+    session.show_one({"version": packaged["version"]}, {"Version": lambda one: one["version"]})
+
+
+@app.command("list", epilog=examples("faultbridge policy list", "faultbridge policy list --json"))
+@stack_command
+def list_policies(session: Session) -> None:
+    """List the stored versions: which is current, which clusters name one, when and by whom it was put last."""
+    policies, packaged = _policies(session), _packaged()["version"]
+    stored = {one.version: one for one in policies.stored()}
+    current = (policies.current() or _packaged())["version"]
+    named: dict[str, list[str]] = {}
+    for view in session.directory.clusters():
+        if view.config.policy is not None:
+            named.setdefault(view.config.policy, []).append(view.config.cluster)
+    rows = [
+        {
+            "version": version,
+            "current": version == current,
+            "packaged": version == packaged,
+            "clusters": named.get(version, []),
+            "put_at": json_time(stored[version].put_at) if version in stored else None,
+            "put_by": stored[version].put_by if version in stored else None,
+        }
+        for version in dict.fromkeys((*stored, current, *named, packaged))
+    ]
+    session.show(rows, VERSIONS)
 
 
 @app.command("show", epilog=examples("faultbridge policy show > policy.yaml", "faultbridge policy show 3f2c91d04b7a"))
@@ -55,9 +132,7 @@ def show_policy(
     ] = None,
 ) -> None:
     """Show a policy in the format of `policy put`."""
-    from faultbridge.data.policies import default_document
-
-    policies, packaged = _policies(session), dict(default_document())
+    policies, packaged = _policies(session), _packaged()
     stored = policies.current() if version is None else None
     document = (
         packaged if version == packaged["version"] else policies.document(version) if version else stored or packaged
@@ -69,6 +144,23 @@ def show_policy(
 
     print_line(f"# policy {document['version']}" + (", part of Faultbridge" if document == packaged else ""))
     print_line(write_policy(document), end="")
+
+
+def _packaged() -> dict[str, Any]:
+    from faultbridge.data.policies import default_document
+
+    return dict(default_document())
+
+
+def _confirm_weaker(before: Mapping[str, Any], after: Mapping[str, Any], *, yes: bool) -> bool:
+    """Print what a policy drops or weakens against the current one, and ask. Returns False where it is as strict."""
+    from faultbridge.policyfile.weakened import weakened_protection
+
+    weaker = weakened_protection(before, after)
+    if weaker:
+        notice("weaker than the current policy: " + "; ".join(weaker))
+        confirm("the policy protects less than the current one", yes=yes, required=True)
+    return bool(weaker)
 
 
 def _policies(session: Session) -> Any:  # noqa: ANN401 - imported where it is used

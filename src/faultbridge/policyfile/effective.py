@@ -1,0 +1,91 @@
+"""Effective values: every value of a policy, with its origin, and the differences between two policies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from faultbridge.policyfile.schema import DURATION_FIELDS, PolicyPart, convert_durations, format_duration
+
+FROM_FILE, FROM_DEFAULT = "file", "default"
+_NOT_GIVEN = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One value of a policy. `rule` is None outside of the rules; a duration is in seconds."""
+
+    rule: str | None
+    field: str
+    value: Any
+    origin: str
+
+    @property
+    def text(self) -> str:
+        """Return the value as it stands in a policy file."""
+        if self.field.rpartition(".")[2] in (DURATION_FIELDS | {"wait_seconds"}) and isinstance(self.value, int):
+            return format_duration(self.value)
+        return self.value if isinstance(self.value, str) else json.dumps(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedSetting:
+    """One value that differs between two policies; None where a policy has no such rule or breaker."""
+
+    rule: str | None
+    field: str
+    before: Setting | None
+    after: Setting | None
+
+
+def effective_settings(document: Mapping[str, Any]) -> tuple[Setting, ...]:
+    """Return every value that applies under a stored policy document, and whether the file or a default sets it.
+
+    The value `rules` is the order of the rules, which decides which of them applies.
+    """
+    policy = PolicyPart.model_validate(_in_seconds(document))
+    given = policy.model_dump(mode="json", exclude_unset=True)
+    rules = given.pop("rules", [])
+    complete = policy.model_dump(mode="json")
+    settings = [Setting(None, "rules", [rule["name"] for rule in complete["rules"]], FROM_FILE)]
+    for rule, given_rule in zip(complete.pop("rules"), rules, strict=True):
+        settings += [Setting(rule["name"], *leaf) for leaf in _leaves(rule, given_rule)]
+    return (*(Setting(None, *leaf) for leaf in _leaves(complete, given)), *settings)
+
+
+def changed_settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ChangedSetting, ...]:
+    """Return the values that differ between two stored policy documents. Rules are compared by their names.
+
+    A rule or a breaker that only one policy has is listed with the values that its file sets.
+    """
+    old = {(one.rule, one.field): one for one in effective_settings(before)}
+    new = {(one.rule, one.field): one for one in effective_settings(after)}
+    pairs = ((key, old.get(key), new.get(key)) for key in {**old, **new})
+    return tuple(ChangedSetting(*key, left, right) for key, left, right in pairs if _differs(left, right))
+
+
+def _differs(before: Setting | None, after: Setting | None) -> bool:
+    if before is not None and after is not None:
+        return bool(before.value != after.value)
+    only = before or after
+    return only is not None and only.origin == FROM_FILE
+
+
+def _in_seconds(document: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
+    parts = {name: value for name, value in document.items() if name != "version"}
+    return convert_durations(parts, lambda milliseconds: milliseconds // 1000)
+
+
+def _leaves(value: Any, given: Any, path: str = "") -> Iterator[tuple[str, Any, str]]:  # noqa: ANN401 - JSON
+    """Yield path, value and origin of each plain value; breakers are named by their scope, windows by their number."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            known = given.get(name, _NOT_GIVEN) if isinstance(given, dict) else _NOT_GIVEN
+            yield from _leaves(inner, known, f"{path}.{name}".removeprefix("."))
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        for index, (inner, known) in enumerate(zip(value, given, strict=True)):
+            yield from _leaves(inner, known, f"{path}.{inner['scope']}" if "scope" in inner else f"{path}[{index}]")
+    else:
+        yield path, value, FROM_DEFAULT if given is _NOT_GIVEN else FROM_FILE

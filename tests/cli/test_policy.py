@@ -1,0 +1,101 @@
+"""Policies on the command line: effective values, weaker policies, stored versions, and the packaged policy."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from faultbridge.data.policies import default_document
+from tests.builders import KEY
+from tests.cli.desk import OPERATOR, Desk
+
+STRICT = "breakers: [{scope: cluster, nodes: 5, percent: 20}, {scope: domain, nodes: 4, percent: 50}]\n"
+PACKAGED = default_document()["version"]
+
+
+class Terminal(io.TextIOWrapper):
+    """Standard input of a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def put(desk: Desk, text: str, *options: str) -> str:
+    return str(desk.json("policy", "put", "-", *options, given=text)["version"])
+
+
+def test_check_prints_each_effective_value_with_its_origin(desk: Desk) -> None:
+    checked = desk.json("policy", "check", "-", given="limits: {concurrent: 4}")
+    assert {"rule": None, "field": "limits.concurrent", "value": "4", "origin": "file"} in checked
+    assert {"rule": None, "field": "limits.probation", "value": "1d", "origin": "default"} in checked
+    assert "breakers" in {one["field"] for one in checked}
+    printed = desk("policy", "check", "-", given="limits: {concurrent: 4}")
+    assert "is valid" in printed.err
+    assert "limits.concurrent" in printed.out
+
+
+def test_the_schema_is_printed_for_editors(desk: Desk) -> None:
+    printed = json.loads(desk("policy", "schema").out)
+    assert printed["$id"] == "urn:faultbridge:input:policy:1"
+
+
+def test_a_weaker_policy_needs_yes_without_a_terminal(desk: Desk) -> None:
+    refused = desk("policy", "put", "-", given="limits: {concurrent: 9}")
+    assert refused.code == 2
+    assert "the cluster breaker is dropped" in refused.err
+    assert "limits.concurrent: 2 before, 9 now" in refused.err
+    assert "--yes" in refused.err.splitlines()[-1]
+    assert desk.json("policy", "show")["version"] == PACKAGED
+    version = put(desk, "limits: {concurrent: 9}", "--yes")
+    assert desk.json("policy", "show")["version"] == version
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 2)])
+def test_a_weaker_policy_is_asked_about_on_a_terminal(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, tmp_path: object, answer: str, code: int
+) -> None:
+    file = f"{tmp_path}/policy.yaml"
+    with open(file, "w", encoding="utf-8") as written:  # noqa: PTH123
+        written.write("limits: {concurrent: 9}")
+    monkeypatch.setattr(io, "TextIOWrapper", Terminal)
+    asked = desk("policy", "put", file, given=answer)
+    assert asked.code == code
+    assert "Continue?" in asked.err
+    assert (desk.json("policy", "show")["version"] == PACKAGED) is (code == 2)
+
+
+def test_a_stricter_policy_is_not_asked_about(desk: Desk) -> None:
+    version = put(desk, STRICT + "limits: {concurrent: 1}")
+    assert desk.json("policy", "show")["version"] == version
+
+
+def test_the_list_names_current_version_operator_and_clusters(desk: Desk) -> None:
+    first = put(desk, STRICT + "limits: {concurrent: 1}")
+    second = put(desk, STRICT, "--yes")
+    desk.json("cluster", "set", KEY.cluster, "--policy", first)
+    rows = {one["version"]: one for one in desk.json("policy", "list")}
+    assert set(rows) == {first, second, PACKAGED}
+    assert [one for one in rows if rows[one]["current"]] == [second]
+    assert rows[first]["clusters"] == [KEY.cluster]
+    assert rows[second]["put_by"] == OPERATOR
+    assert rows[PACKAGED]["packaged"]
+    assert rows[PACKAGED]["put_at"] is None
+
+
+def test_reset_returns_to_the_packaged_policy_and_keeps_the_versions(desk: Desk) -> None:
+    assert desk.json("policy", "reset")["version"] == PACKAGED
+    version = put(desk, STRICT + "limits: {concurrent: 2}")
+    assert desk.json("policy", "reset")["version"] == PACKAGED
+    assert desk.json("policy", "show")["version"] == PACKAGED
+    assert version in {one["version"] for one in desk.json("policy", "list")}
+
+
+def test_a_reset_that_weakens_a_limit_needs_yes_without_a_terminal(desk: Desk) -> None:
+    version = put(desk, STRICT + "limits: {concurrent: 1}")
+    refused = desk("policy", "reset")
+    assert refused.code == 2
+    assert "limits.concurrent: 1 before, 2 now" in refused.err
+    assert desk.json("policy", "show")["version"] == version
+    assert desk.json("policy", "reset", "--yes")["version"] == PACKAGED

@@ -1,0 +1,80 @@
+"""Effective values name their origin; a policy that weakens a protection is recognized."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultbridge.data.policies import default_document
+from faultbridge.policyfile.effective import changed_settings, effective_settings
+from faultbridge.policyfile.parser import read_policy
+from faultbridge.policyfile.weakened import weakened_protection
+
+STRICT = "breakers: [{scope: cluster, nodes: 5, percent: 20}, {scope: domain, nodes: 4, percent: 50}]\n"
+
+
+def values(text: str) -> dict[tuple[str | None, str], tuple[str, str]]:
+    return {(one.rule, one.field): (one.text, one.origin) for one in effective_settings(read_policy(text))}
+
+
+def test_each_value_names_the_file_or_the_default_as_its_origin() -> None:
+    found = values("limits: {probation: 36h, verify_level: null}\nrules: [{name: a, wait_seconds: 2m, approval: []}]")
+    assert found[None, "limits.probation"] == ("1d12h", "file")
+    assert found[None, "limits.verify_level"] == ("null", "file")
+    assert found[None, "limits.concurrent"] == ("2", "default")
+    assert found[None, "rules"] == ('["a"]', "file")
+    assert found["a", "wait_seconds"] == ("2m", "file")
+    assert found["a", "approval"] == ("[]", "file")
+    assert found["a", "match.hours"] == ("24", "default")
+
+
+def test_breakers_are_named_by_scope_and_windows_by_number() -> None:
+    found = values(
+        "breakers: [{scope: domain, nodes: 9}]\nrules: [{name: a, windows: [{cron: '* * * * *', duration: 1h}]}]"
+    )
+    assert found[None, "breakers.domain.nodes"] == ("9", "file")
+    assert found[None, "breakers.domain.quiet"] == ("10m", "default")
+    assert found["a", "windows[0].duration"] == ("1h", "file")
+    assert found["a", "windows[0].zone"] == ("UTC", "default")
+
+
+def test_only_differing_values_are_listed_and_rules_are_compared_by_name() -> None:
+    before = read_policy("rules: [{name: a, wait_seconds: 90s, match: {codes: [x]}}, {name: b}]")
+    after = read_policy("limits: {concurrent: 2}\nrules: [{name: a, wait_seconds: 2m, match: {codes: [x]}}, {name: c}]")
+    found = [
+        (one.rule, one.field, one.before and one.before.text, one.after and one.after.text)
+        for one in changed_settings(before, after)
+    ]
+    assert found == [
+        (None, "rules", '["a", "b"]', '["a", "c"]'),
+        ("a", "wait_seconds", "1m30s", "2m"),
+        ("b", "name", "b", None),
+        ("c", "name", None, "c"),
+    ]
+
+
+def test_a_policy_does_not_differ_from_itself() -> None:
+    assert changed_settings(default_document(), default_document()) == ()
+    assert weakened_protection(default_document(), default_document()) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("rules: []", ("the cluster breaker is dropped", "the domain breaker is dropped")),
+        ("breakers: [{nodes: 5, percent: 20}]", ("the domain breaker is dropped",)),
+        (STRICT + "limits: {concurrent: 3}", ("limits.concurrent: 2 before, 3 now",)),
+        (STRICT + "limits: {probation: 1h}", ("limits.probation: 1d before, 1h now",)),
+        (STRICT.replace("nodes: 5", "nodes: 6"), ("breakers.cluster.nodes: 5 before, 6 now",)),
+        (STRICT.replace("50}", "50, quiet: 1m}"), ("breakers.domain.quiet: 10m before, 1m now",)),
+        (STRICT + "incidents: {percent: 60}", ("incidents.percent: 30 before, 60 now",)),
+        (STRICT + "limits: {concurrent: 1, probation: 3d, verify_level: 3}", ()),
+        (STRICT.replace("nodes: 5", "nodes: 3"), ()),
+    ],
+)
+def test_a_dropped_breaker_or_a_weaker_limit_is_named(text: str, lines: tuple[str, ...]) -> None:
+    assert weakened_protection(default_document(), read_policy(text)) == lines
+
+
+def test_a_dropped_verification_level_is_weaker() -> None:
+    before, after = read_policy("limits: {verify_level: 3}"), read_policy("limits: {concurrent: 2}")
+    assert weakened_protection(before, after) == ("limits.verify_level: 3 before, null now",)
