@@ -4,26 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from faultbridge.domain.policy import Policy
-from faultbridge.domain.times import from_text
 from faultbridge.errors import Rejected
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import load
-from faultbridge.storage.policies import LISTED_POLICY, listed_policy
+from faultbridge.storage.policies import LISTED_POLICY, StoredPolicy, listed_policy_item, read_listed_policy
 from faultbridge.storage.writes import Delete, Item, Put
-
-
-@dataclass(frozen=True, slots=True)
-class StoredPolicy:
-    """A stored version, when it was last put, and by which operator, if that is known."""
-
-    version: str
-    put_at: datetime
-    put_by: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +31,7 @@ class PolicyStore:
         now = self.clock.now()
         stored = items.item(keys.policy(policy.version), now, {"policy": dict(document)})
         pointer = items.item(keys.CURRENT_POLICY, now, {"version": policy.version})
-        listed = items.item(listed_policy(policy.version), now, {"version": policy.version, "put_by": by})
+        listed = listed_policy_item(StoredPolicy(policy.version, now, by))
         self.table.transact([Put(stored), Put(pointer), Put(listed)])
         return policy
 
@@ -52,11 +41,7 @@ class PolicyStore:
 
     def stored(self) -> tuple[StoredPolicy, ...]:
         """Return every stored version, the one that was put last first."""
-        found = [
-            StoredPolicy(str(row["version"]), from_text(str(row["updated_at"])), str(row["put_by"] or "") or None)
-            for row in self._listed()
-        ]
-        return tuple(sorted(found, key=lambda one: one.put_at, reverse=True))
+        return tuple(sorted(map(read_listed_policy, self._listed()), key=lambda one: one.put_at, reverse=True))
 
     def _listed(self) -> Iterator[Item]:
         page = self.table.query(keys.CURRENT_POLICY.pk, prefix=LISTED_POLICY)

@@ -8,6 +8,7 @@ Nothing here calls AWS: `adapters/dynamodb` executes the writes, and a fake tabl
 - `items`: the items of nodes, entries, cases, clusters, aliases and spares.
 - `projections`: rows derived from a node's state: unhealthy nodes, repair queue, case index.
 - `jobs`, `rejects`: the items of training jobs and of rejected records.
+- `policies`: the list of policy versions.
 - `index_rows`: rows that lead from a job or a device to its entries.
 - `findings`: findings of detectors, and the totals to compare with.
 - `devices`: where devices were seen, and which had faults.

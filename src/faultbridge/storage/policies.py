@@ -1,13 +1,40 @@
-"""The rows of the list of policy versions: one for each version that was ever put."""
+"""The list of policy versions: one row for each version that was ever put."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from faultbridge.domain.times import from_text
+from faultbridge.storage import items
 from faultbridge.storage.keys import CURRENT_POLICY
-from faultbridge.storage.writes import Key
+from faultbridge.storage.writes import Item, Key
 
 LISTED_POLICY = "VERSION#"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPolicy:
+    """A stored version, when it was last put, and by which operator, if that is known."""
+
+    version: str
+    put_at: datetime
+    put_by: str | None
 
 
 def listed_policy(version: str) -> Key:
     """Return the key of a policy version in the list of all versions."""
     return Key(CURRENT_POLICY.pk, f"{LISTED_POLICY}{version}")
+
+
+def listed_policy_item(stored: StoredPolicy) -> Item:
+    """Return the row of a version in the list."""
+    attributes = {"version": stored.version, "put_by": stored.put_by}
+    return items.item(listed_policy(stored.version), stored.put_at, attributes)
+
+
+def read_listed_policy(row: Mapping[str, Any]) -> StoredPolicy:
+    """Return the version of a row in the list."""
+    return StoredPolicy(row["version"], from_text(row["updated_at"]), row["put_by"])
