@@ -45,8 +45,8 @@ def test_the_json_document_has_the_documented_fields(files: list[str], capsys: p
     assert run(["explain", "--json", *files]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document.keys() == {
-        "verdict", "nodes", "domain", "mechanism", "summary", "settles", "check", "shared", "hardware", "failed_at",
-        "causes", "claims", "recovered", "collectives", "files", "skipped", "job", "repairs",
+        "verdict", "nodes", "domain", "mechanism", "summary", "settles", "check", "checks", "shared", "hardware",
+        "failed_at", "causes", "claims", "recovered", "collectives", "files", "skipped", "job", "repairs",
     }  # fmt: skip
     assert document["collectives"].keys() == {
         "ranks", "nodes", "findings", "waiting", "joined", "missing", "missing_blamed"
@@ -79,6 +79,23 @@ def test_a_node_map_adds_the_node_of_each_named_rank(
     collectives = document["collectives"]
     assert (collectives["nodes"], collectives["findings"][0]["node"]) == (["n-7"], "n-7")
     assert document["check"] == ["n-7"]
+
+
+def test_the_node_of_a_rank_without_a_dump_is_to_be_tested_and_the_evidence_is_named(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (rank,) = generate(4).injected
+    (tmp_path / "nodes").write_text(json.dumps({"n-7": [rank], "n-8": [rank + 1]}), encoding="utf-8")
+    others = [one for one in files if not one.endswith(f"_{rank}.json")]
+    assert len(others) == len(files) - 1
+    assert run(["explain", "--json", "--nodes", str(tmp_path / "nodes"), *others]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["collectives"]["findings"][0]["state"] == "no_dump"
+    assert (document["check"], document["verdict"], document["nodes"]) == (["n-7"], "RESTART", [])
+    (evidence,) = document["checks"]
+    assert (evidence["name"], evidence["node"], evidence["rank"]) == ("collective.no_dump", "n-7", rank)
+    assert run(["explain", "--nodes", str(tmp_path / "nodes"), *others]) == 0
+    assert f"CHECK     n-7: test before the restart\n          n-7: rank {rank} is no_dump" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("body", ["[", "[]", '{"n-7": 3}', '{"n-7": ["x"]}', '{"n-7": [0], "n-8": [0]}'])

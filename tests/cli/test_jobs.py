@@ -111,6 +111,49 @@ def test_explain_takes_a_time_without_a_job(desk: Desk) -> None:
     assert desk.json("explain", "--cluster", CLUSTER, "--at", "2h")["nodes"] == []
 
 
+def test_a_recorded_verdict_is_shown_with_the_job_and_in_its_timeline(desk: Desk) -> None:
+    fail(desk, XID_79)
+    ran = desk("explain", "--job", "88213", "--cluster", CLUSTER, "--record")
+    assert (ran.code, ran.err) == (0, "")
+    verdict = desk.json("job", "show", "88213", "--cluster", CLUSTER)["verdict"]
+    assert (verdict["outlook"], verdict["nodes"], verdict["hardware"]) == ("RESTART_WITHOUT", [NODE], "blamed")
+    out = desk("timeline", "--job", "88213", "--cluster", CLUSTER).out
+    assert f"job 88213 explained: RESTART_WITHOUT {NODE}" in out
+    assert "fatal xid.79" in out
+    assert "case " in out
+
+
+def test_explain_takes_a_case_and_explains_the_job_that_it_affected(desk: Desk) -> None:
+    fail(desk, XID_79)
+    case = desk.world.node().case
+    assert case is not None
+    document = desk.json("explain", "--case", case.id)
+    assert (document["verdict"], document["nodes"], document["job"]["job_id"]) == ("RESTART_WITHOUT", [NODE], "88213")
+
+
+def test_explain_takes_a_case_of_a_node_without_a_job(desk: Desk) -> None:
+    desk.world.app.ingestion.ingest([desk.world.message(XID_79)])
+    case = desk.world.node().case
+    assert case is not None
+    document = desk.json("explain", "--case", case.id)
+    assert (document["verdict"], document["nodes"], document["job"]) == ("RESTART_WITHOUT", [NODE], None)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--case", "c-1", "--job", "1", "--cluster", CLUSTER),
+        ("--case", "c-1", "--cluster", CLUSTER),
+        ("--record",),
+        ("--record", "--at", "1h", "--cluster", CLUSTER),
+    ],
+    ids=" ".join,
+)
+def test_a_case_and_a_record_need_the_options_that_fit(desk: Desk, options: tuple[str, ...]) -> None:
+    ran = desk("explain", *options)
+    assert (ran.code, len(ran.err.splitlines())) == (2, 1)
+
+
 @pytest.mark.parametrize(
     "options",
     [("--job", "1"), ("--cluster", CLUSTER), ("--at", "1h"), ("--job", "1", "--at", "1h", "--cluster", CLUSTER), ()],

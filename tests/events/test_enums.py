@@ -10,10 +10,11 @@ import pytest
 
 from faultbridge.domain import cases, edges, entries, faults, nodes
 from faultbridge.domain.cluster import state
-from faultbridge.events import cluster_enums, enums
+from faultbridge.events import cluster_enums, enums, job_enums
 from faultbridge.events.base import OpenEnum
 from faultbridge.events.json_schema.build import MODELS
 from faultbridge.events.registry import EVENT_NAMES, event_name, model_of
+from faultbridge.explain.verdict.mechanisms import Outlook
 from faultbridge.ports import ProviderFailure
 from tests.architecture.project import PACKAGE, modules, parse
 from tests.events.samples import sample
@@ -31,10 +32,11 @@ PAIRS: list[tuple[type[OpenEnum], type[StrEnum]]] = [
     (enums.Resolution, cases.Resolution),
     (enums.RepairAction, cases.RepairAction),
     (enums.FailureReason, ProviderFailure),
+    (job_enums.RestartVerdict, Outlook),
 ]
 ENUMS = [
     one
-    for module in (enums, cluster_enums)
+    for module in (enums, cluster_enums, job_enums)
     for one in vars(module).values()
     if isinstance(one, type) and issubclass(one, OpenEnum) and one is not OpenEnum
 ]

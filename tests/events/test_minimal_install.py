@@ -33,6 +33,8 @@ KIT = (
     "cluster_enums",
     "enums",
     "envelope",
+    "job",
+    "job_enums",
     "node",
     "parts",
     "reading",

@@ -160,7 +160,7 @@ def test_the_timeline_of_a_job_contains_its_start_its_impacts_and_its_end(world:
     record_impact(world, "n-1")
     world.pass_time(minutes=5)
     jobs(world).end("train-a", "1", outcome="failed")
-    lines = list(Timeline(world.table).entries(TimelineQuery("train-a", job="1")))
+    lines = list(Timeline(world.table).entries(TimelineQuery("train-a", job="1", types=("Job Change",))))
     assert [json.loads(line.body)["data"]["change"] for line in lines] == ["started", "hit", "ended"]
 
 
@@ -171,5 +171,5 @@ def test_the_sweep_records_an_impact_that_react_missed() -> None:
     installation.app.ingestion.ingest([installation.message()])
     for _ in range(2):
         assert installation.app.ops.sweep().failures == []
-    lines = list(Timeline(ports.table).entries(TimelineQuery(key.cluster, job="1")))
+    lines = list(Timeline(ports.table).entries(TimelineQuery(key.cluster, job="1", types=("Job Change",))))
     assert [json.loads(line.body)["data"]["change"] for line in lines] == ["started", "hit"]

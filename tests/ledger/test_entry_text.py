@@ -80,6 +80,18 @@ def text_of(kind: str, data: dict[str, Any]) -> tuple[str, str]:
         ),
         (EntryType.JOB, {"job_id": "77", "change": "hit", "reason": "xid.79"}, "job 77 hit", "xid.79"),
         (
+            EntryType.JOB_EXPLAINED,
+            {
+                "job_id": "7",
+                "verdict": "RESTART_WITHOUT",
+                "nodes": {"count": 1, "listed": ["gpu-1"]},
+                "mechanism": "gpu_lost",
+                "summary": "a GPU was lost",
+            },
+            "job 7 explained: RESTART_WITHOUT gpu-1",
+            "gpu_lost: a GPU was lost",
+        ),
+        (
             EntryType.NOTE,
             {"kind": "late_fault", "text": "too late", "about": {"code": "xid.48", "component": GPU}},
             "late fault: xid.48 gpu 0000:c1:00",

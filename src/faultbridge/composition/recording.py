@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from faultbridge.jobs.job_impact import JobImpact
     from faultbridge.jobs.jobs import Jobs
     from faultbridge.jobs.resume import ResumeJobs
+    from faultbridge.jobs.verdicts import RecordVerdict
     from faultbridge.ledger.append import Append
     from faultbridge.ledger.publish import Publish
     from faultbridge.registry.inventory_events import InventoryEventHandler
@@ -120,6 +121,13 @@ class JobTracking:
 
         of = self.installation
         return Jobs(of.table, of.ports.clock, of.stack)
+
+    @cached_property
+    def verdict(self) -> RecordVerdict:
+        """Return the service that records verdicts on jobs."""
+        from faultbridge.jobs.verdicts import RecordVerdict
+
+        return RecordVerdict(self.jobs.writer)
 
     @cached_property
     def impact(self) -> JobImpact:

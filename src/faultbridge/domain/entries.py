@@ -37,6 +37,7 @@ class EntryType(StrEnum):
     CLUSTER_INCIDENT = "Cluster Incident Change"
     CLUSTER_SAFETY = "Cluster Safety Change"
     JOB = "Job Change"
+    JOB_EXPLAINED = "Job Explained"
     NOTE = "Node Note Recorded"
 
 

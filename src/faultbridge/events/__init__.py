@@ -7,10 +7,10 @@ A program that reads events with this package needs no other dependency than pyd
 The package imports a module when a name of that module is first used. Read the modules in this order:
 
 - `base`: the base model, open enumerations and the scalar types of fields
-- `enums`, `cluster_enums`: the open enumerations
+- `enums`, `cluster_enums`, `job_enums`: the open enumerations
 - `parts`: components, instances and node lists, which several events contain
 - `envelope`: the metadata of every event, stubs and events of unknown types
-- `node`, `case`, `cluster`: the events about nodes, cases and repair steps, clusters and jobs
+- `node`, `case`, `cluster`, `job`: the events about nodes, cases and repair steps, clusters, and jobs
 - `registry`: event types, schema names, and the module of each model
 - `reading`: reads events of any version
 - `wire`: converts an entry to the `detail` of its event, of at most 60 KB, and back; uses no models
@@ -28,8 +28,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from faultbridge.events.case import CaseStatusChange, NodeReplacementStep
-    from faultbridge.events.cluster import ClusterIncidentChange, ClusterSafetyChange, ClusterStatusChange, JobChange
+    from faultbridge.events.cluster import ClusterIncidentChange, ClusterSafetyChange, ClusterStatusChange
     from faultbridge.events.envelope import Event, EventStub, Metadata, UntypedEvent
+    from faultbridge.events.job import JobChange, JobExplained
     from faultbridge.events.node import (
         NodeFaultCleared,
         NodeFaultDetected,
@@ -47,6 +48,7 @@ __all__ = [
     "Event",
     "EventStub",
     "JobChange",
+    "JobExplained",
     "Metadata",
     "NodeFaultCleared",
     "NodeFaultDetected",
@@ -61,8 +63,9 @@ __all__ = [
 
 _NAMES_BY_MODULE = {
     "case": ("CaseStatusChange", "NodeReplacementStep"),
-    "cluster": ("ClusterIncidentChange", "ClusterSafetyChange", "ClusterStatusChange", "JobChange"),
+    "cluster": ("ClusterIncidentChange", "ClusterSafetyChange", "ClusterStatusChange"),
     "envelope": ("Event", "EventStub", "Metadata", "UntypedEvent"),
+    "job": ("JobChange", "JobExplained"),
     "node": ("NodeFaultCleared", "NodeFaultDetected", "NodeFaultUpdated", "NodeNoteRecorded", "NodeStatusChange"),
     "reading": ("read", "read_envelope"),
 }

@@ -1,4 +1,4 @@
-"""Events about a cluster: status, incidents, safety controls, jobs."""
+"""Events about a cluster: status, incidents, safety controls."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from faultbridge.events.cluster_enums import (
     FaultFamily,
     IncidentChange,
     IncidentStatus,
-    JobChangeKind,
-    JobOutcome,
     SafetyKind,
     SafetyScope,
     SafetyState,
 )
 from faultbridge.events.enums import ClusterStatus
 from faultbridge.events.envelope import ClusterMetadata, Event
-from faultbridge.events.parts import Component, FaultReference, NodeList
+from faultbridge.events.parts import Component, NodeList
 
 Counts = Annotated[dict[str, Count], Field(description="Counts by name.")]
 
@@ -120,41 +118,3 @@ class ClusterSafetyChange(Event):
     event_type: ClassVar[str] = "Cluster Safety Change"
     metadata: ClusterMetadata
     data: ClusterSafetyData
-
-
-class JobImpact(Model):
-    """A fault that affects a job, and the node of the fault."""
-
-    node: Text
-    about: FaultReference | None = Field(description="The fault, if known.")
-
-
-class JobResume(Model):
-    """The nodes whose faults affected a job, by what became of them."""
-
-    returned: NodeList = Field(description="Nodes that are in service again with the same instance.")
-    replaced: NodeList = Field(description="Nodes that are in service with another instance.")
-    retired: NodeList = Field(description="Nodes that left the cluster.")
-
-
-class JobData(Model):
-    """A job after the change."""
-
-    job_id: Text = Field(description="The scheduler's id of the job.")
-    name: str | None
-    change: JobChangeKind
-    reason: str
-    nodes: NodeList = Field(description="Nodes of the job.")
-    started_at: Instant | None
-    ended_at: Instant | None = Field(description="Null while the job runs.")
-    outcome: JobOutcome | None = Field(description="How the job ended; null while it runs.")
-    hit: JobImpact | None = Field(description="The fault and its node; set if `change` is `hit`.")
-    resume: JobResume | None = Field(default=None, description="The affected nodes; set if `change` is `resumable`.")
-
-
-class JobChange(Event):
-    """A job starts, ends, is affected by a fault of one of its nodes, or may resume after their repair."""
-
-    event_type: ClassVar[str] = "Job Change"
-    metadata: ClusterMetadata
-    data: JobData

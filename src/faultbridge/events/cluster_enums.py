@@ -1,4 +1,4 @@
-"""Open enumerations of cluster and job events. Each docstring states how to treat an unknown value."""
+"""Open enumerations of cluster events. Each docstring states how to treat an unknown value."""
 
 from __future__ import annotations
 
@@ -106,24 +106,4 @@ class IncidentChange(OpenEnum):
     SHRUNK = "shrunk"
     EXPIRED = "expired"
     CLOSED = "closed"
-    UNKNOWN = "unknown"
-
-
-class JobChangeKind(OpenEnum):
-    """The kind of change of a job. Treat an unknown value as a change that did not end the job."""
-
-    STARTED = "started"
-    HIT = "hit"
-    ENDED = "ended"
-    RESUMABLE = "resumable"
-    UNKNOWN = "unknown"
-
-
-class JobOutcome(OpenEnum):
-    """How a job ended. Treat an unknown value as `unreported`."""
-
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    UNREPORTED = "unreported"
     UNKNOWN = "unknown"

@@ -18,7 +18,8 @@ MODULE_OF_EVENT: Mapping[str, str] = {
     "Node Replacement Step": "case",
     "Cluster Incident Change": "cluster",
     "Cluster Safety Change": "cluster",
-    "Job Change": "cluster",
+    "Job Change": "job",
+    "Job Explained": "job",
     "Node Note Recorded": "node",
 }
 

@@ -6,34 +6,28 @@ Separate items hold the job and, while it runs, its nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from faultbridge.domain.cluster.jobs import OUTCOMES, Job
-from faultbridge.domain.edges import Actor
-from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.nodes import Alias
 from faultbridge.domain.times import to_text, truncate
 from faultbridge.errors import Conflict, Rejected
-from faultbridge.jobs.changes import Impact, JobChange, Resume, entry_data
+from faultbridge.jobs.changes import Impact, JobChange, Resume
+from faultbridge.jobs.job_writer import JobWriter, unknown_job
 from faultbridge.ledger.append import Stack
-from faultbridge.ledger.cluster_stream import append_to_cluster, cluster_writes
 from faultbridge.ledger.queries import query_all
 from faultbridge.log import log_cause
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, jobs, keys
-from faultbridge.storage.jobs import job_writes, nodes_of, read_job
+from faultbridge.storage.jobs import nodes_of, read_job
 from faultbridge.storage.writes import Item
 
 MAX_NODES = 5000
 MAX_HITS = 64
 MAX_REASON = 512
 _MAX_ID_LENGTH = 128
-
-
-_UpdateJob = Callable[[Job | None, datetime], Job | None]
-"""Computes a job's next state from its stored state and the current time; None changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +37,11 @@ class Jobs:
     table: Table
     clock: Clock
     stack: Stack
+
+    @property
+    def writer(self) -> JobWriter:
+        """Return the writer of job items and their entries."""
+        return JobWriter(self.table, self.clock, self.stack)
 
     def start(
         self, cluster: str, job_id: str, nodes: Sequence[str], *, name: str | None = None, at: datetime | None = None
@@ -66,7 +65,7 @@ class Jobs:
             version = before.version if before else 0
             return Job(cluster, job_id, placed, started_at, name, version=version)
 
-        return self._change(cluster, job_id, update, JobChange("started", f"started on {len(placed)} nodes"))
+        return self.writer.change(cluster, job_id, update, JobChange("started", f"started on {len(placed)} nodes"))
 
     def end(
         self, cluster: str, job_id: str, *, outcome: str = "unreported", reason: str = "", at: datetime | None = None
@@ -81,8 +80,7 @@ class Jobs:
 
         def update(before: Job | None, now: datetime) -> Job | None:
             if before is None:
-                text = f"no start of job {job_id} is recorded in {cluster}; record it with `faultbridge job start`"
-                raise Rejected("unknown_job", text)
+                raise unknown_job(cluster, job_id)
             if before.ended_at is not None:
                 return None
             ended_at = truncate(at or now)
@@ -91,7 +89,7 @@ class Jobs:
                 raise Rejected("bad_time", text)
             return replace(before, ended_at=ended_at, outcome=outcome)
 
-        return self._change(cluster, job_id, update, JobChange("ended", reason or f"ended: {outcome}"))
+        return self.writer.change(cluster, job_id, update, JobChange("ended", reason or f"ended: {outcome}"))
 
     def record_impact(self, cluster: str, impact: Impact) -> tuple[str, ...]:
         """Record an impact once on each job of the node that runs or has just ended. Returns the ids of those jobs."""
@@ -108,7 +106,7 @@ class Jobs:
 
         reason = f"{impact.node}: {condition.code}, {condition.message}"
         for job_id in affected:
-            self._change(cluster, job_id, update, JobChange("hit", reason[:MAX_REASON], impact))
+            self.writer.change(cluster, job_id, update, JobChange("hit", reason[:MAX_REASON], impact))
         return affected
 
     def record_resumable(self, job: Job, resume: Resume) -> Job:
@@ -117,7 +115,7 @@ class Jobs:
         def update(before: Job | None, now: datetime) -> Job | None:
             return replace(before, resumable_at=now) if before is not None and before.may_resume else None
 
-        return self._change(job.cluster, job.id, update, JobChange("resumable", resume.reason, resume=resume))
+        return self.writer.change(job.cluster, job.id, update, JobChange("resumable", resume.reason, resume=resume))
 
     def busy_nodes(self, cluster: str) -> frozenset[str]:
         """Return the names of the nodes of a cluster on which a job runs or has just ended."""
@@ -146,15 +144,13 @@ class Jobs:
 
     def find(self, cluster: str, job_id: str) -> Job | None:
         """Return a job, or None when its start was not recorded."""
-        found = self.table.get(jobs.job_key(cluster, job_id))
-        return read_job(found) if found else None
+        return self.writer.find(cluster, job_id)
 
     def show(self, cluster: str, job_id: str) -> Job:
         """Return a job. Raises Rejected `unknown_job` when its start was not recorded."""
         found = self.find(cluster, job_id)
         if found is None:
-            text = f"no start of job {job_id} is recorded in {cluster}; `faultbridge job list` shows the jobs"
-            raise Rejected("unknown_job", text)
+            raise unknown_job(cluster, job_id)
         return found
 
     def _resolve(self, cluster: str, names: Sequence[str]) -> tuple[str, ...]:
@@ -175,35 +171,6 @@ class Jobs:
                 raise Rejected("unknown_node", text)
             nodes.add(key.node)
         return tuple(sorted(nodes))
-
-    def _change(self, cluster: str, job_id: str, update: _UpdateJob, change: JobChange) -> Job:
-        def read_and_write() -> Job:
-            before, now = self.find(cluster, job_id), truncate(self.clock.now())
-            after = update(before, now)
-            if after is None:
-                if before is None:
-                    raise AssertionError  # pragma: no cover - an update of a missing job raises
-                return before
-            after = replace(after, version=after.version + 1)
-            self._write(after, before, change, now)
-            return after
-
-        return append_to_cluster(read_and_write)
-
-    def _write(self, job: Job, before: Job | None, change: JobChange, now: datetime) -> None:
-        """Write the job and its entry in one transaction, conditional on the cluster's version."""
-        state = items.read_cluster(job.cluster, self.table.get(keys.cluster_state(job.cluster)))
-        impact, resume = change.impact, change.resume
-        at, actor, case_id, cause = job.ended_at or job.started_at, Actor.CLI, None, None
-        if impact is not None:
-            at, actor, case_id = impact.condition.last_at, Actor.CORRELATE, impact.case_id
-            cause = impact.condition.event_id
-        elif resume is not None:
-            at, actor, cause = job.resumable_at or now, Actor.SWEEP, resume.cause
-        draft = Draft(EntryType.JOB, at, entry_data(job, change), case_id=case_id, causation_id=cause)
-        severity = impact.condition.severity if impact else None
-        _, writes = cluster_writes(self.stack, state, state, (draft,), actor=actor, severity=severity, now=now)
-        self.table.transact([*writes, *job_writes(job, before, now)])
 
 
 def _alias(cluster: str, name: str) -> Alias:

@@ -20,7 +20,8 @@ class ResumeJobs:
     """Reports the ended jobs of a cluster that may resume, and stops following the others in time.
 
     A job may resume when each affected node is in service without a case or a fault of severity `error`, or retired.
-    A job without an affected node is not reported: its nodes did not end it.
+    A job without an affected node is not reported: its nodes did not end it. Nor is a job whose recorded verdict is
+    STOP: a restart would fail in the same way.
     """
 
     append: Append
@@ -32,7 +33,7 @@ class ResumeJobs:
         for job in self.jobs.ended(cluster):
             if job.ended_at is None or now < job.ended_at + LATE_FAULTS:
                 continue
-            resume = self._resume_of(job)
+            resume = None if job.must_stop else self._resume_of(job)
             if resume is not None:
                 self.jobs.record_resumable(job, resume)
             elif not job.affected or now >= job.ended_at + RESUME_WITHIN:

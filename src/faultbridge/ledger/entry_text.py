@@ -126,6 +126,12 @@ def _job(data: Data) -> EntryText:
     return EntryText(f"job {data.get('job_id')} {data.get('change')}", str(data.get("reason") or ""))
 
 
+def _job_explained(data: Data) -> EntryText:
+    nodes = ", ".join((data.get("nodes") or {}).get("listed", ()))
+    what = f"job {data.get('job_id')} explained: {data.get('verdict')} {nodes}".rstrip()
+    return EntryText(what, f"{data.get('mechanism') or 'unknown'}: {data.get('summary')}")
+
+
 def _note(data: Data) -> EntryText:
     about = data.get("about") or {}
     kind = str(data.get("kind") or "note").replace("_", " ")
@@ -144,5 +150,6 @@ _TEXTS: Mapping[str, Callable[[Data], EntryText]] = {
     EntryType.CLUSTER_INCIDENT: _incident,
     EntryType.CLUSTER_SAFETY: _safety,
     EntryType.JOB: _job,
+    EntryType.JOB_EXPLAINED: _job_explained,
     EntryType.NOTE: _note,
 }

@@ -17,12 +17,14 @@ from typing import Any
 from faultbridge.domain.nodes import Head, NodeKey
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.errors import Rejected
+from faultbridge.ledger.job_timeline import job_entries
 from faultbridge.ledger.page_tokens import make_token, read_token
 from faultbridge.ledger.queries import SKEW, last_before, newest_in_window, node_head, query_all
+from faultbridge.ledger.read_order import Found, ReadOrder
 from faultbridge.ports import Table
-from faultbridge.storage import items, jobs, keys
+from faultbridge.storage import items, keys
 from faultbridge.storage.devices import is_of_device
-from faultbridge.storage.writes import CASES, DEVICES, TIMELINE, Index, Item, Key
+from faultbridge.storage.writes import CASES, DEVICES, TIMELINE, Index, Item
 
 LATE = timedelta(minutes=2)
 AFTER_ALL = "~"
@@ -31,19 +33,6 @@ MAX_READ = 2_000
 
 MAX_BYTES = 4 * 1024 * 1024
 MIN_PAGE_SIZE = 8
-LINKS_PER_BATCH = 100
-
-Found = Iterator[tuple[Item, str]]
-"""Entry items in the order of a timeline, each with its position."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadOrder:
-    """How entries are read: after a position, in requests of a size, the oldest or the newest first."""
-
-    after: str | None = None
-    page_size: int | None = None
-    newest_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +153,7 @@ class Timeline:
         if query.cluster is None:
             raise Rejected("nothing_asked", "the query selects no timeline; give a cluster, a case or a device")
         if query.job is not None:
-            return self._by_job(query.cluster, query.job, order)
+            return job_entries(self.table, query.cluster, query.job, order)
         if query.node is not None:
             return self._by_node(NodeKey(query.cluster, query.node), query, order)
         return self._by_cluster(query.cluster, query, order)
@@ -184,14 +173,6 @@ class Timeline:
             names.append(str(link["serial"]))
         found = [self._by_index(DEVICES, keys.device(name), query, order) for name in names]
         return heapq.merge(*found, key=lambda one: one[1], reverse=order.newest_first)
-
-    def _by_job(self, cluster: str, job: str, order: ReadOrder) -> Found:
-        partition = jobs.job_partition(cluster, job)
-        links = self._rows(partition, order, after=order.after, up_to=jobs.LAST_LINK)
-        while batch := list(islice(links, order.page_size or LINKS_PER_BATCH)):
-            positions = {Key(str(row["entry_pk"]), str(row["entry_sk"])): str(row["sk"]) for row in batch}
-            entries = self.table.get_many(positions)
-            yield from ((entries[key], position) for key, position in positions.items() if key in entries)
 
     def _shards(self, cluster: str) -> int:
         found = self.table.get(keys.cluster_config(cluster))

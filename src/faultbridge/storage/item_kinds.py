@@ -136,7 +136,7 @@ ITEM_KINDS = (
         "job",
         r"JOB#[^#]+#.+",
         "JOB",
-        unproven="cluster job_id name nodes started_at ended_at outcome version hits affected resumable_at",
+        unproven="cluster job_id name nodes started_at ended_at outcome version hits affected resumable_at verdict",
         limit=_WORK + " The entries about the job are proven.",
     ),
     ItemKind("heartbeat", _NODE, "SEEN", unproven="last_at gsi4pk gsi4sk", limit=_WORK),

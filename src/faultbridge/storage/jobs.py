@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from faultbridge.domain.cluster.jobs import Job
+from faultbridge.domain.cluster.jobs import Job, JobVerdict
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.storage import items
 from faultbridge.storage.keys import cluster_partition
@@ -70,7 +71,12 @@ def read_job(row: Mapping[str, Any]) -> Job:
         hits=tuple(row["hits"]),
         affected=dict(row["affected"]),
         resumable_at=from_text(row["resumable_at"]) if row["resumable_at"] else None,
+        verdict=_verdict(row["verdict"]) if row.get("verdict") else None,
     )
+
+
+def _verdict(row: Mapping[str, Any]) -> JobVerdict:
+    return JobVerdict(row["outlook"], tuple(row["nodes"]), row["mechanism"], row["hardware"])
 
 
 def nodes_of(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -91,6 +97,7 @@ def _attributes(job: Job) -> dict[str, Any]:
         "hits": list(job.hits),
         "affected": dict(job.affected),
         "resumable_at": _text(job.resumable_at),
+        "verdict": asdict(job.verdict) | {"nodes": list(job.verdict.nodes)} if job.verdict else None,
     }
 
 

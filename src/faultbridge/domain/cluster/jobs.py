@@ -15,12 +15,30 @@ RESUME_WITHIN = timedelta(days=7)
 """An ended job whose nodes do not return within this time is not followed any longer."""
 
 
+STOP = "STOP"
+"""The verdict that a restart would fail in the same way."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobVerdict:
+    """The recorded verdict on a job: the outlook (`RESTART`, `RESTART_WITHOUT`, `STOP`) and what it rests on.
+
+    `nodes` are left out of a restart. `mechanism` is None for an unknown cause. `hardware` is `blamed`, `acquitted` or
+    `not_shown`.
+    """
+
+    outlook: str
+    nodes: tuple[str, ...]
+    mechanism: str | None
+    hardware: str
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """A job as it was reported: `ended_at` and `outcome` are None while it runs.
 
     `hits` identifies the latest faults of its nodes that were already reported for the job. `affected` names the nodes
-    of these faults, each with its instance id at its first fault.
+    of these faults, each with its instance id at its first fault. `verdict` is the one that was recorded last.
     """
 
     cluster: str
@@ -34,6 +52,7 @@ class Job:
     hits: tuple[str, ...] = ()
     affected: Mapping[str, str | None] = field(default_factory=dict)
     resumable_at: datetime | None = None
+    verdict: JobVerdict | None = None
 
     @property
     def runs(self) -> bool:
@@ -53,6 +72,11 @@ class Job:
         if self.resumable_at is not None:
             return "resumable"
         return "waiting" if self.may_resume and self.affected else "ended"
+
+    @property
+    def must_stop(self) -> bool:
+        """Return whether the recorded verdict is that a restart would fail in the same way."""
+        return self.verdict is not None and self.verdict.outlook == STOP
 
     def takes_hit(self, since: datetime) -> bool:
         """Return whether a fault that began at this time can have affected the job."""

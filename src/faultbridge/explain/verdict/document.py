@@ -28,6 +28,7 @@ def verdict_document(verdict: Verdict, evidence: Evidence, nodes: Mapping[int, s
         "summary": cause.summary if cause else "no mechanism explains what the files show",
         "settles": cause.settles if cause else "the logs of the nodes, and the logs and dumps of all ranks",
         "check": list(verdict.check),
+        "checks": [_signal(one) for one in verdict.checks],
         "shared": verdict.is_shared,
         "hardware": asdict(verdict.hardware),
         "failed_at": to_text(line.failed_at) if line.failed_at else None,

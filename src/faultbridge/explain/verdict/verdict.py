@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from faultbridge.explain.signals.read_files import Evidence
-from faultbridge.explain.signals.signal import Trust
+from faultbridge.explain.signals.signal import Signal, Trust
 from faultbridge.explain.verdict.hypotheses import Hypothesis, Situation, covers, hypotheses, timing
 from faultbridge.explain.verdict.mechanisms import Mechanism, Outlook, Weights
 from faultbridge.explain.verdict.time_line import TimeLine, time_line
 
 UNKNOWN = "unknown"
+NO_DUMP = "collective.no_dump"
 _NODE_DOMAINS = frozenset({"hardware", "network"})
 _MIN_SHARED = 3
 
@@ -30,7 +32,8 @@ class Verdict:
     """What ended a job and whether it may restart.
 
     `cause` is None where no mechanism is likely enough. `nodes` are left out of the restart; `check` are nodes that
-    only the job names, to be tested. `is_shared` states that most nodes show the same fault, so that no node is blamed.
+    only the job or its dumps name, to be tested, and `checks` the signals that name them. `is_shared` states that most
+    nodes show the same fault, so that no node is blamed.
     """
 
     outlook: Outlook
@@ -38,6 +41,7 @@ class Verdict:
     ranked: tuple[Hypothesis, ...]
     nodes: tuple[str, ...]
     check: tuple[str, ...]
+    checks: tuple[Signal, ...]
     is_shared: bool
     hardware: Hardware
     line: TimeLine
@@ -61,9 +65,11 @@ def decide(evidence: Evidence, mechanisms: Sequence[Mechanism], weights: Weights
     is_shared = len(blamed) >= _MIN_SHARED and 2 * len(blamed) > len(fleet)
     outlook = _outlook(situation, cause, ranked, blamed=bool(blamed) and not is_shared)
     excluded = blamed if outlook is Outlook.RESTART_WITHOUT else ()
-    check = () if excluded else tuple(sorted({*check, *(blamed if is_shared else ())}))
+    absent = _without_dump(situation, cause)
+    check = () if excluded else tuple(sorted({*check, *absent, *(blamed if is_shared else ())}))
     hardware = _hardware(situation, cause, ranked, fleet, blamed)
-    return Verdict(outlook, cause, tuple(ranked), excluded, check, is_shared, hardware, line)
+    checks = tuple(_checks(situation, cause, check))
+    return Verdict(outlook, cause, tuple(ranked), excluded, check, checks, is_shared, hardware, line)
 
 
 def _outlook(situation: Situation, cause: Hypothesis | None, ranked: Sequence[Hypothesis], *, blamed: bool) -> Outlook:
@@ -100,6 +106,20 @@ def _nodes(situation: Situation, cause: Hypothesis) -> tuple[tuple[str, ...], tu
     }
     named = {one.node for one in signs if one.node} - shown
     return tuple(sorted(shown)), tuple(sorted(named))
+
+
+def _without_dump(situation: Situation, cause: Hypothesis | None) -> set[str]:
+    """Return the nodes of ranks that the others wait for and that left no dump, if the cause does not explain this."""
+    absent = (one for one in situation.line.signals if one.name == NO_DUMP)
+    return {one.node for one in absent if one.node and not (cause and cause.mechanism.can_cause(one))}
+
+
+def _checks(situation: Situation, cause: Hypothesis | None, check: Sequence[str]) -> Iterator[Signal]:
+    """Yield the first signal that names each node to be tested."""
+    for node in check:
+        signs = (one for one in situation.line.signals if one.node == node)
+        of_cause = (one for one in signs if one.name == NO_DUMP or (cause and cause.mechanism.strength(one)))
+        yield from islice(of_cause, 1)
 
 
 def _hardware(

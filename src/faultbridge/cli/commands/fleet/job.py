@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -31,6 +32,8 @@ JOB: Columns = {
     "Outcome": lambda one: one["outcome"],
     "Faulty nodes": lambda one: ", ".join(one["affected_nodes"]),
     "Resumable since": lambda one: one["resumable_at"],
+    "Verdict": lambda one: " ".join([one["verdict"]["outlook"], *one["verdict"]["nodes"]]) if one["verdict"] else None,
+    "Cause": lambda one: (one["verdict"]["mechanism"] or "unknown") if one["verdict"] else None,
 }
 JOBS: Columns = {
     "JOB": lambda one: one["job_id"],
@@ -114,4 +117,5 @@ def _document(job: Job) -> Document:
         "state": job.state,
         "affected_nodes": sorted(job.affected),
         "resumable_at": json_time(job.resumable_at),
+        "verdict": asdict(job.verdict) if job.verdict else None,
     }

@@ -51,6 +51,8 @@ def _hints(
         "faultbridge explain --json --mechanisms own/ --job-log job.err n-7=kern.log",
         "faultbridge explain --job 88213 --cluster train-a",
         "faultbridge explain job.err --job 88213 --cluster train-a --nodes nodes.json",
+        "faultbridge explain job.err --job 88213 --cluster train-a --record",
+        "faultbridge explain --case c-vdg2kyyvbobyajcb47od4wpeuw",
         "faultbridge explain --cluster train-a --at 2h --node n-7",
     ),
 )
@@ -76,8 +78,8 @@ def explain_job(
     """Explain why a job died, and decide whether it may restart.
 
     Reads logs of the job, files of its nodes in every format of `faultbridge sources`, and PyTorch Flight Recorder
-    dumps. With --job or --at, also the faults that a stack recorded. A line of the job's log is no evidence of a fault
-    of a node. Exit code 65: a dump or a document is damaged.
+    dumps. With --job, --case or --at, also the faults that a stack recorded; --record publishes the verdict. A line of
+    the job's log is no evidence of a fault of a node. Exit code 65: a dump or a document is damaged.
     """
     recorded = request.find(session)
     inputs = _inputs(files or [], job_logs or [], is_recorded=recorded is not None)
@@ -85,6 +87,8 @@ def explain_job(
     book = book_with(mechanisms)
     evidence = read_files(inputs, ReadContext(book.patterns, book.roles, ranks, hints))
     document = explained(session, evidence, book, ranks, recorded)
+    if request.record and request.cluster and request.job:
+        session.application.jobs.verdict(request.cluster, request.job, document)
     if not session.prints_table:
         session.show_one(document, {})
         return

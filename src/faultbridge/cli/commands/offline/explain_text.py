@@ -34,6 +34,8 @@ def lines_of(document: Document) -> Iterator[str]:
         yield from _titled("JOB", f"{document['job']['job_id']} is {document['job']['state']}")
     if document["check"]:
         yield from _titled("CHECK", f"{', '.join(document['check'])}: test before the restart")
+        for one in document["checks"]:
+            yield from _titled("", f"{one['node']}: {_short(one['text'])}")
     first, *others = document["causes"] or [None]
     if first is not None:
         title = "cause" if document["mechanism"] else "likeliest mechanism, with too few points"

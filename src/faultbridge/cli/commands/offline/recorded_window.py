@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated
 
 import typer
@@ -12,6 +12,7 @@ import typer
 from faultbridge.cli.render.output import Document
 from faultbridge.cli.render.times import PAST_HELP, json_time, parse_age, parse_time
 from faultbridge.cli.stack.session import Session
+from faultbridge.domain.entries import EntryType
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.times import from_text
 from faultbridge.explain.signals.read_files import Evidence
@@ -38,33 +39,48 @@ RECORDED_AFTER = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """Which part of the record of a stack to read: a job, or nodes before a time. Empty for files alone."""
+    """Which part of the record of a stack to read: a job, a case, or nodes before a time. Empty for files alone."""
 
     job: str | None
     cluster: str | None
     at: str | None
     nodes: tuple[str, ...]
     window: str
+    case: str | None
+    record: bool
 
     def find(self, session: Session) -> Recorded | None:
-        """Return the window on a stack, or None if neither a job nor a time is given. Other options are wrong usage."""
-        if self.job is None and self.at is None:
-            if self.cluster is not None or self.nodes:
-                raise typer.BadParameter("--cluster and --node need --job or --at")
+        """Return the window on a stack, or None if only files are given. Other options are wrong usage."""
+        self._check()
+        if self.job is None and self.at is None and self.case is None:
             return None
-        both = self.job is not None and (self.at is not None or self.nodes)
-        if self.cluster is None or both:
-            raise typer.BadParameter("give --job with --cluster, or --at with --cluster and any --node")
         now = session.now()
         since = parse_age(self.window, now)
         if since is None:
             raise typer.BadParameter(f"not an age: --window {self.window!r}; such as 30m or 2h")
+        if self.case is not None:
+            return _of_case(session, self.case, now - since)
+        if self.cluster is None:
+            raise AssertionError  # pragma: no cover - checked above
         if self.job is not None:
             return _of_job(session, self.cluster, self.job, now - since)
         at = parse_time(self.at, now) or now
         named = frozenset(self.nodes) or frozenset(one.key.node for one in session.directory.nodes(self.cluster))
         label = f"{self.cluster} at {json_time(at)}"
         return Recorded(RecordedWindow(label, self.cluster, named, at - (now - since), at))
+
+    def _check(self) -> None:
+        """Raise BadParameter for options that do not fit together."""
+        is_timed, has_place = self.job is not None or self.at is not None, self.cluster is not None or bool(self.nodes)
+        if self.record and self.job is None:
+            raise typer.BadParameter("--record needs --job and --cluster")
+        if self.case is not None and (is_timed or has_place):
+            raise typer.BadParameter("--case needs no --job, --at, --cluster or --node")
+        if self.case is None and has_place and not is_timed:
+            raise typer.BadParameter("--cluster and --node need --job or --at")
+        both = self.job is not None and (self.at is not None or self.nodes)
+        if both or (is_timed and self.cluster is None):
+            raise typer.BadParameter("give --job with --cluster, or --at with --cluster and any --node")
 
 
 def recorded_request(
@@ -79,15 +95,34 @@ def recorded_request(
         list[str] | None, typer.Option("--node", metavar="NODE", help="Only this node, with --at. Repeatable.")
     ] = None,
     window: Annotated[str, typer.Option(metavar="AGE", help="How long before the end recorded faults count.")] = "30m",
+    case: Annotated[
+        str | None, typer.Option("--case", metavar="ID", help="The job that this case affected, or else its node.")
+    ] = None,
+    record: Annotated[
+        bool, typer.Option("--record", help="Record the verdict on --job, as the event `Job Explained`.")
+    ] = False,
 ) -> RecordedRequest:
     """Return the request of the options for the record of a stack."""
-    return RecordedRequest(job, cluster, at, tuple(node or ()), window)
+    return RecordedRequest(job, cluster, at, tuple(node or ()), window, case, record)
 
 
-def _of_job(session: Session, cluster: str, job_id: str, span: timedelta) -> Recorded:
-    """Return the window of a job, which ends with the job or now."""
+def _of_case(session: Session, case_id: str, span: timedelta) -> Recorded:
+    """Return the window of the latest job that a case affected; without one, of its node before the case opened."""
+    view = session.directory.case(case_id)
+    key, opened_at = view.key, view.case.opened_at
+    lines = session.timeline.entries(TimelineQuery(case=case_id, types=(EntryType.JOB,)))
+    hits = [line.event["data"]["job_id"] for line in lines if line.event["data"]["change"] == "hit"]
+    if hits:
+        return _of_job(session, key.cluster, hits[-1], span, opened_at)
+    return Recorded(RecordedWindow(f"case {case_id}", key.cluster, frozenset({key.node}), opened_at - span, opened_at))
+
+
+def _of_job(
+    session: Session, cluster: str, job_id: str, span: timedelta, runs_until: datetime | None = None
+) -> Recorded:
+    """Return the window of a job. It ends with the job; while the job runs, at a given time or now."""
     job = session.application.jobs.jobs.show(cluster, job_id)
-    ended_at = job.ended_at or session.now()
+    ended_at = job.ended_at or runs_until or session.now()
     since = max(job.started_at, ended_at - span)
     document = {"job_id": job.id, "name": job.name, "state": job.state, "ended_at": json_time(job.ended_at)}
     return Recorded(RecordedWindow(f"job {job.id}", cluster, frozenset(job.nodes), since, ended_at), document)

@@ -1,0 +1,102 @@
+"""Events about a job: its changes, and the verdict on its death."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from faultbridge.events.base import CaseId, Count, Instant, Model, Text
+from faultbridge.events.envelope import ClusterMetadata, Event
+from faultbridge.events.job_enums import CauseDomain, HardwareVerdict, JobChangeKind, JobOutcome, RestartVerdict
+from faultbridge.events.parts import MAX_LISTED, FaultReference, NodeList
+
+
+class JobImpact(Model):
+    """A fault that affects a job, and the node of the fault."""
+
+    node: Text
+    about: FaultReference | None = Field(description="The fault, if known.")
+
+
+class JobResume(Model):
+    """The nodes whose faults affected a job, by what became of them."""
+
+    returned: NodeList = Field(description="Nodes that are in service again with the same instance.")
+    replaced: NodeList = Field(description="Nodes that are in service with another instance.")
+    retired: NodeList = Field(description="Nodes that left the cluster.")
+
+
+class JobData(Model):
+    """A job after the change."""
+
+    job_id: Text = Field(description="The scheduler's id of the job.")
+    name: str | None
+    change: JobChangeKind
+    reason: str
+    nodes: NodeList = Field(description="Nodes of the job.")
+    started_at: Instant | None
+    ended_at: Instant | None = Field(description="Null while the job runs.")
+    outcome: JobOutcome | None = Field(description="How the job ended; null while it runs.")
+    hit: JobImpact | None = Field(description="The fault and its node; set if `change` is `hit`.")
+    resume: JobResume | None = Field(default=None, description="The affected nodes; set if `change` is `resumable`.")
+
+
+class JobChange(Event):
+    """A job starts, ends, is affected by a fault of one of its nodes, or may resume after their repair."""
+
+    event_type: ClassVar[str] = "Job Change"
+    metadata: ClusterMetadata
+    data: JobData
+
+
+class JobEvidence(Model):
+    """One piece of evidence for or against the cause of a job's death. The text of the line is not part of it."""
+
+    weight: Text = Field(description="Rule that gave the points; `docs/explain.md` lists them.")
+    points: int = Field(description="Positive: for the cause. Negative: against it.")
+    name: Text | None = Field(description="Fault code, or name of the pattern; null if the points need no line.")
+    trust: Text | None = Field(description="Whose source it is: `node`, `job` or `dump`.")
+    node: Text | None
+    rank: Count | None
+    at: Instant | None
+    file: Text | None = Field(description="File, or `timeline of CLUSTER/NODE`.")
+    line: Count | None = Field(description="Line of the file, or sequence number of the entry.")
+
+
+class JobExplainedData(Model):
+    """The recorded verdict on a job."""
+
+    job_id: Text = Field(description="The scheduler's id of the job.")
+    name: str | None
+    verdict: RestartVerdict
+    nodes: NodeList = Field(description="Nodes that a restart leaves out; empty unless `RESTART_WITHOUT`.")
+    check: NodeList = Field(description="Nodes to be tested before a restart.")
+    domain: CauseDomain | None = Field(description="Null for an unknown cause.")
+    mechanism: Text | None = Field(description="The cause; null if it is unknown.")
+    summary: str
+    settles: str = Field(description="What would confirm or refute the cause, or what to do.")
+    hardware: HardwareVerdict
+    checked: NodeList = Field(description="Nodes whose own record covers the failure.")
+    not_checked: NodeList
+    ranks: Annotated[tuple[Count, ...], Field(max_length=MAX_LISTED)] = Field(
+        description="Ranks that the others waited for, from dumps."
+    )
+    evidence: Annotated[tuple[JobEvidence, ...], Field(max_length=20)]
+    cases: Annotated[tuple[CaseId, ...], Field(max_length=MAX_LISTED)] = Field(
+        description="Latest cases of the nodes with recorded faults."
+    )
+    started_at: Instant | None
+    ended_at: Instant | None = Field(description="Null while the job runs.")
+    failed_at: Instant | None = Field(description="The first failure that the job's logs show.")
+
+
+class JobExplained(Event):
+    """A verdict on a job was recorded: why it died, and whether it may restart.
+
+    Only a verdict that differs from the one recorded before is published.
+    """
+
+    event_type: ClassVar[str] = "Job Explained"
+    metadata: ClusterMetadata
+    data: JobExplainedData

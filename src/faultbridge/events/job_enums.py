@@ -1,0 +1,61 @@
+"""Open enumerations of job events. Each docstring states how to treat an unknown value."""
+
+from __future__ import annotations
+
+from faultbridge.events.base import OpenEnum
+
+
+class JobChangeKind(OpenEnum):
+    """The kind of change of a job. Treat an unknown value as a change that did not end the job."""
+
+    STARTED = "started"
+    HIT = "hit"
+    ENDED = "ended"
+    RESUMABLE = "resumable"
+    UNKNOWN = "unknown"
+
+
+class JobOutcome(OpenEnum):
+    """How a job ended. Treat an unknown value as `unreported`."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    UNREPORTED = "unreported"
+    UNKNOWN = "unknown"
+
+
+class RestartVerdict(OpenEnum):
+    """Whether a job may restart. Treat an unknown value as `STOP`, and read the reason.
+
+    `RESTART_WITHOUT`: without the nodes in `nodes`. `STOP`: a restart would fail in the same way.
+    """
+
+    RESTART = "RESTART"
+    RESTART_WITHOUT = "RESTART_WITHOUT"
+    STOP = "STOP"
+    UNKNOWN = "unknown"
+
+
+class CauseDomain(OpenEnum):
+    """What a mechanism belongs to. Treat an unknown value as `software`."""
+
+    HARDWARE = "hardware"
+    NETWORK = "network"
+    STORAGE = "storage"
+    PLATFORM = "platform"
+    SOFTWARE = "software"
+    NUMERICAL = "numerical"
+    UNKNOWN = "unknown"
+
+
+class HardwareVerdict(OpenEnum):
+    """Whether a fault of a node ended a job. Treat an unknown value as `not_shown`.
+
+    `blamed`: a node's own source shows the fault. `acquitted`: another cause is clear, or every node was checked.
+    """
+
+    BLAMED = "blamed"
+    ACQUITTED = "acquitted"
+    NOT_SHOWN = "not_shown"
+    UNKNOWN = "unknown"

@@ -1,0 +1,93 @@
+"""Job writer: stores a job together with the entry of its change, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from faultbridge.domain.cluster.jobs import Job
+from faultbridge.domain.edges import Actor
+from faultbridge.domain.entries import Draft, EntryType
+from faultbridge.domain.faults import Severity
+from faultbridge.domain.times import truncate
+from faultbridge.errors import Rejected
+from faultbridge.jobs.changes import JobChange, entry_data
+from faultbridge.ledger.append import Stack
+from faultbridge.ledger.cluster_stream import append_to_cluster, cluster_writes
+from faultbridge.ports import Clock, Table
+from faultbridge.storage import items, jobs, keys
+
+UpdateJob = Callable[[Job | None, datetime], Job | None]
+"""Computes a job's next state from its stored state and the current time; None changes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobEntry:
+    """The entry of a change of a job, without its position."""
+
+    draft: Draft
+    actor: Actor
+    severity: Severity | None = None
+
+
+MakeEntry = Callable[[Job, datetime], JobEntry]
+"""Returns the entry for a job after its change."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobWriter:
+    """Reads a job, computes its next state, and writes it with an entry; repeats this after a conflict."""
+
+    table: Table
+    clock: Clock
+    stack: Stack
+
+    def find(self, cluster: str, job_id: str) -> Job | None:
+        """Return a job, or None when its start was not recorded."""
+        found = self.table.get(jobs.job_key(cluster, job_id))
+        return jobs.read_job(found) if found else None
+
+    def change(self, cluster: str, job_id: str, update: UpdateJob, change: JobChange) -> Job:
+        """Apply a change and record it as `Job Change`. Returns the job; raises Rejected `unknown_job`."""
+        return self.write(cluster, job_id, update, lambda job, now: change_entry(job, change, now))
+
+    def write(self, cluster: str, job_id: str, update: UpdateJob, entry: MakeEntry) -> Job:
+        """Apply an update and record its entry. Returns the job; raises Rejected `unknown_job`."""
+
+        def read_and_write() -> Job:
+            before, now = self.find(cluster, job_id), truncate(self.clock.now())
+            after = update(before, now)
+            if after is None:
+                if before is None:
+                    raise unknown_job(cluster, job_id)
+                return before
+            after = replace(after, version=after.version + 1)
+            made = entry(after, now)
+            state = items.read_cluster(cluster, self.table.get(keys.cluster_state(cluster)))
+            _, writes = cluster_writes(
+                self.stack, state, state, (made.draft,), actor=made.actor, severity=made.severity, now=now
+            )
+            self.table.transact([*writes, *jobs.job_writes(after, before, now)])
+            return after
+
+        return append_to_cluster(read_and_write)
+
+
+def change_entry(job: Job, change: JobChange, now: datetime) -> JobEntry:
+    """Return the entry `Job Change` for a change."""
+    impact, resume = change.impact, change.resume
+    at, actor, case_id, cause = job.ended_at or job.started_at, Actor.CLI, None, None
+    if impact is not None:
+        at, actor, case_id = impact.condition.last_at, Actor.CORRELATE, impact.case_id
+        cause = impact.condition.event_id
+    elif resume is not None:
+        at, actor, cause = job.resumable_at or now, Actor.SWEEP, resume.cause
+    draft = Draft(EntryType.JOB, at, entry_data(job, change), case_id=case_id, causation_id=cause)
+    return JobEntry(draft, actor, impact.condition.severity if impact else None)
+
+
+def unknown_job(cluster: str, job_id: str) -> Rejected:
+    """Return the error for a job without a recorded start."""
+    listed = "`faultbridge job list` shows the jobs, `job start` adds one"
+    return Rejected("unknown_job", f"no start of job {job_id} is recorded in {cluster}; {listed}")

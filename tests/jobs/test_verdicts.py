@@ -1,0 +1,113 @@
+"""Verdicts on jobs: recorded once each, as the event `Job Explained`, and respected by what follows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from faultbridge.domain.cluster.jobs import JobVerdict
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.errors import Rejected
+from faultbridge.jobs.verdicts import RecordVerdict
+from tests.events.validate import assert_valid_event
+from tests.jobs.test_resume import break_and_end, changes, jobs, started
+from tests.scenarios.world import CLUSTER, World
+
+SIGNAL = {"name": "python.error", "trust": "job", "node": None, "rank": 3, "at": None, "file": "job.err", "line": 7}
+SECRET = "api_key=hunter2"
+
+
+def document(verdict: str = "STOP", **facts: Any) -> dict[str, Any]:
+    """Return the document of a verdict, as `faultbridge explain --json` prints it."""
+    point = {"weight": "decisive", "points": 8, "signal": {**SIGNAL, "text": SECRET}}
+    return {
+        "verdict": verdict,
+        "nodes": [],
+        "check": [],
+        "domain": "software",
+        "mechanism": "python_error",
+        "summary": "the program raised an error",
+        "settles": "the traceback",
+        "hardware": {"state": "acquitted", "checked": ["node-1"], "not_checked": []},
+        "causes": [{"for": [point], "against": [{"weight": "unknown_time", "points": -1, "signal": None}]}],
+        "collectives": None,
+        "failed_at": None,
+        "repairs": [],
+        **facts,
+    }
+
+
+def record(world: World, *args: Any, **facts: Any) -> None:
+    RecordVerdict(jobs(world).writer)(CLUSTER, "1", document(*args, **facts))
+
+
+def explained(world: World) -> list[dict[str, Any]]:
+    return [body for body in world.bodies(None) if body["metadata"]["event_type"] == "Job Explained"]
+
+
+def test_a_verdict_is_a_valid_event_with_its_evidence() -> None:
+    world = started(1)
+    record(world)
+    (event,) = explained(world)
+    assert_valid_event(event)
+    first, second = event["data"]["evidence"]
+    assert (first["file"], first["line"], first["rank"], first["points"]) == ("job.err", 7, 3, 8)
+    assert (second["name"], second["points"]) == (None, -1)
+    assert jobs(world).show(CLUSTER, "1").verdict == JobVerdict("STOP", (), "python_error", "acquitted")
+
+
+def test_the_text_of_a_log_is_not_part_of_the_event() -> None:
+    world = started(1)
+    record(world)
+    assert SECRET not in str(explained(world))
+
+
+def test_an_unknown_cause_has_no_domain_and_no_evidence() -> None:
+    world = started(1)
+    record(world, "RESTART", mechanism=None, domain="unknown")
+    (event,) = explained(world)
+    assert_valid_event(event)
+    assert (event["data"]["domain"], event["data"]["evidence"]) == (None, [])
+
+
+def test_the_same_verdict_is_recorded_once_and_another_one_again() -> None:
+    world = started(1)
+    for verdict in ("STOP", "STOP", "RESTART"):
+        record(world, verdict)
+    assert [event["data"]["verdict"] for event in explained(world)] == ["STOP", "RESTART"]
+
+
+def test_one_case_behind_a_verdict_has_the_verdict_in_its_timeline() -> None:
+    world = started(1)
+    break_and_end(world)
+    case = world.case().id
+    record(world, "RESTART_WITHOUT", nodes=["node-1"], repairs=[{"case_id": case}])
+    (event,) = explained(world)
+    assert_valid_event(event)
+    assert (event["metadata"]["case_id"], event["data"]["cases"]) == (case, [case])
+
+
+def test_a_verdict_on_an_unknown_job_is_rejected() -> None:
+    with pytest.raises(Rejected, match="no start of job 1"):
+        record(World(nodes=1))
+
+
+def test_a_job_that_must_stop_is_not_resumable_until_another_verdict_is_recorded() -> None:
+    world = started(1)
+    break_and_end(world)
+    record(world, "STOP")
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.advance_minutes(20)
+    assert "resumable" not in changes(world)
+    record(world, "RESTART")
+    world.advance_minutes(2)
+    assert changes(world)[-1] == "resumable"
+
+
+def test_a_job_that_starts_again_has_no_verdict() -> None:
+    world = started(1)
+    record(world)
+    jobs(world).end(CLUSTER, "1", outcome="failed")
+    jobs(world).start(CLUSTER, "1", [world.key(1).node])
+    assert jobs(world).show(CLUSTER, "1").verdict is None
