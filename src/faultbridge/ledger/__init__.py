@@ -11,7 +11,6 @@ An entry is one immutable line of a stream. Every node and every cluster has one
 - `streams`: lists the streams of a cluster, their last entries, and the entries of one stream.
 - `timeline`: the entries of a node, cluster, case, device or job, in pages.
 - `job_timeline`: the entries of a job and of the nodes whose faults affected it.
-- `read_order`: from where, in which order and in which pages a timeline is read.
 - `follow`: the entries of a timeline, and each new one after it was recorded.
 - `history`: what happened to one device or one node over time, and repeat offenders.
 - `causes`: the chain of one entry: what caused it, and what it caused.

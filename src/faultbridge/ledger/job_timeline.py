@@ -10,8 +10,7 @@ from operator import itemgetter
 from faultbridge.domain.cluster.jobs import RESUME_WITHIN, Job
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.times import from_text, to_text
-from faultbridge.ledger.queries import SKEW, last_before, node_head, query_all
-from faultbridge.ledger.read_order import Found, ReadOrder
+from faultbridge.ledger.queries import SKEW, Found, ReadOrder, last_before, node_head, query_all
 from faultbridge.ports import Table
 from faultbridge.storage import jobs, keys
 from faultbridge.storage.writes import TIMELINE, Key

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 
@@ -16,6 +17,19 @@ from faultbridge.storage.writes import Index, Item
 
 SKEW = timedelta(minutes=5)
 """Largest difference between the clocks of two writers. Entries of one stream may be out of time order by this much."""
+
+Found = Iterator[tuple[Item, str]]
+"""Entry items in the order of a timeline, each with its position."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOrder:
+    """How entries are read: after a position, in requests of a size, the oldest or the newest first."""
+
+    after: str | None = None
+    page_size: int | None = None
+    newest_first: bool = False
+
 
 Span = tuple[datetime | None, datetime | None]
 """The begin, inclusive, and the end, exclusive, of a window; None is without a limit."""

@@ -19,8 +19,7 @@ from faultbridge.domain.times import from_text, to_text
 from faultbridge.errors import Rejected
 from faultbridge.ledger.job_timeline import job_entries
 from faultbridge.ledger.page_tokens import make_token, read_token
-from faultbridge.ledger.queries import SKEW, last_before, newest_in_window, node_head, query_all
-from faultbridge.ledger.read_order import Found, ReadOrder
+from faultbridge.ledger.queries import SKEW, Found, ReadOrder, last_before, newest_in_window, node_head, query_all
 from faultbridge.ports import Table
 from faultbridge.storage import items, keys
 from faultbridge.storage.devices import is_of_device
