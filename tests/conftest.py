@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Leave the processors to the processes of embedded stacks first."""
-    PRIORITY.decide(item.nodeid)
+    PRIORITY.lower(item.nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)

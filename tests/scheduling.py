@@ -7,18 +7,20 @@ import os
 from xdist.scheduler import LoadScopeScheduling
 
 _STACK_TESTS = ("tests/local/", "tests/e2e/")
+_OF_SHARED_STACK = ("tests/e2e/", "tests/local/test_archive.py", "tests/local/test_product.py")
+"""Tests on the product's stack, which one process starts once; the others of `tests/local` start smaller ones."""
 _SIMULATION_TESTS = "tests/simulation/"
 
 
 class ScopeByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no type annotations
-    """Runs the tests of a file in one process, those of the embedded stack in one, simulations anywhere.
+    """Runs the tests of a file in one process, those on embedded stacks in two, simulations anywhere.
 
     xdist's own groups have no effect under pytest 9.2, which does not expose node ids to them.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(_STACK_TESTS):
-            return "stack"
+            return "shared stack" if nodeid.startswith(_OF_SHARED_STACK) else "own stacks"
         return nodeid if nodeid.startswith(_SIMULATION_TESTS) else nodeid.partition("::")[0]
 
 
@@ -28,22 +30,22 @@ def needs_stack(nodeid: str) -> bool:
 
 
 class Priority:
-    """Lowers the priority of a process of many that runs no test on a stack: the stack's processes decide the end."""
+    """Lowers the priority of each process with its first test that needs no stack: stacks decide when a run ends."""
 
     NICENESS = 10
 
     def __init__(self) -> None:
-        self._decided = False
+        self._lowered = "PYTEST_XDIST_WORKER" not in os.environ
 
-    def decide(self, nodeid: str) -> None:
-        """Decide once, with the first test of a process."""
-        if not self._decided and "PYTEST_XDIST_WORKER" in os.environ and not needs_stack(nodeid):
+    def lower(self, nodeid: str) -> None:
+        """Lower the priority for the rest of the process, if this test needs no stack."""
+        if not self._lowered and not needs_stack(nodeid):
             os.nice(self.NICENESS)
-        self._decided = True
+            self._lowered = True
 
 
 def start_order(nodeid: str) -> int:
     """Return the sort key of a test: the slowest tests start first, so that they do not delay the end."""
     if nodeid.startswith(_STACK_TESTS):
-        return 0
-    return 1 if nodeid.startswith(_SIMULATION_TESTS) else 2
+        return 0 if nodeid.startswith(_OF_SHARED_STACK) else 1
+    return 2 if nodeid.startswith(_SIMULATION_TESTS) else 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 
 import pytest
@@ -43,7 +42,7 @@ def test_every_record_has_an_outcome_although_workers_were_killed(
     installation: Installation, crashed_workers: CrashedWorkers
 ) -> None:
     outcomes = installation.outcomes(crashed_workers.since)
-    records = [json.loads(text)["record_id"] for _, text in crashed_workers.messages]
+    records = crashed_workers.records
     assert all(outcomes.get(record) for record in records)
     # A record that was committed before its worker was killed is a duplicate when it is delivered again.
     assert {outcome for record in records for outcome in outcomes[record]} <= {"recorded", "duplicate"}

@@ -22,8 +22,9 @@ def test_a_log_event_of_cloudwatch_is_assigned_to_the_node_of_its_instance(other
 def test_an_alert_that_a_sender_with_a_token_posts_has_an_outcome(
     installation: Installation, other_inputs: OtherInputs
 ) -> None:
-    outcomes = installation.outcomes(datetime.now(UTC) - timedelta(hours=1))
-    assert set(outcomes[other_inputs.posted]) == {"recorded"}
+    since = datetime.now(UTC) - timedelta(hours=1)
+    installation.wait_for_outcomes([other_inputs.posted], since)
+    assert set(installation.outcomes(since)[other_inputs.posted]) == {"recorded"}
 
 
 def test_an_approved_repair_completes_and_the_approval_is_recorded(

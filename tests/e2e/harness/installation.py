@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 from urllib.request import urlopen
 
@@ -197,6 +198,18 @@ class Installation:
                 for record, outcome in line["records"].items():
                     outcomes.setdefault(record, []).append(outcome)
         return outcomes
+
+    def wait_for_outcomes(
+        self, records: Iterable[str], since: datetime, before: Mapping[str, int] = MappingProxyType({})
+    ) -> None:
+        """Wait until each record has more outcomes than before; log lines arrive after the message was deleted."""
+        wanted = set(records)
+
+        def missing() -> set[str]:
+            outcomes = self.outcomes(since)
+            return {record for record in wanted if len(outcomes.get(record, ())) <= before.get(record, 0)}
+
+        eventually(lambda: not missing(), 60, missing)
 
     def functions(self) -> list[str]:
         """Return the short names of all functions."""

@@ -63,7 +63,9 @@ def processed_batch(installation: Installation) -> ProcessedBatch:
     since = datetime.now(UTC)
     messages = installation.send(batch.raw_inputs)
     installation.wait_until_idle(cluster, 180)
-    return ProcessedBatch(cluster, since, messages, batch)
+    processed = ProcessedBatch(cluster, since, messages, batch)
+    installation.wait_for_outcomes(processed.records, since)
+    return processed
 
 
 @pytest.fixture(scope="session")
@@ -79,6 +81,7 @@ def replayed_batch(installation: Installation, processed_batch: ProcessedBatch) 
         installation.run_sweep()
         installation.wait_until_idle(cluster)
         after = snapshot_of(installation, cluster)
+        installation.wait_for_outcomes(processed_batch.records, processed_batch.since, previous)
         outcomes = installation.outcomes(processed_batch.since)
     repeated = [outcome for record in processed_batch.records for outcome in outcomes[record][previous[record] :]]
     return ReplayedBatch(before, after, repeated)

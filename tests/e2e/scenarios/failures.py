@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +31,11 @@ class CrashedWorkers:
     faults: tuple[CallFault, ...]
     killed: tuple[int, ...]
 
+    @property
+    def records(self) -> list[str]:
+        """The record ids."""
+        return [json.loads(text)["record_id"] for _, text in self.messages]
+
 
 @pytest.fixture(scope="session")
 def crashed_workers(installation: Installation) -> CrashedWorkers:
@@ -56,7 +62,9 @@ def crashed_workers(installation: Installation) -> CrashedWorkers:
         )
         eventually(lambda: all(fault.occurred for fault in faults), 60, lambda: faults)
         installation.wait_until_idle(cluster)
-    return CrashedWorkers(cluster, since, messages, faults, tuple(killed))
+    crashed = CrashedWorkers(cluster, since, messages, faults, tuple(killed))
+    installation.wait_for_outcomes(crashed.records, since)
+    return crashed
 
 
 @contextmanager

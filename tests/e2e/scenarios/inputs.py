@@ -65,6 +65,7 @@ def bad_batch(installation: Installation) -> BadBatch:
     installation.wait_until_idle(cluster)
     ids = [json.loads(text)["record_id"] for _, text in messages]
     named = {name: one for name, one in zip(names, ids, strict=True) if name} | {MISSING_BODY: missing.record_id}
+    installation.wait_for_outcomes((*ids, missing.record_id), since)
     return BadBatch(cluster, since, named, [one for name, one in zip(names, ids, strict=True) if not name])
 
 
