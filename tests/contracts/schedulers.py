@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from socketserver import ThreadingMixIn
 from typing import Any, Protocol
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
@@ -142,12 +143,18 @@ def served(cluster: Cluster) -> Iterator[str]:
     def application(environ: Any, start: Any) -> Any:
         return api.answer(lambda: cluster, environ["PATH_INFO"], environ, start)
 
-    with make_server("127.0.0.1", 0, application, WSGIServer, _Quiet) as server:
+    with make_server("127.0.0.1", 0, application, _Threaded, _Quiet) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
         thread.join()
+
+
+class _Threaded(ThreadingMixIn, WSGIServer):
+    """A watch takes one connection for minutes."""
+
+    daemon_threads = True
 
 
 class _Quiet(WSGIRequestHandler):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +28,6 @@ from faultbridge.agent.settings import AgentSettings
 POLL_SECONDS = 0.25
 """Seconds between two rounds of the main loop; the kernel ring buffer and the pipes buffer new data."""
 
-SENDER_WAIT_SECONDS = 1.0
 SHUTDOWN_SECONDS = 5.0
 
 
@@ -121,13 +119,7 @@ class Agent:
             self.stopping.set()
 
     def _send_until_stopped(self) -> None:
-        while not self.stopping.is_set():
-            while self.sender.send_due() and not self.stopping.is_set():
-                pass
-            self.outbox.new_records.wait(SENDER_WAIT_SECONDS)
-            self.outbox.new_records.clear()
-            # Records of the next moment share the call.
-            self.stopping.wait(POLL_SECONDS)
+        self.sender.run(self.stopping)
         self.sender.flush()
         self.sender.send_due()
 
@@ -149,10 +141,14 @@ def build_agent(settings: AgentSettings, transport: Transport | None = None, clo
     cpu_budget = resource_limits.CpuBudget(clock.monotonic(), resource_limits.cpu_seconds())
     interval = settings.heartbeat_seconds
     services = ServiceClock(clock)
+    if transport is None:
+        from faultbridge.agent.delivery.transport import aws_transport
+
+        transport = aws_transport(settings, services)
     heartbeat = HeartbeatBuilder(packer, clock, outbox, probes, drop_folder, followers, cpu_budget, services, interval)
     sender = Sender(
         outbox,
-        transport or _aws_transport(settings, services),
+        transport,
         clock,
         heartbeat,
         heartbeat_seconds=interval,
@@ -179,11 +175,3 @@ def _followers(settings: AgentSettings, packer: RecordPacker, outbox: Outbox, cl
         cursors = cursor_file(f"journal-{Path(unit).name}")
         followers.append(follower(JournalLog(unit, source, cursors.cursor.position, clock), cursors))
     return followers
-
-
-def _aws_transport(settings: AgentSettings, clock: ServiceClock) -> Transport:
-    from faultbridge.agent.delivery.signing import RoleCredentials, region_of
-    from faultbridge.agent.delivery.transport import AwsTransport
-
-    region = region_of(settings.queue_url, settings.region)
-    return AwsTransport(settings.queue_url, settings.bucket, region, RoleCredentials(clock, os.environ), clock)

@@ -51,6 +51,7 @@ COMMANDS: Mapping[str, Row] = {
     "send": Row("records.send", "Send raw records to the queue of a stack."),
     "webhook": Row("records.webhook", "Let Alertmanager, Grafana and others post records."),
     "agent": Row("records.agent", "Collect and send the faults of this node."),
+    "collect": Row("records.collect", "Collect and send the faults of a Kubernetes cluster."),
     "audit": Row("records.audit", "Check that every record sent has an outcome."),
     "reject": Row("records.rejects", "List, show and retry rejected records."),
     "redrive": Row("records.maintenance", "Move dead letters back to their queues."),

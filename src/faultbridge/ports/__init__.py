@@ -12,6 +12,7 @@ Read in this order:
 - `workflow`: executions of repair attempts
 - `compute`: replace, launch, reset and reboot instances
 - `orchestrator`: cordon and drain nodes
+- `object_watch`: list and watch the objects of a Kubernetes cluster
 - `diagnostics`: verify instances and collect their logs
 - `paging`: notify people
 - `installation`: all ports of one installation
@@ -46,6 +47,7 @@ from faultbridge.ports.messaging import (
     RecordQueue,
     RecordQueueDepth,
 )
+from faultbridge.ports.object_watch import ObjectChange, ObjectKind, ObjectPage, ObjectWatch, VersionExpired
 from faultbridge.ports.objects import ObjectStore
 from faultbridge.ports.orchestrator import ClusterNode, Orchestrator
 from faultbridge.ports.paging import FormattedPage, PageFormat, PageMessage, Pager, PageUrgency
@@ -72,7 +74,11 @@ __all__ = [
     "LaunchRequest",
     "LaunchedInstance",
     "Launcher",
+    "ObjectChange",
+    "ObjectKind",
+    "ObjectPage",
     "ObjectStore",
+    "ObjectWatch",
     "Orchestrator",
     "PageFormat",
     "PageMessage",
@@ -93,5 +99,6 @@ __all__ = [
     "Verdict",
     "Verification",
     "Verifier",
+    "VersionExpired",
     "Workflow",
 ]

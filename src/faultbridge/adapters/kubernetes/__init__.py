@@ -9,6 +9,8 @@ Read in this order:
 - `node_client`: finds and patches the Kubernetes node of an instance
 - `taints`: the patches that isolate and release a node
 - `eviction`: evicts the pods of a node
+- `in_cluster`: the access of a pod, with its service account
+- `object_watch`: lists and watches nodes and events, for the collector
 - `orchestrator`: the Orchestrator port
 - `node_listing`: names, locations and opt-out labels of all nodes
 """

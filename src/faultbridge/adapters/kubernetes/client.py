@@ -135,21 +135,19 @@ def eks_access(clients: Clients, cluster: str) -> Access:
     )
 
 
-def _client(access: Access) -> Client:
-    """Return a client; raises Misconfigured for an endpoint that is neither https nor local."""
+def single_config(access: Access) -> SingleConfig:
+    """Return the configuration of a client; raises Misconfigured for an endpoint that is neither https nor local."""
     url = urlsplit(access.endpoint)
     # The token is never sent over an unencrypted connection, except on this machine.
     if not url.hostname or not (url.scheme == "https" or (url.scheme == "http" and url.hostname in _LOCAL)):
         raise Misconfigured(f"invalid endpoint of a Kubernetes API: {access.endpoint!r}; an https URL")
     cluster = Cluster(server=access.endpoint, certificate_auth_data=access.authority)
-    config = SingleConfig("eks", Context(cluster="eks"), cluster, User(token=access.token))
-    timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
-    return Client(config=config, timeout=timeout, trust_env=False, field_manager=FIELD_MANAGER)
+    return SingleConfig("eks", Context(cluster="eks"), cluster, User(token=access.token))
 
 
-def _converted(action: str, error: ApiError) -> FaultbridgeError:
-    status = int(error.status.code or 0)
-    text = f"Kubernetes, {action}: {error.status.message or f'HTTP {status}'}"
+def error_of_status(action: str, status: int, message: str, reasons: frozenset[str] = frozenset()) -> FaultbridgeError:
+    """Return the error for a request that the API answered with this HTTP status."""
+    text = f"Kubernetes, {action}: {message}"
     if status == HTTPStatus.UNAUTHORIZED:
         return Unauthorized(text)
     if status == HTTPStatus.FORBIDDEN:
@@ -157,8 +155,20 @@ def _converted(action: str, error: ApiError) -> FaultbridgeError:
     # Status 410 (Gone): the list changed too much while its pages were read.
     if status == HTTPStatus.GONE or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return Transient(text)
+    return ApiRejection(status, text, reasons)
+
+
+def _client(access: Access) -> Client:
+    config = single_config(access)
+    timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
+    return Client(config=config, timeout=timeout, trust_env=False, field_manager=FIELD_MANAGER)
+
+
+def _converted(action: str, error: ApiError) -> FaultbridgeError:
+    status = int(error.status.code or 0)
     causes = (error.status.details.causes if error.status.details else None) or ()
-    return ApiRejection(status, text, frozenset(cause.reason for cause in causes if cause.reason))
+    reasons = frozenset(cause.reason for cause in causes if cause.reason)
+    return error_of_status(action, status, error.status.message or f"HTTP {status}", reasons)
 
 
 def _domain(region: str | None) -> str:

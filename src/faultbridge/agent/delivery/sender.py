@@ -7,6 +7,7 @@ accepts other records, it is put into quarantine.
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -20,6 +21,7 @@ BATCH_BYTES = 250 * 1024
 SHARE_SECONDS = 15.0
 """Longest wait of a record that is not urgent for others that share its call; AWS charges for calls."""
 
+WAIT_SECONDS, SHARED_MOMENT_SECONDS = 1.0, 0.25
 MIN_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 1.0, 60.0
 MAX_REFUSALS = 3
 
@@ -61,14 +63,15 @@ class _Postponed:
 class Sender:
     """Sends the records of an outbox, and a new heartbeat every `heartbeat_seconds`.
 
-    A heartbeat is never stored: ingest would read a late one as a wrong clock on the node. `report` receives the
-    reason when a record is put into quarantine. `last_error` is empty after a successful call.
+    A heartbeat is never stored: ingest would read a late one as a wrong clock on the node. Without `new_heartbeat`,
+    none is sent. `report` receives the reason when a record is put into quarantine. `last_error` is empty after a
+    successful call.
     """
 
     outbox: Outbox
     transport: Transport
     clock: AgentClock
-    new_heartbeat: Callable[[], OutgoingRecord]
+    new_heartbeat: Callable[[], OutgoingRecord] | None
     heartbeat_seconds: float = 60.0
     random: random.Random = random.Random()  # noqa: RUF009, S311 - jitter, no secret
     report: Callable[[str], None] = lambda _: None
@@ -80,13 +83,24 @@ class Sender:
     _waiting_since: float | None = None
     _postponed: dict[str, _Postponed] = field(default_factory=dict)
 
+    def run(self, stopping: threading.Event, after_each: Callable[[], None] = lambda: None) -> None:
+        """Send until `stopping` is set, and call `after_each` after each round; never sleeps for long."""
+        while not stopping.is_set():
+            while self.send_due() and not stopping.is_set():
+                pass
+            after_each()
+            self.outbox.new_records.wait(WAIT_SECONDS)
+            self.outbox.new_records.clear()
+            # Records of the next moment share the call.
+            stopping.wait(SHARED_MOMENT_SECONDS)
+
     def send_due(self) -> bool:
         """Send one batch if it is due. Returns False when nothing more can be sent now.
 
         Never raises SendFailed; a failed batch is sent again after a pause.
         """
         now = self.clock.monotonic()
-        if now - self._heartbeat_at >= self.heartbeat_seconds:
+        if self.new_heartbeat is not None and now - self._heartbeat_at >= self.heartbeat_seconds:
             self._heartbeat_at = now
             self._send([("", self.new_heartbeat())])
         if now < self._backoff_until or not self._is_due(now):

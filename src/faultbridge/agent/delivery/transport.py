@@ -13,7 +13,15 @@ from urllib.parse import urlsplit
 from faultbridge.agent.delivery.records import OutgoingRecord
 from faultbridge.agent.delivery.sender import RecordRefused, SendFailed
 from faultbridge.agent.delivery.service_clock import ServiceClock
-from faultbridge.agent.delivery.signing import Call, Credentials, NoCredentials, signed_headers
+from faultbridge.agent.delivery.signing import (
+    Call,
+    Credentials,
+    NoCredentials,
+    RoleCredentials,
+    region_of,
+    signed_headers,
+)
+from faultbridge.agent.settings import AgentSettings
 
 TIMEOUT_SECONDS = 10
 MAX_RESPONSE_BYTES = 256 * 1024
@@ -148,3 +156,9 @@ class HttpConnections:
         except (OSError, http.client.HTTPException):
             self._connections.pop(host).close()
             raise
+
+
+def aws_transport(settings: AgentSettings, clock: ServiceClock) -> AwsTransport:
+    """Return the transport to the queue and the bucket of the settings, with the role of this process."""
+    region = region_of(settings.queue_url, settings.region)
+    return AwsTransport(settings.queue_url, settings.bucket, region, RoleCredentials(clock, os.environ), clock)

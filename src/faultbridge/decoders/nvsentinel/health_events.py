@@ -4,7 +4,8 @@ The catalog judges known Xid and DCGM codes, because NVSentinel rates some harml
 recommendation is an attribute; it decides only for errors that the catalog does not contain.
 
 Grammar: an event alone, in a list, in a log line's `events` or in a CloudEvent's `data`; fields that are false or zero
-are omitted. Times: `generatedTimestamp`, seconds and nanoseconds since 1970, or RFC 3339. Units: none.
+are omitted. Also a Kubernetes node with NVSentinel's conditions. Times: `generatedTimestamp`, seconds and nanoseconds
+since 1970, or RFC 3339; `lastHeartbeatTime` of a condition. Units: none.
 Errors: `Rejected(no_framing)` without a health event. Source: NVSentinel's protocol and logs.
 """
 
@@ -30,6 +31,7 @@ from faultbridge.decoders.nvsentinel.event import (
     diagnostic_code,
     health_events,
 )
+from faultbridge.decoders.nvsentinel.node_conditions import node_condition_events
 from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Observation, Severity, Snapshot
 from faultbridge.errors import Rejected
 
@@ -42,7 +44,7 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     """Return the faults of distinct unhealthy events, and health snapshots for recoveries."""
     mapped, body_text = mapping("nvsentinel", hints.mappings), text_of(body)
     documents = [item for _, item in objects(body_text)]
-    events = [event for item in documents for event in health_events(item)]
+    events = [event for item in documents for event in (*health_events(item), *node_condition_events(item))]
     diagnostics = [item for item in documents if item.get("module") == _PREFLIGHT or "error_code" in item]
     if not events and not diagnostics and "ErrorCode:" not in body_text:
         raise Rejected("no_framing", "no health event of NVSentinel")

@@ -1,7 +1,7 @@
-"""The requests that the fake Kubernetes API answers, over WSGI: nodes, pods by node, evictions.
+"""The requests that the fake Kubernetes API answers, over WSGI: nodes, events, pods by node, evictions, watches.
 
-As on EKS, each request needs a token that contains a presigned `GetCallerIdentity` call. The signature is not verified,
-because all credentials are fake. Every answer carries a header that marks it as fake.
+As on EKS, each request needs a token that contains a presigned `GetCallerIdentity` call, or the token of a service
+account. Signatures are not verified, because all credentials are fake. Every answer has a header that marks it as fake.
 """
 
 from __future__ import annotations
@@ -14,18 +14,24 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
-from faultbridge.local.kubernetes.cluster import ApiStatusError, Cluster, Document, Pod
+from faultbridge.local.kubernetes import watches
+from faultbridge.local.kubernetes.change_log import Document
+from faultbridge.local.kubernetes.cluster import EVENTS as EVENT_RESOURCE
+from faultbridge.local.kubernetes.cluster import NODES as NODE_RESOURCE
+from faultbridge.local.kubernetes.cluster import ApiStatusError, Cluster, Pod
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 MAX_PAGE = 500
 TOKEN = re.compile(r"Bearer k8s-aws-v1\.([A-Za-z0-9_-]+)")
+SERVICE_ACCOUNT_TOKEN = "fake-service-account-token"  # noqa: S105 - the token of a fake
 MERGE_PATCHES = frozenset({"application/merge-patch+json", "application/strategic-merge-patch+json"})
 FAKE = ("X-Faultbridge-Fake", "a small Kubernetes API of the embedded stack")
 
 NODES = re.compile(r"/api/v1/nodes")
 NODE = re.compile(r"/api/v1/nodes/([^/]+)")
+EVENTS = re.compile(r"/api/v1/namespaces/default/events")
 PODS = re.compile(r"/api/v1/pods")
 EVICTION = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)/eviction")
 VERSION = re.compile(r"/version")
@@ -36,7 +42,11 @@ Query = dict[str, list[str]]
 def answer(find: Callable[[], Cluster], path: str, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
     """Answer one request; `find` returns the cluster, `path` is the path after the address of its API."""
     try:
-        code, document = _answer(find(), path, environ)
+        cluster = find()
+        code, document = _answer(cluster, path, environ)
+        if "watch" in document:
+            start("200 OK", [("Content-Type", "application/json"), FAKE])
+            return watches.stream(cluster.log, **document["watch"])
     except ApiStatusError as error:
         code, document = error.code, _status(error)
     body = json.dumps(document).encode()
@@ -54,7 +64,8 @@ def _answer(cluster: Cluster, path: str, environ: WSGIEnvironment) -> tuple[int,
     for route_method, pattern, permission, handler in _ROUTES:
         found = pattern.fullmatch(path)
         if found and route_method == method:
-            cluster.permissions_used.add(permission)
+            if permission is not None:  # otherwise the handler adds it: list or watch
+                cluster.permissions_used.add(permission)
             return handler(cluster, found.groups(), query, environ)
     raise ApiStatusError(404, "NotFound", f"this fake API does not implement {method} {path}")
 
@@ -62,7 +73,7 @@ def _answer(cluster: Cluster, path: str, environ: WSGIEnvironment) -> tuple[int,
 def _is_authenticated(authorization: str) -> bool:
     found = TOKEN.fullmatch(authorization)
     if found is None:
-        return False
+        return authorization == f"Bearer {SERVICE_ACCOUNT_TOKEN}"
     encoded = found[1] + "=" * (-len(found[1]) % 4)
     query = parse_qs(urlsplit(base64.urlsafe_b64decode(encoded).decode(errors="replace")).query)
     signed = query.get("X-Amz-SignedHeaders", [""])[0].split(";")
@@ -70,10 +81,35 @@ def _is_authenticated(authorization: str) -> bool:
 
 
 def _list_nodes(cluster: Cluster, _: tuple[str, ...], query: Query, __: WSGIEnvironment) -> tuple[int, Document]:
-    wanted = dict(_pairs(query.get("labelSelector", [""])[0]))
+    selector = dict(_pairs(query.get("labelSelector", [""])[0]))
+
+    def wanted(node: Document) -> bool:
+        return _matches(node["metadata"]["labels"], selector)
+
+    return _list_or_watch(cluster, NODE_RESOURCE, query, wanted)
+
+
+def _list_events(cluster: Cluster, _: tuple[str, ...], query: Query, __: WSGIEnvironment) -> tuple[int, Document]:
+    kind = dict(_pairs(query.get("fieldSelector", [""])[0])).get("involvedObject.kind")
+
+    def wanted(event: Document) -> bool:
+        return kind in {None, event["involvedObject"]["kind"]}
+
+    return _list_or_watch(cluster, EVENT_RESOURCE, query, wanted)
+
+
+def _list_or_watch(
+    cluster: Cluster, resource: str, query: Query, wanted: Callable[[Document], bool]
+) -> tuple[int, Document]:
+    if query.get("watch") == ["true"]:
+        cluster.permissions_used.add(("watch", resource))
+        version, seconds = int(query["resourceVersion"][0]), float(query.get("timeoutSeconds", ["300"])[0])
+        return 200, {"watch": {"resource": resource, "version": version, "seconds": seconds, "wanted": wanted}}
+    cluster.permissions_used.add(("list", resource))
     with cluster.lock:
-        found = [node for _, node in sorted(cluster.nodes.items()) if _matches(node["metadata"]["labels"], wanted)]
-    return 200, _page("NodeList", found, query)
+        stored = cluster.nodes if resource == NODE_RESOURCE else cluster.events
+        found = [one for _, one in sorted(stored.items()) if wanted(one)]
+        return 200, _page({NODE_RESOURCE: "NodeList", EVENT_RESOURCE: "EventList"}[resource], found, query, cluster)
 
 
 def _get_node(cluster: Cluster, names: tuple[str, ...], _: Query, __: WSGIEnvironment) -> tuple[int, Document]:
@@ -90,7 +126,7 @@ def _list_pods(cluster: Cluster, _: tuple[str, ...], query: Query, __: WSGIEnvir
     fields = dict(_pairs(query.get("fieldSelector", [""])[0]))
     node = fields.get("spec.nodeName")
     found = [_pod(pod) for pod in cluster.running() if node in {None, pod.node}]
-    return 200, _page("PodList", found, query)
+    return 200, _page("PodList", found, query, cluster)
 
 
 def _evict(cluster: Cluster, names: tuple[str, ...], _: Query, environ: WSGIEnvironment) -> tuple[int, Document]:
@@ -106,8 +142,9 @@ def _version(*_: object) -> tuple[int, Document]:
 
 
 _Handler = Callable[[Cluster, tuple[str, ...], Query, "WSGIEnvironment"], tuple[int, Document]]
-_ROUTES: tuple[tuple[str, re.Pattern[str], tuple[str, str], _Handler], ...] = (
-    ("GET", NODES, ("list", "nodes"), _list_nodes),
+_ROUTES: tuple[tuple[str, re.Pattern[str], tuple[str, str] | None, _Handler], ...] = (
+    ("GET", NODES, None, _list_nodes),
+    ("GET", EVENTS, None, _list_events),
     ("GET", NODE, ("get", "nodes"), _get_node),
     ("PATCH", NODE, ("patch", "nodes"), _patch_node),
     ("GET", PODS, ("list", "pods"), _list_pods),
@@ -116,10 +153,11 @@ _ROUTES: tuple[tuple[str, re.Pattern[str], tuple[str, str], _Handler], ...] = (
 )
 
 
-def _page(kind: str, found: list[Document], query: Query) -> Document:
+def _page(kind: str, found: list[Document], query: Query, cluster: Cluster) -> Document:
     limit, first = int(query.get("limit", [str(MAX_PAGE)])[0]), int(query.get("continue", ["0"])[0])
     following = first + limit
-    metadata = {"continue": str(following)} if following < len(found) else {}
+    metadata = {"resourceVersion": str(cluster.log.version)}
+    metadata |= {"continue": str(following)} if following < len(found) else {}
     return {"kind": kind, "apiVersion": "v1", "metadata": metadata, "items": found[first:following]}
 
 

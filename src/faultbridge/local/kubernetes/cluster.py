@@ -1,4 +1,4 @@
-"""The state of a fake Kubernetes cluster: its nodes, its pods and its pod disruption budgets.
+"""The state of a fake Kubernetes cluster: its nodes, its events, its pods and its pod disruption budgets.
 
 No container runs. An evicted pod exists until its grace period ends; then its controller starts another pod on a
 schedulable node. A budget counts the healthy pods, as the disruption controller does.
@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-Document = dict[str, Any]
+from faultbridge.local.kubernetes.change_log import ChangeLog, Document
+
+NODES, EVENTS = "nodes", "events"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +83,14 @@ class Cluster:
     name: str
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     nodes: dict[str, Document] = field(default_factory=dict)
+    events: dict[str, Document] = field(default_factory=dict)
     pods: list[Pod] = field(default_factory=list)
     budgets: list[Budget] = field(default_factory=list)
     reachable: bool = True
     register_taints: tuple[Document, ...] = ()
     lock: threading.RLock = field(default_factory=threading.RLock)
     permissions_used: set[tuple[str, str]] = field(default_factory=set)
-    _version: int = 0
+    log: ChangeLog = field(default_factory=ChangeLog)
     _started: int = 0
 
     def sync(self, instances: Iterable[RunningInstance]) -> None:
@@ -95,7 +98,7 @@ class Cluster:
         with self.lock:
             found = {instance.name: instance for instance in instances}
             for name in set(self.nodes) - set(found):
-                del self.nodes[name]
+                self.log.add(NODES, "DELETED", self.nodes.pop(name))
                 self.pods = [pod for pod in self.pods if pod.node != name]
             for name in set(found) - set(self.nodes):
                 self.join(found[name])
@@ -111,10 +114,26 @@ class Cluster:
             self.nodes[instance.name] = {
                 "kind": "Node",
                 "apiVersion": "v1",
-                "metadata": {"name": instance.name, "labels": labels, "resourceVersion": self._next_version()},
+                "metadata": {"name": instance.name, "labels": labels},
                 "spec": spec,
                 "status": {"addresses": addresses, "conditions": [{"type": "Ready", "status": "True"}]},
             }
+            self.log.add(NODES, "ADDED", self.nodes[instance.name])
+
+    def set_condition(self, name: str, condition: Document) -> None:
+        """Set one condition of a node, as an agent on it does."""
+        with self.lock:
+            conditions = {one["type"]: one for one in self.node(name)["status"]["conditions"]}
+            conditions[condition["type"]] = condition
+            self.patch_node(name, {"status": {"conditions": list(conditions.values())}})
+
+    def record_event(self, event: Document) -> None:
+        """Store an event, as an agent on a node does; `metadata.name` identifies it."""
+        with self.lock:
+            name = event["metadata"]["name"]
+            type_ = "MODIFIED" if name in self.events else "ADDED"
+            self.events[name] = deepcopy(event)
+            self.log.add(EVENTS, type_, self.events[name])
 
     def start(self, pod: Pod) -> None:
         """Start a pod."""
@@ -137,7 +156,7 @@ class Cluster:
                 text = f'Operation cannot be fulfilled on nodes "{name}": the object has been modified'
                 raise ApiStatusError(409, "Conflict", text)
             after = merge_patch(before, patch)
-            after["metadata"]["resourceVersion"] = self._next_version()
+            self.log.add(NODES, "MODIFIED", after)
             self.nodes[name] = after
             return deepcopy(after)
 
@@ -180,10 +199,6 @@ class Cluster:
         self._started += 1
         name = f"{pod.name.rsplit('-r', 1)[0]}-r{self._started}"
         self.pods.append(Pod(pod.namespace, name, node, pod.labels, pod.owner, pod.grace_seconds))
-
-    def _next_version(self) -> str:
-        self._version += 1
-        return str(self._version)
 
 
 def takes_work(node: Document) -> bool:

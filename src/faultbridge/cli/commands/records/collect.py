@@ -1,0 +1,96 @@
+"""`faultbridge collect`: sends the conditions and events of the nodes of a Kubernetes cluster, until stopped."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from faultbridge.agent.settings import AgentSettings
+from faultbridge.cli.errors.failures import EXIT_NOT_WELL
+from faultbridge.cli.render.log_lines import LogLines
+from faultbridge.cli.render.output import examples
+from faultbridge.collector.collector import Collector, build_collector
+from faultbridge.errors import Misconfigured
+from faultbridge.log import LOGGER
+from faultbridge.ports import ObjectWatch
+
+app = typer.Typer(rich_markup_mode=None)
+
+ONCE_SECONDS = 45.0
+
+
+@app.callback()
+def _collect() -> None:
+    """Collect the faults of nodes from the API of their scheduler."""
+
+
+@app.command(
+    "kubernetes",
+    epilog=examples("faultbridge collect kubernetes", "faultbridge collect kubernetes --once --eks-cluster gpu"),
+)
+def collect_kubernetes(
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="TOML settings file, as of the agent. Default: FAULTBRIDGE_AGENT_* variables."
+        ),
+    ] = None,
+    eks_cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Read this EKS cluster with AWS credentials, instead of the cluster of this pod."
+        ),
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Send the current state once, then exit: with 1 if that failed.")
+    ] = False,
+) -> None:
+    """Send the conditions of all nodes, and the events that monitoring agents write about them, until stopped.
+
+    It reads what the EKS node monitoring agent, node-problem-detector, NVSentinel and the kubelet report.
+    """
+    try:
+        settings = AgentSettings.load(config)
+    except Misconfigured as error:
+        raise typer.BadParameter(str(error)) from None
+    LOGGER.addHandler(LogLines(sys.stderr))
+    LOGGER.setLevel(logging.INFO)
+    collector = build_collector(settings, _watch(eks_cluster))
+    if once:
+        _run_once(collector)
+        return
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: collector.stop())
+    collector.run()
+
+
+def _run_once(collector: Collector) -> None:
+    problem = collector.run_once(ONCE_SECONDS)
+    outbox = collector.sender.outbox
+    if problem is not None:
+        LOGGER.error("records_not_sent", extra={"reason": problem, "waiting": outbox.waiting})
+        raise typer.Exit(EXIT_NOT_WELL)
+    typer.echo(f"{collector.sender.sent} records sent")
+
+
+def _watch(eks_cluster: str | None) -> ObjectWatch:
+    """Return the watch of the cluster; lightkube is an optional dependency, so it is imported here."""
+    try:
+        from faultbridge.adapters.kubernetes.client import eks_access
+        from faultbridge.adapters.kubernetes.in_cluster import in_cluster_access
+        from faultbridge.adapters.kubernetes.object_watch import KubernetesWatch
+    except ModuleNotFoundError as error:
+        raise Misconfigured(f"not installed: {error.name}; run pip install 'faultbridge[eks]'") from None
+    if eks_cluster is None:
+        in_cluster_access(os.environ)  # outside of a pod this fails now, and not in each retry
+        return KubernetesWatch(lambda: in_cluster_access(os.environ))
+    from faultbridge.adapters.aws.clients import Clients
+
+    clients = Clients()
+    return KubernetesWatch(lambda: eks_access(clients, eks_cluster))

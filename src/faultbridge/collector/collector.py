@@ -1,0 +1,100 @@
+"""The collector of one Kubernetes cluster: a follower for nodes, one for their events, and one sender."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass, field
+
+from faultbridge.agent.delivery.outbox import Outbox
+from faultbridge.agent.delivery.sender import Sender, Transport
+from faultbridge.agent.delivery.service_clock import ServiceClock
+from faultbridge.agent.delivery.spool import Spool
+from faultbridge.agent.delivery.transport import aws_transport
+from faultbridge.agent.host import AgentClock, SystemClock
+from faultbridge.agent.settings import AgentSettings
+from faultbridge.collector.follower import Follower
+from faultbridge.collector.handlers import EventHandler, NodeHandler, RecordStore
+from faultbridge.collector.sent_states import SentStates
+from faultbridge.log import log_cause
+from faultbridge.ports import ObjectKind, ObjectWatch
+
+SHUTDOWN_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class Collector:
+    """Follows the objects in threads of their own, and sends their records in the calling thread."""
+
+    followers: tuple[Follower, ...]
+    sender: Sender
+    clock: AgentClock
+    stopping: threading.Event = field(default_factory=threading.Event)
+    _error: Exception | None = None
+    _logged_error: str = ""
+
+    def run(self) -> None:
+        """Run until `stopping` is set, then send what is stored; raises the error that ended a follower."""
+        for follower in self.followers:
+            threading.Thread(target=self._follow, args=(follower,), daemon=True, name=follower.kind.value).start()
+        self.sender.run(self.stopping, after_each=self._log_failure)
+        self._send_all(SHUTDOWN_SECONDS)
+        log_cause("collector_stopped", reason="a signal", waiting=self.sender.outbox.waiting)
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        """Let `run` end; safe in a signal handler."""
+        self.stopping.set()
+        self.sender.outbox.new_records.set()
+
+    def run_once(self, seconds: float) -> str | None:
+        """List all objects and send their records within about `seconds`; returns why some were not sent, or None."""
+        for follower in self.followers:
+            follower.list_all()
+        return self._send_all(seconds)
+
+    def _send_all(self, seconds: float) -> str | None:
+        deadline = self.clock.monotonic() + seconds
+        self.sender.flush()
+        while self.clock.monotonic() < deadline and self.sender.send_due():
+            pass
+        return self.sender.last_error or None
+
+    def _follow(self, follower: Follower) -> None:
+        # A failed follower must end the process: the supervisor restarts the process, not one thread.
+        try:
+            follower.run()
+        except Exception as error:  # noqa: BLE001 - raised again by `run` in the main thread
+            self._error = error
+            self.stop()
+
+    def _log_failure(self) -> None:
+        """Log why records are not sent, once for each reason."""
+        error = self.sender.last_error
+        if error and error != self._logged_error:
+            waiting = self.sender.outbox.waiting
+            log_cause("records_not_sent", reason=error, level=logging.WARNING, waiting=waiting)
+        self._logged_error = error
+
+
+def build_collector(
+    settings: AgentSettings,
+    watch: ObjectWatch,
+    transport: Transport | None = None,
+    clock: AgentClock | None = None,
+) -> Collector:
+    """Build the collector of one cluster from the settings of an agent; without a transport it sends to AWS.
+
+    It uses the settings of the cluster, the queue, the bucket, the region and the spool.
+    """
+    clock = clock or SystemClock()
+    transport = transport or aws_transport(settings, ServiceClock(clock))
+    outbox = Outbox(Spool(settings.spool / "spool", settings.spool_bytes))
+    store = RecordStore(settings.cluster, settings.bucket is not None, outbox, clock)
+    stopping = threading.Event()
+    followers = (
+        Follower(ObjectKind.NODE, watch, NodeHandler(store, SentStates(clock.monotonic)), stopping),
+        Follower(ObjectKind.NODE_EVENT, watch, EventHandler(store), stopping),
+    )
+    return Collector(followers, Sender(outbox, transport, clock, None), clock, stopping)

@@ -1,0 +1,97 @@
+"""Follower: lists one kind of object, then watches its changes, and continues after every failure."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from faultbridge.errors import FaultbridgeError
+from faultbridge.log import log_cause
+from faultbridge.ports import ObjectKind, ObjectWatch, VersionExpired
+from faultbridge.retry import Retry
+
+BACKOFF = Retry(1, first_seconds=2.0, max_seconds=60.0)
+
+
+class Handler(Protocol):
+    """Receives the listed and changed objects; raises Transient to receive an object again."""
+
+    def handle(self, found: Mapping[str, Any], /) -> None:
+        """Handle a listed or changed object."""
+        ...
+
+    def remove(self, found: Mapping[str, Any], /) -> None:
+        """Handle a deleted object."""
+        ...
+
+    def begin_list(self) -> None:
+        """Start a list of all objects."""
+        ...
+
+    def end_list(self) -> None:
+        """End a list of all objects."""
+        ...
+
+
+@dataclass(slots=True)
+class Follower:
+    """Follows one kind of object until `stopping` is set.
+
+    `version` is that of the last object that was handled. A watch continues after it, so a lost connection loses no
+    change. When the API no longer has these changes (410), all objects are listed again.
+    """
+
+    kind: ObjectKind
+    watch: ObjectWatch
+    handler: Handler
+    stopping: threading.Event
+    backoff: Retry = BACKOFF
+    wait: Callable[[float], object] | None = None
+    version: str | None = None
+    listed: threading.Event = field(default_factory=threading.Event)
+    _failures: int = 0
+
+    def run(self) -> None:
+        """List and watch until `stopping` is set; a failure is logged and retried after a growing pause."""
+        while not self.stopping.is_set():
+            try:
+                self.follow()
+            except FaultbridgeError as error:
+                self._pause_after(error)
+
+    def follow(self) -> None:
+        """List the objects if necessary, then handle changes until the API ends the watch."""
+        if self.version is None:
+            self.version = self.list_all()
+            self.listed.set()
+        for change in self.watch.changes(self.kind, self.version):
+            if self.stopping.is_set():
+                return
+            if change.object is not None and change.deleted:
+                self.handler.remove(change.object)
+            elif change.object is not None:
+                self.handler.handle(change.object)
+            self.version, self._failures = change.version, 0
+
+    def list_all(self) -> str:
+        """Handle all objects, and return the resource version after which a watch continues."""
+        self.handler.begin_list()
+        version = ""
+        for page in self.watch.pages(self.kind):
+            for found in page.objects:
+                self.handler.handle(found)
+            version = page.version
+        self.handler.end_list()
+        return version
+
+    def _pause_after(self, error: FaultbridgeError) -> None:
+        self._failures += 1
+        if isinstance(error, VersionExpired):
+            self.version = None
+        pause = self.backoff.pause_after(self._failures)
+        decision = "list_again" if self.version is None else "watch_again"
+        log_cause(decision, reason=str(error), level=logging.WARNING, kind=self.kind, seconds=round(pause, 1))
+        (self.wait or self.stopping.wait)(pause)

@@ -1,0 +1,108 @@
+"""Stores the records of the objects that a follower lists and watches."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from faultbridge.agent.delivery.outbox import Outbox
+from faultbridge.agent.delivery.records import RecordPacker
+from faultbridge.agent.host import AgentClock
+from faultbridge.collector.node_records import (
+    CollectedRecord,
+    name_of,
+    record_of_event,
+    records_of_node,
+    unmapped_types,
+)
+from faultbridge.collector.sent_states import SentStates
+from faultbridge.errors import Transient
+from faultbridge.log import log_cause
+
+MAX_LOGGED_TYPES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RecordStore:
+    """Stores records on disk for the sender, which deletes them after the queue accepted them."""
+
+    cluster: str
+    has_bucket: bool
+    outbox: Outbox
+    clock: AgentClock
+
+    def store(self, record: CollectedRecord) -> None:
+        """Store a record; raises Transient when the disk has no room, so that the object is read again later."""
+        new_id = record.record_id or str(uuid.uuid4())
+        packer = RecordPacker(
+            self.cluster, record.node, record.instance_id, None, has_bucket=self.has_bucket, new_id=lambda: new_id
+        )
+        packed = packer.pack(record.source, record.body, self.clock.now())
+        if packed is None:
+            reason = f"{len(record.body)} bytes do not fit into a message, and no bucket is set"
+            log_cause("record_dropped", reason=reason, level=logging.WARNING, node=record.node, source=record.source)
+        elif not self.outbox.store(packed):
+            raise Transient(f"no room on disk: {self.outbox.waiting} records wait for the queue")
+
+
+@dataclass(slots=True)
+class NodeHandler:
+    """Stores the records of nodes that changed."""
+
+    store: RecordStore
+    states: SentStates
+    _listed: set[str] = field(default_factory=set)
+    _logged: set[str] = field(default_factory=set)
+
+    def handle(self, node: Mapping[str, Any]) -> None:
+        """Store the records of a node that differ from those stored before."""
+        for record in records_of_node(node):
+            self._listed.add(record.node)
+            if self.states.is_due(record.node, record.source, record.body):
+                self.store.store(record)
+                self.states.sent(record.node, record.source, record.body)
+        for kind in unmapped_types(node):
+            if kind not in self._logged and len(self._logged) < MAX_LOGGED_TYPES:
+                self._logged.add(kind)
+                reason = "true, but no packaged mapping contains its type; `faultbridge mapping` adds one"
+                log_cause("condition_not_mapped", reason=reason, condition=kind, node=name_of(node))
+
+    def remove(self, node: Mapping[str, Any]) -> None:
+        """Forget a deleted node; its inventory, not its API object, says whether the instance still exists."""
+        name = name_of(node)
+        if name is not None:
+            self.states.forget(name)
+            self._listed.discard(name)
+
+    def begin_list(self) -> None:
+        """Start a list of all nodes."""
+        self._listed.clear()
+
+    def end_list(self) -> None:
+        """Forget the nodes that the list did not contain."""
+        self.states.keep_only(self._listed)
+
+
+@dataclass(frozen=True, slots=True)
+class EventHandler:
+    """Stores the records of events about nodes; ingest removes those that a restart lists again."""
+
+    store: RecordStore
+
+    def handle(self, event: Mapping[str, Any]) -> None:
+        """Store the record of an event of a monitoring agent."""
+        record = record_of_event(event)
+        if record is not None:
+            self.store.store(record)
+
+    def remove(self, event: Mapping[str, Any]) -> None:
+        """Do nothing: the API deletes events after an hour."""
+
+    def begin_list(self) -> None:
+        """Do nothing: no event is remembered."""
+
+    def end_list(self) -> None:
+        """Do nothing: no event is remembered."""

@@ -1,0 +1,126 @@
+"""Converts Kubernetes nodes and events to raw records, in the input formats of the decoders.
+
+Objects come from the API, but agents and users write their fields: every field is untrusted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from faultbridge.data.mapping import mapping
+from faultbridge.decoders.common.fields import members, objects_in, text
+from faultbridge.decoders.kubernetes.node_conditions import EKS_NODE_CONDITION, NODE_PROBLEM_DETECTOR, NODE_SOURCE
+from faultbridge.decoders.nvsentinel.health_events import SOURCE as NVSENTINEL_SOURCE
+from faultbridge.decoders.nvsentinel.node_conditions import is_check
+from faultbridge.domain import names
+
+_CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
+_REPORTED = "lastHeartbeatTime"
+_EVENT = (
+    "reason", "message", "type", "source", "reportingComponent", "series", "eventTime", "firstTimestamp",
+    "lastTimestamp", "count",
+)  # fmt: skip
+_MAX_NAME = 253
+
+
+@dataclass(frozen=True, slots=True)
+class CollectedRecord:
+    """One raw record about one node; `record_id` is None where each sending is a new observation."""
+
+    source: str
+    node: str
+    body: bytes
+    instance_id: str | None = None
+    record_id: str | None = None
+
+
+def name_of(node: Mapping[str, Any]) -> str | None:
+    """Return the name of an object, or None if it is no valid node name."""
+    name = text(members(node.get("metadata")).get("name"), _MAX_NAME)
+    return name if name and names.NODE_NAME.fullmatch(name) else None
+
+
+def records_of_node(node: Mapping[str, Any]) -> Iterator[CollectedRecord]:
+    """Yield one record per source of a node's conditions; the kubelet's also has the health labels.
+
+    The source is the agent that writes the condition, because its next report also ends its earlier ones and those of
+    its events. A condition's heartbeat time is left out, so that a node without a change gives an equal record.
+    NVSentinel sets it only with a new health event.
+    """
+    name = name_of(node)
+    if name is None:
+        return
+    by_source: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list, {NODE_SOURCE: []})
+    for condition in objects_in(members(node.get("status")).get("conditions")):
+        by_source[_source_of(condition)].append(condition)
+    labels = members(members(node.get("metadata")).get("labels"))
+    health = {label: labels[label] for label in _health_labels() if label in labels}
+    for source, conditions in by_source.items():
+        fields = (*_CONDITION, _REPORTED) if source == NVSENTINEL_SOURCE else _CONDITION
+        body = _node(name, health if source == NODE_SOURCE else {}, conditions, fields)
+        yield CollectedRecord(source, name, body, _instance_of(node))
+
+
+def record_of_event(event: Mapping[str, Any]) -> CollectedRecord | None:
+    """Return the record of an event that the EKS agent or node-problem-detector wrote about a node, else None.
+
+    Its id is derived from the event, so that an event which is listed again counts once.
+    """
+    about, metadata = members(event.get("involvedObject")), members(event.get("metadata"))
+    node = text(about.get("name"), _MAX_NAME)
+    is_about_node = about.get("kind") == "Node" and text(event.get("reason")) is not None
+    if not is_about_node or node is None or names.NODE_NAME.fullmatch(node) is None:
+        return None
+    document = {"kind": "Event", "involvedObject": {"kind": "Node", "name": node}}
+    body = _json({**document, **{field: event[field] for field in _EVENT if field in event}})
+    uid, version = text(metadata.get("uid"), 64), text(metadata.get("resourceVersion"), 32)
+    record_id = f"k8s-{uid}-{version}"
+    known_id = record_id if uid and version and names.RECORD_ID.fullmatch(record_id) else None
+    for decoder in (EKS_NODE_CONDITION, NODE_PROBLEM_DETECTOR):
+        if decoder.recognize(body):
+            return CollectedRecord(decoder.name, node, body, record_id=known_id)
+    return None
+
+
+def unmapped_types(node: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the types of true conditions that no packaged mapping contains and that do not say that all is well."""
+    known = members(mapping("conditions", {})["types"])
+    for condition in objects_in(members(node.get("status")).get("conditions")):
+        kind = text(condition.get("type"), 128)
+        wrong = condition.get("status") == "True" and not is_check(condition)
+        if wrong and kind and kind not in known and not kind.endswith(("Ready", "Healthy")):
+            yield kind
+
+
+def _source_of(condition: Mapping[str, Any]) -> str:
+    """Return the source that writes a condition; a type without a packaged mapping is read as one of the node."""
+    if is_check(condition):
+        return NVSENTINEL_SOURCE
+    row = members(mapping("conditions", {})["types"]).get(text(condition.get("type"), 128) or "")
+    return str(row["sources"][0]) if row else NODE_SOURCE
+
+
+def _instance_of(node: Mapping[str, Any]) -> str | None:
+    """Return the instance id in `spec.providerID` (`aws:///ZONE/INSTANCE`), or None."""
+    provider_id = text(members(node.get("spec")).get("providerID"), 256) or ""
+    candidate = provider_id.rpartition("/")[2]
+    return candidate if names.INSTANCE_ID.fullmatch(candidate) else None
+
+
+def _node(name: str, labels: Mapping[str, Any], conditions: list[Mapping[str, Any]], fields: tuple[str, ...]) -> bytes:
+    kept = [{field: one[field] for field in fields if field in one} for one in conditions]
+    return _json({"kind": "Node", "metadata": {"name": name, "labels": labels}, "status": {"conditions": kept}})
+
+
+def _json(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, sort_keys=True).encode()
+
+
+@cache
+def _health_labels() -> tuple[str, ...]:
+    return tuple(members(mapping("conditions", {})["labels"]))

@@ -1,0 +1,41 @@
+"""Reads the conditions that NVSentinel writes to a Kubernetes node.
+
+Their type is the name of the check, and True means unhealthy. The reason is the type with `IsNotHealthy` or
+`IsHealthy`. The message lists the errors, and NVSentinel truncates it, so an error that it does not contain may still
+exist. The heartbeat time is the time of the last health event of the check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from faultbridge.decoders.common.clock import instant
+from faultbridge.decoders.common.fields import members, objects_in, text
+from faultbridge.decoders.kubernetes.node_objects import node_name
+from faultbridge.decoders.nvsentinel.event import HealthEvent, condition_events
+from faultbridge.domain.faults import NODE_COMPONENT
+
+
+def is_check(condition: Mapping[str, Any]) -> bool:
+    """Return whether NVSentinel wrote a condition."""
+    kind, reason = condition.get("type"), condition.get("reason")
+    return isinstance(kind, str) and reason in (f"{kind}IsNotHealthy", f"{kind}IsHealthy")
+
+
+def node_condition_events(node: Mapping[str, Any]) -> Iterator[HealthEvent]:
+    """Yield a health event for each error of an unhealthy condition of a node, and for each healthy condition.
+
+    A healthy condition names no device, so it ends only the faults that named none.
+    """
+    if node.get("kind") != "Node":
+        return
+    name = node_name(text(members(node.get("metadata")).get("name"), 253))
+    for condition in filter(is_check, objects_in(members(node.get("status")).get("conditions"))):
+        check, message = str(condition["type"])[:64], text(condition.get("message")) or ""
+        at = instant(condition.get("lastHeartbeatTime")) or instant(condition.get("lastTransitionTime"))
+        if condition.get("status") == "False":
+            yield HealthEvent(name, check, True, False, message, "", (), NODE_COMPONENT, at)
+        else:
+            yield from (replace(event, check=check, node=name, at=at) for event in condition_events(message))
