@@ -27,7 +27,7 @@ PAGE = 100
 WATCH_SECONDS = 240
 """The API ends a watch after this time."""
 
-SILENCE_SECONDS = WATCH_SECONDS + 30.0
+MAX_IDLE_SECONDS = WATCH_SECONDS + 30.0
 """A watch without any data for this time has lost its connection, because the API would have ended it."""
 
 _PATHS: Mapping[ObjectKind, tuple[str, Mapping[str, str]]] = {
@@ -70,7 +70,7 @@ class KubernetesWatch:
             "timeoutSeconds": str(WATCH_SECONDS),
         }
         with (
-            self._http(SILENCE_SECONDS) as http,
+            self._http(MAX_IDLE_SECONDS) as http,
             _translated(action),
             http.stream("GET", path, params=params) as response,
         ):
