@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.embedded import embedded_stack, recording_proxy, tiny_stack
-from tests.patience import STACK_TIMEOUT
 from tests.scheduling import Priority, ScopeByFile, needs_stack, start_order
+from tests.waiting import STACK_TIMEOUT
 
 __all__ = ["embedded_stack", "recording_proxy", "tiny_stack"]
 

@@ -22,7 +22,7 @@ from faultbridge.decoders import registry
 from faultbridge.domain.faults import Severity
 from faultbridge.storage.wire.message import Message, decode_message
 from tests.agent.fakes import BOOT, Ring, script
-from tests.patience import PATIENCE
+from tests.waiting import BUSY_FACTOR
 
 pytestmark = pytest.mark.slow
 
@@ -155,7 +155,7 @@ class FakeNode:
 
 
 def wait_for(condition, seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds * PATIENCE
+    deadline = time.monotonic() + seconds * BUSY_FACTOR
     while not condition():
         assert time.monotonic() < deadline, "the condition did not become true in time"
         time.sleep(0.05)

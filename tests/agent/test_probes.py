@@ -15,11 +15,11 @@ from faultbridge.agent.probes import REPEAT_FAULT_SECONDS, Probe, ProbeScheduler
 from faultbridge.data import load_catalog
 from faultbridge.decoders import registry
 from tests.agent.fakes import NOON, ManualClock, script
-from tests.patience import PATIENCE
+from tests.waiting import BUSY_FACTOR
 
 
 def result_of(child: ChildProcess, seconds: float = 10) -> ProbeResult:
-    deadline = time.monotonic() + seconds * PATIENCE
+    deadline = time.monotonic() + seconds * BUSY_FACTOR
     while time.monotonic() < deadline:
         found = child.poll()
         if found is not None:
@@ -198,7 +198,7 @@ def test_a_real_hanging_program_is_reported_within_its_timeout(tmp_path):
 
     hang = Probe("nvidia-smi", "x", partial(start_process, [script(tmp_path, "p", "sleep 300")]), 60, 1, b"<", "smi")
     scheduler, found = ProbeScheduler([hang], RealTimeClock(), lambda: 0.0), []
-    deadline = time.monotonic() + 5 * PATIENCE
+    deadline = time.monotonic() + 5 * BUSY_FACTOR
     while not found and time.monotonic() < deadline:
         found += scheduler.poll()
         time.sleep(0.05)

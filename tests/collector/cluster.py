@@ -19,7 +19,7 @@ from faultbridge.local.kubernetes.cluster import Cluster, RunningInstance
 from faultbridge.storage.wire.message import Message, decode_message
 from tests.agent.fakes import FakeTransport
 from tests.contracts.schedulers import served
-from tests.patience import eventually
+from tests.waiting import eventually
 
 NODE, INSTANCE = "ip-10-0-0-7.ec2.internal", "i-00000000000000007"
 EKS = "eks-node-condition"

@@ -21,7 +21,7 @@ from faultbridge.errors import Misconfigured, Transient
 from faultbridge.local.kubernetes.cluster import RunningInstance
 from faultbridge.ports import ObjectKind
 from tests.collector.cluster import EKS, INSTANCE, NODE, XID_79, Collected, agent_event, collected
-from tests.patience import eventually
+from tests.waiting import eventually
 
 MANIFEST = Path(__file__).resolve().parents[2] / "infra" / "kubernetes" / "faultbridge-collector.yaml"
 DOCUMENTS = {one["kind"]: one for one in yaml.safe_load_all(MANIFEST.read_text(encoding="utf-8"))}

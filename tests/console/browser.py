@@ -15,7 +15,7 @@ from typing import Any
 from selenium import webdriver
 
 from faultbridge.cli.stack.loopback_server import LoopbackServer
-from tests.patience import PATIENCE
+from tests.waiting import BUSY_FACTOR
 from tests.world import World
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -40,8 +40,8 @@ def chromium() -> Iterator[webdriver.Chrome]:
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    driver.set_page_load_timeout(30 * PATIENCE)
-    driver.set_script_timeout(30 * PATIENCE)
+    driver.set_page_load_timeout(30 * BUSY_FACTOR)
+    driver.set_script_timeout(30 * BUSY_FACTOR)
     try:
         yield driver
     finally:

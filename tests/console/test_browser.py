@@ -10,7 +10,7 @@ import pytest
 
 from faultbridge.console import pages
 from tests.console.sites import HOSTILE, Site
-from tests.patience import PATIENCE
+from tests.waiting import BUSY_FACTOR
 
 browser = pytest.importorskip("tests.console.browser")
 pytestmark = [
@@ -46,7 +46,7 @@ class Opened:
         """Wait until a script returns true."""
         from selenium.webdriver.support.ui import WebDriverWait
 
-        WebDriverWait(self.driver, 15 * PATIENCE, poll_frequency=0.05).until(
+        WebDriverWait(self.driver, 15 * BUSY_FACTOR, poll_frequency=0.05).until(
             lambda driver: driver.execute_script(script)
         )
 

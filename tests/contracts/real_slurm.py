@@ -15,10 +15,10 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from faultbridge.adapters.slurm.scontrol import Output
-from tests.patience import PATIENCE
+from tests.waiting import BUSY_FACTOR
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "scontrol", "squeue", "sbatch", "scancel")
-SECONDS = 30 * PATIENCE
+SECONDS = 30 * BUSY_FACTOR
 CONF = """
 ClusterName=contract
 SlurmctldHost=localhost(127.0.0.1)

@@ -13,7 +13,7 @@ from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.processes import run_cli
 from tests.e2e.harness.records import UNKNOWN_NODE
 from tests.e2e.scenarios.inputs import MISSING_BODY, BadBatch
-from tests.patience import eventually
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 

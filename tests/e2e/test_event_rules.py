@@ -14,7 +14,7 @@ from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.queues import MessageQueue
 from tests.events.patterns import PATTERNS, envelope
 from tests.events.samples import FILES, ROOT, label
-from tests.patience import eventually
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.embedded
 

@@ -24,7 +24,7 @@ from tests.e2e.conftest import observe
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.records import GPU_LOST
 from tests.local.stack import private_stack
-from tests.patience import eventually
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.embedded, pytest.mark.nightly, pytest.mark.timeout(900)]
 

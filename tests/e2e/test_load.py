@@ -19,7 +19,7 @@ from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.processes import print_figures
 from tests.e2e.harness.records import mixed_batch
 from tests.local.stack import private_stack
-from tests.patience import eventually
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.embedded, pytest.mark.nightly, pytest.mark.timeout(900)]
 

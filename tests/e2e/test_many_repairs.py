@@ -17,7 +17,7 @@ from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.large_clusters import put_policy, register_large_cluster
 from tests.e2e.harness.records import GPU_LOST
 from tests.local.stack import private_stack
-from tests.patience import eventually
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.embedded, pytest.mark.nightly, pytest.mark.timeout(5400)]
 

@@ -15,7 +15,7 @@ from faultbridge.ingest.send import RawInput
 from tests.e2e.harness.calls import Call
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.queues import PageQueue
-from tests.patience import eventually
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.embedded, pytest.mark.nightly, pytest.mark.timeout(1500)]
 

@@ -11,7 +11,7 @@ from faultbridge.domain.edges import CaseStatus, NodeStatus
 from tests.e2e.harness.installation import Installation
 from tests.e2e.scenarios.failures import DeferredWork
 from tests.e2e.scenarios.repairs import RecoveredLink, Repairs
-from tests.patience import eventually
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 

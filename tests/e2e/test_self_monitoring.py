@@ -8,7 +8,7 @@ import pytest
 
 from faultbridge.ingest.canary import CLUSTER
 from tests.e2e.harness.installation import Installation
-from tests.patience import eventually
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 

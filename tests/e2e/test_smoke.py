@@ -15,7 +15,7 @@ import pytest
 from infra.smoke.plan import CALLS
 from infra.smoke.steps import STEPS
 from tests.local.stack import PrivateStack
-from tests.patience import PATIENCE
+from tests.waiting import BUSY_FACTOR
 
 pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 
@@ -36,7 +36,7 @@ def smoke(stack: PrivateStack, *arguments: str) -> subprocess.CompletedProcess[s
     command = [sys.executable, "-m", "infra.smoke", "--template", str(template), *arguments]
     environment = {**os.environ, **stack.environment, **settings}
     return subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=500 * PATIENCE
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=500 * BUSY_FACTOR
     )
 
 

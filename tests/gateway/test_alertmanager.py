@@ -21,7 +21,7 @@ from faultbridge.storage.wire.message import decode_message
 from tests.builders import KEY
 from tests.gateway.requests import SECRET
 from tests.gateway.server import Gateway
-from tests.patience import PATIENCE, eventually
+from tests.waiting import BUSY_FACTOR, eventually
 from tests.world import World
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "alertmanager.md"
@@ -48,7 +48,7 @@ def configuration(gateway: Gateway, token: Path, proof: str) -> str:
 
 
 def post(port: int, path: str, body: object) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5 * PATIENCE)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5 * BUSY_FACTOR)
     try:
         connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
         return connection.getresponse().status == 200

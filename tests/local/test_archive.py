@@ -27,7 +27,7 @@ from faultbridge.registry.registration import NewNode
 from faultbridge.settings import Settings
 from tests.contracts.aws import make_table
 from tests.local.stack import PrivateStack
-from tests.patience import eventually
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.embedded
 

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from faultbridge import local
 from tests.local.stack import PrivateStack
-from tests.patience import eventually
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.embedded
 

@@ -12,7 +12,7 @@ from faultbridge.local import environment
 from faultbridge.local.stack import deployment
 from faultbridge.local.stack.deployment import Deployment
 from tests.local.stack import PrivateStack, failure, processes_of, up
-from tests.patience import eventually
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.embedded
 

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from tests.local.stack import PrivateStack
-from tests.patience import eventually
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.embedded
 

@@ -26,7 +26,7 @@ from tests.local.stack import (
     tiny_deployment,
     up,
 )
-from tests.patience import eventually
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.embedded
 

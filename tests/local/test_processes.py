@@ -11,7 +11,7 @@ import pytest
 
 from faultbridge.local.stack import processes
 from faultbridge.local.stack.processes import Process
-from tests.patience import eventually
+from tests.waiting import eventually
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
 IGNORES_SIGTERM = [

@@ -39,7 +39,7 @@ from tests.e2e.harness.processes import Completed, clients_of, is_gone, parent_o
 from tests.e2e.harness.proxy import RecordingProxy
 from tests.e2e.harness.queues import EventQueue, PageQueue, RecordingQueue
 from tests.local.stack import PrivateStack
-from tests.patience import PATIENCE, eventually
+from tests.waiting import BUSY_FACTOR, eventually
 
 ACTIVE = (CaseStatus.OPEN, CaseStatus.QUEUED, CaseStatus.IN_PROGRESS)
 """Cases with automated work left."""
@@ -137,11 +137,11 @@ class Installation:
 
     def call_api(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Send a GET request to the API, or a POST request with a body; the emulator requires no signature."""
-        return clients.http_call(f"{self.stack.outputs['ApiUrl']}{path}", body, timeout=30.0 * PATIENCE)
+        return clients.http_call(f"{self.stack.outputs['ApiUrl']}{path}", body, timeout=30.0 * BUSY_FACTOR)
 
     def open_page(self, path: str = "") -> str:
         """Return a page of the console."""
-        with urlopen(f"{self.stack.info.console}{path}", timeout=30.0 * PATIENCE) as answer:  # noqa: S310 - a loopback address
+        with urlopen(f"{self.stack.info.console}{path}", timeout=30.0 * BUSY_FACTOR) as answer:  # noqa: S310 - a loopback address
             text: str = answer.read().decode()
         return text
 
@@ -233,7 +233,9 @@ class Installation:
         def start(function: str) -> object:
             # Start the worker now, so that no test waits for the start of Python.
             url = f"{self.stack.info.endpoint}/_faultbridge/warm"
-            return clients.http_call(url, {"function": f"{self.stack.info.stack}-{function}"}, timeout=60.0 * PATIENCE)
+            return clients.http_call(
+                url, {"function": f"{self.stack.info.stack}-{function}"}, timeout=60.0 * BUSY_FACTOR
+            )
 
         with ThreadPoolExecutor(PARALLEL_STARTS) as pool:
             list(pool.map(update, variables))

@@ -13,7 +13,7 @@ import pytest
 
 from faultbridge.adapters.aws.clients import Clients
 from tests.local.stack import PrivateStack
-from tests.patience import PATIENCE
+from tests.waiting import BUSY_FACTOR
 
 Completed = subprocess.CompletedProcess[bytes]
 
@@ -39,7 +39,7 @@ def run_cli(*arguments: str, stdin: bytes | None, home: Path) -> Completed:
     code = "import sys; from faultbridge.cli import main; sys.exit(main())"
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(
-        command, input=stdin, env=environment, capture_output=True, check=False, timeout=120 * PATIENCE
+        command, input=stdin, env=environment, capture_output=True, check=False, timeout=120 * BUSY_FACTOR
     )
 
 

@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
 from tests.e2e.harness.calls import Call, read_call
-from tests.patience import PATIENCE
+from tests.waiting import BUSY_FACTOR
 
 EVENT, COMPUTE = "event", "compute"
 _COMPUTE_SERVICES = ("EC2", "AUTO_SCALING", "SSM", "SAGEMAKER", "EKS")
@@ -199,7 +199,7 @@ class _Handler(BaseHTTPRequestHandler):
             if fresh and plane in self.upstream:
                 self.upstream.pop(plane).close()
             if plane not in self.upstream:
-                self.upstream[plane] = http.client.HTTPConnection(target, timeout=60 * PATIENCE)
+                self.upstream[plane] = http.client.HTTPConnection(target, timeout=60 * BUSY_FACTOR)
             connection = self.upstream[plane]
             try:
                 connection.request(self.command, path, body, headers)

@@ -16,7 +16,7 @@ from faultbridge.registry.registration import NewNode
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.processes import clients_of
 from tests.e2e.harness.records import GPU_LOST
-from tests.patience import eventually
+from tests.waiting import eventually
 
 NODE = "node-000"
 

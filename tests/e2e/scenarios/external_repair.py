@@ -10,7 +10,7 @@ import pytest
 from faultbridge.domain.cluster.config import RepairOwner
 from faultbridge.local.clients import client
 from tests.e2e.harness.installation import Installation
-from tests.patience import eventually
+from tests.waiting import eventually
 
 NODE = "node-000"
 

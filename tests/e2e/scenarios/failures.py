@@ -16,7 +16,7 @@ from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.proxy import CallFault
 from tests.e2e.harness.records import GPU_LOST
 from tests.e2e.scenarios.batch import clock_ahead
-from tests.patience import eventually
+from tests.waiting import eventually
 
 CRASHED_NODES, GPUS = 30, 8
 

@@ -26,7 +26,7 @@ from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.records import DOUBLE_BIT, GPU_LOST
 from tests.e2e.scenarios.batch import clock_ahead
 from tests.e2e.scenarios.repairs import send_fault
-from tests.patience import PATIENCE, eventually
+from tests.waiting import BUSY_FACTOR, eventually
 
 MISSING_BODY = "missing-body"
 APPROVAL_POLICY = {
@@ -113,7 +113,7 @@ def _post_alert(installation: Installation, cluster: str) -> str:
     alert = {"status": "firing", "labels": {"alertname": "Unmapped", "node": "node-001"}}
     body = {"version": "4", "receiver": "e2e", "alerts": [alert]}
     headers = {"Authorization": f"Bearer {sender['secret']}"}
-    return str(clients.http_call(sender["urls"][0], body, timeout=30.0 * PATIENCE, headers=headers)["record_id"])
+    return str(clients.http_call(sender["urls"][0], body, timeout=30.0 * BUSY_FACTOR, headers=headers)["record_id"])
 
 
 def _answer(installation: Installation, cluster: str, case: str, verb: str) -> Any:

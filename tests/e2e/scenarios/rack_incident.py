@@ -15,7 +15,7 @@ from faultbridge.domain.nodes import DomainKind
 from faultbridge.ingest.send import RawInput
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.records import GPU_LOST
-from tests.patience import eventually
+from tests.waiting import eventually
 
 PER_RACK = 8
 RACK = tuple(f"node-{number:03}" for number in range(PER_RACK))

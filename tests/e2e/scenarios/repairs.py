@@ -17,7 +17,7 @@ from faultbridge.local.servers.diagnostics import healthy_diagnostics
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.proxy import CallFault
 from tests.e2e.harness.records import DOUBLE_BIT, GPU_LOST
-from tests.patience import eventually
+from tests.waiting import eventually
 
 TERMINATE = "autoscaling:TerminateInstanceInAutoScalingGroup"
 

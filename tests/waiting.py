@@ -8,7 +8,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-PATIENCE = 6
+BUSY_FACTOR = 6
 """A test that passes never waits longer than it needs; only a failing test waits this many times the usual limit."""
 
 STACK_TIMEOUT = 1800
@@ -16,11 +16,11 @@ STACK_TIMEOUT = 1800
 
 
 def eventually(probe: Callable[[], T | None], seconds: float = 30.0, describe: Callable[[], object] = lambda: "") -> T:
-    """Call `probe` until its result is truthy and return it; fail after `seconds` times the patience.
+    """Call `probe` until its result is truthy and return it; fail after `seconds` times the factor of a busy host.
 
     `seconds` is the limit on an idle host. `describe` returns a text for the failure message.
     """
-    limit = seconds * PATIENCE
+    limit = seconds * BUSY_FACTOR
     deadline = time.monotonic() + limit
     while not (found := probe()):
         assert time.monotonic() < deadline, f"no result within {limit} s: {describe()}"
