@@ -13,6 +13,7 @@ from pathlib import Path
 from faultbridge.agent.agent import build_agent
 from faultbridge.agent.child_processes import Outcome, ProbeResult
 from faultbridge.agent.delivery.records import OutgoingRecord
+from faultbridge.agent.interface_statistics import counters_with_threshold
 from faultbridge.agent.settings import AgentSettings
 from tests.agent.fakes import ManualClock
 
@@ -90,11 +91,19 @@ def ports(minute: int, devices: int) -> bytes:
     ).encode()
 
 
-def ethtool(minute: int) -> bytes:
-    """Return the statistics of one interface: 3.6 KB, as that of an ENA device."""
+def ethtool(minute: int, devices: int) -> bytes:
+    """Return what the agent sends of the statistics of all interfaces."""
+    statistics = counters_with_threshold(_interface(minute))
+    return b"".join(b"eth%d:\n%s" % (number, statistics) for number in range(devices))
+
+
+def _interface(minute: int) -> bytes:
+    """Return the statistics of one interface: 3.6 KB, as that of an ENA device, which has four thresholds."""
     moving = "".join(f"     queue_{n}_rx_bytes: {10**9 * minute + n}\n" for n in range(16))
     return (
-        "NIC statistics:\n" + moving + "".join(f"     queue_{n}_tx_dma_mapping_err: 0\n" for n in range(88))
+        "NIC statistics:\n     tx_timeout: 0\n     wd_expired: 0\n     reset_fail: 0\n     missing_admin_interrupt: 0\n"
+        + moving
+        + "".join(f"     queue_{n}_tx_dma_mapping_err: 0\n" for n in range(84))
     ).encode()
 
 
@@ -124,7 +133,7 @@ def record(folder: Path, *, devices: int, minutes: int) -> list[Call]:
         "dcgm-metrics": lambda: exporter(minute()),
         "link-state": lambda: links(devices),
         "rdma-counters": lambda: ports(minute(), devices),
-        "ethtool-stats": lambda: ethtool(minute()),
+        "ethtool-stats": lambda: ethtool(minute(), devices),
     }
     agent.probes.probes = tuple(
         replace(probe, start=lambda make=bodies[probe.source]: ProbeResult(Outcome.DONE, make()))

@@ -32,11 +32,15 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """The result of a probe: its outcome, its output, and the error text of the program or of the agent."""
+    """The result of a probe: its outcome, its output, and the error text of the program or of the agent.
+
+    `incomplete` means that the output is valid and that the outcome is that of a missing part.
+    """
 
     outcome: Outcome
     output: bytes = b""
     error_text: str = ""
+    incomplete: bool = False
 
 
 class RunningProbe(Protocol):

@@ -16,11 +16,11 @@ from faultbridge.agent.child_processes import (
     RunningProbe,
     start_process,
 )
+from faultbridge.agent.interface_statistics import SOURCE, InterfaceStatistics
 from faultbridge.agent.probes import Probe
 from faultbridge.agent.settings import AgentSettings
 
 EXPORTER_TIMEOUT_SECONDS = 5.0
-ETHTOOL_TIMEOUT_SECONDS = 10
 MAX_FILES = 4000
 MAX_INTERFACES = 32
 _PORT_FILES = ("state", "phys_state", "rate", "link_layer")
@@ -67,21 +67,15 @@ def node_probes(settings: AgentSettings) -> tuple[Probe, ...]:
             timeout,
             second_source="infiniband-state",
         ),
-        *_ethtool_probes(settings),
+        *_interface_probes(settings),
     )
 
 
-def _ethtool_probes(settings: AgentSettings) -> Iterator[Probe]:
-    for interface in _physical_interfaces(settings.sysfs / "class" / "net"):
-        yield Probe(
-            f"ethtool {interface}",
-            "ethtool-stats",
-            partial(start_process, ("ethtool", "-S", interface)),
-            settings.counter_seconds,
-            ETHTOOL_TIMEOUT_SECONDS,
-            b"NIC",
-            output_header=f"{interface}:\n".encode(),
-        )
+def _interface_probes(settings: AgentSettings) -> Iterator[Probe]:
+    interfaces = _physical_interfaces(settings.sysfs / "class" / "net")
+    if interfaces:
+        statistics = InterfaceStatistics(interfaces)
+        yield Probe("ethtool", SOURCE, statistics.start, settings.counter_seconds, statistics.timeout_seconds)
 
 
 def _physical_interfaces(folder: Path) -> list[str]:

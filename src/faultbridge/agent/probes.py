@@ -38,7 +38,7 @@ class Probe:
     """One probe: how to start it, how often it runs, its timeout, and how its output is recognized.
 
     `expected_prefix` is the start of valid output. `known_errors` are error texts that the decoder of the source reads
-    too. `output_header` is added before output that does not name its device. `second_source` gets the same output.
+    too. `second_source` gets the same output.
     `code_prefix` is the first part of the fault codes that report a failure of the probe itself.
     """
 
@@ -49,7 +49,6 @@ class Probe:
     timeout_seconds: int = 30
     expected_prefix: bytes = b""
     code_prefix: str = "agent"
-    output_header: bytes = b""
     second_source: str | None = None
     known_errors: tuple[bytes, ...] = ()
 
@@ -148,13 +147,14 @@ class ProbeScheduler:
         recognized = output.lstrip().startswith(probe.expected_prefix) or any(
             error in output for error in probe.known_errors
         )
-        readable = recognized and result.outcome in {Outcome.DONE, Outcome.FAILED}
-        if readable and output.strip():
-            yield probe.source, probe.output_header + output
+        ended = result.incomplete or result.outcome in {Outcome.DONE, Outcome.FAILED}
+        readable = recognized and ended and bool(output.strip())
+        if readable:
+            yield probe.source, output
             if probe.second_source is not None:
                 yield probe.second_source, output
         done = result.outcome is Outcome.DONE
-        succeeded = readable or (done and not probe.expected_prefix)
+        succeeded = (readable or (done and not probe.expected_prefix)) and not result.incomplete
         outcome = Outcome.FAILED if done else result.outcome
         yield from self._report(probe, state, None if succeeded else outcome, result)
 
