@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from faultbridge.composition.installation import Installation, Timing
-from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.config import JOB_CALLBACKS, ClusterConfig
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.records import Outcome
 from faultbridge.errors import Misconfigured
@@ -22,6 +22,7 @@ from faultbridge.simulation.fakes import (
     FakeBus,
     FakeCollector,
     FakeFleet,
+    FakeJobCallback,
     FakeLauncher,
     FakeObjects,
     FakeOrchestrator,
@@ -58,6 +59,7 @@ class FakePorts:
         self.objects = FakeObjects(seam=self.seam)
         self.workflow = FakeWorkflow(seam=self.seam)
         self.pager = FakePager(seam=self.seam)
+        self.job_callbacks = {name: FakeJobCallback(seam=self.seam) for name in sorted(JOB_CALLBACKS)}
         self.fleet = FakeFleet(self.clock)
         self.providers = {"ec2-auto-scaling": FakeProvider(self.fleet, seam=self.seam)}
         self.collector = FakeCollector(self.clock, seam=self.seam)

@@ -39,6 +39,7 @@ DEFAULTS = {
     "sender_proof": True,
     "webhook_senders": "",
     "chat_webhooks": "",
+    "job_callbacks": "",
 }
 
 

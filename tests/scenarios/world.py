@@ -25,6 +25,7 @@ from faultbridge.incidents.correlate import Correlate
 from faultbridge.incidents.held import HeldCases
 from faultbridge.incidents.onsets import Onsets
 from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
+from faultbridge.jobs.callbacks import DeliverCallbacks
 from faultbridge.jobs.job_impact import JobImpact
 from faultbridge.jobs.jobs import Jobs
 from faultbridge.jobs.resume import ResumeJobs
@@ -111,6 +112,9 @@ class World:
         held, onsets = HeldCases(self.reads, self.append), Onsets(self.reads, self.clock)
         self.correlate = Correlate(self.reads, self.rulebook, self.incident_changes, held, onsets)
         jobs = Jobs(self.reads, self.clock, stack)
+        self.callback = fakes.FakeJobCallback(seam=self.seam)
+        callbacks = {"webhook": self.callback, "slurm-requeue": fakes.FakeJobCallback(ordered=False, seam=self.seam)}
+        self.deliver_callbacks = DeliverCallbacks(jobs, callbacks)
         self.react = React(
             self.correlate,
             self.guard,
@@ -142,6 +146,7 @@ class World:
             EndUnusedLaunches(self.step_runner.tools),
             self._publish,
             lambda _: True,
+            deliver_callbacks=self.deliver_callbacks,
         )
         self._streamed = 0
         self._domain = domain

@@ -10,5 +10,6 @@ Read in this order:
 - `kubernetes`: nodes and pods of EKS clusters
 - `slurm`: nodes and jobs of Slurm clusters
 - `paging`: SNS and PagerDuty
+- `callbacks`: webhooks and schedulers, for jobs that may resume
 - `clock`, `telemetry`: the system clock; metrics and logs
 """

@@ -36,6 +36,7 @@ class Cluster(ResponseModel):
     hyperpod_cluster: str | None
     slurm_head_node: str | None
     slurm_requeue: bool
+    job_callbacks: list[str] = Field(description="Callbacks for jobs that may resume, in their order.")
     instance_types: list[str]
     subnets: list[str]
     spares: Count

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.ports import ComputeAccess, Ports
+from faultbridge.ports import ComputeAccess, JobCallback, Ports
 from faultbridge.ports.objects import Archive, ArchiveSink, Vault
 from faultbridge.registry.instances import Inventory, NodeListing
 
@@ -37,6 +37,10 @@ class AllPorts(Ports, Protocol):
     @property
     def chat_webhooks(self) -> Callable[[], bytes]:
         """Return the function that reads the JSON document with the webhook addresses of chats."""
+
+    @property
+    def job_callbacks(self) -> Mapping[str, JobCallback]:
+        """Return the callbacks for jobs that may resume, by name."""
 
     @property
     def inventories(self) -> Mapping[str, Inventory]:

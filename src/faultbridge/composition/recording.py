@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
     from faultbridge.ingest.ingest import Ingest
     from faultbridge.ingest.rejects import Rejects
+    from faultbridge.jobs.callbacks import DeliverCallbacks
     from faultbridge.jobs.job_impact import JobImpact
     from faultbridge.jobs.jobs import Jobs
     from faultbridge.jobs.resume import ResumeJobs
@@ -121,6 +122,13 @@ class JobTracking:
 
         of = self.installation
         return Jobs(of.table, of.ports.clock, of.stack)
+
+    @cached_property
+    def deliver_callbacks(self) -> DeliverCallbacks:
+        """Return the service that delivers to webhooks and schedulers that a job may resume."""
+        from faultbridge.jobs.callbacks import DeliverCallbacks
+
+        return DeliverCallbacks(self.jobs, self.installation.ports.job_callbacks)
 
     @cached_property
     def verdict(self) -> RecordVerdict:

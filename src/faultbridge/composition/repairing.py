@@ -212,6 +212,7 @@ class Operations:
             end_unused_launches=EndUnusedLaunches(repair.step_runner.tools),
             publish=of.ledger.publish.from_table,
             retry_reject=of.ingestion.rejects.retry_at,
+            deliver_callbacks=of.jobs.deliver_callbacks,
             compare_peers=ComparePeers(of.ledger.append, of.rules.rulebook, detectors()),
         )
 

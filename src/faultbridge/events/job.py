@@ -27,6 +27,13 @@ class JobResume(Model):
     retired: NodeList = Field(description="Nodes that left the cluster.")
 
 
+class JobCallback(Model):
+    """The delivery of a callback about a job that may resume."""
+
+    name: Text = Field(description="`webhook` or `slurm-requeue`.")
+    delivered: bool = Field(description="False if it will not be tried again.")
+
+
 class JobData(Model):
     """A job after the change."""
 
@@ -40,10 +47,14 @@ class JobData(Model):
     outcome: JobOutcome | None = Field(description="How the job ended; null while it runs.")
     hit: JobImpact | None = Field(description="The fault and its node; set if `change` is `hit`.")
     resume: JobResume | None = Field(default=None, description="The affected nodes; set if `change` is `resumable`.")
+    callback: JobCallback | None = Field(default=None, description="The callback; set if `change` is `notified`.")
 
 
 class JobChange(Event):
-    """A job starts, ends, is affected by a fault of one of its nodes, or may resume after their repair."""
+    """A job starts, ends, is affected by a fault of one of its nodes, or may resume after their repair.
+
+    `notified`: the delivery of a callback about this ended.
+    """
 
     event_type: ClassVar[str] = "Job Change"
     metadata: ClusterMetadata

@@ -12,6 +12,7 @@ class JobChangeKind(OpenEnum):
     HIT = "hit"
     ENDED = "ended"
     RESUMABLE = "resumable"
+    NOTIFIED = "notified"
     UNKNOWN = "unknown"
 
 

@@ -6,6 +6,7 @@ Read in this order:
 - `jobs`: records the start and end of jobs, the faults that affect them, and that they may resume.
 - `job_impact`: finds the worst active fault of a node and records it on the jobs that run there.
 - `resume`: finds the failed jobs whose faulty nodes are back, replaced or retired.
+- `callbacks`: delivers to webhooks and schedulers that a job may resume.
 - `verdicts`: records why a job died and whether it may restart.
 - `job_writer`: stores a job together with the entry of its change.
 - `changes`: the changes of a job, and the data of their entries.

@@ -46,13 +46,23 @@ class Resume:
 
 
 @dataclass(frozen=True, slots=True)
+class CallbackResult:
+    """How the delivery of a callback ended, and the event that it was about."""
+
+    name: str
+    delivered: bool
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
 class JobChange:
-    """A change of a job for its entry: the kind of change, its reason, and the impact or the resume if any."""
+    """A change of a job for its entry: the kind of change, its reason, and the impact, resume or callback if any."""
 
     name: str
     reason: str
     impact: Impact | None = None
     resume: Resume | None = None
+    callback: CallbackResult | None = None
 
 
 def entry_data(job: Job, change: JobChange) -> dict[str, Any]:
@@ -68,6 +78,7 @@ def entry_data(job: Job, change: JobChange) -> dict[str, Any]:
         "outcome": job.outcome,
         "hit": _hit(change.impact) if change.impact else None,
         "resume": _resume(change.resume) if change.resume else None,
+        **({"callback": _callback(change.callback)} if change.callback else {}),
     }
 
 
@@ -75,6 +86,10 @@ def _hit(impact: Impact) -> dict[str, Any]:
     condition = impact.condition
     about = {"code": condition.code, "component": entry_builder.component_data(condition.component)}
     return {"node": impact.node, "about": about}
+
+
+def _callback(callback: CallbackResult) -> dict[str, Any]:
+    return {"name": callback.name, "delivered": callback.delivered}
 
 
 def _resume(resume: Resume) -> dict[str, Any]:

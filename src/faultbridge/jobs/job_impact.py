@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
 
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.jobs.changes import Impact
 from faultbridge.jobs.jobs import Jobs
 from faultbridge.ledger.append import Append
+
+MISSED_WITHIN = timedelta(hours=1)
+"""How long after the end of a job the sweep still looks for faults whose trigger was lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,20 @@ class JobImpact:
         return self.jobs.record_impact(key.cluster, Impact(key.node, worst, case.id if case else None, instance))
 
     def busy_nodes(self, cluster: str, nodes: Sequence[str]) -> tuple[NodeKey, ...]:
-        """Return those of the given nodes on which a job runs, with one query for all of them."""
-        busy = self.jobs.busy_nodes(cluster) if nodes else frozenset()
+        """Return those of the given nodes on which a job runs or has just ended, with one query for all of them."""
+        busy = {node for one in self.jobs.rows(cluster) for node in one.nodes} if nodes else set()
         return tuple(NodeKey(cluster, node) for node in nodes if node in busy)
+
+    def missed(self, cluster: str, unhealthy: Iterable[Mapping[str, Any]]) -> tuple[NodeKey, ...]:
+        """Return the nodes of rows of unhealthy nodes whose fault may not be recorded on a job, in case it was missed.
+
+        An ended job is considered for an hour, and only for nodes that have not affected it.
+        """
+        now, busy = self.jobs.clock.now(), set[str]()
+        for one in self.jobs.rows(cluster):
+            if one.ended_at is None:
+                busy |= one.nodes
+            elif now < one.ended_at + MISSED_WITHIN:
+                busy |= one.nodes - one.affected
+        failed = (row for row in unhealthy if row["severity"] and Severity(row["severity"]).rank >= Severity.ERROR.rank)
+        return tuple(NodeKey(cluster, str(row["node"])) for row in failed if row["node"] in busy)

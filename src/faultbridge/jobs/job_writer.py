@@ -76,13 +76,15 @@ class JobWriter:
 
 def change_entry(job: Job, change: JobChange, now: datetime) -> JobEntry:
     """Return the entry `Job Change` for a change."""
-    impact, resume = change.impact, change.resume
+    impact, resume, callback = change.impact, change.resume, change.callback
     at, actor, case_id, cause = job.ended_at or job.started_at, Actor.CLI, None, None
     if impact is not None:
         at, actor, case_id = impact.condition.last_at, Actor.CORRELATE, impact.case_id
         cause = impact.condition.event_id
     elif resume is not None:
         at, actor, cause = job.resumable_at or now, Actor.SWEEP, resume.cause
+    elif callback is not None:
+        at, actor, cause = now, Actor.SWEEP, callback.cause
     draft = Draft(EntryType.JOB, at, entry_data(job, change), case_id=case_id, causation_id=cause)
     return JobEntry(draft, actor, impact.condition.severity if impact else None)
 

@@ -6,7 +6,7 @@ Separate items hold the job and, while it runs, its nodes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -21,8 +21,7 @@ from faultbridge.ledger.queries import query_all
 from faultbridge.log import log_cause
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, jobs, keys
-from faultbridge.storage.jobs import nodes_of, read_job
-from faultbridge.storage.writes import Item
+from faultbridge.storage.jobs import FollowedJob, read_job
 
 MAX_NODES = 5000
 MAX_HITS = 64
@@ -93,7 +92,7 @@ class Jobs:
 
     def record_impact(self, cluster: str, impact: Impact) -> tuple[str, ...]:
         """Record an impact once on each job of the node that runs or has just ended. Returns the ids of those jobs."""
-        affected = tuple(str(row["job_id"]) for row in self._followed(cluster) if impact.node in nodes_of(row))
+        affected = tuple(one.id for one in self.rows(cluster) if impact.node in one.nodes)
         condition = impact.condition
 
         def update(before: Job | None, _: datetime) -> Job | None:
@@ -109,38 +108,39 @@ class Jobs:
             self.writer.change(cluster, job_id, update, JobChange("hit", reason[:MAX_REASON], impact))
         return affected
 
-    def record_resumable(self, job: Job, resume: Resume) -> Job:
-        """Record once that an ended job may resume. A job that has started again meanwhile is left as it is."""
+    def record_resumable(self, job: Job, resume: Resume, callbacks: tuple[str, ...] = ()) -> Job:
+        """Record once that an ended job may resume, and which callbacks wait to be delivered.
+
+        A job that has started again meanwhile is left as it is.
+        """
 
         def update(before: Job | None, now: datetime) -> Job | None:
-            return replace(before, resumable_at=now) if before is not None and before.may_resume else None
+            if before is None or not before.may_resume:
+                return None
+            return replace(before, resumable_at=now, callbacks=callbacks)
 
         return self.writer.change(job.cluster, job.id, update, JobChange("resumable", resume.reason, resume=resume))
 
-    def busy_nodes(self, cluster: str) -> frozenset[str]:
-        """Return the names of the nodes of a cluster on which a job runs or has just ended."""
-        return frozenset(node for row in self._followed(cluster) for node in nodes_of(row))
+    def rows(self, cluster: str) -> tuple[FollowedJob, ...]:
+        """Return the followed jobs of a cluster from their rows, which are work rows: a sweep has read them already."""
+        found = query_all(self.table, jobs.followed_partition(cluster), prefix=jobs.FOLLOWED)
+        return tuple(map(jobs.read_followed, found))
 
     def followed(self, cluster: str) -> tuple[Job, ...]:
         """Return the jobs of a cluster that run, or ended and may become resumable."""
-        keys_of_jobs = [jobs.job_key(cluster, str(row["job_id"])) for row in self._followed(cluster)]
-        return tuple(read_job(row) for row in self.table.get_many(keys_of_jobs).values())
+        return self.read(cluster, self.rows(cluster))
 
-    def ended(self, cluster: str) -> tuple[Job, ...]:
-        """Return the ended jobs of a cluster that may become resumable."""
-        ended = [str(row["job_id"]) for row in self._followed(cluster) if row["ended_at"]]
-        found = self.table.get_many(jobs.job_key(cluster, job_id) for job_id in ended)
-        return tuple(job for job in map(read_job, found.values()) if job.may_resume)
+    def read(self, cluster: str, rows: Iterable[FollowedJob]) -> tuple[Job, ...]:
+        """Return the jobs of some rows."""
+        found = self.table.get_many([jobs.job_key(cluster, one.id) for one in rows])
+        return tuple(map(read_job, found.values()))
 
-    def stop_following(self, job: Job) -> None:
+    def stop_following(self, cluster: str, followed: FollowedJob) -> None:
         """Follow an ended job no longer, unless it changed meanwhile."""
         try:
-            self.table.write(jobs.unfollow(job))
+            self.table.write(jobs.unfollow(cluster, followed))
         except Conflict as conflict:
-            log_cause("job_still_followed", reason=str(conflict), cluster=job.cluster, job_id=job.id)
-
-    def _followed(self, cluster: str) -> list[Item]:
-        return list(query_all(self.table, keys.cluster_partition(cluster), prefix=jobs.FOLLOWED))
+            log_cause("job_still_followed", reason=str(conflict), cluster=cluster, job_id=followed.id)
 
     def find(self, cluster: str, job_id: str) -> Job | None:
         """Return a job, or None when its start was not recorded."""

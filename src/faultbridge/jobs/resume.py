@@ -13,6 +13,7 @@ from faultbridge.domain.times import to_text
 from faultbridge.jobs.changes import Resume
 from faultbridge.jobs.jobs import Jobs
 from faultbridge.ledger.append import Append
+from faultbridge.storage import items, keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +30,22 @@ class ResumeJobs:
 
     def __call__(self, cluster: str) -> None:
         """Check the ended jobs of one cluster."""
-        now = self.append.clock.now()
-        for job in self.jobs.ended(cluster):
-            if job.ended_at is None or now < job.ended_at + LATE_FAULTS:
+        now, waiting = self.append.clock.now(), []
+        for one in self.jobs.rows(cluster):
+            if one.callbacks or one.ended_at is None or now < one.ended_at + LATE_FAULTS:
                 continue
-            resume = None if job.must_stop else self._resume_of(job)
+            if not one.affected or now >= one.ended_at + RESUME_WITHIN:
+                self.jobs.stop_following(cluster, one)
+            else:
+                waiting.append(one)
+        for job in self.jobs.read(cluster, waiting) if waiting else ():
+            resume = None if job.must_stop or not job.may_resume else self._resume_of(job)
             if resume is not None:
-                self.jobs.record_resumable(job, resume)
-            elif not job.affected or now >= job.ended_at + RESUME_WITHIN:
-                self.jobs.stop_following(job)
+                self.jobs.record_resumable(job, resume, self._callbacks(cluster))
+
+    def _callbacks(self, cluster: str) -> tuple[str, ...]:
+        found = self.append.table.get(keys.cluster_config(cluster))
+        return items.read_config(found).job_callbacks if found else ()
 
     def _resume_of(self, job: Job) -> Resume | None:
         states = self.append.read_many(NodeKey(job.cluster, node) for node in job.affected)

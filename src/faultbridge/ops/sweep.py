@@ -5,8 +5,8 @@ One sweep runs these parts in order; a failed part does not stop the others:
 1. publish entries that the stream did not publish within two minutes,
 2. process due timers: retry rejected records, end waiting periods, recover attempts, report missing heartbeats,
 3. for each cluster: update incidents and breakers, release leaked slots, reconcile spares, terminate unused launches,
-   open postponed cases, isolate nodes, record job impact, report resumable jobs, recompute the cluster status, start
-   admitted repairs if incidents are up to date, and compare nodes with their peers.
+   open postponed cases, isolate nodes, record job impact, report resumable jobs, deliver their callbacks,
+   recompute the cluster status, start admitted repairs if incidents are up to date, and compare nodes with their peers.
 
 Each part gets an equal share of the remaining time. Shards and clusters are taken in a random order that changes each
 minute: in a fixed order, the last shards would never be reached under overload.
@@ -87,6 +87,7 @@ class Sweep:
     publish: Callable[[Sequence[Key]], object]
     retry_reject: Callable[[Key], object]
     compare_peers: Callable[[str], object] = lambda _cluster: None
+    deliver_callbacks: Callable[[str, datetime], object] = lambda _cluster, _until: None
 
     def __call__(self, seconds: float = 40) -> SweepResult:
         """Sweep for at most this many seconds; failures are part of the result, and none is raised."""
@@ -183,6 +184,8 @@ class Sweep:
             self._record_job_impact(cluster, failures)
         with failures.collect(f"resuming jobs of {cluster}"):
             self.resume_jobs(cluster)
+        with failures.collect(f"delivering job callbacks of {cluster}"):
+            self.deliver_callbacks(cluster, until)
         with failures.collect(f"updating the status of {cluster}"):
             result.node_counts[cluster] = dict(self.rollup(cluster).counts)
         if correlated:
@@ -220,7 +223,7 @@ class Sweep:
     def _record_job_impact(self, cluster: str, failures: Failures) -> None:
         """Record the faults of unhealthy nodes on the jobs that run there, in case a trigger was lost."""
         rows = shard_rows(self.table, rules_of(self.rulebook, cluster).config, UNHEALTHY)
-        for key in self.job_impact.busy_nodes(cluster, [str(row["node"]) for row in rows]):
+        for key in self.job_impact.missed(cluster, rows):
             with failures.collect(f"recording job impact of {key.node}"):
                 self.job_impact(key)
 

@@ -15,11 +15,13 @@ Read in this order:
 - `object_watch`: list and watch the objects of a Kubernetes cluster
 - `diagnostics`: verify instances and collect their logs
 - `paging`: notify people
+- `callbacks`: notify the owner or the scheduler of a job that may resume
 - `installation`: all ports of one installation
 """
 
 from __future__ import annotations
 
+from faultbridge.ports.callbacks import JobCallback, JobNotice
 from faultbridge.ports.compute import (
     CallResult,
     Capacity,
@@ -71,6 +73,8 @@ __all__ = [
     "FailedEvent",
     "FormattedPage",
     "InstanceChecks",
+    "JobCallback",
+    "JobNotice",
     "LaunchRequest",
     "LaunchedInstance",
     "Launcher",

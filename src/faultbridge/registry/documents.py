@@ -39,6 +39,7 @@ def cluster_document(view: ClusterView) -> Document:
         "hyperpod_cluster": config.hyperpod_cluster,
         "slurm_head_node": config.slurm_head_node,
         "slurm_requeue": config.slurm_requeue,
+        "job_callbacks": list(config.job_callbacks),
         "instance_types": list(config.instance_types),
         "subnets": list(config.subnets),
         "domains": [{"type": one.kind, "name": one.name, "nodes": one.nodes} for one in config.domains],

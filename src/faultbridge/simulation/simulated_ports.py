@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.config import JOB_CALLBACKS, ClusterConfig
 from faultbridge.errors import Misconfigured
 from faultbridge.ports import ComputeAccess
 from faultbridge.simulation import fakes
@@ -48,6 +48,7 @@ class SimulatedPorts:
             NO_SCHEDULER: fakes.FakeOrchestrator(clock, applicable=False, seam=seam),
             SCHEDULER: self.orchestrator,
         }
+        self.job_callbacks = {name: fakes.FakeJobCallback(seam=seam) for name in sorted(JOB_CALLBACKS)}
         self.verifiers = {VERIFIER: self.verifier}
         self.inventories = {PROVIDER_REPAIR: fakes.FakeInventory(self.fleet, seam=seam)}
         self.node_listing = None

@@ -131,12 +131,20 @@ ITEM_KINDS = (
     ItemKind("spare", _CLUSTER, r"SPARE#\d+", unproven="version spare", limit=_WORK),
     ItemKind("last anchor", _CLUSTER, "ANCHORED", unproven="key", limit="The vault lists the anchors."),
     ItemKind("last sealed day", _CLUSTER, "SEALED", unproven="day", limit="The vault lists the sealed days."),
-    ItemKind("followed job", _CLUSTER, r"FOLLOWED#.+", unproven="job_id nodes ended_at version", limit=_WORK),
+    ItemKind(
+        "followed job",
+        _SHARD,
+        r"FOLLOWED#.+",
+        unproven="job_id nodes affected callbacks ended_at version",
+        limit=_WORK,
+    ),
+    ItemKind("lease of job callbacks", _CLUSTER, "CALLBACKS", unproven="version until", limit=_WORK),
     ItemKind(
         "job",
         r"JOB#[^#]+#.+",
         "JOB",
-        unproven="cluster job_id name nodes started_at ended_at outcome version hits affected resumable_at verdict",
+        unproven="cluster job_id name nodes started_at ended_at outcome version hits affected resumable_at verdict "
+        "callbacks",
         limit=_WORK + " The entries about the job are proven.",
     ),
     ItemKind("heartbeat", _NODE, "SEEN", unproven="last_at gsi4pk gsi4sk", limit=_WORK),

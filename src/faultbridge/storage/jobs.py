@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
 from faultbridge.domain.cluster.jobs import Job, JobVerdict
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.storage import items
-from faultbridge.storage.keys import cluster_partition
+from faultbridge.storage.keys import shard_partition
 from faultbridge.storage.writes import Absent, Delete, Equals, Key, Put, Write
 
 FOLLOWED = "FOLLOWED#"
-"""The prefix of the rows of jobs that run, or ended and may become resumable."""
+"""The prefix of the rows of jobs that run, or ended and may become resumable, or whose callbacks are not delivered."""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedJob:
+    """What the row of a followed job contains: enough to decide without reading the job."""
+
+    id: str
+    nodes: frozenset[str]
+    affected: frozenset[str]
+    callbacks: tuple[str, ...]
+    ended_at: datetime | None
+    version: int
+
 
 LAST_LINK = ":"
 """A sort key after every link of a job (they start with a time) and before the job's own item."""
@@ -27,7 +40,12 @@ def job_key(cluster: str, job_id: str) -> Key:
 
 def followed_job_key(cluster: str, job_id: str) -> Key:
     """Return the key of the row that lists a followed job."""
-    return Key(cluster_partition(cluster), f"{FOLLOWED}{job_id}")
+    return Key(followed_partition(cluster), f"{FOLLOWED}{job_id}")
+
+
+def followed_partition(cluster: str) -> str:
+    """Return the partition of the rows of followed jobs: the first shard, whose work rows are read together."""
+    return shard_partition(cluster, 0)
 
 
 def job_partition(cluster: str, job_id: str) -> str:
@@ -45,15 +63,22 @@ def job_writes(job: Job, before: Job | None, now: datetime) -> tuple[Write, ...]
     unchanged = Equals("version", before.version) if before else Absent()
     stored = Put(items.item(job_key(job.cluster, job.id), now, _attributes(job)), when=unchanged)
     followed = followed_job_key(job.cluster, job.id)
-    if not job.runs and not job.may_resume:
+    if not job.runs and not job.may_resume and not job.callbacks:
         return stored, Delete(followed)
-    row = {"job_id": job.id, "nodes": list(job.nodes), "ended_at": _text(job.ended_at), "version": job.version}
+    row = {
+        "job_id": job.id,
+        "nodes": list(job.nodes),
+        "affected": sorted(job.affected),
+        "callbacks": list(job.callbacks),
+        "ended_at": _text(job.ended_at),
+        "version": job.version,
+    }
     return stored, Put(items.item(followed, now, row))
 
 
-def unfollow(job: Job) -> Write:
+def unfollow(cluster: str, followed: FollowedJob) -> Write:
     """Return the write that removes a job from the followed ones; it fails if the job changed."""
-    return Delete(followed_job_key(job.cluster, job.id), when=Equals("version", job.version))
+    return Delete(followed_job_key(cluster, followed.id), when=Equals("version", followed.version))
 
 
 def read_job(row: Mapping[str, Any]) -> Job:
@@ -72,6 +97,7 @@ def read_job(row: Mapping[str, Any]) -> Job:
         affected=dict(row["affected"]),
         resumable_at=from_text(row["resumable_at"]) if row["resumable_at"] else None,
         verdict=_verdict(row["verdict"]) if row.get("verdict") else None,
+        callbacks=tuple(row.get("callbacks", ())),
     )
 
 
@@ -79,9 +105,11 @@ def _verdict(row: Mapping[str, Any]) -> JobVerdict:
     return JobVerdict(row["outlook"], tuple(row["nodes"]), row["mechanism"], row["hardware"])
 
 
-def nodes_of(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of the nodes of a job, from the row that lists it."""
-    return tuple(row["nodes"])
+def read_followed(row: Mapping[str, Any]) -> FollowedJob:
+    """Return the followed job in a row."""
+    ended_at = from_text(row["ended_at"]) if row["ended_at"] else None
+    nodes, affected = frozenset(row["nodes"]), frozenset(row["affected"])
+    return FollowedJob(row["job_id"], nodes, affected, tuple(row["callbacks"]), ended_at, int(row["version"]))
 
 
 def _attributes(job: Job) -> dict[str, Any]:
@@ -98,6 +126,7 @@ def _attributes(job: Job) -> dict[str, Any]:
         "affected": dict(job.affected),
         "resumable_at": _text(job.resumable_at),
         "verdict": asdict(job.verdict) | {"nodes": list(job.verdict.nodes)} if job.verdict else None,
+        "callbacks": list(job.callbacks),
     }
 
 

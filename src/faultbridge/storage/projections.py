@@ -20,10 +20,11 @@ from faultbridge.domain.nodes import Isolation, NodeKey, NodeState
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.storage import incidents as stored_incidents
 from faultbridge.storage import items, keys
+from faultbridge.storage.jobs import FOLLOWED
 from faultbridge.storage.writes import Delete, Item, Key, Put, Update, Write
 
 UNHEALTHY, QUEUE, HELD, REQUESTED_ISOLATIONS = "BAD#", "ADMISSION#", "HELD#", "CORDON#"
-WORK_ROWS, WORK_ROWS_END = frozenset({UNHEALTHY, QUEUE, HELD, REQUESTED_ISOLATIONS}), "I"
+WORK_ROWS, WORK_ROWS_END = frozenset({UNHEALTHY, QUEUE, HELD, REQUESTED_ISOLATIONS, FOLLOWED}), "I"
 """The prefixes of the rows that say what must be done. They precede all other rows of a shard: one query reads them."""
 REMOTE_ATTRIBUTES = ("switch", "server", "target", "peer", "remote")
 """Attributes of a fault that name the remote thing it is about, the most exact first."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from faultbridge.domain.cluster.config import ClusterConfig
-    from faultbridge.ports import EventBus, Orchestrator, Pager, RecordQueue, Workflow
+    from faultbridge.ports import EventBus, JobCallback, Orchestrator, Pager, RecordQueue, Workflow
     from faultbridge.ports.objects import Archive, ArchiveSink, Vault
     from faultbridge.registry.instances import Inventory, NodeListing
 
@@ -76,6 +76,18 @@ class AwsPorts(ComputePorts):
 
         name = self.settings.chat_webhooks
         return lambda: StackSecret(self.clients, name).value if name else b"{}"
+
+    @cached_property
+    def job_callbacks(self) -> Mapping[str, JobCallback]:
+        """Return the callbacks for jobs that may resume, by name."""
+        from faultbridge.adapters.aws.stack import StackSecret
+        from faultbridge.adapters.callbacks.job_webhook import JobWebhook
+        from faultbridge.adapters.callbacks.slurm_requeue import SlurmRequeue
+        from faultbridge.adapters.slurm.head_node import connect
+
+        name = self.settings.job_callbacks
+        webhook = JobWebhook(lambda: StackSecret(self.clients, name).value if name else b"{}", self.clock)
+        return {"webhook": webhook, "slurm-requeue": SlurmRequeue(connect(self.clients))}
 
     @cached_property
     def workflow(self) -> Workflow:

@@ -15,6 +15,8 @@ from faultbridge.errors import Misconfigured, Transient
 
 _NOT_FOUND = re.compile(r"^Node (\S+) not found$", re.MULTILINE)
 _JOB = re.compile(r"(\d+(?:_\d+)?(?:\+\d+)?)\|([A-Z_]+)")
+_FACT = re.compile(r"(?:^|\s)(JobState|Reason)=(\S+)")
+_UNKNOWN_JOB = "invalid job id"
 _DENIED = ("access/permission denied", "invalid user", "not permitted")
 # A job that cannot be requeued, or has just ended, keeps the node busy or not; neither is a failure.
 _NOT_REQUEUED = ("requested operation is presently disabled", "invalid job id", "job/step already completing")
@@ -35,10 +37,11 @@ HeadNode = Callable[[Sequence[str]], Output]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job or array task on a node."""
+    """One job or array task, with the reason of its state if it was looked up."""
 
     id: str
     state: str
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,22 @@ class Scontrol:
             raise _failure(answer, f"listing the jobs of {name}")
         return tuple(Job(job[1], job[2]) for job in jobs if job is not None)
 
+    def job(self, job_id: str) -> Job | None:
+        """Return a job by its id, or None when Slurm has it no longer."""
+        answer = self.run(("scontrol", "show", "job", job_id, "--oneliner"))
+        if answer.code != 0 and _UNKNOWN_JOB in f"{answer.stdout}\n{answer.stderr}".lower():
+            return None
+        facts = dict(_FACT.findall(answer.stdout.partition("\n")[0]))
+        if answer.code != 0 or not facts.keys() >= {"JobState", "Reason"}:
+            raise _failure(answer, f"looking up Slurm job {job_id}")
+        return Job(job_id, facts["JobState"], facts["Reason"])
+
+    def release(self, job_id: str) -> None:
+        """Let a held job start."""
+        answer = self.run(("scontrol", "release", job_id))
+        if answer.code != 0:
+            raise _failure(answer, f"releasing job {job_id}")
+
     def drain(self, name: str, reason: str) -> None:
         """Drain a node with a reason."""
         self._change(f"draining {name}", f"NodeName={name}", "State=DRAIN", f"Reason={reason}")
@@ -75,12 +94,13 @@ class Scontrol:
         """Let a drained node run jobs again."""
         self._change(f"resuming {name}", f"NodeName={name}", "State=RESUME")
 
-    def requeue(self, job: Job) -> None:
-        """Put a job back into the queue; a job that does not allow it keeps running."""
+    def requeue(self, job: Job) -> bool:
+        """Put a job back into the queue; returns False for a job that does not allow it, which stays as it is."""
         answer = self.run(("scontrol", "requeue", job.id))
         text = f"{answer.stdout}\n{answer.stderr}".lower()
         if answer.code != 0 and not any(fragment in text for fragment in _NOT_REQUEUED):
             raise _failure(answer, f"requeuing job {job.id}")
+        return answer.code == 0
 
     def _change(self, action: str, *words: str) -> None:
         answer = self.run(("scontrol", "update", *words))

@@ -17,6 +17,10 @@ EKS = "eks"
 SLURM = "slurm"
 """The orchestrator name of clusters that Slurm schedules."""
 
+SLURM_REQUEUE = "slurm-requeue"
+JOB_CALLBACKS = frozenset({"webhook", SLURM_REQUEUE})
+"""The names of the callbacks that a cluster may use for jobs that may resume."""
+
 HYPERPOD = "hyperpod"
 """The name of the provider, verifier and restarter of SageMaker HyperPod clusters."""
 
@@ -62,7 +66,7 @@ class ClusterConfig:
     `subnets`. Without them the launch template decides. `spares` is the number of spare instances to keep, launched
     from the launch template `spare_group`. `domains` are failure domains that no inventory reports.
     `slurm_head_node` is the id of the instance on which Slurm's commands run. With `slurm_requeue`, jobs that allow it
-    are requeued when their node is drained.
+    are requeued when their node is drained. `job_callbacks` are used, in this order, when a job may resume.
     """
 
     cluster: str
@@ -89,17 +93,22 @@ class ClusterConfig:
     domains: tuple[DeclaredDomain, ...] = ()
     slurm_head_node: str | None = None
     slurm_requeue: bool = False
+    job_callbacks: tuple[str, ...] = ()
 
     def validated(self) -> ClusterConfig:
-        """Return this registration; rejects a missing EKS cluster or Slurm head node."""
+        """Return this registration; rejects a missing EKS cluster or Slurm head node, and unknown callbacks."""
+        unknown = [name for name in self.job_callbacks if name not in JOB_CALLBACKS]
+        if unknown:
+            allowed = ", ".join(sorted(JOB_CALLBACKS))
+            raise Rejected("bad_callback", f"unknown job callback: {unknown[0]}; allowed: {allowed}")
         if self.orchestrator == EKS and not self.eks_cluster:
             raise Rejected(
                 "no_eks_cluster", f"the EKS cluster name is missing: {self.cluster}; orchestrator {EKS} requires it"
             )
-        if self.orchestrator == SLURM and not self.slurm_head_node:
-            raise Rejected(
-                "no_slurm_head_node", f"the head node is missing: {self.cluster}; orchestrator {SLURM} requires it"
-            )
+        needs_head_node = self.orchestrator == SLURM or SLURM_REQUEUE in self.job_callbacks
+        if needs_head_node and not self.slurm_head_node:
+            user = f"orchestrator {SLURM}" if self.orchestrator == SLURM else f"job callback {SLURM_REQUEUE}"
+            raise Rejected("no_slurm_head_node", f"the head node is missing: {self.cluster}; {user} requires it")
         return self
 
     @property

@@ -39,6 +39,7 @@ class Job:
 
     `hits` identifies the latest faults of its nodes that were already reported for the job. `affected` names the nodes
     of these faults, each with its instance id at its first fault. `verdict` is the one that was recorded last.
+    `callbacks` names the callbacks that have not been delivered since the job became resumable.
     """
 
     cluster: str
@@ -53,6 +54,7 @@ class Job:
     affected: Mapping[str, str | None] = field(default_factory=dict)
     resumable_at: datetime | None = None
     verdict: JobVerdict | None = None
+    callbacks: tuple[str, ...] = ()
 
     @property
     def runs(self) -> bool:

@@ -5,9 +5,10 @@ The tests in `tests/contracts` run the same cases against each fake and its adap
 Reading order: `clock`, `seam` (the hook around every call), `table` with `table_rules`, `stored_values` and
 `item_size`, `messaging` (bus, queue, pager, receipts), `objects` (object store and archive), `fleet` (instances and
 provider), `launcher`, `inventory`, `instance_commands` (restarts, verifications, log bundles), `orchestrator`,
-`workflow`, `state_machine`.
+`workflow`, `state_machine`, `callbacks` (jobs that may resume).
 """
 
+from faultbridge.simulation.fakes.callbacks import FakeJobCallback
 from faultbridge.simulation.fakes.clock import START, ManualClock
 from faultbridge.simulation.fakes.fleet import FakeFleet, FakeProvider
 from faultbridge.simulation.fakes.instance_commands import FakeCollector, FakeRestarter, FakeVerifier
@@ -21,7 +22,7 @@ from faultbridge.simulation.fakes.table import FakeTable, StreamRecord
 from faultbridge.simulation.fakes.workflow import FakeWorkflow
 
 __all__ = [
-    "START", "Call", "FakeBus", "FakeCollector", "FakeFleet", "FakeInventory", "FakeLauncher", "FakeObjects",
-    "FakeOrchestrator", "FakePager", "FakeProvider", "FakeQueue", "FakeReceipts", "FakeRestarter", "FakeTable",
-    "FakeVerifier", "FakeWorkflow", "ManualClock", "Seam", "StreamRecord", "raise_once",
+    "START", "Call", "FakeBus", "FakeCollector", "FakeFleet", "FakeInventory", "FakeJobCallback", "FakeLauncher",
+    "FakeObjects", "FakeOrchestrator", "FakePager", "FakeProvider", "FakeQueue", "FakeReceipts", "FakeRestarter",
+    "FakeTable", "FakeVerifier", "FakeWorkflow", "ManualClock", "Seam", "StreamRecord", "raise_once",
 ]  # fmt: skip

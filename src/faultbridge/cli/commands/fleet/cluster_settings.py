@@ -51,6 +51,14 @@ RequeueOption = Annotated[
     bool | None,
     typer.Option("--slurm-requeue/--no-slurm-requeue", help="Requeue jobs that allow it when a node is drained."),
 ]
+CallbackOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--job-callback",
+        metavar="NAME",
+        help='Callback for jobs that may resume: webhook or slurm-requeue; "" removes all. Repeatable.',
+    ),
+]
 EksOption = Annotated[str | None, typer.Option(metavar="NAME", help="Name of the EKS cluster.")]
 HyperPodOption = Annotated[str | None, typer.Option(metavar="NAME|ARN", help="Name or ARN of the HyperPod cluster.")]
 RoleOption = Annotated[
@@ -78,6 +86,7 @@ def cluster_settings(
     hyperpod_cluster: HyperPodOption = None,
     slurm_head_node: HeadNodeOption = None,
     slurm_requeue: RequeueOption = None,
+    job_callback: CallbackOption = None,
     provider_role: RoleOption = None,
     external_id: ExternalIdOption = None,
     domain: DomainOption = None,
@@ -97,6 +106,7 @@ def cluster_settings(
         "hyperpod_cluster": hyperpod_cluster,
         "slurm_head_node": instance_id(slurm_head_node) if slurm_head_node else None,
         "slurm_requeue": slurm_requeue,
+        "job_callbacks": None if job_callback is None else tuple(dict.fromkeys(filter(None, job_callback))),
         "provider_role": _role(provider_role, external_id),
         "domains": declared_domains(domain),
     }

@@ -1,0 +1,7 @@
+"""Callbacks for jobs that may resume.
+
+Read in this order:
+
+- `job_webhook`: a signed HTTP post
+- `slurm_requeue`: requeues or releases the job in Slurm
+"""

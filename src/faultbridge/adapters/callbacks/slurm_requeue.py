@@ -1,0 +1,55 @@
+"""Requeues a job that may resume in Slurm, or releases it if Slurm holds it after a failure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from faultbridge.adapters.slurm.scontrol import HeadNode, Scontrol
+from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.errors import Misconfigured, Transient
+from faultbridge.ports import CallResult, JobNotice, ProviderFailure
+
+JOB_ID = re.compile(r"[0-9]{1,10}(_[0-9]{1,10})?")
+FAILED = frozenset({"FAILED", "NODE_FAIL", "BOOT_FAIL", "TIMEOUT", "OUT_OF_MEMORY", "PREEMPTED"})
+ENDING = frozenset({"COMPLETING", "STOPPED", "SUSPENDED"})
+HELD_AFTER_FAILURE = "job_requeued_in_held_state"
+"""The reason that Slurm gives for RequeueExitHold and `requeuehold`; a job that a user holds has another one."""
+
+
+class SlurmRequeue:
+    """A JobCallback for Slurm. A job that runs, waits, succeeded or was canceled is left as it is."""
+
+    def __init__(self, connect: Callable[[ClusterConfig], HeadNode]) -> None:
+        self._connect = connect
+
+    @property
+    def ordered(self) -> bool:
+        """Return False: a job that cannot be requeued does not delay another."""
+        return False
+
+    def deliver(self, notice: JobNotice) -> CallResult:
+        """Requeue or release the job by its state."""
+        if not JOB_ID.fullmatch(notice.job_id):
+            return CallResult(ProviderFailure.NOT_FOUND, f"not a job id of Slurm: {notice.job_id}")
+        try:
+            return self._resume(Scontrol(self._connect(notice.cluster)), notice.job_id)
+        except Transient as error:
+            return CallResult(ProviderFailure.TIMEOUT, str(error), no_response=True)
+        except Misconfigured as error:
+            return CallResult(ProviderFailure.PERMISSION_DENIED, str(error))
+
+    def _resume(self, scontrol: Scontrol, job_id: str) -> CallResult:
+        found = scontrol.job(job_id)
+        if found is None:
+            return CallResult(ProviderFailure.NOT_FOUND, f"Slurm has no job {job_id} any longer; raise MinJobAge")
+        if found.reason == HELD_AFTER_FAILURE:
+            scontrol.release(job_id)
+            return CallResult(reason=f"job {job_id} was held after its failure and is released")
+        if found.state in ENDING:
+            return CallResult(ProviderFailure.TIMEOUT, f"job {job_id} is {found.state.lower()}")
+        if found.state not in FAILED:
+            return CallResult(reason=f"job {job_id} is {found.state.lower()}: nothing was done")
+        if not scontrol.requeue(found):
+            return CallResult(ProviderFailure.PERMISSION_DENIED, f"Slurm does not requeue job {job_id}")
+        return CallResult(reason=f"job {job_id} was requeued")

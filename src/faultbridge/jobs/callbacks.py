@@ -1,0 +1,104 @@
+"""Job callbacks: delivers that a job may resume to webhooks and schedulers, and records how each delivery ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.jobs import Job
+from faultbridge.domain.times import from_text, to_text
+from faultbridge.errors import Conflict
+from faultbridge.jobs.changes import CallbackResult, JobChange
+from faultbridge.jobs.jobs import MAX_REASON, Jobs
+from faultbridge.ledger.queries import query_all
+from faultbridge.log import log_cause
+from faultbridge.ports import CallResult, JobCallback, JobNotice, ProviderFailure
+from faultbridge.storage import items, jobs, keys
+from faultbridge.storage.writes import Absent, Equals, Key, Put
+
+RETRY_FOR = timedelta(hours=6)
+"""How long after a job became resumable its callbacks are tried. The sweep tries once a minute."""
+
+LEASE = timedelta(seconds=55)
+"""How long one sweep has the callbacks of a cluster to itself: the time limit of the sweep function."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverCallbacks:
+    """Delivers the waiting callbacks of a cluster, in the order in which its jobs became resumable.
+
+    A callback is delivered at least once, with the same event each time, and its result is recorded once. A job that
+    has started again has no waiting callbacks.
+    """
+
+    jobs: Jobs
+    callbacks: Mapping[str, JobCallback]
+
+    def __call__(self, cluster: str, until: datetime | None = None) -> None:
+        """Deliver until a time; what remains waits for the next sweep."""
+        waiting = [one for one in self.jobs.rows(cluster) if one.callbacks]
+        found = self.jobs.table.get(keys.cluster_config(cluster)) if waiting else None
+        if found is None or not self._lease(cluster):
+            return
+        config, held = items.read_config(found), set[str]()
+        pending = self.jobs.read(cluster, waiting)
+        for job in sorted(pending, key=lambda one: (to_text(one.resumable_at or one.started_at), one.id)):
+            for name in job.callbacks:
+                if until is not None and self.jobs.clock.now() >= until:
+                    return
+                if name not in held and not self._deliver(job, name, config) and self.callbacks[name].ordered:
+                    held.add(name)
+
+    def _lease(self, cluster: str) -> bool:
+        """Return whether this sweep is the only one that delivers callbacks of the cluster now."""
+        key, now = Key(keys.cluster_partition(cluster), "CALLBACKS"), self.jobs.clock.now()
+        found = self.jobs.table.get(key)
+        if found is not None and now < from_text(str(found["until"])):
+            return False
+        version = int(str(found["version"])) if found else 0
+        row = items.item(key, now, {"version": version + 1, "until": to_text(now + LEASE)})
+        try:
+            self.jobs.table.write(Put(row, when=Equals("version", version) if version else Absent()))
+        except Conflict as conflict:
+            log_cause("job_callbacks_leased_elsewhere", reason=str(conflict), cluster=cluster)
+            return False
+        return True
+
+    def _deliver(self, job: Job, name: str, config: ClusterConfig) -> bool:
+        """Deliver one callback and record its result. Returns False if it must be tried again."""
+        notice = self._notice(job, config)
+        result = self._refusal(job, name, config) or self.callbacks[name].deliver(notice)
+        is_late = self.jobs.clock.now() >= (job.resumable_at or job.started_at) + RETRY_FOR
+        if result.failure is not None and result.failure.retriable and not is_late:
+            log_cause("job callback failed; it is retried", reason=result.reason, cluster=job.cluster, job_id=job.id)
+            return False
+        change = CallbackResult(name, result.ok, notice.event_id)
+        reason = f"{name}: {result.reason}"[:MAX_REASON]
+
+        def update(before: Job | None, _: datetime) -> Job | None:
+            if before is None or before.resumable_at != job.resumable_at or name not in before.callbacks:
+                return None
+            return replace(before, callbacks=tuple(one for one in before.callbacks if one != name))
+
+        self.jobs.writer.change(job.cluster, job.id, update, JobChange("notified", reason, callback=change))
+        return True
+
+    def _refusal(self, job: Job, name: str, config: ClusterConfig) -> CallResult | None:
+        """Return the reason not to deliver a callback, or None."""
+        if name not in config.job_callbacks:
+            return CallResult(ProviderFailure.NOT_FOUND, "no longer a callback of the cluster")
+        if job.must_stop:
+            return CallResult(ProviderFailure.PERMISSION_DENIED, "the recorded verdict on the job is STOP")
+        return None
+
+    def _notice(self, job: Job, config: ClusterConfig) -> JobNotice:
+        """Return the notice with the published event: the entry that was recorded when the job became resumable."""
+        partition, at = jobs.job_partition(job.cluster, job.id), to_text(job.resumable_at or job.started_at)
+        links = query_all(self.jobs.table, partition, prefix=f"{at}#")
+        entries = self.jobs.table.get_many([Key(str(row["entry_pk"]), str(row["entry_sk"])) for row in links])
+        bodies = [str(row["body"]) for row in entries.values()]
+        event = next(one for one in bodies if json.loads(one)["data"].get("change") == "resumable")
+        return JobNotice(config, job.id, str(json.loads(event)["metadata"]["event_id"]), event)

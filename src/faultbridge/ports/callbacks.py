@@ -1,0 +1,30 @@
+"""Callbacks: notify the owner of a job, or its scheduler, that the job may resume."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.ports.compute import CallResult
+
+
+@dataclass(frozen=True, slots=True)
+class JobNotice:
+    """A job that may resume: its cluster and id, and the published event `Job Change` as JSON."""
+
+    cluster: ClusterConfig
+    job_id: str
+    event_id: str
+    event: str
+
+
+class JobCallback(Protocol):
+    """Delivers notices of jobs that may resume. The same notice may be delivered again after a lost answer."""
+
+    @property
+    def ordered(self) -> bool:
+        """Return whether a notice that was not delivered delays the later notices of its cluster."""
+
+    def deliver(self, notice: JobNotice) -> CallResult:
+        """Deliver one notice; a repeated notice must have no second effect. A retriable failure is tried again."""

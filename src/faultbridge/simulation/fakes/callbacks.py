@@ -1,0 +1,32 @@
+"""A fake of a webhook or a scheduler that learns which jobs may resume."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from faultbridge.ports import CallResult, JobNotice, ProviderFailure
+from faultbridge.simulation.fakes.seam import Seam
+
+
+class FakeJobCallback:
+    """Implements `JobCallback` (fake). `received` holds each notice that arrived, `resumed` each job once."""
+
+    def __init__(self, *, ordered: bool = True, seam: Seam | None = None) -> None:
+        self.ordered, self.seam = ordered, seam or Seam()
+        self.received: list[JobNotice] = []
+        self.resumed: dict[str, str] = {}
+        self.failures: deque[ProviderFailure] = deque()
+
+    def fail_next(self, *failures: ProviderFailure) -> None:
+        """Make the next deliveries fail, one failure per delivery, without effect."""
+        self.failures.extend(failures)
+
+    def deliver(self, notice: JobNotice) -> CallResult:
+        """Deliver one notice."""
+        with self.seam.around("callback", "deliver", notice.job_id):
+            if self.failures:
+                failure = self.failures.popleft()
+                return CallResult(failure, "scripted", no_response=failure is ProviderFailure.TIMEOUT)
+            self.received.append(notice)
+            self.resumed.setdefault(notice.event_id, notice.job_id)
+            return CallResult(reason="accepted")

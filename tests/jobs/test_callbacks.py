@@ -1,0 +1,137 @@
+"""Job callbacks: delivered after a repair, in order, retried, and recorded once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.errors import Transient
+from faultbridge.jobs.callbacks import RETRY_FOR
+from faultbridge.jobs.verdicts import RecordVerdict
+from faultbridge.ports import ProviderFailure
+from faultbridge.simulation.fakes import raise_once
+from faultbridge.storage import items, keys
+from faultbridge.storage.writes import Put
+from tests.events.validate import assert_valid_event
+from tests.jobs.test_resume import break_and_end, changes, job_data, jobs, started
+from tests.jobs.test_verdicts import document
+from tests.scenarios.world import CLUSTER, World
+
+LOST = ProviderFailure.TIMEOUT
+
+
+def configure(world: World, *names: str) -> None:
+    """Use these callbacks for the jobs of the cluster."""
+    config = items.read_config(world.table.get(keys.cluster_config(CLUSTER)) or {})
+    world.table.write(Put(items.config_item(replace(config, job_callbacks=names), world.clock.now())))
+
+
+def repaired(*names: str, jobs_of_node: tuple[str, ...] = ("1",), failures: Sequence[ProviderFailure] = ()) -> World:
+    """Return a world in which jobs failed by a fault, and their node is back; the first deliveries fail as given."""
+    world = started(1)
+    configure(world, *names)
+    world.callback.fail_next(*failures)
+    for job in jobs_of_node[1:]:
+        jobs(world).start(CLUSTER, job, [world.key(1).node])
+    break_and_end(world)
+    for job in jobs_of_node[1:]:
+        jobs(world).end(CLUSTER, job, outcome="failed")
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    return world
+
+
+def notified(world: World) -> list[dict[str, Any]]:
+    return [data["callback"] for data in job_data(world) if data["change"] == "notified"]
+
+
+def test_no_callback_is_used_without_configuration() -> None:
+    world = repaired()
+    world.advance_minutes(10)
+    assert (world.callback.received, changes(world)[-1]) == ([], "resumable")
+
+
+def test_a_callback_receives_the_published_event_once_and_its_delivery_is_a_valid_event() -> None:
+    world = repaired("webhook")
+    world.advance_minutes(20)
+    (notice,) = world.callback.received
+    event = json.loads(notice.event)
+    assert_valid_event(event)
+    assert (event["data"]["change"], event["data"]["job_id"], notice.job_id) == ("resumable", "1", "1")
+    (result,) = (body for body in world.bodies(None) if body["data"].get("change") == "notified")
+    assert_valid_event(result)
+    assert result["data"]["callback"] == {"name": "webhook", "delivered": True}
+    assert result["metadata"]["causation_id"] == event["metadata"]["event_id"] == notice.event_id
+    assert jobs(world).rows(CLUSTER) == ()
+
+
+def test_a_callback_that_fails_is_tried_again_until_it_is_delivered() -> None:
+    world = repaired("webhook", failures=[LOST] * 3)
+    world.advance_minutes(20)
+    assert (len(world.callback.received), notified(world)) == (1, [{"name": "webhook", "delivered": True}])
+
+
+def test_the_callbacks_of_a_cluster_are_delivered_in_order_while_the_first_one_fails() -> None:
+    world = repaired("webhook", jobs_of_node=("1", "2"), failures=[LOST] * 3)
+    world.advance_minutes(20)
+    assert [notice.job_id for notice in world.callback.received] == ["1", "2"]
+
+
+def test_a_callback_that_an_operator_must_fix_is_not_tried_again() -> None:
+    world = repaired("webhook", failures=[ProviderFailure.PERMISSION_DENIED])
+    world.advance_minutes(20)
+    assert (world.callback.received, notified(world)) == ([], [{"name": "webhook", "delivered": False}])
+
+
+def test_a_callback_is_given_up_after_six_hours_and_this_is_recorded() -> None:
+    world = repaired("webhook", failures=[LOST] * 1000)
+    world.advance_minutes(20)
+    assert notified(world) == []
+    world.clock.advance(RETRY_FOR)
+    world.advance_minutes(2)
+    assert notified(world) == [{"name": "webhook", "delivered": False}]
+
+
+def test_a_delivery_whose_record_was_lost_is_repeated_with_the_same_event_and_has_one_effect() -> None:
+    world = repaired("webhook", failures=[LOST])
+    world.seam.after = raise_once(("callback.deliver", Transient("no answer")))
+    world.advance_minutes(20)
+    assert (len(world.callback.received), len(world.callback.resumed)) == (2, 1)
+    assert notified(world) == [{"name": "webhook", "delivered": True}]
+
+
+def test_two_sweeps_at_the_same_time_deliver_once() -> None:
+    world = repaired("webhook", failures=[LOST] * 1000)
+    while "resumable" not in changes(world):
+        world.advance_minutes(1)
+    world.callback.failures.clear()
+    world.clock.advance(timedelta(minutes=1))
+    world.deliver_callbacks(CLUSTER)
+    first = len(world.callback.received)
+    world.deliver_callbacks(CLUSTER)
+    assert (first, len(world.callback.received)) == (1, 1)
+
+
+def test_a_job_that_started_again_is_not_delivered() -> None:
+    world = repaired("webhook", failures=[LOST] * 1000)
+    world.advance_minutes(20)
+    jobs(world).start(CLUSTER, "1", [world.key(1).node])
+    world.callback.failures.clear()
+    world.advance_minutes(5)
+    assert world.callback.received == []
+
+
+def test_a_job_with_the_verdict_stop_and_a_removed_callback_are_not_delivered_and_this_is_recorded() -> None:
+    for change in ("stop", "remove"):
+        world = repaired("webhook", failures=[LOST] * 1000)
+        world.advance_minutes(20)
+        world.callback.failures.clear()
+        if change == "stop":
+            RecordVerdict(jobs(world).writer)(CLUSTER, "1", document("STOP"))
+        else:
+            configure(world)
+        world.advance_minutes(5)
+        assert (world.callback.received, notified(world)) == ([], [{"name": "webhook", "delivered": False}])

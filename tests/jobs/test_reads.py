@@ -1,0 +1,64 @@
+"""What the jobs of a cluster cost a sweep."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from faultbridge.jobs.job_impact import MISSED_WITHIN, JobImpact
+from faultbridge.ledger.queries import query_all
+from faultbridge.storage import keys
+from faultbridge.storage.projections import UNHEALTHY
+from tests.jobs.test_resume import break_and_end, changes, jobs, started
+from tests.scenarios.world import CLUSTER, World
+
+
+def calls(world: World) -> list[tuple[str, Any]]:
+    """Return the calls to the table in one sweep."""
+    world.seam.calls.clear()
+    world.sweep()
+    return [(call.name, call.argument) for call in world.seam.calls if call.name.startswith("table.")]
+
+
+def missed(world: World) -> list[str]:
+    rows = query_all(world.table, keys.shard_partition(CLUSTER, 0), prefix=UNHEALTHY)
+    return [key.node for key in JobImpact(world.append, jobs(world)).missed(CLUSTER, rows)]
+
+
+def test_a_running_job_costs_a_sweep_no_call() -> None:
+    without, with_job = World(nodes=2), started(1, 2)
+    for world in (without, with_job):
+        world.advance_minutes(3)
+    assert len(calls(with_job)) == len(calls(without))
+
+
+def test_a_job_that_succeeded_costs_a_sweep_no_call_while_a_node_is_unhealthy() -> None:
+    without, with_job = World(nodes=2), started(1, 2)
+    jobs(with_job).end(CLUSTER, "1", outcome="succeeded")
+    for world in (without, with_job):
+        world.fault(1)
+        world.advance_minutes(3)
+    assert len(calls(with_job)) == len(calls(without))
+
+
+def test_a_sweep_looks_at_an_unhealthy_node_of_a_running_job() -> None:
+    world = started(1)
+    world.fault(1)
+    assert missed(world) == ["node-1"]
+    world.sweep()
+    assert changes(world) == ["started", "hit"]
+
+
+def test_a_node_that_already_affected_an_ended_job_is_not_looked_at_again() -> None:
+    world = started(1, 2)
+    break_and_end(world)
+    world.fault(2)
+    assert missed(world) == ["node-2"]
+
+
+def test_an_ended_job_is_considered_for_an_hour() -> None:
+    world = started(1, 2)
+    break_and_end(world)
+    world.fault(2)
+    world.clock.advance(MISSED_WITHIN + timedelta(seconds=1))
+    assert missed(world) == []
