@@ -1,0 +1,126 @@
+"""Fleet services: the product's own services over memory instead of a table, for one cluster with one policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from random import Random
+
+from faultbridge.data import load_catalog
+from faultbridge.domain.catalog import Catalog
+from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.cluster.state import Control, QueuedCase
+from faultbridge.domain.edges import Actor
+from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.domain.policy import Policy
+from faultbridge.ledger.append import Stack
+from faultbridge.pipeline.decide.admit import HOUR
+from faultbridge.pipeline.decide.open_case import Rules
+from faultbridge.lab.host_ports import HostPorts, HostRestarter, HostVerifier
+from faultbridge.lab.item_table import ItemTable
+from faultbridge.lab.node_store import Committed, NodeStore
+from faultbridge.ports import Clock
+from faultbridge.repair.admission import ReadyCase, admit_case, take_slots
+from faultbridge.repair.attempt.recovery import RecoverAttempts
+from faultbridge.repair.attempt.step_runner import StepRunner
+from faultbridge.repair.attempt.step_tools import StepTools
+from faultbridge.repair.controls import Controls
+from faultbridge.repair.dispatch import Dispatch
+from faultbridge.repair.isolate import Isolate
+from faultbridge.repair.node_orders import NodeOrders
+from faultbridge.rules.rulebook import Rulebook
+from faultbridge.simulation.fakes import FakeObjects, FakeOrchestrator
+from faultbridge.simulation.fakes.state_machine import FakeStateMachine
+from faultbridge.storage import items, keys
+
+CLUSTER = "train-a"
+STACK_ID = "arn:aws:cloudformation:us-east-1:123456789012:stack/lab/11111111-2222-3333-4444-555555555555"
+
+
+@dataclass(frozen=True, slots=True)
+class FixedRulebook(Rulebook):
+    """The rules of one cluster, which do not change during a run."""
+
+    fixed: Rules | None = None
+
+    def config(self, cluster: str) -> ClusterConfig | None:  # noqa: ARG002 - the signature of `Rulebook`
+        """Return the registration of the cluster."""
+        return self.fixed.config if self.fixed else None
+
+    def rules(self, config: ClusterConfig) -> Rules:  # noqa: ARG002 - as above
+        """Return the rules of the cluster."""
+        if self.fixed is None:
+            raise AssertionError
+        return self.fixed
+
+
+@dataclass(frozen=True, slots=True)
+class FleetDispatch(Dispatch):
+    """The product's dispatch with the queue in memory; it is skipped while nothing that it reads has changed."""
+
+    queue: dict[NodeKey, QueuedCase] = field(default_factory=dict)
+
+    def _queued(self, rules: Rules, excluded: Sequence[str] = ()) -> list[QueuedCase]:  # noqa: ARG002 - as above
+        return [queued for queued in self.queue.values() if queued.case not in excluded]
+
+    def _commit(self, control: Control, ready: Sequence[ReadyCase], rules: Rules, now: datetime) -> list[NodeState]:  # noqa: ARG002 - as above
+        self.table.write(take_slots(control, ready, now))
+        store = self.append
+        if not isinstance(store, NodeStore):
+            raise TypeError
+        return [store.store(one.state, admit_case(one, now), Actor.DISPATCH) for one in ready]
+
+    def next_change(self, control: Control, policy: Policy, now: datetime) -> datetime | None:
+        """Return when time alone may change the decision about the queue; None if it cannot."""
+        times = [queued.not_before for queued in self.queue.values() if queued.not_before]
+        times += [start + HOUR for start in control.starts]
+        times += list(control.no_capacity_until.values())
+        if any(rule.windows for rule in policy.rules):
+            times.append(now + timedelta(minutes=1))
+        return min((at for at in times if at > now), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class FleetServices:
+    """The services that a fleet calls, and the rules that they share."""
+
+    rules: Rules
+    catalog: Catalog
+    table: ItemTable
+    store: NodeStore
+    dispatch: FleetDispatch
+    isolate: Isolate
+    recover: RecoverAttempts
+    orders: NodeOrders
+    workflow: FakeStateMachine
+
+    def control(self) -> Control:
+        """Return the repair slots and breakers of the cluster."""
+        return items.read_control(CLUSTER, self.table.get(keys.cluster_control(CLUSTER)))
+
+
+def fleet_services(
+    policy: Policy, nodes: int, clock: Clock, ports: HostPorts, committed: Committed, stack_id: str = STACK_ID
+) -> FleetServices:
+    """Assemble the product's services for a cluster that Faultbridge repairs."""
+    catalog, table, stack = load_catalog(), ItemTable(), Stack(stack_id, "faultbridge")
+    config = ClusterConfig(CLUSTER, repair_owner=RepairOwner.FAULTBRIDGE, mode=Mode.ACT, expected=nodes)
+    rules = Rules(policy, config, catalog.version, stack_id)
+    rulebook = FixedRulebook(table, stack_id, lambda: catalog, lambda: policy, fixed=rules)
+    store = NodeStore(table, clock, stack, lambda _: None, Random(7), committed)  # noqa: S311 - never drawn from
+    orchestrators = {"none": FakeOrchestrator(clock, applicable=False)}
+    controls, workflow = Controls(table, clock, stack), FakeStateMachine(clock)
+    table.items[keys.cluster_control(CLUSTER)] = items.control_item(Control(CLUSTER), clock.now())
+    isolate = Isolate(store, rulebook, orchestrators, controls)
+    tools = StepTools(
+        table, clock, store, workflow, rulebook, FakeObjects(), {config.provider: ports}, {},
+        {config.restarter: HostRestarter(ports)}, ports, orchestrators, {config.verifier: HostVerifier(ports)},
+    )  # fmt: skip
+    runner = StepRunner(tools)
+    workflow.handler = runner
+    dispatch = FleetDispatch(table, clock, store, isolate, workflow, rulebook)
+    orders = NodeOrders(store, rulebook)
+    return FleetServices(
+        rules, catalog, table, store, dispatch, isolate, RecoverAttempts(runner), orders, workflow
+    )

@@ -1,0 +1,203 @@
+"""Host ports: the product's compute ports over the simulated hosts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from faultbridge.domain.cases import RepairAction
+from faultbridge.lab.hosts import Hosts
+from faultbridge.lab.scenario import BEGIN
+from faultbridge.ports import (
+    Bundle,
+    BundleState,
+    CallResult,
+    Capacity,
+    CapacityEvidence,
+    Clock,
+    InstanceChecks,
+    LaunchedInstance,
+    Presence,
+    ProviderFailure,
+    Restart,
+    RestartState,
+    Verdict,
+    Verification,
+)
+
+INSTANCE_TYPE = "p5.48xlarge"
+DEFAULT_LEVEL = 3
+RECENT = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Backing:
+    """One instance: the host under it, its launch time, and whether it still runs."""
+
+    host: int
+    launched_at: datetime
+    alive: bool = True
+
+
+class HostPorts:
+    """Implements `Provider`, `Restarter`, `Verifier` and `Collector` over simulated hosts.
+
+    Every instance that is released takes its host away, and its group launches a successor on a host of the pool.
+    """
+
+    def __init__(self, hosts: Hosts, clock: Clock, begin: datetime = BEGIN) -> None:
+        """Start one instance for each node of the fleet."""
+        self.hosts = hosts
+        self._clock = clock
+        self._begin = begin
+        before = begin - timedelta(days=1)
+        self.instances = {instance_name(n + 1): Backing(n, before) for n in range(hosts.scenario.nodes)}
+        self._recent: list[str] = []
+        self._restarts: dict[str, tuple[datetime, bool]] = {}
+        self._tests: dict[str, tuple[datetime, Verdict]] = {}
+        self.launches = self.needless = 0
+
+    def seconds(self, at: datetime | None = None) -> float:
+        """Return a time, now by default, in seconds since the begin of the scenario."""
+        return ((at or self._clock.now()) - self._begin).total_seconds()
+
+    def host_of(self, instance_id: str) -> int:
+        """Return the host under an instance."""
+        return self.instances[instance_id].host
+
+    # ------------------------------------------------------------------ provider
+
+    def capacity(self, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - the signature of the port
+        """Return whether the pool has a host: evidence from a reservation."""
+        free = self.hosts.free(self.seconds()) > 0
+        return Capacity(CapacityEvidence.RESERVATION, free=free, reason="" if free else "the pool has no host")
+
+    def replace(self, instance_id: str, token: str) -> CallResult:
+        """Release an instance and launch its successor on a host of the pool."""
+        backing = self.instances[instance_id]
+        if not backing.alive:
+            return CallResult(operation=token)
+        host = self.hosts.take(self.seconds())
+        if host is None:
+            return CallResult(ProviderFailure.CAPACITY, "the pool has no host")
+        self.instances[instance_id] = replace(backing, alive=False)
+        known = self.hosts.active.get(backing.host)
+        self.needless += known is None or self.hosts.cure_of(known.fault) is not RepairAction.REPLACE_NODE
+        self.hosts.release(backing.host, self.seconds())
+        self.launches += 1
+        successor = instance_name(self.hosts.scenario.hosts + self.launches)
+        launched_at = self._clock.now() + timedelta(seconds=self.hosts.scenario.physics.launch)
+        self.instances[successor] = Backing(host, launched_at)
+        self._recent.append(successor)
+        return CallResult(operation=token)
+
+    def probe(self, instance_id: str) -> Presence:
+        """Return whether an instance still runs."""
+        return Presence.ALIVE if self.instances[instance_id].alive else Presence.GONE
+
+    def checks(self, instance_id: str) -> InstanceChecks:  # noqa: ARG002, PLR6301 - the signature of the port
+        """Return no checks: the lab does not simulate those of EC2."""
+        return InstanceChecks()
+
+    def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:  # noqa: ARG002 - as above
+        """List the instances that were launched since a time and run, oldest first."""
+        now = self._clock.now()
+        self._recent = [name for name in self._recent if self.instances[name].launched_at > now - RECENT]
+        found = [(self.instances[name].launched_at, name) for name in self._recent if self.instances[name].alive]
+        return tuple(
+            LaunchedInstance(name, at, INSTANCE_TYPE, running=True)
+            for at, name in sorted(found)
+            if launched_after <= at <= now
+        )
+
+    # ------------------------------------------------------------------ restarter
+
+    def restart(self, repair_action: RepairAction, instance_id: str, token: str) -> CallResult:
+        """Start a restart, once per token."""
+        operation = f"{repair_action.value}-{instance_id}-{token}"
+        self._restarts.setdefault(operation, (self._clock.now(), False))
+        return CallResult(operation=operation)
+
+    def restart_status(self, repair_action: RepairAction, instance_id: str, token: str) -> Restart:
+        """Return the state of a restart; the first call after its end applies its effect."""
+        operation = f"{repair_action.value}-{instance_id}-{token}"
+        begun = self._restarts.get(operation)
+        if begun is None:
+            return Restart(RestartState.ABSENT)
+        ended = begun[0] + timedelta(seconds=self.hosts.scenario.physics.restart)
+        if self._clock.now() < ended:
+            return Restart(RestartState.RUNNING, operation=operation)
+        if not begun[1]:
+            self._restarts[operation] = begun[0], True
+            self.hosts.restarted(self.host_of(instance_id), repair_action, self.seconds(ended))
+        boot = f"boot-{token}" if repair_action is RepairAction.REBOOT_NODE else None
+        return Restart(RestartState.DONE, operation=operation, boot_id=boot)
+
+    def ready_at(self, operation: str) -> datetime | None:
+        """Return when a restart or verification ends, or None if it is unknown or has a result."""
+        physics = self.hosts.scenario.physics
+        if operation in self._restarts:
+            begun, applied = self._restarts[operation]
+            return None if applied else begun + timedelta(seconds=physics.restart)
+        if operation in self._tests:
+            begun, verdict = self._tests[operation]
+            return begun + timedelta(seconds=physics.verification) if verdict is Verdict.PENDING else None
+        return None
+
+    # ------------------------------------------------------------------ verifier and collector
+
+    def start(self, instance_id: str, token: str, level: int | None = None) -> str:  # noqa: ARG002 - as above
+        """Start a verification, once per token."""
+        operation = f"verify-{instance_id}-{token}"
+        self._tests.setdefault(operation, (self._clock.now(), Verdict.PENDING))
+        return operation
+
+    def verification(self, instance_id: str, operation: str, level: int | None) -> Verification:
+        """Return the result of a verification once it has run."""
+        begun, verdict = self._tests[operation]
+        if self._clock.now() < begun + timedelta(seconds=self.hosts.scenario.physics.verification):
+            return Verification(Verdict.PENDING)
+        if verdict is Verdict.PENDING:
+            verdict = Verdict.PASSED if self.hosts.passes(self.host_of(instance_id)) else Verdict.FAILED
+            self._tests[operation] = begun, verdict
+        findings = () if verdict is Verdict.PASSED else ("the simulated diagnostics found the fault",)
+        return Verification(verdict, findings, level=level or DEFAULT_LEVEL)
+
+    def collect(self, instance_id: str, token: str) -> Bundle:  # noqa: PLR6301 - the signature of the port
+        """Return a stored log bundle."""
+        return Bundle(BundleState.KEPT, f"lab://{instance_id}/{token}")
+
+
+@dataclass(frozen=True, slots=True)
+class HostRestarter:
+    """Implements `Restarter` over simulated hosts."""
+
+    ports: HostPorts
+
+    def restart(self, repair_action: RepairAction, instance_id: str, token: str) -> CallResult:
+        """Start a restart."""
+        return self.ports.restart(repair_action, instance_id, token)
+
+    def status(self, repair_action: RepairAction, instance_id: str, token: str) -> Restart:
+        """Return the state of a restart."""
+        return self.ports.restart_status(repair_action, instance_id, token)
+
+
+@dataclass(frozen=True, slots=True)
+class HostVerifier:
+    """Implements `Verifier` over simulated hosts."""
+
+    ports: HostPorts
+
+    def start(self, instance_id: str, token: str, level: int | None = None) -> str:
+        """Start a verification."""
+        return self.ports.start(instance_id, token, level)
+
+    def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
+        """Return the state of a verification."""
+        return self.ports.verification(instance_id, operation, level)
+
+
+def instance_name(number: int) -> str:
+    """Return the instance id with a number."""
+    return f"i-{number:017x}"

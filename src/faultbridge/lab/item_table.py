@@ -1,0 +1,56 @@
+"""Item table: the few items that repair steps read and write besides nodes, without copies, indexes or a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from faultbridge.errors import Conflict
+from faultbridge.simulation.fakes.table_rules import applied, holds
+from faultbridge.storage.writes import Index, Item, Key, Page, Write
+
+
+class ItemTable:
+    """Implements `Table` for items that are read by key: repair slots, claims and aliases. Callers change no item."""
+
+    def __init__(self) -> None:
+        """Start without items."""
+        self.items: dict[Key, Item] = {}
+
+    def get(self, key: Key) -> Item | None:
+        """Return an item; None if it does not exist."""
+        return self.items.get(key)
+
+    def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
+        """Return the existing items among the given keys."""
+        return {key: self.items[key] for key in keys if key in self.items}
+
+    def query(  # noqa: PLR6301 - the signature of the port
+        self,
+        pk: str,  # noqa: ARG002 - as above
+        *,
+        prefix: str = "",  # noqa: ARG002 - as above
+        after: str | None = None,  # noqa: ARG002 - as above
+        up_to: str | None = None,  # noqa: ARG002 - as above
+        limit: int | None = None,  # noqa: ARG002 - as above
+        start: str | None = None,  # noqa: ARG002 - as above
+        index: Index | None = None,  # noqa: ARG002 - as above
+        newest_first: bool = False,  # noqa: ARG002 - as above
+    ) -> Page:
+        """Return an empty page: the fleet keeps queue, timers and unhealthy nodes itself."""
+        return Page((), None)
+
+    def write(self, write: Write) -> None:
+        """Perform one conditional write; a failed condition raises `Conflict`."""
+        self.transact((write,))
+
+    def transact(self, writes: Sequence[Write], token: str | None = None) -> None:  # noqa: ARG002 - as above
+        """Perform several writes, all or none."""
+        olds = [self.items.get(write.key) for write in writes]
+        if not all(holds(write.when, old) for write, old in zip(writes, olds, strict=True)):
+            raise Conflict("a condition does not hold")
+        for write, old in zip(writes, olds, strict=True):
+            new = applied(write, old)
+            if new is None:
+                self.items.pop(write.key, None)
+            else:
+                self.items[write.key] = new

@@ -1,0 +1,84 @@
+"""Node store: the product's writer of nodes without a table: states in memory, entries counted but not sealed.
+
+The transition guard applies as in the product. What is left out has no influence on a decision: hash chain, causation,
+index rows, and the rows that only other readers use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.edges import Actor, NodeStatus
+from faultbridge.domain.entries import Draft
+from faultbridge.domain.nodes import Head, Incarnation, NodeKey, NodeState, Placement
+from faultbridge.domain.times import truncate
+from faultbridge.ledger.append import Append, Appended, Revise
+from faultbridge.ledger.transition_guard import check_moves
+from faultbridge.storage.projections import slot_release
+
+GROUP = "gpu-workers"
+INSTANCE_TYPE = "p5.48xlarge"
+
+Committed = Callable[[NodeState, NodeState, tuple[Draft, ...]], None]
+"""Receives every commit: the state before, the state after, and the drafts of its entries."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStore(Append):
+    """Implements the product's `Append` over states in memory; `committed` receives every commit."""
+
+    committed: Committed = lambda _before, _after, _drafts: None
+    states: dict[NodeKey, NodeState] = field(default_factory=dict)
+
+    def read(self, key: NodeKey) -> NodeState:
+        """Return the state of a node."""
+        return self.states[key]
+
+    def read_many(self, nodes: Iterable[NodeKey]) -> tuple[NodeState, ...]:
+        """Return the states of nodes, in the given order."""
+        return tuple(self.states[node] for node in nodes)
+
+    def __call__(
+        self,
+        key: NodeKey,
+        revise: Revise,
+        *,
+        actor: Actor,
+        config: ClusterConfig,  # noqa: ARG002 - the signature of `Append`
+        current: NodeState | None = None,
+    ) -> Appended:
+        """Commit a transition of one node; no other writer exists, so it cannot conflict."""
+        before = current or self.states[key]
+        transition = revise(before, truncate(self.clock.now()))
+        if transition.state == before and not transition.drafts and not transition.writes:
+            return Appended(before)
+        return Appended(self.store(before, transition, actor))
+
+    def store(self, before: NodeState, transition: Transition, actor: Actor) -> NodeState:
+        """Check and keep a transition; frees the repair slot of a case that is no longer in progress."""
+        check_moves(before, transition.state, transition.drafts, actor)
+        head, drafts = before.head, transition.drafts
+        moved = replace(head, version=head.version + 1, sequence=head.sequence + len(drafts))
+        after = replace(transition.state, head=moved)
+        writes = [*transition.writes, *slot_release(before, after)]
+        if writes:
+            self.table.transact(writes)
+        self.states[after.key] = after
+        self.committed(before, after, drafts)
+        return after
+
+
+def serving_node(key: NodeKey, instance_id: str, since: datetime) -> NodeState:
+    """Return a registered node in service, as registration creates it."""
+    return NodeState(
+        key,
+        head=Head(version=1, sequence=1),
+        status=NodeStatus.HEALTHY,
+        placement=Placement(group=GROUP, instance_type=INSTANCE_TYPE),
+        incarnation=Incarnation(1, 1, instance_id, None, since),
+        unverified=True,
+    )

@@ -1,0 +1,290 @@
+"""Product fleet: months of a fleet through the product's own stages, event by event; idle time costs nothing.
+
+The fleet calls the product's observe, tick, isolation, admission, breaker rule and repair steps. It replaces only the
+table and AWS. A sweep runs at each whole minute at which a timer is due, the queue may change or a breaker is not
+closed: at every other minute a sweep would change nothing. Not simulated: incidents of failure domains, because traces
+name none; approvals, which nobody answers; orchestrators, so a drain takes no time.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from random import Random
+
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.cases import Attempt
+from faultbridge.domain.edges import Actor, CaseStatus
+from faultbridge.domain.entries import Draft
+from faultbridge.domain.faults import Clear, Observation
+from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.domain.policy import Policy
+from faultbridge.domain.times import to_text, truncate
+from faultbridge.lab.cluster_view import ClusterView
+from faultbridge.lab.events import Event, EventKind, events_of
+from faultbridge.lab.fleet_log import FleetLog
+from faultbridge.lab.fleet_services import CLUSTER, STACK_ID, fleet_services
+from faultbridge.lab.host_ports import HostPorts, instance_name
+from faultbridge.lab.hosts import Hosts
+from faultbridge.lab.node_store import serving_node
+from faultbridge.lab.scenario import BEGIN, MINUTE, Scenario
+from faultbridge.lab.symptoms import symptom
+from faultbridge.pipeline.fold.changes import Arrival
+from faultbridge.pipeline.fold.expire import quiet_until
+from faultbridge.pipeline.observe import observe, tick
+from faultbridge.repair.attempt.progress import live_attempt, schedule_probe
+from faultbridge.repair.attempt.step_runner import current_step
+from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.simulation.fakes import ManualClock
+from faultbridge.storage import keys
+
+Observer = Callable[[datetime, NodeState, tuple[Draft, ...]], None]
+ALARM_SOURCE = "lab-alarm"
+MINUTES = timedelta(minutes=1)
+PROBE_INTERVAL = timedelta(seconds=30)
+"""The first interval between two probes of a step, as in `StepTools`."""
+
+
+class ProductFleet:
+    """One run of a scenario under one policy. `observer` receives the entries of every commit."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        policy: Policy,
+        *,
+        observer: Observer | None = None,
+        begin: datetime = BEGIN,
+        stack_id: str = STACK_ID,
+    ) -> None:
+        """Put all nodes into service."""
+        self.scenario, self.hosts, self.log = scenario, Hosts(scenario), FleetLog()
+        self.clock = ManualClock(begin)
+        self.ports = HostPorts(self.hosts, self.clock, begin)
+        self._observer, self._begin, self._changed = observer, begin, set[NodeKey]()
+        self.services = fleet_services(policy, scenario.nodes, self.clock, self.ports, self._committed, stack_id)
+        self.view = ClusterView(self.services, self.log)
+        self._node_of = {host: node_key(host) for host in range(scenario.nodes)}
+        for host, key in self._node_of.items():
+            state = serving_node(key, instance_name(host + 1), begin - timedelta(days=1))
+            self.services.store.states[key] = state
+        self._events = events_of(scenario)
+        heapq.heapify(self._events)
+        self._swept = 0
+
+    def run(self, progress: Callable[[float], None] = lambda _: None) -> FleetLog:
+        """Run to the end of the scenario and return what happened; `progress` receives the share that is done."""
+        reported = 0.0
+        while True:
+            at = min(self._next_event(), self._next_sweep() * MINUTE)
+            if at >= self.scenario.seconds:
+                break
+            self.advance(at)
+            if at / self.scenario.seconds >= reported + 0.01:
+                reported = at / self.scenario.seconds
+                progress(reported)
+        self.log.counts["replacements"] = self.ports.launches
+        self.log.counts["needless_replacements"] = self.ports.needless
+        self.view.end(self.scenario.seconds)
+        return self.log
+
+    def advance(self, at: float) -> None:
+        """Process the next event or the next sweep, whichever comes first."""
+        if self._next_event() <= at:
+            self._apply(self._pop_event())
+        else:
+            self._sweep(round(at / MINUTE))
+        self._react()
+
+    # ------------------------------------------------------------------ time
+
+    def _next_event(self) -> float:
+        events, returning = self._events, self.hosts.reappearing
+        return min(events[0].at if events else math.inf, returning[0][0] if returning else math.inf)
+
+    def _pop_event(self) -> Event:
+        at = self._next_event()
+        if self._events and self._events[0].at == at:
+            return heapq.heappop(self._events)
+        return Event(at, EventKind.REAPPEAR, host=heapq.heappop(self.hosts.reappearing)[1])
+
+    def _next_sweep(self) -> float:
+        due = self.view.next_due(self.clock.now())
+        if due is None:
+            return math.inf
+        return max(math.ceil((due - self._begin) / timedelta(minutes=1)), self._swept + 1)
+
+    # ------------------------------------------------------------------ events
+
+    def _apply(self, event: Event) -> None:
+        self.clock.advance_to(max(truncate(self._begin + timedelta(seconds=event.at)), self.clock.now()))
+        key = self._node_of.get(event.host) if event.host is not None else node_key(event.node)
+        match event.kind:
+            case EventKind.FAULT if event.fault is not None:
+                serving = key is not None and self._serves(key)
+                if self.hosts.strike(event.fault, serving=serving) and key is not None:
+                    self._report(key, event)
+                elif key is not None and event.fault.host in self.hosts.active and not serving:
+                    self.hosts.hide(event.fault.host, event.at)
+            case EventKind.REAPPEAR if event.host is not None and self.hosts.reappear(event.host) and key is not None:
+                kind = self.hosts.active[event.host].fault.kind
+                self._report(key, replace(event, kind_text=kind))
+            case EventKind.ALARM if key is not None and self._serves(key):
+                self._observe(key, replace(symptom(event.kind_text), source=ALARM_SOURCE))
+                heapq.heappush(self._events, replace(event, at=event.at + event.length, kind=EventKind.ALARM_END))
+            case EventKind.ALARM_END if key is not None:
+                ended = symptom(event.kind_text)
+                self._observe(key, Clear(ALARM_SOURCE, ended.code, ended.component, "gone"))
+            case EventKind.OPERATOR if key is not None:
+                self._operate(key, event.case)
+            case _:
+                pass
+
+    def _report(self, key: NodeKey, event: Event) -> None:
+        self._observe(key, symptom(event.kind_text))
+        self._record_serving(self.services.store.read(key))
+
+    def _observe(self, key: NodeKey, observation: Observation) -> None:
+        """Pass an observation through the stages for one node, as ingest does."""
+        at, services = self.clock.now(), self.services
+
+        def revise(state: NodeState, now: datetime) -> Transition:
+            seen = [Arrival(observation, at, "r-1")]
+            passed = observe(state, seen, rebooted=False, rules=services.rules, catalog=services.catalog, now=now)
+            return Transition(passed.state, passed.drafts)
+
+        services.store(key, revise, actor=Actor.INGEST, config=services.rules.config)
+
+    def _operate(self, key: NodeKey, case_id: str) -> None:
+        """Repair an escalated node and return it, as an operator does."""
+        state = self.services.store.read(key)
+        case = state.live_case
+        if case is not None and case.id == case_id and case.status is CaseStatus.ESCALATED:
+            self.hosts.cured(self._host_of(state))
+            self.services.orders.return_node(key, OperatorOrder("lab"))
+
+    # ------------------------------------------------------------------ product
+
+    def _sweep(self, minute: int) -> None:
+        """Do what the product's sweep does in this minute: due timers, then breakers, isolation and admission."""
+        self._swept = minute
+        self.clock.advance_to(self._begin + timedelta(minutes=minute))
+        now, services = self.clock.now(), self.services
+        services.workflow.expire_tokens()
+        order = list(keys.TIMERS)
+        Random(int(now.timestamp()) // 60).shuffle(order)  # noqa: S311 - the order of the product's sweep
+        due = sorted(self.view.due(now), key=lambda one: (order.index(keys.due(one.key.stream)), _timer_order(one)))
+        for state in due:
+            current = services.store.read(state.key)
+            if current.due_at is None or current.due_at > now:
+                continue
+            if not self._skip_probes(current, now):
+                services.store(state.key, self._tick, actor=Actor.SWEEP, config=services.rules.config)
+                services.recover(state.key)
+        self.view.update_breakers(now)
+        for key in self.view.serving_with_case():
+            services.isolate(key)
+        self._dispatch()
+
+    def _skip_probes(self, state: NodeState, now: datetime) -> bool:
+        """Schedule all probes at once that find a restart or verification still running; they change nothing else."""
+        case = state.live_case
+        attempt = case.attempt if case else None
+        ready_at = self.ports.ready_at(attempt.operation) if attempt and attempt.operation else None
+        if case is None or attempt is None or ready_at is None or not _only_probe_is_due(state, attempt, now):
+            return False
+        minute, skipped = now, state
+        while minute < ready_at and attempt.deadline is not None and minute < attempt.deadline:
+            skipped = schedule_probe(skipped, minute, PROBE_INTERVAL)
+            minute = self._begin + timedelta(minutes=math.ceil((_probe_at(skipped) - self._begin) / MINUTES))
+        if skipped is state:
+            return False
+        self.services.store.store(state, Transition(skipped), Actor.SWEEP)
+        return True
+
+    def _tick(self, state: NodeState, now: datetime) -> Transition:
+        passed = tick(state, rules=self.services.rules, now=now)
+        return Transition(passed.state, passed.drafts)
+
+    def _react(self) -> None:
+        """Do what the product does for new entries, until there are none: breakers, isolation, admission."""
+        while self._changed:
+            changed, self._changed = sorted(self._changed), set()
+            self.view.update_breakers(self.clock.now())
+            for key in changed:
+                self.services.isolate(key)
+            self._dispatch()
+
+    def _dispatch(self) -> None:
+        if self.view.dispatch_may_change(self.clock.now()):
+            self.services.dispatch(CLUSTER)
+            self.view.dispatched(self.clock.now())
+
+    def _committed(self, before: NodeState, after: NodeState, drafts: tuple[Draft, ...]) -> None:
+        """Follow one commit of the product: timers, queue, the host behind the node, and the log."""
+        self.view.update(before, after, drafts, self.ports.seconds())
+        if before.incarnation is not after.incarnation:
+            self._move_instance(before, after)
+        if before.status is not after.status:
+            self._record_serving(after)
+        if self.view.triggers(drafts):
+            self._changed.add(after.key)
+        case, old = after.live_case, before.live_case
+        if case is not None and case.status is CaseStatus.ESCALATED and (old is None or old.status is not case.status):
+            at = self.ports.seconds() + self.hosts.repair_left(self._host_of(after), self.ports.seconds())
+            heapq.heappush(self._events, Event(at, EventKind.OPERATOR, node=node_number(after.key), case=case.id))
+        if self._observer is not None:
+            self._observer(self.clock.now(), after, drafts)
+
+    def _move_instance(self, before: NodeState, after: NodeState) -> None:
+        old = self._host_of(before)
+        if self._node_of.get(old) == before.key:
+            del self._node_of[old]
+        self._node_of[self._host_of(after)] = after.key
+
+    def _record_serving(self, state: NodeState) -> None:
+        host = self._host_of(state)
+        in_service = state.status is not None and state.status.in_service
+        serving = in_service and not self.hosts.is_down(host)
+        faulty = host in self.hosts.active
+        self.log.update(node_number(state.key), self.ports.seconds(), serving=serving, faulty=faulty)
+
+    def _serves(self, key: NodeKey) -> bool:
+        state = self.services.store.read(key)
+        return state.status is not None and state.status.in_service and not self.hosts.is_down(self._host_of(state))
+
+    def _host_of(self, state: NodeState) -> int:
+        if state.incarnation is None or state.incarnation.instance_id is None:
+            raise AssertionError
+        return self.ports.host_of(state.incarnation.instance_id)
+
+
+def node_key(number: int) -> NodeKey:
+    """Return the key of a node by its number from 0."""
+    return NodeKey(CLUSTER, f"node-{number + 1}")
+
+
+def node_number(key: NodeKey) -> int:
+    """Return the number of a node from 0."""
+    return int(key.node.removeprefix("node-")) - 1
+
+
+def _only_probe_is_due(state: NodeState, attempt: Attempt, now: datetime) -> bool:
+    """Return whether nothing but the probe of the current step is due on a node."""
+    if attempt.probe_at != state.due_at or current_step(attempt) is None or attempt.task_token is None:
+        return False
+    return all(ends is None or ends > now for ends in map(quiet_until, state.active()))
+
+
+def _probe_at(state: NodeState) -> datetime:
+    at = live_attempt(state)[1].probe_at
+    if at is None:
+        raise AssertionError
+    return at
+
+
+def _timer_order(state: NodeState) -> tuple[str, str]:
+    return to_text(state.due_at) if state.due_at else "", keys.node_state(state.key).pk

@@ -1,0 +1,83 @@
+"""Scenario: everything about a simulated fleet that does not depend on the policy; all durations in seconds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from random import Random
+
+from faultbridge.lab.fault_process import FaultProcess, HostFault
+from faultbridge.lab.trace import DAY, HOUR, Trace
+
+MINUTE = 60.0
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+"""The time at which every simulated fleet starts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Physics:
+    """Assumptions about hosts that a trace does not state.
+
+    A fault that the trace's operators repaired within `soft_repair` is cured by a restart; every other fault is cured
+    only where the host is repaired, in the trace's repair time. A verification detects a hidden fault with the
+    probability `detection`. A fault that a restart hides comes back after a gap drawn from the trace.
+    `false_alarms` is their number per 1,000 node-days; one lasts from 10 seconds to `longest_alarm`, log-uniform.
+    A released host without a fault is inspected for `inspection`. An operator repairs an escalated node in at least
+    `operator`.
+    """
+
+    soft_repair: float = HOUR
+    detection: float = 0.9
+    false_alarms: float = 4.0
+    longest_alarm: float = 30 * MINUTE
+    restart: float = 6 * MINUTE
+    verification: float = 10 * MINUTE
+    launch: float = 5 * MINUTE
+    inspection: float = 4 * HOUR
+    operator: float = 4 * HOUR
+
+
+@dataclass(frozen=True, slots=True)
+class FalseAlarm:
+    """A reported fault of a healthy node, by number, that ends by itself; `kind` is what reports it."""
+
+    node: int
+    start: float
+    length: float
+    kind: str
+
+
+ALARM_KINDS = ("alarm: heartbeat", "alarm: link", "alarm: not ready")
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A fleet of `nodes` nodes and `pool` further hosts for `seconds`; the same seed gives the same events."""
+
+    trace: Trace
+    nodes: int
+    pool: int
+    seconds: float
+    seed: int
+    physics: Physics = Physics()
+
+    @property
+    def hosts(self) -> int:
+        """Return the number of all hosts: hosts 0 to `nodes - 1` back the nodes at first."""
+        return self.nodes + self.pool
+
+    def faults(self) -> tuple[HostFault, ...]:
+        """Return the faults of all hosts, by start."""
+        return FaultProcess(self.trace).faults(self.hosts, self.seconds, self.seed)
+
+    def false_alarms(self) -> Iterator[FalseAlarm]:
+        """Yield the false alarms of all nodes, by start: a Poisson process."""
+        random = Random(f"alarms-{self.seed}")  # noqa: S311 - a reproducible draw, not a secret
+        rate = self.physics.false_alarms * self.nodes / (1000 * DAY)
+        at = random.expovariate(rate) if rate > 0 else math.inf
+        while at < self.seconds:
+            length = math.exp(random.uniform(math.log(10), math.log(self.physics.longest_alarm)))
+            yield FalseAlarm(random.randrange(self.nodes), at, length, random.choice(ALARM_KINDS))
+            at += random.expovariate(rate)

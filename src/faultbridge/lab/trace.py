@@ -1,0 +1,106 @@
+"""Traces: published records of every fault of a group of servers, in the form of the InfiniteHBD trace."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from faultbridge.errors import Rejected
+
+HOUR, DAY = 3_600.0, 86_400.0
+MAX_EVENTS = 200_000
+START, END = "fault_start", "fault_end"
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFault:
+    """One fault of one server: `start` and `repair` (until its end) in seconds, `kind` is class and description."""
+
+    server: str
+    start: float
+    repair: float
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """All faults of `servers` servers in `seconds` seconds, by start; servers without a fault count too."""
+
+    faults: tuple[TraceFault, ...]
+    servers: int
+    seconds: float
+
+    def part(self, number: int, of: int) -> Trace:
+        """Return one of several parts of equal duration, from 0 on; a fault belongs to the part of its start."""
+        if not 0 <= number < of:
+            raise Rejected("no_such_part", f"part {number} of {of} does not exist; parts are 0 to {of - 1}")
+        span = self.seconds / of
+        begin = number * span
+        inside = (one for one in self.faults if begin <= one.start < begin + span or (one.start == self.seconds == span))
+        return Trace(tuple(replace(one, start=one.start - begin) for one in inside), self.servers, span)
+
+    def by_server(self) -> list[tuple[TraceFault, ...]]:
+        """Return the faults of each server; servers without a fault have none."""
+        found: dict[str, list[TraceFault]] = defaultdict(list)
+        for fault in self.faults:
+            found[fault.server].append(fault)
+        return [tuple(faults) for faults in found.values()] + [()] * (self.servers - len(found))
+
+    def return_gaps(self, within: float) -> list[float]:
+        """Return the seconds from the end of a fault to the next fault of its server, those up to `within`."""
+        gaps = (
+            later.start - earlier.start - earlier.repair
+            for faults in self.by_server()
+            for earlier, later in pairwise(faults)
+        )
+        return sorted(gap for gap in gaps if 0 < gap <= within)
+
+
+def read_trace(text: str, servers: int | None = None) -> Trace:
+    """Parse a trace: a JSON list of events with `node_id`, `event_time` in days, `event_type` and `fault_type`.
+
+    `servers` is the number of servers that were observed; without it, those that have a fault. A fault without an end
+    lasts until the end of the trace. Raises Rejected with reason `bad_trace`.
+    """
+    try:
+        events = json.loads(text)
+        if not isinstance(events, list) or not events or len(events) > MAX_EVENTS:
+            raise Rejected("bad_trace", f"a JSON list of 1 to {MAX_EVENTS} events is expected")
+        last = max(_seconds(event) for event in events)
+        faults = _pair_events(events, last)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Rejected("bad_trace", f"not a trace of faults: {type(error).__name__}: {error}") from error
+    named = len({fault.server for fault in faults})
+    if servers is not None and servers < named:
+        raise Rejected("bad_trace", f"the trace names {named} servers, more than {servers}")
+    return Trace(faults, servers or named, math.ceil(last / DAY) * DAY or DAY)
+
+
+def _pair_events(events: Iterable[Mapping[str, Any]], last: float) -> tuple[TraceFault, ...]:
+    """Pair each start with the next end of the same fault on the same server."""
+    waiting: dict[tuple[str, str], list[float]] = defaultdict(list)
+    faults: list[TraceFault] = []
+    for event in sorted(events, key=_seconds):
+        fault_type = event["fault_type"]
+        key = str(event["node_id"]), f"{fault_type['Class']}: {fault_type['Desc']}"
+        if event["event_type"] == START:
+            waiting[key].append(_seconds(event))
+        elif event["event_type"] == END and waiting[key]:
+            begun = waiting[key].pop(0)
+            faults.append(TraceFault(key[0], begun, _seconds(event) - begun, key[1]))
+        else:
+            raise Rejected("bad_trace", f"event without a start: {event['event_type']} of {key[0]} at {event['event_time']}")
+    faults += [TraceFault(server, at, last - at, kind) for (server, kind), open_ in waiting.items() for at in open_]
+    return tuple(sorted(faults, key=lambda one: (one.start, one.server, one.kind)))
+
+
+def _seconds(event: Mapping[str, Any]) -> float:
+    at = float(event["event_time"]) * DAY
+    if not 0 <= at < math.inf:
+        raise ValueError(f"event_time: {event['event_time']}")
+    return at
