@@ -1,7 +1,7 @@
 # `sam build` calls these targets once per function and layer, with ARTIFACTS_DIR set.
 
 # Parts of the package that never run in Lambda. tests/architecture proves that no handler imports them.
-NOT_IN_LAMBDA := agent cli local policyfile simulation
+NOT_IN_LAMBDA := agent cli lab local policyfile simulation
 
 ARCHITECTURE ?= x86_64
 # The value of the template's parameter PythonRuntime, without `python`. Only files for the Python of .venv are compiled.

@@ -26,7 +26,7 @@ COMMANDS: Mapping[str, Row] = {
     "mechanism": Row("offline.mechanism", "List, show and test the mechanisms of `explain`."),
     "schema": Row("offline.schema", "Print event schemas and validate events."),
     "rule": Row("offline.rule", "Test EventBridge rules and write their template."),
-    "simulate": Row("offline.simulate", "Simulate one history with injected faults."),
+    "simulate": Row("offline.simulate", "Simulate a history with injected faults, or a fleet."),
     "up": Row("embedded.up_down", "Start the embedded stack on this machine."),
     "demo": Row("embedded.demo", "Break a GPU in the embedded stack and watch the repair."),
     "down": Row("embedded.up_down", "Stop the embedded stack and delete its data."),

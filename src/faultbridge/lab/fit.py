@@ -48,9 +48,7 @@ def compare(trace: Trace, hosts: int, seeds: Sequence[int]) -> dict[str, Mapping
         faults = FaultProcess(trace).faults(hosts, trace.seconds, seed)
         generated.append(statistics([fault.host for fault in faults], faults, hosts, trace.seconds))
     means = {name: fmean(one[name] for one in generated) for name in ours}
-    return {
-        name: {"trace": ours[name], "generated": means[name], "ratio": means[name] / ours[name]} for name in ours
-    }
+    return {name: {"trace": ours[name], "generated": means[name], "ratio": means[name] / ours[name]} for name in ours}
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:

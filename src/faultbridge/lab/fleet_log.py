@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ class FleetLog:
 
     outages: list[Outage] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
-    waited: Counter[str] = field(default_factory=Counter)
+    waited: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     _down: set[int] = field(default_factory=set)
 
     def update(self, node: int, at: float, *, serving: bool, faulty: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
@@ -14,12 +14,12 @@ from faultbridge.domain.cluster.state import Control, QueuedCase
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.policy import Policy
-from faultbridge.ledger.append import Stack
-from faultbridge.pipeline.decide.admit import HOUR
-from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.lab.host_ports import HostPorts, HostRestarter, HostVerifier
 from faultbridge.lab.item_table import ItemTable
 from faultbridge.lab.node_store import Committed, NodeStore
+from faultbridge.ledger.append import Stack
+from faultbridge.pipeline.decide.admit import HOUR
+from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.ports import Clock
 from faultbridge.repair.admission import ReadyCase, admit_case, take_slots
 from faultbridge.repair.attempt.recovery import RecoverAttempts
@@ -61,7 +61,7 @@ class FleetDispatch(Dispatch):
 
     queue: dict[NodeKey, QueuedCase] = field(default_factory=dict)
 
-    def _queued(self, rules: Rules, excluded: Sequence[str] = ()) -> list[QueuedCase]:  # noqa: ARG002 - as above
+    def _queued(self, rules: Rules, excluded: Collection[str] = ()) -> list[QueuedCase]:  # noqa: ARG002 - as above
         return [queued for queued in self.queue.values() if queued.case not in excluded]
 
     def _commit(self, control: Control, ready: Sequence[ReadyCase], rules: Rules, now: datetime) -> list[NodeState]:  # noqa: ARG002 - as above
@@ -121,6 +121,4 @@ def fleet_services(
     workflow.handler = runner
     dispatch = FleetDispatch(table, clock, store, isolate, workflow, rulebook)
     orders = NodeOrders(store, rulebook)
-    return FleetServices(
-        rules, catalog, table, store, dispatch, isolate, RecoverAttempts(runner), orders, workflow
-    )
+    return FleetServices(rules, catalog, table, store, dispatch, isolate, RecoverAttempts(runner), orders, workflow)

@@ -95,7 +95,7 @@ class HostPorts:
         """Return whether an instance still runs."""
         return Presence.ALIVE if self.instances[instance_id].alive else Presence.GONE
 
-    def checks(self, instance_id: str) -> InstanceChecks:  # noqa: ARG002, PLR6301 - the signature of the port
+    def checks(self, instance_id: str) -> InstanceChecks:  # noqa: ARG002 - the signature of the port
         """Return no checks: the lab does not simulate those of EC2."""
         return InstanceChecks()
 
@@ -163,7 +163,7 @@ class HostPorts:
         findings = () if verdict is Verdict.PASSED else ("the simulated diagnostics found the fault",)
         return Verification(verdict, findings, level=level or DEFAULT_LEVEL)
 
-    def collect(self, instance_id: str, token: str) -> Bundle:  # noqa: PLR6301 - the signature of the port
+    def collect(self, instance_id: str, token: str) -> Bundle:
         """Return a stored log bundle."""
         return Bundle(BundleState.KEPT, f"lab://{instance_id}/{token}")
 

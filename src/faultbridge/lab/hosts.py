@@ -38,7 +38,7 @@ class Hosts:
         self._away: list[tuple[float, int]] = []
         self._gaps = scenario.trace.return_gaps(LONGEST_GAP) or [DAY]
 
-    def strike(self, fault: HostFault, *, serving: bool) -> bool:
+    def begin(self, fault: HostFault, *, serving: bool) -> bool:
         """Begin a fault; hidden on a host that runs no work. Returns whether a monitor can see it."""
         if fault.host in self.active or any(host == fault.host for _, host in self._away):
             return False
@@ -104,7 +104,7 @@ class Hosts:
         return len(self._free)
 
     def take(self, at: float) -> int | None:
-        """Take the host from the pool that waited longest. A host with a hidden fault is a bad newcomer."""
+        """Take the host from the pool that waited longest. A host with a hidden fault is a bad replacement."""
         if not self.free(at):
             return None
         host = self._free.popleft()

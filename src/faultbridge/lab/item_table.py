@@ -24,7 +24,7 @@ class ItemTable:
         """Return the existing items among the given keys."""
         return {key: self.items[key] for key in keys if key in self.items}
 
-    def query(  # noqa: PLR6301 - the signature of the port
+    def query(
         self,
         pk: str,  # noqa: ARG002 - as above
         *,

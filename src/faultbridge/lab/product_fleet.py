@@ -3,7 +3,7 @@
 The fleet calls the product's observe, tick, isolation, admission, breaker rule and repair steps. It replaces only the
 table and AWS. A sweep runs at each whole minute at which a timer is due, the queue may change or a breaker is not
 closed: at every other minute a sweep would change nothing. Not simulated: incidents of failure domains, because traces
-name none; approvals, which nobody answers; orchestrators, so a drain takes no time.
+name none; answers to approval requests; orchestrators, so a drain takes no time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from datetime import datetime, timedelta
 from random import Random
 
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import Attempt
 from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.faults import Clear, Observation
@@ -29,23 +28,18 @@ from faultbridge.lab.fleet_log import FleetLog
 from faultbridge.lab.fleet_services import CLUSTER, STACK_ID, fleet_services
 from faultbridge.lab.host_ports import HostPorts, instance_name
 from faultbridge.lab.hosts import Hosts
-from faultbridge.lab.node_store import serving_node
+from faultbridge.lab.node_store import node_key, node_number, serving_node
+from faultbridge.lab.probes import skip_probes
 from faultbridge.lab.scenario import BEGIN, MINUTE, Scenario
 from faultbridge.lab.symptoms import symptom
 from faultbridge.pipeline.fold.changes import Arrival
-from faultbridge.pipeline.fold.expire import quiet_until
 from faultbridge.pipeline.observe import observe, tick
-from faultbridge.repair.attempt.progress import live_attempt, schedule_probe
-from faultbridge.repair.attempt.step_runner import current_step
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.simulation.fakes import ManualClock
 from faultbridge.storage import keys
 
 Observer = Callable[[datetime, NodeState, tuple[Draft, ...]], None]
 ALARM_SOURCE = "lab-alarm"
-MINUTES = timedelta(minutes=1)
-PROBE_INTERVAL = timedelta(seconds=30)
-"""The first interval between two probes of a step, as in `StepTools`."""
 
 
 class ProductFleet:
@@ -67,7 +61,7 @@ class ProductFleet:
         self._observer, self._begin, self._changed = observer, begin, set[NodeKey]()
         self.services = fleet_services(policy, scenario.nodes, self.clock, self.ports, self._committed, stack_id)
         self.view = ClusterView(self.services, self.log)
-        self._node_of = {host: node_key(host) for host in range(scenario.nodes)}
+        self._node_of = {host: node_key(CLUSTER, host) for host in range(scenario.nodes)}
         for host, key in self._node_of.items():
             state = serving_node(key, instance_name(host + 1), begin - timedelta(days=1))
             self.services.store.states[key] = state
@@ -89,6 +83,7 @@ class ProductFleet:
         self.log.counts["replacements"] = self.ports.launches
         self.log.counts["needless_replacements"] = self.ports.needless
         self.view.end(self.scenario.seconds)
+        progress(1.0)
         return self.log
 
     def advance(self, at: float) -> None:
@@ -121,11 +116,11 @@ class ProductFleet:
 
     def _apply(self, event: Event) -> None:
         self.clock.advance_to(max(truncate(self._begin + timedelta(seconds=event.at)), self.clock.now()))
-        key = self._node_of.get(event.host) if event.host is not None else node_key(event.node)
+        key = self._node_of.get(event.host) if event.host is not None else node_key(CLUSTER, event.node)
         match event.kind:
             case EventKind.FAULT if event.fault is not None:
                 serving = key is not None and self._serves(key)
-                if self.hosts.strike(event.fault, serving=serving) and key is not None:
+                if self.hosts.begin(event.fault, serving=serving) and key is not None:
                     self._report(key, event)
                 elif key is not None and event.fault.host in self.hosts.active and not serving:
                     self.hosts.hide(event.fault.host, event.at)
@@ -181,29 +176,16 @@ class ProductFleet:
             current = services.store.read(state.key)
             if current.due_at is None or current.due_at > now:
                 continue
-            if not self._skip_probes(current, now):
+            skipped = skip_probes(current, self.ports.ready_at, now, self._begin)
+            if skipped is not None:
+                services.store.store(current, Transition(skipped), Actor.SWEEP)
+            else:
                 services.store(state.key, self._tick, actor=Actor.SWEEP, config=services.rules.config)
                 services.recover(state.key)
         self.view.update_breakers(now)
         for key in self.view.serving_with_case():
             services.isolate(key)
         self._dispatch()
-
-    def _skip_probes(self, state: NodeState, now: datetime) -> bool:
-        """Schedule all probes at once that find a restart or verification still running; they change nothing else."""
-        case = state.live_case
-        attempt = case.attempt if case else None
-        ready_at = self.ports.ready_at(attempt.operation) if attempt and attempt.operation else None
-        if case is None or attempt is None or ready_at is None or not _only_probe_is_due(state, attempt, now):
-            return False
-        minute, skipped = now, state
-        while minute < ready_at and attempt.deadline is not None and minute < attempt.deadline:
-            skipped = schedule_probe(skipped, minute, PROBE_INTERVAL)
-            minute = self._begin + timedelta(minutes=math.ceil((_probe_at(skipped) - self._begin) / MINUTES))
-        if skipped is state:
-            return False
-        self.services.store.store(state, Transition(skipped), Actor.SWEEP)
-        return True
 
     def _tick(self, state: NodeState, now: datetime) -> Transition:
         passed = tick(state, rules=self.services.rules, now=now)
@@ -260,30 +242,6 @@ class ProductFleet:
         if state.incarnation is None or state.incarnation.instance_id is None:
             raise AssertionError
         return self.ports.host_of(state.incarnation.instance_id)
-
-
-def node_key(number: int) -> NodeKey:
-    """Return the key of a node by its number from 0."""
-    return NodeKey(CLUSTER, f"node-{number + 1}")
-
-
-def node_number(key: NodeKey) -> int:
-    """Return the number of a node from 0."""
-    return int(key.node.removeprefix("node-")) - 1
-
-
-def _only_probe_is_due(state: NodeState, attempt: Attempt, now: datetime) -> bool:
-    """Return whether nothing but the probe of the current step is due on a node."""
-    if attempt.probe_at != state.due_at or current_step(attempt) is None or attempt.task_token is None:
-        return False
-    return all(ends is None or ends > now for ends in map(quiet_until, state.active()))
-
-
-def _probe_at(state: NodeState) -> datetime:
-    at = live_attempt(state)[1].probe_at
-    if at is None:
-        raise AssertionError
-    return at
 
 
 def _timer_order(state: NodeState) -> tuple[str, str]:

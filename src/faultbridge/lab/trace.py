@@ -14,6 +14,7 @@ from faultbridge.errors import Rejected
 
 HOUR, DAY = 3_600.0, 86_400.0
 MAX_EVENTS = 200_000
+MAX_PARTS = 100
 START, END = "fault_start", "fault_end"
 
 
@@ -41,7 +42,9 @@ class Trace:
             raise Rejected("no_such_part", f"part {number} of {of} does not exist; parts are 0 to {of - 1}")
         span = self.seconds / of
         begin = number * span
-        inside = (one for one in self.faults if begin <= one.start < begin + span or (one.start == self.seconds == span))
+        inside = (
+            one for one in self.faults if begin <= one.start < begin + span or (one.start == self.seconds == span)
+        )
         return Trace(tuple(replace(one, start=one.start - begin) for one in inside), self.servers, span)
 
     def by_server(self) -> list[tuple[TraceFault, ...]]:
@@ -81,6 +84,17 @@ def read_trace(text: str, servers: int | None = None) -> Trace:
     return Trace(faults, servers or named, math.ceil(last / DAY) * DAY or DAY)
 
 
+def read_part(text: str, servers: int | None, part: str | None) -> Trace:
+    """Parse a trace, and return the part that a text such as `2/4` names, counted from 1; None is the whole trace."""
+    trace = read_trace(text, servers)
+    if part is None:
+        return trace
+    number, _, of = part.partition("/")
+    if not (number.isdecimal() and of.isdecimal() and 0 < int(number) <= int(of) <= MAX_PARTS):
+        raise Rejected("no_such_part", f"not a part of a trace: {part}; write 1/4 for the first of four parts")
+    return trace.part(int(number) - 1, int(of))
+
+
 def _pair_events(events: Iterable[Mapping[str, Any]], last: float) -> tuple[TraceFault, ...]:
     """Pair each start with the next end of the same fault on the same server."""
     waiting: dict[tuple[str, str], list[float]] = defaultdict(list)
@@ -94,7 +108,9 @@ def _pair_events(events: Iterable[Mapping[str, Any]], last: float) -> tuple[Trac
             begun = waiting[key].pop(0)
             faults.append(TraceFault(key[0], begun, _seconds(event) - begun, key[1]))
         else:
-            raise Rejected("bad_trace", f"event without a start: {event['event_type']} of {key[0]} at {event['event_time']}")
+            raise Rejected(
+                "bad_trace", f"event without a start: {event['event_type']} of {key[0]} at {event['event_time']}"
+            )
     faults += [TraceFault(server, at, last - at, kind) for (server, kind), open_ in waiting.items() for at in open_]
     return tuple(sorted(faults, key=lambda one: (one.start, one.server, one.kind)))
 

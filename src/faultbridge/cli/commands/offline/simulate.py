@@ -6,11 +6,13 @@ from typing import Annotated
 
 import typer
 
+from faultbridge.cli.commands.offline.simulate_fleet import EPILOG, simulate_fleet
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
 from faultbridge.cli.render.format_options import formatted_command
 from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, print_line, show_one
 
 app = typer.Typer(rich_markup_mode=None)
+app.command("fleet", epilog=EPILOG)(simulate_fleet)
 
 COLUMNS: Columns = {
     "SEED": lambda one: one["seed"],
@@ -21,12 +23,16 @@ COLUMNS: Columns = {
 }
 
 
-@app.command(
-    "simulate", epilog=examples("faultbridge simulate --seed 7", "faultbridge simulate --seed 7 --steps 200 --story")
+@app.callback(
+    invoke_without_command=True,
+    epilog=examples("faultbridge simulate --seed 7", "faultbridge simulate --seed 7 --steps 200 --story"),
 )
 @formatted_command
 def simulate(
-    seed: Annotated[int, typer.Option(metavar="N", help="Random seed. The same seed gives the same history.")],
+    context: typer.Context,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="Random seed. The same seed gives the same history.")
+    ] = None,
     steps: Annotated[int, typer.Option(metavar="N", help="Number of external actions in the history.", min=0)] = 40,
     story: Annotated[bool, typer.Option("--story", help="Print each step of the history.")] = False,
     *,
@@ -36,6 +42,10 @@ def simulate(
 
     Exit code 1: an invariant is broken. The command names it and prints the smallest history that breaks it.
     """
+    if context.invoked_subcommand is not None:
+        return
+    if seed is None:
+        raise typer.BadParameter("a seed is missing; give --seed N, or the command `simulate fleet`")
     from faultbridge.simulation.history import run
     from faultbridge.simulation.shrink import shrink
 

@@ -1,0 +1,93 @@
+"""Baselines: what other systems would do, reduced to rules that the same hosts and the same faults can test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from faultbridge.domain.cases import RepairAction
+from faultbridge.lab.scenario import MINUTE
+from faultbridge.lab.trace import DAY
+
+REPLACE, REBOOT = RepairAction.REPLACE_NODE, RepairAction.REBOOT_NODE
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """One system's rules; `approximated` says how they differ from the real system.
+
+    A node is repaired `wait` seconds after a fault began, `soft_wait` for a missing heartbeat, link or node condition.
+    No repair starts while more than `percent` percent of the nodes, and more than `min_unhealthy`, are faulty. The
+    action is `action`, or the catalog's own with `by_code`. With `removals` a host is replaced at that many faults
+    within `window` seconds, and restarted before. With `half_life` each fault counts less as time passes. After `give_up`
+    repairs of a node within `window` an operator repairs it. Without an action an operator repairs every fault.
+    """
+
+    name: str
+    approximated: str
+    action: RepairAction | None = REPLACE
+    by_code: bool = False
+    wait: float = 0.0
+    soft_wait: float = 0.0
+    percent: int = 100
+    min_unhealthy: int = 5
+    removals: float = 0.0
+    half_life: float = 0.0
+    give_up: int = 0
+    window: float = 7 * DAY
+    evicts_at_once: bool = False
+
+
+BASELINES: Mapping[str, Baseline] = {
+    one.name: one
+    for one in (
+        Baseline(
+            "never-replace",
+            "an operator repairs each fault in the trace's own time",
+            action=None,
+        ),
+        Baseline("replace-at-once", "replaces the host of every reported fault, with no wait, limit or verification"),
+        Baseline(
+            "eks-auto-repair",
+            "replaces; waits 10 min for accelerators and 30 min for other conditions; stops above 20 % unhealthy nodes;"
+            " its reboots and its mapping of Xids to conditions are left out",
+            wait=10 * MINUTE,
+            soft_wait=30 * MINUTE,
+            percent=20,
+        ),
+        Baseline(
+            "karpenter-node-repair",
+            "as EKS auto repair, but its limit of 20 % has no minimum of five nodes; all nodes form one node pool",
+            wait=10 * MINUTE,
+            soft_wait=30 * MINUTE,
+            percent=20,
+            min_unhealthy=0,
+        ),
+        Baseline(
+            "nvsentinel-defaults",
+            "cordons at once and takes the catalog's action of Faultbridge, because NVIDIA's own is close to it; no"
+            " verification; the breaker at 50 % closes by itself; an operator repairs a node after 5 repairs in 7 days",
+            by_code=True,
+            percent=50,
+            give_up=5,
+            evicts_at_once=True,
+        ),
+        Baseline(
+            "airesim-threshold-removal",
+            "restarts a host, and removes it at its third fault in 7 days; the name of the rule is AIReSim's, its"
+            " parameters were not available",
+            action=REBOOT,
+            removals=3,
+            evicts_at_once=True,
+        ),
+        Baseline(
+            "airesim-scored-removal",
+            "as the threshold rule, with a score that halves each 3 days and removes a host at 2; parameters were not"
+            " available",
+            action=REBOOT,
+            removals=2,
+            half_life=3 * DAY,
+            evicts_at_once=True,
+        ),
+    )
+}

@@ -1,0 +1,94 @@
+"""Comparison: policies and baselines on the same hosts, faults and false alarms, over many seeds and trace parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from faultbridge.domain.policy import Policy
+from faultbridge.lab.baseline_fleet import BaselineFleet
+from faultbridge.lab.baselines import Baseline
+from faultbridge.lab.fleet_log import FleetLog
+from faultbridge.lab.measures import Interval, Measures, interval, measure
+from faultbridge.lab.product_fleet import ProductFleet
+from faultbridge.lab.scenario import Scenario
+
+MEASURED = (
+    "lost_gpu_hours",
+    "goodput",
+    "ettr",
+    "evictions",
+    "needless_evictions",
+    "replacements",
+    "needless_replacements",
+    "pages_a_week",
+)
+System = Policy | Baseline
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The results of one system: one for each scenario, in the order of the scenarios."""
+
+    name: str
+    results: tuple[Measures, ...]
+
+    def interval(self, name: str) -> Interval:
+        """Return the mean of one measure with its confidence interval."""
+        return interval([float(getattr(one, name)) for one in self.results])
+
+    def document(self) -> dict[str, object]:
+        """Return the means, the confidence intervals and the losses by cause as plain data."""
+        found = {name: self.interval(name) for name in MEASURED}
+        causes = self.results[0].lost_by_cause
+        number = len(self.results)
+        reasons = sorted({reason for one in self.results for reason in one.waited_hours})
+        return {
+            "system": self.name,
+            "runs": number,
+            **{name: one.mean for name, one in found.items()},
+            "margins": {name: one.margin for name, one in found.items() if number > 1},
+            "lost_by_cause": {
+                cause: sum(one.lost_by_cause[cause] for one in self.results) / number for cause in causes
+            },
+            "waited_hours": {
+                reason: sum(one.waited_hours.get(reason, 0.0) for one in self.results) / number for reason in reasons
+            },
+        }
+
+
+def run(scenario: Scenario, system: System, progress: Progress = lambda _: None) -> Measures:
+    """Run one system on one scenario and measure it."""
+    fleet = ProductFleet(scenario, system) if isinstance(system, Policy) else BaselineFleet(scenario, system)
+    log: FleetLog = fleet.run(progress)
+    return measure(scenario, log)
+
+
+def compare_systems(
+    scenarios: Sequence[Scenario], systems: Mapping[str, System], progress: Progress = lambda _: None
+) -> tuple[Compared, ...]:
+    """Run every system on the same scenarios; `progress` receives the share of the runs that is done."""
+    found: list[Compared] = []
+    total, done = len(scenarios) * len(systems), 0
+    for name, system in systems.items():
+        results = []
+        for scenario in scenarios:
+            begun = done
+            results.append(run(scenario, system, lambda share, begun=begun: progress((begun + share) / total)))  # type: ignore[misc]
+            done += 1
+        found.append(Compared(name, tuple(results)))
+    return tuple(found)
+
+
+def paired_saving(better: Compared, other: Compared) -> Interval:
+    """Return the share of the other system's lost GPU-hours that one system saves, paired by scenario."""
+    pairs = zip(better.results, other.results, strict=True)
+    return interval([1 - one.lost_gpu_hours / two.lost_gpu_hours for one, two in pairs])
+
+
+def best_baseline(compared: Iterable[Compared], names: Iterable[str]) -> Compared:
+    """Return the baseline that loses the fewest GPU-hours on average."""
+    wanted = set(names)
+    found = [one for one in compared if one.name in wanted]
+    return min(found, key=lambda one: one.interval("lost_gpu_hours").mean)

@@ -1,0 +1,48 @@
+"""Probes: schedules at once all probes of a step that find its restart or verification still running.
+
+Such a probe changes only when the next one is due. Skipping it is exact: the next probe that is made is the one that
+the product would make after the end of the restart or verification.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from faultbridge.domain.cases import Attempt
+from faultbridge.domain.nodes import NodeState
+from faultbridge.pipeline.fold.expire import quiet_until
+from faultbridge.repair.attempt.progress import live_attempt, schedule_probe
+from faultbridge.repair.attempt.step_runner import current_step
+
+MINUTE = timedelta(minutes=1)
+PROBE_INTERVAL = timedelta(seconds=30)
+"""The first interval between two probes of a step, as in `StepTools`."""
+
+
+def skip_probes(
+    state: NodeState, ready_at: Callable[[str], datetime | None], now: datetime, begin: datetime
+) -> NodeState | None:
+    """Return a node whose next probe is the first one with a result, or None if the probe that is due has one.
+
+    `ready_at` returns when an operation ends. Sweeps, which make the probes, run in whole minutes after `begin`.
+    """
+    case = state.live_case
+    attempt = case.attempt if case else None
+    ends = ready_at(attempt.operation) if attempt and attempt.operation else None
+    if attempt is None or ends is None or not _only_probe_is_due(state, attempt, now):
+        return None
+    at, skipped = now, state
+    while at < ends and attempt.deadline is not None and at < attempt.deadline:
+        skipped = schedule_probe(skipped, at, PROBE_INTERVAL)
+        probe_at = live_attempt(skipped)[1].probe_at
+        at = begin + MINUTE * math.ceil(((probe_at or at) - begin) / MINUTE)
+    return None if skipped is state else skipped
+
+
+def _only_probe_is_due(state: NodeState, attempt: Attempt, now: datetime) -> bool:
+    """Return whether nothing but the probe of the current step is due on a node."""
+    if attempt.probe_at != state.due_at or current_step(attempt) is None or attempt.task_token is None:
+        return False
+    return all(ends is None or ends > now for ends in map(quiet_until, state.active()))

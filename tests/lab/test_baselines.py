@@ -1,0 +1,55 @@
+"""Baselines: other systems' rules on the same hosts and faults as the product."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultbridge.data.policies import default_policy
+from faultbridge.lab.baselines import BASELINES
+from faultbridge.lab.comparison import compare_systems, paired_saving, run
+from tests.lab.traces import scenario
+
+QUIET = scenario(nodes=20, pool=20, days=60, seed=1, false_alarms=0)
+SHORT = scenario(nodes=20, pool=20, days=10, seed=1, false_alarms=4)
+NOISY = scenario(nodes=20, pool=20, days=60, seed=1, false_alarms=40)
+
+
+def test_never_replace_replaces_no_host_and_loses_the_most_node_hours() -> None:
+    never, at_once = (run(QUIET, BASELINES[name]) for name in ("never-replace", "replace-at-once"))
+    assert never.replacements == 0 < at_once.replacements
+    assert never.lost_by_cause["node_down"] > at_once.lost_by_cause["node_down"]
+
+
+def test_replace_at_once_replaces_a_host_for_each_false_alarm_and_a_wait_for_none() -> None:
+    assert run(NOISY, BASELINES["replace-at-once"]).needless_replacements > 20
+    waits = run(NOISY, BASELINES["eks-auto-repair"])
+    assert waits.needless_evictions == 0
+
+
+def test_a_rule_of_removals_restarts_before_it_replaces() -> None:
+    removes = run(QUIET, BASELINES["airesim-threshold-removal"])
+    assert 0 < removes.replacements < run(QUIET, BASELINES["replace-at-once"]).replacements
+
+
+def test_nvsentinel_calls_an_operator_after_five_repairs() -> None:
+    assert run(QUIET, BASELINES["nvsentinel-defaults"]).pages_a_week > 0
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_a_baseline_states_its_approximation_and_repeats_its_result(name: str) -> None:
+    assert BASELINES[name].approximated
+    assert run(NOISY, BASELINES[name]) == run(NOISY, BASELINES[name])
+
+
+def test_systems_meet_the_same_faults_and_the_saving_is_paired() -> None:
+    systems = {"product": default_policy(), "never": BASELINES["never-replace"]}
+    done: list[float] = []
+    product, never = compare_systems([SHORT], systems, done.append)
+    assert done[-1] == 1.0
+    assert paired_saving(product, never).mean == pytest.approx(
+        1 - product.results[0].lost_gpu_hours / never.results[0].lost_gpu_hours
+    )
+
+
+def test_the_same_seed_gives_the_same_result_of_the_product() -> None:
+    assert run(SHORT, default_policy()) == run(SHORT, default_policy())
