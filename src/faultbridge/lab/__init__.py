@@ -11,7 +11,7 @@ Reading order:
 - `node_store`, `item_table`, `fleet_services`: the product's services over memory; `cluster_view`: its indexes.
 - `events`, `product_fleet`: one run of a scenario under a policy; `probes`: what it skips; `fleet_log`: the result.
 - `baselines`, `baseline_fleet`: the rules of other systems, and one run of a scenario under them.
-- `job_mix`, `measures`: what the outages cost jobs; `comparison`: systems over many seeds; `policies`: policy files.
+- `job_mix`, `measures`: what the outages cost jobs; `comparison`: systems over many seeds.
 
 Nothing here runs in Lambda. Tests: tests/lab.
 """

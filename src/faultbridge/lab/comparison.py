@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from faultbridge.data.policies import default_policy, version_of
 from faultbridge.domain.policy import Policy
 from faultbridge.lab.baseline_fleet import BaselineFleet
 from faultbridge.lab.baselines import Baseline
@@ -12,6 +15,8 @@ from faultbridge.lab.fleet_log import FleetLog
 from faultbridge.lab.measures import Interval, Measures, interval, measure
 from faultbridge.lab.product_fleet import ProductFleet
 from faultbridge.lab.scenario import Scenario
+from faultbridge.policyfile.parser import read_policy
+from faultbridge.storage.codec import load
 
 MEASURED = (
     "lost_gpu_hours",
@@ -74,11 +79,14 @@ def compare_systems(
     for name, system in systems.items():
         results = []
         for scenario in scenarios:
-            begun = done
-            results.append(run(scenario, system, lambda share, begun=begun: progress((begun + share) / total)))  # type: ignore[misc]
+            results.append(run(scenario, system, partial(_report, progress, done, total)))
             done += 1
         found.append(Compared(name, tuple(results)))
     return tuple(found)
+
+
+def _report(progress: Progress, done: int, total: int, share: float) -> None:
+    progress((done + share) / total)
 
 
 def paired_saving(better: Compared, other: Compared) -> Interval:
@@ -92,3 +100,17 @@ def best_baseline(compared: Iterable[Compared], names: Iterable[str]) -> Compare
     wanted = set(names)
     found = [one for one in compared if one.name in wanted]
     return min(found, key=lambda one: one.interval("lost_gpu_hours").mean)
+
+
+def named_policy(text: str | None) -> tuple[str, Policy]:
+    """Return the name of a policy in a table and the policy; without a text the packaged one.
+
+    Raises InvalidPolicy for an invalid policy file. A simulated fleet logs thousands of refusals, so the product's
+    warnings are disabled for this process.
+    """
+    logging.getLogger("faultbridge").setLevel(logging.ERROR)
+    if text is None:
+        return "faultbridge-default", default_policy()
+    document = read_policy(text)
+    version = version_of(document)
+    return f"faultbridge-{version}", load(Policy, {**document, "version": version})

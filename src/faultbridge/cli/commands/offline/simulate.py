@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +10,9 @@ from faultbridge.cli.commands.offline.simulate_fleet import EPILOG, simulate_fle
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
 from faultbridge.cli.render.format_options import formatted_command
 from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, print_line, show_one
+
+if TYPE_CHECKING:
+    from faultbridge.simulation.history import History
 
 app = typer.Typer(rich_markup_mode=None)
 app.command("fleet", epilog=EPILOG)(simulate_fleet)
@@ -47,25 +50,25 @@ def simulate(
     if seed is None:
         raise typer.BadParameter("a seed is missing; give --seed N, or the command `simulate fleet`")
     from faultbridge.simulation.history import run
-    from faultbridge.simulation.shrink import shrink
 
     found = run(seed, steps)
     if story:
         for line in found.journal.story():
             notice(line) if not output.for_people else print_line(line)
-    document = {
-        "seed": seed,
-        "steps": steps,
-        "injected": found.injected,
-        "digest": found.digest,
-        "broken": list(found.broken),
-        "replay": found.replay,
-    }
-    show_one(document, COLUMNS, output)
+    figures = {"injected": found.injected, "digest": found.digest}
+    broken = {"broken": list(found.broken), "replay": found.replay}
+    show_one({"seed": seed, "steps": steps, **figures, **broken}, COLUMNS, output)
     if found.broken:
-        smallest = shrink(found).history
-        notice(f"smallest history that breaks it: {smallest.steps} steps")
-        for line in smallest.journal.story():
-            notice(line)
-        notice(f"broken invariant: {found.broken[0]}; replay with `{found.replay}`, or shorter `{smallest.replay}`")
+        _show_smallest(found)
         raise typer.Exit(EXIT_NOT_WELL)
+
+
+def _show_smallest(found: History) -> None:
+    """Print the smallest history that breaks an invariant, and how to replay it."""
+    from faultbridge.simulation.shrink import shrink
+
+    smallest = shrink(found).history
+    notice(f"smallest history that breaks it: {smallest.steps} steps")
+    for line in smallest.journal.story():
+        notice(line)
+    notice(f"broken invariant: {found.broken[0]}; replay with `{found.replay}`, or shorter `{smallest.replay}`")

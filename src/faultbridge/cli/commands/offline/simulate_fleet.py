@@ -11,9 +11,9 @@ from faultbridge.cli.render.format_options import formatted_command
 from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, show
 
 EPILOG = examples(
-    "faultbridge simulate fleet --trace fault_trace.json --trace-servers 400 --nodes 400 --days 30",
-    "faultbridge simulate fleet --trace fault_trace.json --nodes 200 --policy policy.yaml --compare --seeds 20",
-    "faultbridge simulate fleet --trace fault_trace.json --nodes 200 --part 2/4 --seeds 5 --json",
+    "faultbridge simulate fleet --trace trace.json --nodes 400 --days 30",
+    "faultbridge simulate fleet --trace trace.json --nodes 200 --compare",
+    "faultbridge simulate fleet --trace trace.json --nodes 200 --part 2/4",
 )
 
 
@@ -39,30 +39,40 @@ COLUMNS: Columns = {
 }
 
 
+TraceOption = Annotated[
+    str, typer.Option(metavar="FILE", help="Trace of faults in the form of the InfiniteHBD trace; - reads stdin.")
+]
+NodesOption = Annotated[int, typer.Option(metavar="N", help="Number of nodes.", min=1, max=100_000)]
+PolicyOption = Annotated[str | None, typer.Option(metavar="FILE", help="Policy file. Default: the packaged policy.")]
+DaysOption = Annotated[
+    float | None, typer.Option(metavar="D", help="Days to replay. Default: those of the trace.", min=0.1, max=3660)
+]
+PoolOption = Annotated[
+    int | None, typer.Option(metavar="N", help="Further hosts that replace others. Default: 3 % of nodes.", min=0)
+]
+ServersOption = Annotated[
+    int | None, typer.Option(metavar="N", help="Servers that the trace observed. Default: those with a fault.")
+]
+PartOption = Annotated[
+    str | None, typer.Option(metavar="N/OF", help="Use one of several equal parts of the trace, such as 1/4.")
+]
+SeedOption = Annotated[int, typer.Option(metavar="N", help="First random seed.")]
+SeedsOption = Annotated[int, typer.Option(metavar="N", help="Number of seeds.", min=1, max=1000)]
+CompareOption = Annotated[bool, typer.Option("--compare", help="Run other systems on the same faults too.")]
+
+
 @formatted_command
 def simulate_fleet(
-    trace: Annotated[
-        str, typer.Option(metavar="FILE", help="Trace of faults in the form of the InfiniteHBD trace; - reads stdin.")
-    ],
-    nodes: Annotated[int, typer.Option(metavar="N", help="Number of nodes.", min=1, max=100_000)],
-    policy: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Policy file. Default: the packaged policy.")
-    ] = None,
-    days: Annotated[
-        float | None, typer.Option(metavar="D", help="Days to replay. Default: those of the trace.", min=0.1, max=3660)
-    ] = None,
-    pool: Annotated[
-        int | None, typer.Option(metavar="N", help="Further hosts that replace others. Default: 3 % of nodes.", min=0)
-    ] = None,
-    trace_servers: Annotated[
-        int | None, typer.Option(metavar="N", help="Servers that the trace observed. Default: those with a fault.")
-    ] = None,
-    part: Annotated[
-        str | None, typer.Option(metavar="N/OF", help="Use one of several equal parts of the trace, such as 1/4.")
-    ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="First random seed.")] = 1,
-    seeds: Annotated[int, typer.Option(metavar="N", help="Number of seeds.", min=1, max=1000)] = 1,
-    compare: Annotated[bool, typer.Option("--compare", help="Run other systems on the same faults too.")] = False,
+    trace: TraceOption,
+    nodes: NodesOption,
+    policy: PolicyOption = None,
+    days: DaysOption = None,
+    pool: PoolOption = None,
+    trace_servers: ServersOption = None,
+    part: PartOption = None,
+    seed: SeedOption = 1,
+    seeds: SeedsOption = 1,
+    compare: CompareOption = False,
     *,
     output: OutputFormat,
 ) -> None:
@@ -72,8 +82,7 @@ def simulate_fleet(
     """
     from faultbridge.domain.policy import Policy
     from faultbridge.lab.baselines import BASELINES, Baseline
-    from faultbridge.lab.comparison import compare_systems
-    from faultbridge.lab.policies import named_policy
+    from faultbridge.lab.comparison import compare_systems, named_policy
     from faultbridge.lab.scenario import Scenario
     from faultbridge.lab.trace import DAY, read_part
 
