@@ -170,8 +170,17 @@ docs: setup $(DOCS_STAMP) ## build the documentation site into build/site
 	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet --strict
 	@echo build/site/index.html
 
+.PHONY: docs-version
+docs-version: setup $(DOCS_STAMP) ## build the documentation of one version into build/versions (VERSION=1.0)
+	@test -n "$(VERSION)" || (echo "no version: make docs-version VERSION=1.0" >&2; exit 2)
+	@DOCS_VERSION=$(VERSION) NO_MKDOCS_2_WARNING=1 \
+	  $(DOCS)/bin/mkdocs build --quiet --strict --site-dir build/versions/$(VERSION)
+	@$(BIN)/python -m infra.docs.versions build/versions
+
 .PHONY: docs-check
 docs-check: docs machines ## build strictly, check links, and run the commands of the tutorial and how-to pages
+	@$(MAKE) --no-print-directory docs-version VERSION=dev
+	@$(BIN)/python -m infra.docs.links build/versions
 	@$(BIN)/python -m infra.docs.generate --check
 	@$(BIN)/python -m infra.docs.links build/site
 	@$(BIN)/pytest -q -m "nightly or not nightly" tests/docs

@@ -1,7 +1,8 @@
-"""MkDocs hooks: render state diagrams as SVG, and point links that leave docs/ to the repository's file names."""
+"""MkDocs hooks: draw state diagrams, name files outside docs/ instead of links to them, show the version menu."""
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -15,6 +16,13 @@ from infra.docs.svg import draw  # noqa: E402 - found only with the repository's
 
 DIAGRAM = re.compile(r"^```mermaid\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[([^\]\n]+)\]\(((?:\.\./)+[^)\s#]*)(#[^)\s]*)?\)")
+
+
+def on_config(config: Any, **_: Any) -> Any:  # noqa: ANN401 - MkDocs is not installed where types are checked
+    """Show the version menu in a site that is built as one of several versions (make docs-version)."""
+    if os.environ.get("DOCS_VERSION"):
+        config.extra["version"] = {"provider": "mike"}
+    return config
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:  # noqa: ANN401 - MkDocs is not installed where types are checked

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from infra.docs import links
+from infra.docs import links, versions
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -115,3 +116,30 @@ def test_the_checker_finds_a_style_that_loads_from_another_host(tmp_path: Path) 
 
 def test_an_empty_site_is_a_problem(tmp_path: Path) -> None:
     assert list(links.problems(tmp_path))
+
+
+def test_the_newest_version_is_opened_and_the_menu_lists_all(tmp_path: Path) -> None:
+    for name in ("1.2", "1.10", "dev", "0.9.1", "assets", "2.0"):
+        (tmp_path / name).mkdir()
+        if name != "2.0":  # a folder without pages
+            (tmp_path / name / "index.html").write_text("<p>", encoding="utf-8")
+    assert versions.write_index(tmp_path) == ["1.10", "1.2", "0.9.1", "dev"]
+    listed = json.loads((tmp_path / "versions.json").read_text(encoding="utf-8"))
+    assert [(one["version"], one["aliases"]) for one in listed][:2] == [("1.10", ["latest"]), ("1.2", [])]
+    assert list(links.problems(tmp_path)) == []
+    assert "url=1.10/index.html" in (tmp_path / "index.html").read_text(encoding="utf-8")
+
+
+def test_a_folder_without_a_version_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="docs-version"):
+        versions.write_index(tmp_path)
+
+
+def test_only_a_site_of_one_version_has_the_version_menu(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Config:
+        extra: ClassVar[dict[str, Any]] = {}
+
+    monkeypatch.delenv("DOCS_VERSION", raising=False)
+    assert hooks().on_config(Config()).extra == {}
+    monkeypatch.setenv("DOCS_VERSION", "1.0")
+    assert hooks().on_config(Config()).extra == {"version": {"provider": "mike"}}

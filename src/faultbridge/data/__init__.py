@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -118,8 +117,19 @@ def _row(raw: Mapping[str, Any]) -> Row:
 
 def _family(code: str) -> Family | None:
     """Return the family of a code: of all patterns that match it, the longest decides."""
-    matching = [pattern for pattern in _family_patterns() if fnmatchcase(code, pattern)]
+    matching = [pattern for pattern in _family_patterns() if matches_family(code, pattern)]
     return _family_patterns()[max(matching, key=len)] if matching else None
+
+
+def matches_family(code: str, pattern: str) -> bool:
+    """Return whether a code fits a pattern with at most one `*`.
+
+    `fnmatch` would compile a regular expression for each of the patterns when the first row is read.
+    """
+    start, star, end = pattern.partition("*")
+    if not star:
+        return code == pattern
+    return len(code) >= len(start) + len(end) and code.startswith(start) and code.endswith(end)
 
 
 @cache
