@@ -8,6 +8,8 @@ import json
 import pytest
 
 from faultbridge.data.policies import default_document
+from faultbridge.domain.times import from_text
+from faultbridge.ingest.caches import DEFAULT_TTL
 from tests.builders import KEY
 from tests.cli.desk import OPERATOR, Desk
 
@@ -99,3 +101,17 @@ def test_a_reset_that_weakens_a_limit_needs_yes_without_a_terminal(desk: Desk) -
     assert "limits.concurrent: 1 before, 2 now" in refused.err
     assert desk.json("policy", "show")["version"] == version
     assert desk.json("policy", "reset", "--yes")["version"] == PACKAGED
+
+
+def test_put_and_reset_print_when_the_policy_applies_to_new_faults(desk: Desk) -> None:
+    strict = STRICT + "limits: {concurrent: 1}"
+    desk.world.outcomes(desk.world.message())  # ingest has read the policy before
+    published = desk.json("policy", "put", "-", given=strict)
+    applies_at = from_text(published["applies_at"])
+    assert applies_at - desk.world.now == DEFAULT_TTL
+    desk.world.ports.clock.advance_to(applies_at)
+    desk.world.register_node("n-2")
+    desk.world.outcomes(desk.world.message(node="n-2"))
+    (case,) = [one for one in desk.json("case", "list", "--all") if one["node"] == "n-2"]
+    assert case["policy"] == published["version"]
+    assert "within 15 seconds" in desk("policy", "reset", "--yes").out

@@ -34,6 +34,10 @@ SETTINGS: Columns = {
     "VALUE": lambda one: one["value"],
     "ORIGIN": lambda one: one["origin"],
 }
+PUBLISHED: Columns = {
+    "Version": lambda one: one["version"],
+    "Applies": lambda one: f"to faults from {short_time(one['applies_at'])} on, within 15 seconds",
+}
 VERSIONS: Columns = {
     "VERSION": lambda one: one["version"],
     "CURRENT": lambda one: "yes" if one["current"] else "",
@@ -82,7 +86,7 @@ def put_policy(session: Session, file: FileArgument, yes: YesOption = False) -> 
     policies = _policies(session)
     _confirm_weaker(policies.current() or _packaged(), document, yes=yes)
     policies.put(document, session.operator)
-    session.show_one({"version": document["version"]}, {"Version": lambda one: one["version"]})
+    _show_published(session, document["version"])
 
 
 @app.command("reset", epilog=examples("faultbridge policy reset"))
@@ -95,7 +99,7 @@ def reset_policy(session: Session, yes: YesOption = False) -> None:
         if not _confirm_weaker(before, packaged, yes=yes):
             confirm(f"policy {before['version']} no longer applies", yes=yes)
         policies.reset()
-    session.show_one({"version": packaged["version"]}, {"Version": lambda one: one["version"]})
+    _show_published(session, packaged["version"])
 
 
 @app.command("list", epilog=examples("faultbridge policy list", "faultbridge policy list --json"))
@@ -144,6 +148,13 @@ def show_policy(
 
     print_line(f"# policy {document['version']}" + (", part of Faultbridge" if document == packaged else ""))
     print_line(write_policy(document), end="")
+
+
+def _show_published(session: Session, version: str) -> None:
+    """Print the version, and when every process has read it: until then a fault may still follow the one before."""
+    from faultbridge.ingest.caches import DEFAULT_TTL
+
+    session.show_one({"version": version, "applies_at": json_time(session.now() + DEFAULT_TTL)}, PUBLISHED)
 
 
 def _packaged() -> dict[str, Any]:
