@@ -12,7 +12,7 @@ from tests.local.stack import PrivateStack, private_stack
 
 ROOT = Path(__file__).resolve().parents[2]
 TUTORIAL = ROOT / "docs" / "tutorial.md"
-PAGES = [TUTORIAL, ROOT / "docs" / "deploy.md", *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
+PAGES = [ROOT / "README.md", TUTORIAL, ROOT / "docs" / "deploy.md", *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
 SAMPLE = """
 ```bash
 echo one  two
