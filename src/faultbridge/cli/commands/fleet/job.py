@@ -23,6 +23,11 @@ JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Job id of the s
 AtOption = Annotated[
     str | None, typer.Option("--at", metavar="TIME", help=f"Time of the event; default: now. {PAST_HELP}")
 ]
+NodesOption = Annotated[
+    list[str],
+    typer.Option("--node", metavar="NODE", help="Node, or Slurm host list such as gpu-[001-004,007]. Repeatable."),
+]
+NameOption = Annotated[str | None, typer.Option(metavar="TEXT", help="Name of the job for people.")]
 JOB: Columns = {
     "Job": lambda one: one["job_id"] + (f" ({one['name']})" if one["name"] else ""),
     "Cluster": lambda one: one["cluster"],
@@ -52,17 +57,12 @@ def start_job(
     session: Session,
     job: JobArgument,
     cluster: ClusterOption,
-    node: Annotated[
-        list[str],
-        typer.Option("--node", metavar="NODE", help="Node, or Slurm host list such as gpu-[001-004,007]. Repeatable."),
-    ],
-    name: Annotated[str | None, typer.Option(metavar="TEXT", help="Name of the job for people.")] = None,
+    node: NodesOption,
+    name: NameOption = None,
     at: AtOption = None,
 ) -> None:
     """Record that a job started. Repeating the command changes nothing."""
-    nodes = [one for given in node for one in expand_host_list(given.replace(" ", "").strip(","))]
-    if not nodes:
-        raise typer.BadParameter("no node in --node; give a node or a host list")
+    nodes = _nodes(node)
     started = session.application.jobs.jobs.start(cluster, job, nodes, name=name, at=parse_time(at, session.now()))
     session.show_one(_document(started), JOB)
 
@@ -89,6 +89,34 @@ def end_job(
     session.show_one(_document(ended), JOB)
 
 
+@app.command(
+    "run", epilog=examples("faultbridge job run 88213 --cluster train-a --node gpu-[1-4] -- srun torchrun a.py")
+)
+@stack_command
+def run_job(
+    session: Session,
+    job: JobArgument,
+    cluster: ClusterOption,
+    node: NodesOption,
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND", help="Launcher of the job, after `--`.")],
+    name: NameOption = None,
+) -> None:
+    """Run the launcher of a job, and record its start and its end. The exit code is the launcher's.
+
+    Use it once for each job, not once for each node. A launcher that ends by itself with 0 has succeeded, with another
+    code it has failed; after a signal to this command, the outcome is unreported.
+    """
+    from faultbridge.cli.commands.fleet.job_run import run_recorded
+
+    nodes, jobs = _nodes(node), session.application.jobs.jobs
+    code = run_recorded(
+        command,
+        lambda: jobs.start(cluster, job, nodes, name=name),
+        lambda outcome, reason: jobs.end(cluster, job, outcome=outcome, reason=reason),
+    )
+    raise typer.Exit(code)
+
+
 @app.command("list", epilog=examples("faultbridge job list", "faultbridge job list --cluster train-a"))
 @stack_command
 def list_jobs(session: Session, cluster: AnyClusterOption = None) -> None:
@@ -103,6 +131,14 @@ def list_jobs(session: Session, cluster: AnyClusterOption = None) -> None:
 def show_job(session: Session, job: JobArgument, cluster: ClusterOption) -> None:
     """Show a job, its nodes with faults, and whether it may resume. `timeline --job` shows what happened to it."""
     session.show_one(_document(session.application.jobs.jobs.show(cluster, job)), JOB)
+
+
+def _nodes(given: list[str]) -> list[str]:
+    """Return the names of host lists. Raises BadParameter when there is none."""
+    nodes = [one for text in given for one in expand_host_list(text.replace(" ", "").strip(","))]
+    if not nodes:
+        raise typer.BadParameter("no node in --node; give a node or a host list")
+    return nodes
 
 
 def _document(job: Job) -> Document:

@@ -1,0 +1,66 @@
+"""`faultbridge job run`: runs the launcher of a job, and records when it starts and how it ends."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+from faultbridge.cli.render.output import notice
+from faultbridge.errors import FaultbridgeError, Transient
+
+FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+SIGNAL_EXIT = 128
+"""The exit code of a program that a signal ended is this and the number of the signal, as in a shell."""
+
+
+def run_recorded(command: Sequence[str], start: Callable[[], object], end: Callable[[str, str], object]) -> int:
+    """Record the start, run the command, record its outcome and reason. Returns the command's exit code.
+
+    A stack that cannot be reached does not stop the job. Raises OSError for a program that cannot be started.
+    """
+    _recorded("the start of the job", start, Transient)
+    try:
+        code, received = _run(command)
+    except OSError as error:
+        reason = f"{command[0]}: {error.strerror or error}"
+        _recorded("the end of the job", lambda: end("failed", reason), FaultbridgeError)
+        raise
+    outcome = "unreported" if received and code else "succeeded" if code == 0 else "failed"
+    reason = f"exit code {code}" + (f" after {signal.Signals(received[-1]).name}" if received else "")
+    _recorded("the end of the job", lambda: end(outcome, reason), FaultbridgeError)
+    return code
+
+
+def _recorded(what: str, record: Callable[[], object], tolerated: type[FaultbridgeError]) -> None:
+    try:
+        record()
+    except tolerated as error:
+        notice(f"{what} was not recorded: {error}")
+
+
+def _run(command: Sequence[str]) -> tuple[int, list[int]]:
+    """Run a command until it ends. Returns its exit code, and the signals that were passed on to it."""
+    received: list[int] = []
+    process = subprocess.Popen(command)  # noqa: S603 - the user's own command, without a shell
+    with _forwarding(process, received):
+        code = process.wait()
+    return (code if code >= 0 else SIGNAL_EXIT - code), received
+
+
+@contextmanager
+def _forwarding(process: subprocess.Popen[bytes], received: list[int]) -> Iterator[None]:
+    """Pass signals on to the command, which decides how to end."""
+
+    def forward(number: int, _: FrameType | None) -> None:
+        received.append(number)
+        process.send_signal(number)
+
+    before = {number: signal.signal(number, forward) for number in FORWARDED}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
