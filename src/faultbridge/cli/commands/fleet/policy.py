@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from fnmatch import fnmatchcase
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
-from faultbridge.cli.commands.options import YesOption, confirm, read_text
-from faultbridge.cli.errors.failures import EXIT_NOT_WELL
+from faultbridge.cli.commands.fleet.policy_backtest import register
+from faultbridge.cli.commands.fleet.policy_documents import packaged_document, policy_store, read_policy_file
+from faultbridge.cli.commands.options import YesOption, confirm
 from faultbridge.cli.render.format_options import formatted_command
 from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, print_line, show
 from faultbridge.cli.render.times import json_time, short_time
@@ -20,14 +20,6 @@ from faultbridge.cli.stack.session import Session
 app = typer.Typer(rich_markup_mode=None)
 
 FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="Policy file, YAML or JSON; - reads standard input.")]
-PROBLEMS: Columns = {
-    "RULE": lambda one: one["rule"],
-    "FIELD": lambda one: one["field"],
-    "EXPECTED": lambda one: one["expected"],
-    "FOUND": lambda one: one["found"],
-}
-
-
 SETTINGS: Columns = {
     "RULE": lambda one: one["rule"],
     "FIELD": lambda one: one["field"],
@@ -56,7 +48,7 @@ def check_policy(file: FileArgument, *, output: OutputFormat) -> None:
     """
     from faultbridge.policyfile.effective import effective_settings
 
-    document = _read_policy(file, output)
+    document = read_policy_file(file, output)
     settings = effective_settings(document)
     rows = [{"rule": one.rule, "field": one.field, "value": one.text, "origin": one.origin} for one in settings]
     show(rows, SETTINGS, output)
@@ -82,9 +74,9 @@ def put_policy(session: Session, file: FileArgument, yes: YesOption = False) -> 
     If the policy drops a breaker or weakens a limit of the current one, the command says so and asks. Without a
     terminal it then needs --yes.
     """
-    document = _read_policy(file, session.output)
-    policies = _policies(session)
-    _confirm_weaker(policies.current() or _packaged(), document, yes=yes)
+    document = read_policy_file(file, session.output)
+    policies = policy_store(session)
+    _confirm_weaker(policies.current() or packaged_document(), document, yes=yes)
     policies.put(document, session.operator)
     _show_published(session, document["version"])
 
@@ -93,7 +85,7 @@ def put_policy(session: Session, file: FileArgument, yes: YesOption = False) -> 
 @stack_command
 def reset_policy(session: Session, yes: YesOption = False) -> None:
     """Return to the packaged policy for all clusters that name no version. Stored versions stay."""
-    policies, packaged = _policies(session), _packaged()
+    policies, packaged = policy_store(session), packaged_document()
     before = policies.current()
     if before is not None:
         if not _confirm_weaker(before, packaged, yes=yes):
@@ -106,9 +98,9 @@ def reset_policy(session: Session, yes: YesOption = False) -> None:
 @stack_command
 def list_policies(session: Session) -> None:
     """List the stored versions: which is current, which clusters name one, when and by whom it was put last."""
-    policies, packaged = _policies(session), _packaged()["version"]
+    policies, packaged = policy_store(session), packaged_document()["version"]
     stored = {one.version: one for one in policies.stored()}
-    current = (policies.current() or _packaged())["version"]
+    current = (policies.current() or packaged_document())["version"]
     named: dict[str, list[str]] = {}
     for view in session.directory.clusters():
         if view.config.policy is not None:
@@ -136,7 +128,7 @@ def show_policy(
     ] = None,
 ) -> None:
     """Show a policy in the format of `policy put`."""
-    policies, packaged = _policies(session), _packaged()
+    policies, packaged = policy_store(session), packaged_document()
     stored = policies.current() if version is None else None
     document = (
         packaged if version == packaged["version"] else policies.document(version) if version else stored or packaged
@@ -157,12 +149,6 @@ def _show_published(session: Session, version: str) -> None:
     session.show_one({"version": version, "applies_at": json_time(session.now() + DEFAULT_TTL)}, PUBLISHED)
 
 
-def _packaged() -> dict[str, Any]:
-    from faultbridge.data.policies import default_document
-
-    return dict(default_document())
-
-
 def _confirm_weaker(before: Mapping[str, Any], after: Mapping[str, Any], *, yes: bool) -> bool:
     """Print what a policy drops or weakens against the current one, and ask. Returns False where it is as strict."""
     from faultbridge.policyfile.weakened import weakened_protection
@@ -174,38 +160,4 @@ def _confirm_weaker(before: Mapping[str, Any], after: Mapping[str, Any], *, yes:
     return bool(weaker)
 
 
-def _policies(session: Session) -> Any:  # noqa: ANN401 - imported where it is used
-    from faultbridge.rules.policies import PolicyStore
-
-    return PolicyStore(session.ports.table, session.ports.clock)
-
-
-def _read_policy(file: str, output: OutputFormat) -> dict[str, Any]:
-    """Read and validate a policy. For an invalid policy, print its problems and exit with 1."""
-    from faultbridge.data.policies import version_of
-    from faultbridge.policyfile.parser import InvalidPolicy, read_policy
-
-    try:
-        document = read_policy(read_text(file))
-    except InvalidPolicy as error:
-        found = [
-            {"rule": one.rule, "field": one.field, "expected": one.expected, "found": one.found}
-            for one in error.problems
-        ]
-        show(found, PROBLEMS, output)
-        notice(f"invalid policy: {error.detail}")
-        raise typer.Exit(EXIT_NOT_WELL) from None
-    for rule, pattern in _unknown_codes(document):
-        notice(f"rule {rule}: no catalog code matches {pattern}; `faultbridge catalog` lists the codes")
-    return {**document, "version": version_of(document)}
-
-
-def _unknown_codes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield each rule with a code pattern that matches no code of the catalog."""
-    from faultbridge.data import load_catalog
-
-    known = tuple(load_catalog().rows)
-    for rule in document.get("rules", []):
-        for pattern in rule.get("match", {}).get("codes", []):
-            if not any(fnmatchcase(code, pattern) for code in known):
-                yield rule["name"], pattern
+register(app)

@@ -1,0 +1,224 @@
+"""In step: compares each recorded decision about a node with what the other policy decides at the same point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from faultbridge.backtest.cluster import ClusterReplay
+from faultbridge.backtest.course import Decision, Track
+from faultbridge.backtest.facts import FactReader, in_status, placed
+from faultbridge.backtest.record import Commit, Event
+from faultbridge.backtest.recorded_case import follow_case, ordered, with_request
+from faultbridge.domain.cases import Case, RepairAction, WaitingFor
+from faultbridge.domain.edges import Actor, CaseStatus
+from faultbridge.domain.entries import Draft, EntryType
+from faultbridge.domain.nodes import Isolation, NodeState
+from faultbridge.domain.times import from_text
+from faultbridge.pipeline.decide.approval_timeout import expire_approval
+from faultbridge.pipeline.decide.decide import decide
+from faultbridge.pipeline.decide.repair_actions import choose_repair_action, next_higher, next_repair_action
+from faultbridge.pipeline.fold.changes import Change
+
+BY_POLICY = frozenset({WaitingFor.BUDGET, WaitingFor.BREAKER, WaitingFor.APPROVAL, WaitingFor.WINDOW, WaitingFor.WAIT})
+"""What a case waits for because of the policy; everything else is an answer of the environment."""
+
+NOTHING = "nothing"
+_ORDER = list(RepairAction)
+_DECIDED = {(None, "open"), ("open", "queued"), ("open", "resolved"), ("queued", "resolved"), ("open", "escalated")}
+
+
+@dataclass(slots=True)
+class InStep:
+    """Replays commits of a node whose case agrees with the record. Each method returns the decisions it compared."""
+
+    reader: FactReader
+    cluster: ClusterReplay
+
+    def replay(self, track: Track, commit: Commit) -> list[Decision]:
+        """Replay one commit. After a decision that differs, `track.state` is the node under the other policy."""
+        before = placed(track.state, commit)
+        changes, conditions = self.reader.changes(before, commit)
+        before = replace(before, conditions=conditions)
+        recorded = commit.of_type(EntryType.CASE_STATUS)
+        decisions: list[Decision] = []
+        decided: NodeState | None = None
+        if _is_stage(commit, changes, recorded):
+            decisions, decided = self._stage(before, changes, commit, recorded)
+        elif commit.actor is Actor.DISPATCH:
+            decisions = self._dispatch(replace_state(track, before), commit, recorded)
+        elif commit.actor in {Actor.STEP, Actor.CLOSE}:
+            decisions = self._next_actions(before, commit, recorded)
+        if any(not one.same for one in decisions):
+            track.state = decided or before
+            return decisions
+        track.state = self._agreed(decided or before, commit)
+        return decisions
+
+    def _agreed(self, state: NodeState, commit: Commit) -> NodeState:
+        """Return the node after a commit on which both agree: with the case, the times and the status of the record."""
+        policy = self.cluster.rules.policy
+        rule = state.live_case.rule if state.live_case else None
+        state = follow_case(_with_recorded_id(state, commit), commit, policy.limits, self.reader.catalog)
+        case = state.live_case
+        if case is not None and rule is not None:
+            state = replace(state, case=replace(case, rule=rule))
+        asked = [one for one in commit.notes("approval") if one["data"].get("stage") == "begun"]
+        for event in asked:
+            rule_now = policy.rule_named(case.rule) if case else None
+            if rule_now is not None:
+                action = RepairAction(event["data"]["facts"]["repair_action"])
+                state = with_request(state, action, commit.at, commit.at + rule_now.approval_deadline)
+        return in_status(state, commit)
+
+    def _stage(
+        self,
+        state: NodeState,
+        changes: Iterable[Change],
+        commit: Commit,
+        recorded: Iterable[Event],
+    ) -> tuple[list[Decision], NodeState]:
+        """Compare what the stage after an observation, or after the passing of time, decides about the case."""
+        theirs = [_of_event(one) for one in recorded if _is_decided(one)]
+        if any(text.startswith("open") for text in theirs) and state.ignored is not None:
+            state = replace(state, ignored=None)
+        if any(one["data"]["facts"].get("order") == "replace" for one in commit.notes("operator")):
+            state = ordered(state, "replace")
+        rules = self.cluster.rules
+        decided = expire_approval(decide(state, changes, rules, commit.at), commit.at)
+        mine = [_of_draft(one) for one in decided.drafts if one.type is EntryType.CASE_STATUS]
+        if not theirs and not mine:
+            return [], decided.state
+        decision = Decision(commit.at, state.key.node, _case_id(commit), _text(theirs), _text(mine))
+        return [decision], _isolation_requested(decided.state)
+
+    def _dispatch(self, track: Track, commit: Commit, recorded: Iterable[Event]) -> list[Decision]:
+        case = track.state.live_case
+        if case is None:
+            return []
+        found = []
+        for event in recorded:
+            if event["data"]["to"] == CaseStatus.IN_PROGRESS.value:
+                theirs = f"start {event['data']['repair_action']}"
+                found.append(self._compared(track, case, commit, theirs))
+                if found[-1].same:
+                    self.cluster.take_slot(case, RepairAction(event["data"]["repair_action"]), commit.at)
+            elif event["data"]["to"] == CaseStatus.ESCALATED.value:
+                found.append(self._compared(track, case, commit, "escalate"))
+        for event in commit.notes("refused"):
+            waiting = WaitingFor(event["data"]["facts"]["waiting_for"])
+            if waiting in BY_POLICY:
+                found.append(self._compared(track, case, commit, "wait"))
+                if not found[-1].same and self.cluster.is_behind(case, commit.at):
+                    found[-1] = replace(found[-1], replayed="wait", reason="more urgent cases come first")
+        if not found and any(one["data"].get("stage") == "begun" for one in commit.notes("approval")):
+            found.append(self._compared(track, case, commit, "wait"))
+        return found
+
+    def _compared(self, track: Track, case: Case, commit: Commit, theirs: str) -> Decision:
+        action, refused = self.admission(track, case, commit.at)
+        mine = "escalate" if action is None else "wait" if refused else f"start {action.value}"
+        return Decision(commit.at, track.state.key.node, case.id, theirs, mine, refused)
+
+    def admission(self, track: Track, case: Case, now: datetime) -> tuple[RepairAction | None, str]:
+        """Return the repair action of the next attempt, None for an operator, and why it must wait, else empty."""
+        policy = self.cluster.rules.policy
+        action = choose_repair_action(track.state, case, policy).repair_action
+        if action is None:
+            return None, ""
+        refused = self.cluster.refusal(track, case, case.repair_action, now)
+        unapproved = action in policy.rule_named(case.rule).approval and not case.approves(action, case.attempts + 1)
+        needs_approval = f"{action.value} requires approval: rule {case.rule}" if unapproved else ""
+        return action, refused.reason if refused else needs_approval
+
+    def _next_actions(self, state: NodeState, commit: Commit, recorded: Iterable[Event]) -> list[Decision]:
+        """Compare what follows a failed attempt: the next repair action, or an operator."""
+        case, found = state.live_case, []
+        for event in recorded:
+            data = event["data"]
+            failed = data["from"] == CaseStatus.IN_PROGRESS.value and data["to"] == CaseStatus.QUEUED.value
+            if case is not None and failed and data["waiting_for"] == WaitingFor.BUDGET.value and not case.cancelled:
+                recorded_action = RepairAction(data["repair_action"])
+                if _ORDER.index(recorded_action) < _ORDER.index(case.repair_action):
+                    continue  # the faults ended meanwhile: the node is only verified
+                action = self.next_action(case, recorded_action)
+                mine = f"retry with {action.value}" if action else "escalate"
+                theirs = f"retry with {recorded_action.value}"
+                found.append(Decision(commit.at, state.key.node, case.id, theirs, mine))
+        return found
+
+    def next_action(self, case: Case, at_least: RepairAction | None = None) -> RepairAction | None:
+        """Return the repair action after a failed attempt, or None for an operator."""
+        policy = self.cluster.rules.policy
+        higher = next_higher(case.repair_action) or case.repair_action
+        least = max(higher, at_least or higher, key=_ORDER.index)
+        action = next_repair_action(case, policy, at_least=least)
+        exhausted = action is case.repair_action and case.counted_attempts >= policy.limits.attempts
+        return None if exhausted else action
+
+
+def replace_state(track: Track, state: NodeState) -> Track:
+    """Return the track with another state of its node."""
+    track.state = state
+    return track
+
+
+def _is_stage(commit: Commit, changes: object, recorded: Iterable[Event]) -> bool:
+    """Return whether the commit is one of the pure stages: of observations, of time, or of an order to repair."""
+    recorded = list(recorded)
+    if any(not _is_decided(one) and one["data"]["rule"] != "" for one in recorded):
+        return False
+    if commit.actor is Actor.CLI:
+        orders = {str(one["data"]["facts"].get("order")) for one in commit.notes("operator")}
+        return bool(changes) and not orders & {"return", "cancelled"}
+    return commit.actor is Actor.SWEEP or (commit.actor is Actor.INGEST and bool(changes))
+
+
+def _is_decided(event: Event) -> bool:
+    """Return whether a change of a case is a decision of the stages, and not the effect of something outside."""
+    data = event["data"]
+    timed_out = (data["from"], data["to"]) == ("queued", "escalated")
+    from_outside = data["rule"] == "inventory" or data["resolution"] not in {None, "recovered"}
+    return ((data["from"], data["to"]) in _DECIDED or timed_out) and not from_outside
+
+
+def _of_event(event: Event) -> str:
+    return _describe(event["data"], from_text(event["metadata"]["recorded_at"]))
+
+
+def _of_draft(draft: Draft) -> str:
+    return _describe(draft.data, draft.occurred_at)
+
+
+def _describe(data: Mapping[str, Any], at: datetime) -> str:
+    """Return a decision about a case in words; names of rules and texts of reasons do not count."""
+    if data["to"] != CaseStatus.OPEN.value:
+        return {"queued": "queue", "resolved": "close", "escalated": "escalate"}[data["to"]]
+    wait = (from_text(data["not_before"]) - at).total_seconds() if data["not_before"] else 0
+    after = f" after {wait:.0f} s" if wait else ""
+    return f"open {data['repair_action']} for {data['cause']['code']}{after}"
+
+
+def _text(decisions: Iterable[str]) -> str:
+    return ", ".join(decisions) or NOTHING
+
+
+def _case_id(commit: Commit) -> str | None:
+    return next((one["metadata"]["case_id"] for one in commit.events if one["metadata"]["case_id"]), None)
+
+
+def _with_recorded_id(state: NodeState, commit: Commit) -> NodeState:
+    """Give a case that both opened the id that the record has for it."""
+    opened = [one for one in commit.of_type(EntryType.CASE_STATUS) if one["data"]["from"] is None]
+    if not opened or state.case is None:
+        return state
+    return replace(state, case=replace(state.case, id=opened[0]["metadata"]["case_id"]))
+
+
+def _isolation_requested(state: NodeState) -> NodeState:
+    """Request the isolation of a node whose case needs it, as the product does at once."""
+    case = state.live_case
+    needed = case is not None and case.isolate and state.isolation is Isolation.NONE
+    return replace(state, isolation=Isolation.REQUESTED) if needed else state

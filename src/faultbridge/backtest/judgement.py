@@ -1,0 +1,62 @@
+"""Judgement: whether later entries confirm that a case needed its repair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from faultbridge.backtest.record import Event, Trail
+from faultbridge.domain.entries import EntryType
+from faultbridge.domain.faults import Severity
+from faultbridge.domain.times import from_text
+
+RELAPSE_WITHIN = timedelta(days=7)
+
+
+class Verdict(StrEnum):
+    """`right`: a later hard fault, a relapse or failed diagnostics confirm the fault. `needless`: diagnostics passed.
+
+    A case is needless only if no fault of its code came back within seven days. Everything else is `undetermined`.
+    """
+
+    RIGHT = "right"
+    NEEDLESS = "needless"
+    UNDETERMINED = "undetermined"
+
+
+def judge(found: Iterable[Trail], events: Sequence[Event]) -> dict[str, Verdict]:
+    """Return the verdict on each recorded case by its id."""
+    cases = list(found)
+    relapses = {one.relapse_of for one in cases if one.relapse_of}
+    detected = [
+        (
+            one["metadata"]["node"],
+            one["data"]["code"],
+            one["data"]["severity"],
+            from_text(one["metadata"]["recorded_at"]),
+        )
+        for one in events
+        if one["metadata"]["event_type"] == EntryType.FAULT_DETECTED.value
+    ]
+    end = max((from_text(one["metadata"]["recorded_at"]) for one in events), default=None)
+    by_node: dict[str, list[tuple[str, str, datetime]]] = {}
+    for node, code, severity, at in detected:
+        by_node.setdefault(node, []).append((code, severity, at))
+    return {one.id: _judge(one, one.id in relapses, by_node.get(one.node, []), end) for one in cases}
+
+
+def _judge(trail: Trail, relapsed: bool, faults: list[tuple[str, str, datetime]], end: datetime | None) -> Verdict:  # noqa: FBT001
+    closed = trail.closed_at
+    until = (closed or trail.opened_at) + RELAPSE_WITHIN
+    # Until the first repair, the node has the hardware that the case is about.
+    first = next((one.admitted_at for one in trail.attempts if one.repair_action.needs_slot), closed)
+    hard = any(
+        severity == Severity.FATAL.value and trail.opened_at < at and (first is None or at < first)
+        for _, severity, at in faults
+    )
+    again = closed is not None and any(code == trail.code and closed < at <= until for code, _, at in faults)
+    if relapsed or hard or again or False in trail.verdicts:
+        return Verdict.RIGHT
+    watched = closed is not None and end is not None and until <= end
+    return Verdict.NEEDLESS if trail.verdicts and watched else Verdict.UNDETERMINED

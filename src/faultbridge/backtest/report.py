@@ -1,0 +1,121 @@
+"""Report: totals of the record and of the other policy, decisions that differ, and what the record does not hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from faultbridge.backtest.course import Course, Decision, Replayed
+from faultbridge.backtest.judgement import Verdict, judge
+from faultbridge.backtest.record import Event, Trail, trails
+from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.times import to_text
+
+_HOUR = timedelta(hours=1) // timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """One case of the record or of the other policy, for the totals. `lost` is None if it is unknown."""
+
+    node: str
+    actions: tuple[RepairAction, ...]
+    escalated: bool
+    repaired_after: timedelta | None
+    lost: int | None
+    verdict: Verdict
+
+
+def backtest_document(cluster: str, events: Sequence[Event], replayed: Replayed) -> dict[str, Any]:
+    """Return the report of the back-test of one cluster as a JSON document."""
+    found = trails(events)
+    verdicts = judge(found.values(), events)
+    left = {course.trail.id for course in replayed.courses if course.trail is not None}
+    recorded = {name: _of_trail(trail, verdicts[name]) for name, trail in found.items()}
+    others = [_of_course(course, verdicts) for course in replayed.courses]
+    after = [*(one for name, one in recorded.items() if name not in left), *others]
+    same = sum(one.same for one in replayed.decisions)
+    times = [one["metadata"]["recorded_at"] for one in events]
+    return {
+        "cluster": cluster,
+        "entries": len(events),
+        "since": min(times, default=None),
+        "until": max(times, default=None),
+        "decisions": {"compared": len(replayed.decisions), "same": same},
+        "recorded": _totals(list(recorded.values())),
+        "replayed": _totals(after),
+        "differences": [_difference(one) for one in replayed.decisions if not one.same],
+        "not_in_record": [{"what": text, "count": count} for text, count in sorted(replayed.gaps.items())],
+    }
+
+
+def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the report on one policy with another policy in place of the record."""
+    old, new = ({(one["at"], one["node"]): one for one in report["differences"]} for report in (before, after))
+    differences = []
+    for key in sorted({**old, **new}):
+        one = new.get(key) or old[key]
+        replies = [found[key]["replayed"] if key in found else one["recorded"] for found in (old, new)]
+        if replies[0] != replies[1]:
+            differences.append({**one, "recorded": replies[0], "replayed": replies[1]})
+    compared = before["decisions"]["compared"]
+    decisions = {"compared": compared, "same": compared - len(differences)}
+    return {**after, "recorded": before["replayed"], "differences": differences, "decisions": decisions}
+
+
+def _difference(decision: Decision) -> dict[str, Any]:
+    return {
+        "at": to_text(decision.at),
+        "node": decision.node,
+        "case_id": decision.case,
+        "recorded": decision.recorded,
+        "replayed": decision.replayed,
+        "reason": decision.reason or None,
+    }
+
+
+def _of_trail(trail: Trail, verdict: Verdict) -> _Outcome:
+    actions = tuple(one.repair_action for one in trail.attempts)
+    repaired = trail.closed_at is not None and trail.resolution in {"repaired", "replaced"}
+    lost = None if trail.gpus is None else trail.lost
+    return _Outcome(
+        trail.node,
+        actions,
+        trail.escalated_at is not None,
+        _span(trail.opened_at, trail.closed_at, repaired),
+        lost,
+        verdict,
+    )
+
+
+def _of_course(course: Course, verdicts: Mapping[str, Verdict]) -> _Outcome:
+    verdict = verdicts[course.trail.id] if course.trail else Verdict.UNDETERMINED
+    repaired = course.end in {"repaired", "replaced"}
+    escalated = course.end == "by_operator"
+    span = _span(course.opened_at, course.ended_at, repaired)
+    return _Outcome(course.node, tuple(course.actions), escalated, span, course.lost, verdict)
+
+
+def _span(since: datetime, until: datetime | None, counts: bool) -> timedelta | None:  # noqa: FBT001
+    return until - since if counts and until is not None else None
+
+
+def _totals(outcomes: Sequence[_Outcome]) -> dict[str, Any]:
+    actions = Counter(action.value for one in outcomes for action in one.actions)
+    acted = [one for one in outcomes if one.actions]
+    spans = sorted(one.repaired_after for one in outcomes if one.repaired_after is not None)
+    known = [one.lost for one in outcomes if one.lost is not None]
+    return {
+        "cases": len(outcomes),
+        "actions": {action.value: actions[action.value] for action in RepairAction},
+        "nodes_touched": len({one.node for one in acted}),
+        "escalated": sum(one.escalated for one in outcomes),
+        **{verdict.value: sum(one.verdict is verdict for one in acted) for verdict in Verdict},
+        "missed": sum(one.verdict is Verdict.RIGHT for one in outcomes if not one.actions),
+        "median_repair_seconds": int(spans[len(spans) // 2].total_seconds()) if spans else None,
+        "gpu_hours_lost": round(sum(known) / _HOUR, 2),
+        "cases_with_unknown_loss": len(outcomes) - len(known),
+    }

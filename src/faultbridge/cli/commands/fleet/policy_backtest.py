@@ -1,0 +1,204 @@
+"""`faultbridge policy backtest` and `policy diff`: what another policy would have decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from faultbridge.cli.commands.fleet.policy_documents import packaged_document, policy_store, read_policy_file
+from faultbridge.cli.commands.fleet.recorded_history import History, history_options
+from faultbridge.cli.render.format_options import with_options
+from faultbridge.cli.render.output import Columns, examples, print_line
+from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.session import Session
+from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.errors import Rejected
+
+if TYPE_CHECKING:
+    from faultbridge.rules.policies import PolicyStore
+
+Document = Mapping[str, Any]
+PolicyArgument = Annotated[str, typer.Argument(metavar="POLICY", help="Policy file, or a stored version.")]
+VALUES: Columns = {
+    "RULE": lambda one: one["rule"],
+    "FIELD": lambda one: one["field"],
+    "BEFORE": lambda one: one["before"],
+    "AFTER": lambda one: one["after"],
+}
+DIFFERENCES: Columns = {
+    "TIME": lambda one: one["at"][:19].replace("T", " "),
+    "NODE": lambda one: one["node"],
+    "RECORDED": lambda one: one["recorded"],
+    "POLICY": lambda one: one["replayed"],
+    "WHY": lambda one: one["reason"],
+}
+GAPS: Columns = {"COUNT": lambda one: one["count"], "NOT IN THE RECORD": lambda one: one["what"]}
+TOTALS = {
+    "cases": "cases",
+    "verify": "verify",
+    "reset_gpu": "reset_gpu",
+    "reboot_node": "reboot_node",
+    "replace_node": "replace_node",
+    "nodes_touched": "nodes touched",
+    "escalated": "cases escalated",
+    "right": "repairs right",
+    "needless": "repairs needless",
+    "undetermined": "repairs undetermined",
+    "missed": "repairs missed",
+    "median_repair_seconds": "median repair, seconds",
+    "gpu_hours_lost": "GPU-hours lost",
+    "cases_with_unknown_loss": "cases, loss unknown",
+}
+
+
+@with_options(history=history_options)
+def backtest_policy(
+    session: Session,
+    file: PolicyArgument,
+    history: History,
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="POLICY", help="Compare with this policy, not with the record.")
+    ] = None,
+) -> None:
+    """Show what a policy would have decided about recorded history.
+
+    Each recorded decision about a case is compared with what the same stages decide under the policy. Where they
+    agree, recorded times and outcomes apply. From a decision that differs, the case follows the policy.
+    """
+    document = _policy(session, file, history)
+    other = _policy(session, against, history) if against else None
+    clusters = _reports(session, history, document, other)
+    if not session.prints_table:
+        versions = {"policy": document["version"], "against": other["version"] if other else None}
+        session.show_one({**versions, "clusters": clusters}, {})
+        return
+    for one in clusters:
+        _print_cluster(session, one)
+
+
+@with_options(history=history_options)
+def diff_policies(session: Session, before: PolicyArgument, after: PolicyArgument, history: History) -> None:
+    """Show the values that differ between two policies and, with recorded history, the decisions that differ.
+
+    --since, --until or --archive select recorded history. Without them, and with two files, it needs no stack.
+    """
+    from faultbridge.policyfile.effective import changed_settings
+
+    old, new = _policy(session, before, history), _policy(session, after, history)
+    values = [
+        {
+            "rule": one.rule,
+            "field": one.field,
+            "before": one.before.text if one.before else None,
+            "after": one.after.text if one.after else None,
+        }
+        for one in changed_settings(old, new)
+    ]
+    clusters = _reports(session, history, new, old) if history.asked else []
+    if not session.prints_table:
+        session.show_one({"values": values, "clusters": clusters}, {})
+        return
+    session.show(values, VALUES)
+    for one in clusters:
+        _print_cluster(session, one)
+
+
+def _policy(session: Session, name: str, history: History) -> dict[str, Any]:
+    """Return the policy in a file, else the packaged or the stored version of this name."""
+    if name == "-" or Path(name).exists() or any(mark in name for mark in "./"):
+        return read_policy_file(name, session.output)
+    packaged = packaged_document()
+    if name == packaged["version"]:
+        return packaged
+    if history.archive is not None:
+        raise typer.BadParameter(f"not a file: {name!r}; an archive holds no policies, give a policy file")
+    stored: dict[str, Any] = policy_store(session).document(name)
+    return stored
+
+
+@dataclass(frozen=True, slots=True)
+class _Replays:
+    """Replays one cluster's record under policies. `store` is None where no stack may be asked for policies."""
+
+    config: ClusterConfig
+    events: Sequence[Document]
+    store: PolicyStore | None
+
+    def report(self, document: Document, other: Document | None) -> dict[str, Any]:
+        """Return the report on a policy; with another policy, that one takes the place of the record."""
+        from faultbridge.backtest.report import compare
+
+        known = {str(one["version"]): one for one in (packaged_document(), document, other) if one}
+        known |= dict(self._stored(known))
+        report = self._replay(document, known)
+        return report if other is None else compare(self._replay(other, known), report)
+
+    def _stored(self, known: Mapping[str, Document]) -> Iterator[tuple[str, Document]]:
+        """Yield the policies that the entries name and that the stack has stored."""
+        named = {str(one["data"]["policy"]) for one in self.events if one["data"].get("policy")}
+        if self.store is None:
+            return
+        for version in sorted(named - known.keys()):
+            try:
+                yield version, self.store.document(version)
+            except Rejected:
+                continue  # the report counts what depends on an unknown policy
+
+    def _replay(self, document: Document, known: Mapping[str, Document]) -> dict[str, Any]:
+        from faultbridge.backtest.replay import Evidence, replay
+        from faultbridge.backtest.report import backtest_document
+        from faultbridge.data import gpus_by_instance_type, load_catalog
+        from faultbridge.domain.policy import Policy
+        from faultbridge.pipeline.decide.open_case import Rules
+        from faultbridge.storage.codec import load
+
+        catalog = load_catalog()
+        evidence = Evidence(catalog, {version: load(Policy, one) for version, one in known.items()})
+        policy = load(Policy, document)
+        rules = Rules(policy, self.config, catalog.version, "back-test", gpus_by_instance_type())
+        return backtest_document(self.config.cluster, self.events, replay(self.events, rules, evidence))
+
+
+def _reports(session: Session, history: History, document: Document, other: Document | None) -> list[dict[str, Any]]:
+    store = policy_store(session) if history.archive is None else None
+    return [_Replays(config, events, store).report(document, other) for config, events in history.read(session)]
+
+
+def _print_cluster(session: Session, report: Document) -> None:
+    counts = report["decisions"]
+    span = f"{(report['since'] or '-')[:16]} to {(report['until'] or '-')[:16]}"
+    print_line(f"{report['cluster']}: {report['entries']} entries, {span}")
+    print_line(f"{counts['same']} of {counts['compared']} recorded decisions are the same under the policy")
+    print_line()
+    recorded, replayed = _flat(report["recorded"]), _flat(report["replayed"])
+    rows = [{"total": text, "before": recorded[name], "after": replayed[name]} for name, text in TOTALS.items()]
+    columns: Columns = {
+        "": lambda one: one["total"], "RECORDED": lambda one: one["before"], "POLICY": lambda one: one["after"]
+    }  # fmt: skip
+    session.show(rows, columns)
+    for documents, shown in ((report["differences"], DIFFERENCES), (report["not_in_record"], GAPS)):
+        if documents:
+            print_line()
+            session.show(documents, shown)
+    print_line()
+
+
+def _flat(totals: Document) -> dict[str, Any]:
+    return {**totals, **totals["actions"]}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `faultbridge policy`."""
+    app.command("backtest", epilog=examples("faultbridge policy backtest policy.yaml --cluster train-a --since 30d"))(
+        stack_command(backtest_policy)
+    )
+    app.command(
+        "diff",
+        epilog=examples(
+            "faultbridge policy diff before.yaml after.yaml", "faultbridge policy diff a.yaml b.yaml --archive copy"
+        ),
+    )(stack_command(diff_policies))

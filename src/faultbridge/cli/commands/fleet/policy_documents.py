@@ -1,0 +1,69 @@
+"""Policies as documents for the commands: the packaged one, the stored ones, and validated files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from faultbridge.cli.commands.options import read_text
+from faultbridge.cli.errors.failures import EXIT_NOT_WELL
+from faultbridge.cli.render.output import Columns, OutputFormat, notice, show
+from faultbridge.cli.stack.session import Session
+
+if TYPE_CHECKING:
+    from faultbridge.rules.policies import PolicyStore
+
+PROBLEMS: Columns = {
+    "RULE": lambda one: one["rule"],
+    "FIELD": lambda one: one["field"],
+    "EXPECTED": lambda one: one["expected"],
+    "FOUND": lambda one: one["found"],
+}
+
+
+def packaged_document() -> dict[str, Any]:
+    """Return the packaged policy with its version."""
+    from faultbridge.data.policies import default_document
+
+    return dict(default_document())
+
+
+def policy_store(session: Session) -> PolicyStore:
+    """Return the store of the stack's policies."""
+    from faultbridge.rules.policies import PolicyStore
+
+    return PolicyStore(session.ports.table, session.ports.clock)
+
+
+def read_policy_file(file: str, output: OutputFormat) -> dict[str, Any]:
+    """Read and validate a policy. For an invalid policy, print its problems and exit with 1."""
+    from faultbridge.data.policies import version_of
+    from faultbridge.policyfile.parser import InvalidPolicy, read_policy
+
+    try:
+        document = read_policy(read_text(file))
+    except InvalidPolicy as error:
+        found = [
+            {"rule": one.rule, "field": one.field, "expected": one.expected, "found": one.found}
+            for one in error.problems
+        ]
+        show(found, PROBLEMS, output)
+        notice(f"invalid policy: {error.detail}")
+        raise typer.Exit(EXIT_NOT_WELL) from None
+    for rule, pattern in _unknown_codes(document):
+        notice(f"rule {rule}: no catalog code matches {pattern}; `faultbridge catalog` lists the codes")
+    return {**document, "version": version_of(document)}
+
+
+def _unknown_codes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield each rule with a code pattern that matches no code of the catalog."""
+    from faultbridge.data import load_catalog
+
+    known = tuple(load_catalog().rows)
+    for rule in document.get("rules", []):
+        for pattern in rule.get("match", {}).get("codes", []):
+            if not any(fnmatchcase(code, pattern) for code in known):
+                yield rule["name"], pattern

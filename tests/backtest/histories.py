@@ -1,0 +1,73 @@
+"""Recorded histories for the back-test: of one installation in memory, and of simulated runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from faultbridge import data
+from faultbridge.backtest.course import Replayed
+from faultbridge.backtest.replay import Evidence, replay
+from faultbridge.cli.commands.embedded.demo_records import demo_records
+from faultbridge.data.policies import default_policy
+from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.policy import Policy
+from faultbridge.ledger.timeline import Timeline, TimelineQuery
+from faultbridge.pipeline.decide.open_case import Rules
+from faultbridge.ports import Table
+from faultbridge.simulation.environment.action_plan import draw_plan
+from faultbridge.simulation.environment.environment import Environment
+from faultbridge.simulation.fault_injection import MAX_CALLS_PER_ACTION, draw_fault_profile
+from faultbridge.simulation.history import build_system, draw_nodes_in_rack
+from faultbridge.simulation.rest import come_to_rest
+from faultbridge.simulation.simulated_system import REPAIRED, SimulatedSystem
+from faultbridge.storage import items, keys
+
+Event = Mapping[str, Any]
+
+
+def recorded(table: Table, cluster: str) -> list[Event]:
+    """Return all entries of a cluster."""
+    return [line.event for line in Timeline(table).entries(TimelineQuery(cluster))]
+
+
+def replayed(events: list[Event], policy: Policy, config: ClusterConfig, *known: Policy) -> Replayed:
+    """Replay entries under a policy; `known` are the policies that recorded them."""
+    catalog = data.load_catalog()
+    policies = {one.version: one for one in (*known, policy, default_policy())}
+    rules = Rules(policy, config, catalog.version, "back-test", data.gpus_by_instance_type())
+    return replay(events, rules, Evidence(catalog, policies))
+
+
+def simulated(seed: int, steps: int) -> tuple[list[Event], Policy, ClusterConfig]:
+    """Return the record of the repaired cluster of a simulated run, with its policy and registration."""
+    system: SimulatedSystem = build_system(seed)
+    gap = draw_fault_profile(seed).mean_gap
+    actions = draw_plan(seed, steps, gap, racks=draw_nodes_in_rack(seed) is not None)
+    system.seam.calls_left += 2 * MAX_CALLS_PER_ACTION * len(actions) + 100_000
+    environment = Environment(system)
+    system.sweep_within_a_minute()
+    for action in actions:
+        system.pass_time(timedelta(seconds=action.gap))
+        environment.perform(action)
+        system.deliver_changes()
+    come_to_rest(system)
+    config = items.read_config(system.ports.table.get(keys.cluster_config(REPAIRED)) or {})
+    return recorded(system.ports.table, REPAIRED), system.policy, replace(config, maintenance_until=None)
+
+
+def demo() -> tuple[list[Event], Policy, ClusterConfig]:
+    """Return the record of the demo's ten records, of whose four nodes one is replaced."""
+    system = SimulatedSystem(1, draw_fault_profile(1))
+    system.build(nodes=4, watched=0, scheduler=False)
+    environment = Environment(system)
+    system.sweep_within_a_minute()
+    for one in demo_records(REPAIRED, [f"node-{number}" for number in range(1, 5)], system.clock.now()):
+        environment._send_until_accepted(one.raw_input, 0.0, 1)
+        system.deliver_changes()
+        system.pass_time(timedelta(seconds=5))
+    come_to_rest(system)
+    config = items.read_config(system.ports.table.get(keys.cluster_config(REPAIRED)) or {})
+    return recorded(system.ports.table, REPAIRED), system.policy, config

@@ -1,0 +1,112 @@
+"""Under another policy the report names each decision that differs, and what follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+
+from faultbridge.backtest.report import backtest_document, compare
+from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.cluster.breakers import BreakerLimit
+from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.faults import Action
+from faultbridge.domain.policy import Match, Policy, Rule
+from tests.backtest.histories import Event, demo, replayed
+
+
+@cache
+def history() -> tuple[list[Event], Policy, ClusterConfig]:
+    return demo()
+
+
+def changed(**fields: Any) -> Policy:
+    """Return the policy of the demo with these fields in every rule."""
+    _, policy, _ = history()
+    return replace(policy, version="other", rules=tuple(replace(rule, **fields) for rule in policy.rules))
+
+
+def report(policy: Policy) -> dict[str, Any]:
+    events, own, config = history()
+    return backtest_document(config.cluster, events, replayed(events, policy, config, own))
+
+
+def differences(document: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(one["recorded"], one["replayed"]) for one in document["differences"]]
+
+
+def test_the_same_policy_has_the_same_totals() -> None:
+    _, own, _ = history()
+    document = report(own)
+    assert document["decisions"] == {"compared": 2, "same": 2}
+    assert document["recorded"] == document["replayed"]
+    assert document["recorded"]["actions"]["replace_node"] == 1
+    assert document["recorded"]["nodes_touched"] == 1
+
+
+def test_a_policy_that_takes_no_action_touches_no_node() -> None:
+    document = report(changed(action=Action.NONE))
+    assert differences(document) == [("open replace_node for xid.79, queue", "nothing")]
+    assert document["replayed"]["nodes_touched"] == 0
+    assert document["replayed"]["gpu_hours_lost"] == 0
+    assert document["recorded"]["nodes_touched"] == 1
+
+
+def test_an_approval_that_was_never_requested_leaves_the_case_to_an_operator() -> None:
+    document = report(changed(approval=(RepairAction.REPLACE_NODE,)))
+    assert differences(document) == [("start replace_node", "wait")]
+    assert "requires approval" in document["differences"][0]["reason"]
+    assert document["replayed"]["actions"]["replace_node"] == 0
+    assert {"what": "an approval was never requested in the record: no answer is assumed", "count": 1} in document[
+        "not_in_record"
+    ]
+
+
+def test_another_repair_action_gets_an_assumed_outcome_which_is_counted() -> None:
+    _, own, _ = history()
+    rebooted = Rule("lost", Match(codes=("xid.79",)), action=Action.REBOOT_NODE)
+    document = report(replace(own, version="other", rules=(rebooted, *own.rules)))
+    assert differences(document) == [("open replace_node for xid.79, queue", "open reboot_node for xid.79, queue")]
+    assert document["replayed"]["actions"] == {"verify": 0, "reset_gpu": 0, "reboot_node": 1, "replace_node": 0}
+    assert any(one["what"].startswith("no reboot_node of this case") for one in document["not_in_record"])
+
+
+def test_a_longer_wait_delays_the_same_repair() -> None:
+    recorded, delayed = report(history()[1]), report(changed(wait_seconds=600))
+    assert differences(delayed) == [("open replace_node for xid.79, queue", "open replace_node for xid.79 after 600 s")]
+    assert delayed["replayed"]["actions"] == recorded["recorded"]["actions"]
+    longer = delayed["replayed"]["median_repair_seconds"] - recorded["recorded"]["median_repair_seconds"]
+    assert 580 <= longer <= 600
+
+
+def test_a_lower_budget_lets_the_case_wait() -> None:
+    _, own, _ = history()
+    document = report(replace(own, version="none", limits=replace(own.limits, concurrent=0)))
+    assert differences(document) == [("start replace_node", "wait")]
+    assert document["differences"][0]["reason"] == "the policy's limit of concurrent repairs is reached"
+
+
+def test_a_stricter_breaker_lets_the_case_wait() -> None:
+    _, own, _ = history()
+    document = report(replace(own, version="strict", breakers=(BreakerLimit(nodes=1, percent=0, openings=1),)))
+    assert differences(document) == [("start replace_node", "wait")]
+    assert "breaker" in document["differences"][0]["reason"]
+
+
+def test_two_policies_are_compared_with_each_other() -> None:
+    _, own, _ = history()
+    same, waiting = report(own), report(changed(wait_seconds=600))
+    assert compare(waiting, waiting)["differences"] == []
+    document = compare(waiting, same)
+    assert differences(document) == [
+        ("open replace_node for xid.79 after 600 s", "open replace_node for xid.79, queue")
+    ]
+    assert document["recorded"] == waiting["replayed"]
+
+
+@pytest.mark.parametrize("part", ["recorded", "replayed"])
+def test_every_case_has_one_verdict(part: str) -> None:
+    totals = report(changed(wait_seconds=600))[part]
+    assert totals["right"] + totals["needless"] + totals["undetermined"] == 1
