@@ -14,7 +14,7 @@ Reading order:
 - `in_step`: compares decisions while node and record agree.
 - `counterfactual`: continues a case after a decision that differs.
 - `replay`: passes a record through all of this.
-- `judgement`: whether later entries confirm that a case needed its repair.
+- `judgment`: whether later entries confirm that a case needed its repair.
 - `report`: totals, differences, and what the record does not hold, as a JSON document.
 
 Tests: tests/backtest.

@@ -76,7 +76,7 @@ class Counterfactual:
             track.state = expire_approval(decide(track.state, (), rules, at), at).state
             case = track.state.live_case
         if case is not None and case.status is CaseStatus.IN_PROGRESS and track.attempt_ends is None:
-            # The record goes on with the attempt that had started before the policies differed.
+            # The attempt had started before the policies differed.
             self._start(track, case, case.repair_action, at, again=False)
         elif case is not None and case.status is CaseStatus.IN_PROGRESS and (track.attempt_ends or at) <= at:
             self._finish(track, case, at)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from faultbridge.backtest.course import Course, Decision, Replayed
-from faultbridge.backtest.judgement import Verdict, judge
+from faultbridge.backtest.judgment import Verdict, judge
 from faultbridge.backtest.record import Event, Trail, trails
 from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.times import to_text
@@ -85,7 +85,7 @@ def _of_trail(trail: Trail, verdict: Verdict) -> _Outcome:
         trail.node,
         actions,
         trail.escalated_at is not None,
-        _span(trail.opened_at, trail.closed_at, repaired),
+        _span(trail.opened_at, trail.closed_at, counts=repaired),
         lost,
         verdict,
     )
@@ -95,11 +95,11 @@ def _of_course(course: Course, verdicts: Mapping[str, Verdict]) -> _Outcome:
     verdict = verdicts[course.trail.id] if course.trail else Verdict.UNDETERMINED
     repaired = course.end in {"repaired", "replaced"}
     escalated = course.end == "by_operator"
-    span = _span(course.opened_at, course.ended_at, repaired)
+    span = _span(course.opened_at, course.ended_at, counts=repaired)
     return _Outcome(course.node, tuple(course.actions), escalated, span, course.lost, verdict)
 
 
-def _span(since: datetime, until: datetime | None, counts: bool) -> timedelta | None:  # noqa: FBT001
+def _span(since: datetime, until: datetime | None, *, counts: bool) -> timedelta | None:
     return until - since if counts and until is not None else None
 
 

@@ -1,4 +1,4 @@
-"""Judgement: whether later entries confirm that a case needed its repair."""
+"""Judgment: whether later entries confirm that a case needed its repair."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def judge(found: Iterable[Trail], events: Sequence[Event]) -> dict[str, Verdict]
     by_node: dict[str, list[tuple[str, str, datetime]]] = {}
     for node, code, severity, at in detected:
         by_node.setdefault(node, []).append((code, severity, at))
-    return {one.id: _judge(one, one.id in relapses, by_node.get(one.node, []), end) for one in cases}
+    return {one.id: _judge(one, by_node.get(one.node, []), end, relapsed=one.id in relapses) for one in cases}
 
 
-def _judge(trail: Trail, relapsed: bool, faults: list[tuple[str, str, datetime]], end: datetime | None) -> Verdict:  # noqa: FBT001
+def _judge(trail: Trail, faults: list[tuple[str, str, datetime]], end: datetime | None, *, relapsed: bool) -> Verdict:
     closed = trail.closed_at
     until = (closed or trail.opened_at) + RELAPSE_WITHIN
     # Until the first repair, the node has the hardware that the case is about.
