@@ -45,7 +45,7 @@ COMMANDS: Mapping[str, Row] = {
     "breaker": Row("fleet.repair_controls", "Show or close the repair breakers of a cluster."),
     "pause": Row("fleet.repair_controls", "Pause new repairs in a cluster."),
     "resume": Row("fleet.repair_controls", "Resume repairs in a cluster."),
-    "policy": Row("fleet.policy", "Check, compare, publish and show the repair policy."),
+    "policy": Row("policy.policy", "Check, compare, publish and show the repair policy."),
     "mapping": Row("fleet.mapping", "Check, publish and show your own fault mappings."),
     "job": Row("fleet.job", "Record when jobs start and end, and show which may resume."),
     "send": Row("records.send", "Send raw records to the queue of a stack."),

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from faultbridge.cli.commands.fleet.policy_backtest import register
-from faultbridge.cli.commands.fleet.policy_documents import packaged_document, policy_store, read_policy_file
 from faultbridge.cli.commands.options import YesOption, confirm
+from faultbridge.cli.commands.policy.backtest import register
+from faultbridge.cli.commands.policy.documents import packaged_document, policy_store, read_policy_file
 from faultbridge.cli.render.format_options import formatted_command
 from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, print_line, show
 from faultbridge.cli.render.times import json_time, short_time

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from faultbridge.cli.commands.fleet.policy_documents import packaged_document, policy_store, read_policy_file
-from faultbridge.cli.commands.fleet.recorded_history import History, history_options
+from faultbridge.cli.commands.policy.documents import packaged_document, policy_store, read_policy_file
+from faultbridge.cli.commands.policy.recorded_history import History, history_options
 from faultbridge.cli.render.format_options import with_options
 from faultbridge.cli.render.output import Columns, examples, print_line
 from faultbridge.cli.stack.command import stack_command
