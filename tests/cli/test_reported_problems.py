@@ -6,6 +6,7 @@ import io
 import os
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -194,3 +195,25 @@ def test_the_variables_of_the_embedded_stack_select_it(monkeypatch: pytest.Monke
     assert locate.chosen_embedded_stack(Target(region="eu-west-1")) is None
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     assert locate.chosen_embedded_stack(Target()) is None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rule test",
+        "schema validate",
+        "policy check",
+        "mapping check",
+        "decode",
+        "explain",
+        "collect kubernetes --config",
+    ],
+)
+def test_a_binary_file_is_named_without_the_text_of_a_codec(desk: Desk, tmp_path: Path, command: str) -> None:
+    file = tmp_path / "binary"
+    file.write_bytes(b"\x7fELF\x02\x01\x01\x00\xd0\x00" * 9)
+    ran = desk(*command.split(), str(file))
+    assert ran.code in {2, 65}
+    assert "codec" not in ran.err
+    assert " text" in ran.err
+    assert str(file) in ran.err

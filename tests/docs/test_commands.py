@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,6 +42,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateStack]:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_the_commands_of_a_page_work(page: Path, stack: PrivateStack, tmp_path: Path) -> None:
+    # Each page starts with the packaged policy, as for its reader; the page before may have put another.
+    subprocess.run(["faultbridge", "policy", "reset", "--yes"], env=environment_of(stack.home), check=True)
     assert list(run(page.read_text(encoding="utf-8"), tmp_path, environment_of(stack.home))) == []
 
 

@@ -77,7 +77,9 @@ def _read_file(file: Path | None) -> dict[str, Any]:
         return {}
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        raise Misconfigured(f"the settings file is not text: {path}") from None
+    except (OSError, tomllib.TOMLDecodeError) as error:
         raise Misconfigured(f"the settings file cannot be read: {path}: {error}") from None
 
 

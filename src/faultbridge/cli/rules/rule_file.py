@@ -62,7 +62,9 @@ def read_rule(path: Path) -> RuleFile:
     try:
         loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
         rule = RuleFile.model_validate(loaded)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        raise Rejected("binary", f"not a text file: {path}") from None
+    except yaml.YAMLError as error:
         raise Rejected("not_yaml", f"{path}: {error}") from error
     except ValidationError as error:
         first = error.errors()[0]

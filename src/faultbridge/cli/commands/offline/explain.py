@@ -79,13 +79,16 @@ def explain_job(
 
     Reads logs of the job, files of its nodes in every format of `faultbridge sources`, and PyTorch Flight Recorder
     dumps. With --job, --case or --at, also the faults that a stack recorded; --record publishes the verdict. A line of
-    the job's log is no evidence of a fault of a node. Exit code 65: a dump or a document is damaged.
+    the job's log is no evidence of a fault of a node. Exit code 65: a dump or a document is damaged, or
+    no file can be read.
     """
     recorded = request.find(session)
     inputs = _inputs(files or [], job_logs or [], is_recorded=recorded is not None)
     ranks = _nodes(nodes) if nodes else {}
     book = book_with(mechanisms)
     evidence = read_files(inputs, ReadContext(book.patterns, book.roles, ranks, hints))
+    if inputs and len(evidence.skipped) == len(inputs) and recorded is None:
+        raise Rejected("binary", f"no file can be read: {', '.join(evidence.skipped)}")
     document = explained(session, evidence, book, ranks, recorded)
     if request.record and request.cluster and request.job:
         session.application.jobs.verdict(request.cluster, request.job, document)

@@ -119,6 +119,8 @@ def _events(file: str) -> Iterator[object]:
         raise Rejected("empty", "the input is empty; give an event as JSON")
     try:
         document = json.loads(raw)
+    except UnicodeDecodeError:
+        raise Rejected("binary", f"not a text file: {file}") from None
     except (ValueError, RecursionError) as error:
         raise Rejected("not_json", f"the input is not JSON: {error}") from error
     yield from document if isinstance(document, list) else [document]
