@@ -175,7 +175,7 @@ docs-version: setup $(DOCS_STAMP) ## build the documentation of one version into
 	@test -n "$(VERSION)" || (echo "no version: make docs-version VERSION=1.0" >&2; exit 2)
 	@DOCS_VERSION=$(VERSION) NO_MKDOCS_2_WARNING=1 \
 	  $(DOCS)/bin/mkdocs build --quiet --strict --site-dir build/versions/$(VERSION)
-	@$(BIN)/python -m infra.docs.versions build/versions
+	@$(BIN)/python -m infra.docs_versions build/versions
 
 .PHONY: docs-check
 docs-check: docs machines ## build strictly, check links, and run the commands of the tutorial and how-to pages

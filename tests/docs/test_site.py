@@ -13,7 +13,8 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from infra.docs import links, versions
+from infra import docs_versions as versions
+from infra.docs import links
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

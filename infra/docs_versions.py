@@ -1,6 +1,6 @@
 """Lists the versions of the documentation that a folder contains, one site in each subfolder.
 
-python -m infra.docs.versions FOLDER    write versions.json for the version menu, and a page that opens the newest
+python -m infra.docs_versions FOLDER    write versions.json for the version menu, and a page that opens the newest
 """
 
 from __future__ import annotations
