@@ -108,15 +108,8 @@ PATTERNS = (
         frozenset({"case-status-change-largest"}),
     ),
     PatternCase(
-        "node of a job",
-        {"source": [SOURCE], "detail": {"data": {"jobs": ["llama-70b-pretrain"]}}},
-        frozenset(
-            {
-                "node-fault-detected-largest",
-                "node-fault-updated-largest",
-                "node-fault-cleared-largest",
-                "case-status-change-largest",
-            }
-        ),
+        "fault that affects a job",
+        {"source": [SOURCE], "detail": {"data": {"change": ["hit"]}}},
+        having(("data", "change"), "hit"),
     ),
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 from faultbridge.jobs.job_impact import MISSED_WITHIN, JobImpact
 from faultbridge.ledger.queries import query_all
+from faultbridge.ledger.verify import Verify
 from faultbridge.storage import keys
 from faultbridge.storage.projections import UNHEALTHY
 from tests.jobs.test_resume import break_and_end, changes, jobs, started
@@ -62,3 +63,9 @@ def test_an_ended_job_is_considered_for_an_hour() -> None:
     world.fault(2)
     world.clock.advance(MISSED_WITHIN + timedelta(seconds=1))
     assert missed(world) == []
+
+
+def test_the_row_of_a_followed_job_is_no_break_of_the_record() -> None:
+    world = started(1)
+    break_and_end(world)
+    assert Verify(world.table, world.append.stack)(CLUSTER).breaks == []

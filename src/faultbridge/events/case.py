@@ -57,7 +57,6 @@ class CaseStatusData(Model):
     relapse_of: CaseId | None = Field(
         default=None, description="Case after whose repair the fault came back while the node was on probation."
     )
-    jobs: tuple[Text, ...] = Field(default=(), description="Registered jobs that the fault affected.")
     gpus: Count | None = Field(default=None, description="Number of GPUs of the node, if known.")
     gpu_time_lost: Milliseconds | None = Field(
         default=None, description="Number of GPUs times the time out of service; set after the case closed."

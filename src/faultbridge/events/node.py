@@ -44,7 +44,6 @@ class FaultData(Model):
     reason: str | None = Field(description="Why it changed or ended, if known.")
     incarnation: Incarnation | None = Field(description="Instance and boot with the fault; null if unknown.")
     placement: Placement | None = Field(default=None, description="Place of the node in its cluster.")
-    jobs: tuple[Text, ...] = Field(default=(), description="Registered jobs that ran on the node.")
     rule: Text = Field(description="Policy rule that set severity and action.")
     policy: Text = Field(description="Policy version.")
     catalog: Text = Field(description="Fault catalog version.")

@@ -20,6 +20,7 @@ from faultbridge.ledger.queries import node_names, shard_rows
 from faultbridge.ledger.stream_verification import UNREADABLE, AnchoredHashes, StreamVerification, row_break
 from faultbridge.ports import Table
 from faultbridge.storage import items, keys
+from faultbridge.storage.jobs import FOLLOWED
 from faultbridge.storage.writes import Item, Key
 
 __all__ = ["AnchoredHashes", "Break", "BreakKind", "Verified", "Verify"]
@@ -99,13 +100,13 @@ class Verify:
         verified.entries += one.entries
 
     def _unexpected_rows(self, config: ClusterConfig) -> Iterator[Break]:
-        """Check that each row of the shards names its node, and follows from the state of its node."""
+        """Check that each row of a node names it, and follows from its state; rows of jobs belong to no node."""
         for row in shard_rows(self.table, config, ""):
             key, node = Key(str(row["pk"]), str(row["sk"])), NodeKey(config.cluster, str(row.get("node")))
             if key.sk.startswith(keys.NODE_ROW):
                 if key.sk != keys.NODE_ROW + node.node:
                     yield row_break(node.stream, key, "node: another name than in the sort key")
-            elif self._is_unexpected(key, row, node, config):
+            elif not key.sk.startswith(FOLLOWED) and self._is_unexpected(key, row, node, config):
                 yield row_break(node.stream, key, "it does not follow from the state of its node")
 
     def _is_unexpected(self, key: Key, row: Item, node: NodeKey, config: ClusterConfig) -> bool:
