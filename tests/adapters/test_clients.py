@@ -41,6 +41,18 @@ def test_the_client_for_terminations_never_retries() -> None:
     assert config.retries == {"mode": "standard", "total_max_attempts": 1}
 
 
+@pytest.mark.parametrize(("function", "checked"), [(None, [True, True, True]), ("ingest", [False, True, True])])
+def test_only_the_calls_of_a_function_to_the_table_skip_the_check_of_their_parameters(
+    monkeypatch: pytest.MonkeyPatch, function: str | None, checked: list[bool]
+) -> None:
+    if function is not None:
+        monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", function)
+    session = mock.Mock()
+    clients = Clients(session=lambda: session)
+    assert all((clients.dynamodb, clients.s3, clients.ec2))
+    assert [call.kwargs["config"].parameter_validation for call in session.client.call_args_list] == checked
+
+
 def test_the_endpoint_of_a_service_overrides_the_endpoint_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_EC2", "http://127.0.0.1:5000")
     monkeypatch.setenv("AWS_ENDPOINT_URL_AUTO_SCALING", "http://127.0.0.1:5001")
