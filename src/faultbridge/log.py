@@ -7,6 +7,8 @@ docs/runbooks/logs.md says how to search them.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 LOGGER = logging.getLogger("faultbridge")
 LOGGER.addHandler(logging.NullHandler())  # a process without logging configuration, such as the CLI, prints nothing
@@ -21,3 +23,18 @@ def log_cause(decision: str, *, reason: str, level: int = logging.INFO, **ids: o
     LOGGER.log(
         level, decision, extra={"reason": reason, **{name: value for name, value in ids.items() if value is not None}}
     )
+
+
+@contextmanager
+def logged_from(level: int, handler: logging.Handler | None = None) -> Iterator[None]:
+    """Log lines of this level and above within the block, also with a further handler."""
+    before = LOGGER.level
+    LOGGER.setLevel(level)
+    if handler is not None:
+        LOGGER.addHandler(handler)
+    try:
+        yield
+    finally:
+        LOGGER.setLevel(before)
+        if handler is not None:
+            LOGGER.removeHandler(handler)

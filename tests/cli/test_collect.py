@@ -11,7 +11,6 @@ import pytest
 
 from faultbridge.cli.app import run
 from faultbridge.cli.commands.records import collect
-from faultbridge.log import LOGGER
 from tests.collector.cluster import Collected, collected
 
 
@@ -23,10 +22,8 @@ def kubernetes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Coll
     monkeypatch.setenv("FAULTBRIDGE_AGENT_SPOOL", str(tmp_path))
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "k")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s")
-    handlers = list(LOGGER.handlers)
     with collected(tmp_path) as made:
         yield made
-    LOGGER.handlers[:] = handlers
 
 
 def test_missing_settings_are_wrong_usage(capfd: pytest.CaptureFixture[str]) -> None:

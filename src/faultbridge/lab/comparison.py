@@ -15,6 +15,7 @@ from faultbridge.lab.fleet_log import FleetLog
 from faultbridge.lab.measures import Interval, Measures, interval, measure
 from faultbridge.lab.product_fleet import ProductFleet
 from faultbridge.lab.scenario import Scenario
+from faultbridge.log import logged_from
 from faultbridge.policyfile.parser import read_policy
 from faultbridge.storage.codec import load
 
@@ -64,9 +65,10 @@ class Compared:
 
 
 def run(scenario: Scenario, system: System, progress: Progress = lambda _: None) -> Measures:
-    """Run one system on one scenario and measure it."""
+    """Run one system on one scenario and measure it. Its thousands of refusals and retries are not logged."""
     fleet = ProductFleet(scenario, system) if isinstance(system, Policy) else BaselineFleet(scenario, system)
-    log: FleetLog = fleet.run(progress)
+    with logged_from(logging.ERROR):
+        log: FleetLog = fleet.run(progress)
     return measure(scenario, log)
 
 
@@ -105,10 +107,8 @@ def best_baseline(compared: Iterable[Compared], names: Iterable[str]) -> Compare
 def named_policy(text: str | None) -> tuple[str, Policy]:
     """Return the name of a policy in a table and the policy; without a text the packaged one.
 
-    Raises InvalidPolicy for an invalid policy file. A simulated fleet logs thousands of refusals, so the product's
-    warnings are disabled for this process.
+    Raises InvalidPolicy for an invalid policy file.
     """
-    logging.getLogger("faultbridge").setLevel(logging.ERROR)
     if text is None:
         return "faultbridge-default", default_policy()
     document = read_policy(text)

@@ -37,7 +37,7 @@ def observe(
     """Apply new observations to a node; with `rebooted` the conditions of the previous boot end first."""
     ended = end_scopes(state, SCOPES_ENDED_BY_REBOOT if rebooted else (), at=now, reason="reboot")
     arrivals = tuple(arrivals)
-    seen = record_sightings(ended.state, arrivals)
+    seen = record_sightings(ended.state, arrivals, now - rules.policy.limits.remember_for)
     changed = len(ended.changes) + seen.weight
     folded = fold(seen.state, arrivals, now=now, catalog=catalog, limits=rules.policy.limits, changed=changed)
     decided = decide(folded.state, ended.changes + seen.changes + folded.changes, rules, now)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
+
+import pytest
 
 from faultbridge.data import offender_odds
 from faultbridge.domain.edges import CaseStatus
@@ -25,10 +28,11 @@ def card(serial: str, slot: str = "c1") -> Component:
 class Fleet(World):
     """A cluster whose nodes report their cards."""
 
-    def show(self, node: int, *cards: Component) -> None:
-        """Report a health snapshot of a node with these cards, a minute later."""
+    def show(self, node: int, *cards: Component, age: timedelta = timedelta()) -> None:
+        """Report a health snapshot of a node with these cards, a minute later; it was taken `age` ago."""
         self.advance_minutes()
-        self._observe(node, Snapshot("nvidia-smi-xml", {}, devices=cards), f"r-{node}-{self.clock.now()}")
+        at = self.clock.now() - age
+        self._observe(node, Snapshot("nvidia-smi-xml", {}, devices=cards), f"r-{node}-{at}", at)
 
     def lose(self, node: int, device: Component) -> None:
         """Report that a card fell off the bus, and wait until the node is replaced."""
@@ -56,6 +60,17 @@ def test_a_card_is_recorded_once_per_instance_and_slot_whatever_further_sources_
     assert fleet.record_history().count("note devices") == 1
     fleet.show(1, card("2"))
     assert [one.slot for one in fleet.history("2")] == ["0000:53:00", "0000:c1:00"]
+
+
+@pytest.mark.parametrize("age", [timedelta(minutes=5), timedelta(days=20)], ids=["overtaken", "too old"])
+def test_a_snapshot_without_any_other_effect_records_no_card(age: timedelta) -> None:
+    fleet = Fleet()
+    if age < timedelta(days=1):
+        fleet.show(1, card("1"))
+    fleet.show(1, card("2", "53"), age=age)
+    assert fleet.history("2") == []
+    fleet.show(1, card("2", "53"))
+    assert [one.slot for one in fleet.history("2")] == ["0000:53:00"]
 
 
 def test_a_card_that_comes_back_in_another_node_brings_its_faults_repairs_and_verdicts() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import datetime
 from typing import NamedTuple
 
 from faultbridge.domain.custody import take_custody
@@ -21,15 +22,19 @@ class Sightings(NamedTuple):
     weight: int = 0
 
 
-def record_sightings(state: NodeState, arrivals: Iterable[Arrival]) -> Sightings:
+def record_sightings(state: NodeState, arrivals: Iterable[Arrival], oldest: datetime) -> Sightings:
     """Record the new devices of the first health snapshot that has any; a later one records the others.
 
-    A snapshot that is not certain to be about the current instance records none.
+    A snapshot records none if it is not certain to be about the current instance, older than `oldest`, or older than
+    the last one of its source: it has no other effect either.
     """
     for arrival in arrivals:
         snapshot, incarnation = arrival.observation, state.incarnation
         certain = incarnation is not None and arrival.incarnation is IncarnationMatch.CURRENT
         if incarnation is None or not certain or not isinstance(snapshot, Snapshot):
+            continue
+        last = state.snapshots.get(snapshot.reporter_key)
+        if arrival.at < oldest or (last is not None and arrival.at < last):
             continue
         custody, new = take_custody(state.custody, incarnation.instance, _devices(snapshot))
         if new:

@@ -17,7 +17,7 @@ from faultbridge.ingest.delivery_audit import audit_deliveries
 from faultbridge.ingest.outcomes import OUTCOME
 from faultbridge.ingest.record_reader import Delivery, RecordPart, RecordReader
 from faultbridge.pipeline.decide.open_case import Rules
-from faultbridge.pipeline.fold.changes import Arrival, ChangeKind
+from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.fold.write_filter import SNAPSHOT_PRECISION
 from faultbridge.pipeline.observe import observe, tick
 from faultbridge.simulation.invariants.view import Invariant, SystemView
@@ -85,37 +85,10 @@ def _with_outcome(view: SystemView, outcome: Outcome) -> set[str]:
 
 
 def _stale_snapshots(view: SystemView, parts: list[RecordPart]) -> set[str]:
-    """Return the health snapshots that arrived after a newer one of their source: they end and begin no condition.
-
-    One that was the first to show a device has the outcome `recorded` because of that device.
-    """
+    """Return the health snapshots that arrived after a newer one of their source: they have no effect."""
     effective = _with_outcome(view, Outcome.CLEAN) | _effective(view)
     snapshots = {part.record.record_id for part in parts if any(isinstance(one, Snapshot) for one in part.observations)}
-    overtaken = _overtaken_snapshots(parts) & _with_only_devices(view)
-    return (snapshots & _with_outcome(view, Outcome.STALE)) - effective | overtaken
-
-
-def _overtaken_snapshots(parts: list[RecordPart]) -> set[str]:
-    """Return the health snapshots that were received after a newer one of their node and source."""
-    snapshots = [
-        (part.record, one.reporter_key, _time_of(part, one))
-        for part in parts
-        for one in part.observations
-        if isinstance(one, Snapshot)
-    ]
-    return {
-        record.record_id
-        for record, reporter, at in snapshots
-        for newer, other, later in snapshots
-        if (newer.node, other) == (record.node, reporter) and at < later and newer.received_at <= record.received_at
-    }
-
-
-def _with_only_devices(view: SystemView) -> set[str]:
-    """Return the records that were recorded with no entry but the one that names their new devices."""
-    entries = [body for state in view.nodes for body in view.entries_of(state)]
-    others = {one["metadata"]["causation_id"] for one in entries if one["data"].get("kind") != ChangeKind.DEVICES.value}
-    return _with_outcome(view, Outcome.RECORDED) - others
+    return (snapshots & _with_outcome(view, Outcome.STALE)) - effective
 
 
 def _effective(view: SystemView) -> set[str]:

@@ -89,9 +89,7 @@ def end_job(
     session.show_one(_document(ended), JOB)
 
 
-@app.command(
-    "run", epilog=examples("faultbridge job run 88213 --cluster train-a --node gpu-[1-4] -- srun torchrun a.py")
-)
+@app.command("run", epilog=examples("faultbridge job run 88213 --cluster train-a --node gpu-[1-4] -- srun a.sh"))
 @stack_command
 def run_job(
     session: Session,

@@ -14,10 +14,10 @@ import typer
 from faultbridge.agent.settings import AgentSettings
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
 from faultbridge.cli.render.log_lines import LogLines
-from faultbridge.cli.render.output import examples
+from faultbridge.cli.render.output import examples, print_line
 from faultbridge.collector.collector import Collector, build_collector
 from faultbridge.errors import Misconfigured
-from faultbridge.log import LOGGER
+from faultbridge.log import LOGGER, logged_from
 from faultbridge.ports import ObjectWatch
 
 app = typer.Typer(rich_markup_mode=None)
@@ -59,15 +59,14 @@ def collect_kubernetes(
         settings = AgentSettings.load(config)
     except Misconfigured as error:
         raise typer.BadParameter(str(error)) from None
-    LOGGER.addHandler(LogLines(sys.stderr))
-    LOGGER.setLevel(logging.INFO)
-    collector = build_collector(settings, _watch(eks_cluster))
-    if once:
-        _run_once(collector)
-        return
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: collector.stop())
-    collector.run()
+    with logged_from(logging.INFO, LogLines(sys.stderr)):
+        collector = build_collector(settings, _watch(eks_cluster))
+        if once:
+            _run_once(collector)
+            return
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda _number, _frame: collector.stop())
+        collector.run()
 
 
 def _run_once(collector: Collector) -> None:
@@ -76,7 +75,7 @@ def _run_once(collector: Collector) -> None:
     if problem is not None:
         LOGGER.error("records_not_sent", extra={"reason": problem, "waiting": outbox.waiting})
         raise typer.Exit(EXIT_NOT_WELL)
-    typer.echo(f"{collector.sender.sent} records sent")
+    print_line(f"{collector.sender.sent} records sent")
 
 
 def _watch(eks_cluster: str | None) -> ObjectWatch:
