@@ -1,4 +1,4 @@
-"""Lab: replays months of a fleet under a policy and compares policies, standard library only except `tuning`.
+"""Lab: replays months of a fleet under a policy, and compares policies; standard library only.
 
 Reading order:
 
