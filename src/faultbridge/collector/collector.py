@@ -34,12 +34,12 @@ class Collector:
     _logged_error: str = ""
 
     def run(self) -> None:
-        """Run until `stopping` is set, then send what is stored; raises the error that ended a follower."""
+        """Run until `stopping` is set, then send what is stored. Raises the error that ended a follower."""
         for follower in self.followers:
             threading.Thread(target=self._follow, args=(follower,), daemon=True, name=follower.kind.value).start()
         self.sender.run(self.stopping, after_each=self._log_failure)
         self._send_all(SHUTDOWN_SECONDS)
-        log_cause("collector_stopped", reason="a signal", waiting=self.sender.outbox.waiting)
+        log_cause("collector_stopped", reason=str(self._error or "a signal"), waiting=self.sender.outbox.waiting)
         if self._error is not None:
             raise self._error
 
