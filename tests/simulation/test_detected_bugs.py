@@ -103,7 +103,7 @@ def test_a_commit_that_overwrites_another_one_is_detected(monkeypatch: pytest.Mo
 
 
 def test_a_slot_that_is_never_released_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faultbridge.storage.projections._slot_release", lambda *_: [])
+    monkeypatch.setattr("faultbridge.storage.projections.slot_release", lambda *_: [])
     assert any(
         "repair slots are held exactly by the repairs in progress" in violated_invariants(run(seed))
         for seed in range(6)

@@ -12,9 +12,8 @@ from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.times import to_text
 from faultbridge.jobs.job_writer import JobEntry, JobWriter
-from faultbridge.pipeline.node_list import node_list
+from faultbridge.pipeline.node_list import MAX_LISTED, node_list
 
-MAX_LISTED = 50
 MAX_EVIDENCE = 20
 MAX_TEXT = 256
 

@@ -18,7 +18,7 @@ from faultbridge.domain.nodes import Head, Incarnation, NodeKey, NodeState, Plac
 from faultbridge.domain.times import truncate
 from faultbridge.ledger.append import Append, Appended, Revise
 from faultbridge.ledger.transition_guard import check_moves
-from faultbridge.storage.projections import _slot_release
+from faultbridge.storage.projections import slot_release
 
 GROUP = "gpu-workers"
 INSTANCE_TYPE = "p5.48xlarge"
@@ -64,7 +64,7 @@ class NodeStore(Append):
         head, drafts = before.head, transition.drafts
         moved = replace(head, version=head.version + 1, sequence=head.sequence + len(drafts))
         after = replace(transition.state, head=moved)
-        writes = [*transition.writes, *_slot_release(before, after)]
+        writes = [*transition.writes, *slot_release(before, after)]
         if writes:
             self.table.transact(writes)
         self.states[after.key] = after

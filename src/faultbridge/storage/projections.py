@@ -40,7 +40,7 @@ def projection_writes(before: NodeState, after: NodeState, config: ClusterConfig
     writes += _row_writes(_isolation_row(before, config, now), _isolation_row(after, config, now))
     writes += _row_writes(_queue_row(before, config, now), _queue_row(after, config, now))
     writes += _row_writes(_held_row(before, config, now), _held_row(after, config, now))
-    writes += _slot_release(before, after)
+    writes += slot_release(before, after)
     return tuple(writes)
 
 
@@ -206,7 +206,7 @@ def priority(case: Case) -> int:
     return len(Severity) - 1 - case.severity.rank
 
 
-def _slot_release(before: NodeState, after: NodeState) -> list[Write]:
+def slot_release(before: NodeState, after: NodeState) -> list[Write]:
     """Return the write that frees a case's repair slot when the case is no longer in progress."""
     case = before.live_case
     if case is None or case.status is not CaseStatus.IN_PROGRESS:
