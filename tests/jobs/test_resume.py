@@ -100,6 +100,17 @@ def test_a_fault_that_is_reported_just_after_the_end_counts() -> None:
     assert changes(world) == ["started", "ended", "hit", "resumable"]
 
 
+@pytest.mark.parametrize("ended", [False, True])
+def test_an_order_to_take_a_node_out_affects_a_job_only_while_it_runs(ended: bool) -> None:
+    world = started(1)
+    if ended:
+        jobs(world).end(CLUSTER, "1", outcome="failed")
+        world.clock.advance(timedelta(minutes=1))
+    world.node_orders.quarantine(world.key(), OperatorOrder("ada", "a loose cable"))
+    world.process_entries()
+    assert ("hit" in changes(world)) is not ended
+
+
 @pytest.mark.parametrize("outcome", ["succeeded", "cancelled"])
 def test_a_job_that_succeeded_or_was_canceled_is_not_reported(outcome: str) -> None:
     world = started(1)

@@ -19,6 +19,7 @@ from faultbridge.jobs.job_writer import JobWriter, unknown_job
 from faultbridge.ledger.append import Stack
 from faultbridge.ledger.queries import query_all
 from faultbridge.log import log_cause
+from faultbridge.pipeline.fold.expire import ORDERED
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, jobs, keys
 from faultbridge.storage.jobs import FollowedJob, read_job
@@ -98,7 +99,7 @@ class Jobs:
         def update(before: Job | None, _: datetime) -> Job | None:
             if before is None or condition.last_at < before.started_at or impact.key in before.hits:
                 return None
-            if not before.takes_hit(condition.since):
+            if not before.takes_hit(condition.since, ordered=condition.code.startswith(ORDERED)):
                 return None
             nodes = {impact.node: impact.instance_id, **before.affected}
             return replace(before, hits=(*before.hits, impact.key)[-MAX_HITS:], affected=nodes)

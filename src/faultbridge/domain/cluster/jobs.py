@@ -80,6 +80,10 @@ class Job:
         """Return whether the recorded verdict is that a restart would fail in the same way."""
         return self.verdict is not None and self.verdict.outlook == STOP
 
-    def takes_hit(self, since: datetime) -> bool:
-        """Return whether a fault that began at this time can have affected the job."""
-        return self.runs or (self.may_resume and self.ended_at is not None and since <= self.ended_at + LATE_FAULTS)
+    def takes_hit(self, since: datetime, *, ordered: bool = False) -> bool:
+        """Return whether a fault, or an operator's order, that began at this time can have affected the job.
+
+        A fault may be noticed some minutes after it ended the job; an order takes effect when it is given.
+        """
+        late = timedelta() if ordered else LATE_FAULTS
+        return self.runs or (self.may_resume and self.ended_at is not None and since <= self.ended_at + late)
