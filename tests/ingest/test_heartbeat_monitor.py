@@ -124,7 +124,7 @@ def test_many_silent_nodes_are_reported_while_canaries_arrive() -> None:
     nodes = tuple("abcd")
     world = World(nodes=nodes)
     beat(world, *nodes)
-    world.ports.clock.advance(timedelta(minutes=7))
+    world.ports.clock.advance(timedelta(minutes=8))
     record_canary(world)
     assert not world.app.ops.sweep().intake.failed
     assert silent(world, *nodes) == [True] * 4
@@ -149,7 +149,7 @@ def test_a_node_is_silent_only_if_a_canary_was_sent_when_its_next_heartbeat_was_
     world = World()
     beat(world)
     timeout = Limits().heartbeat_timeout
-    world.ports.clock.advance(timeout / 4 + HEARTBEAT_GRACE + later)
+    world.ports.clock.advance(timeout / 2 + HEARTBEAT_GRACE + later)
     record_canary(world)
     world.ports.clock.advance(timeout)
     HeartbeatMonitor(world.ports.table, world.app.ledger.append, world.app.rules.rulebook).check(KEY)
@@ -178,7 +178,7 @@ def test_most_heartbeats_write_nothing() -> None:
         beat(world)
         world.ports.clock.advance(timedelta(seconds=30))
     written = [record for record in world.ports.table.stream if record.new and record.new["sk"] == "SEEN"]
-    assert len(written) == 4
+    assert len(written) == 2
 
 
 def test_the_policy_sets_the_heartbeat_timeout() -> None:
@@ -190,7 +190,7 @@ def test_the_policy_sets_the_heartbeat_timeout() -> None:
     beat(world)
     pass_time(world, 20)
     assert silent(world) == [False]
-    pass_time(world, 20)
+    pass_time(world, 26)
     assert silent(world) == [True]
 
 
@@ -239,11 +239,11 @@ def reads(world: World) -> int:
     return sum(any(keys.is_heartbeat(key.sk) for key in call.argument) for call in calls)
 
 
-def test_a_heartbeat_is_stored_again_after_a_quarter_of_the_timeout() -> None:
+def test_a_heartbeat_is_stored_again_after_half_of_the_timeout() -> None:
     world = World()
     beat(world)
-    quarter = Limits().heartbeat_timeout / 4
-    for later, stored in ((quarter, NOON), (timedelta(milliseconds=1), NOON + quarter + timedelta(milliseconds=1))):
+    half = Limits().heartbeat_timeout / 2
+    for later, stored in ((half, NOON), (timedelta(milliseconds=1), NOON + half + timedelta(milliseconds=1))):
         world.ports.clock.advance(later)
         beat(world)
         seen = world.ports.table.get(keys.heartbeat(KEY))

@@ -1,7 +1,7 @@
 """Heartbeat monitor: records the fault `host.silent` for a node whose heartbeats stopped.
 
-The time at which the queue received a node's last heartbeat is stored with a timer. It is written again after a quarter
-of the timeout. When the timer is due, the sweep records the fault through the same fold as every other fault. The next
+The time at which the queue received a node's last heartbeat is stored with a timer. It is written again after half of
+the timeout. When the timer is due, the sweep records the fault through the same fold as every other fault. The next
 heartbeat clears it.
 """
 
@@ -39,6 +39,10 @@ CANARY_OVERDUE, CANARY_MISSING = timedelta(minutes=7), timedelta(minutes=11)
 
 HEARTBEAT_GRACE = timedelta(minutes=2)
 """A node that still runs has sent a heartbeat within this time, and it has reached the queue."""
+
+STORED_PART = 2
+"""A heartbeat is stored if the last one that is stored is older than this part of the timeout; DynamoDB charges for
+writes. A silent node is reported after one to one and a half timeouts."""
 
 MAX_TIMERS_READ = 100
 MAX_REMEMBERED = 50_000
@@ -119,14 +123,14 @@ class HeartbeatMonitor:
         self.append(node, revise, actor=Actor.SWEEP, config=rules.config)
 
     def _must_store(self, node: NodeKey, at: datetime, last: datetime | None) -> bool:
-        return last is None or at - last > self._timeout(node) / 4
+        return last is None or at - last > self._timeout(node) / STORED_PART
 
     def _timeout(self, node: NodeKey) -> timedelta:
         return rules_of(self.rulebook, node.cluster).policy.limits.heartbeat_timeout
 
     def _store(self, node: NodeKey, at: datetime, timeout: timedelta) -> None:
         """Write a heartbeat with its timer, unless a newer one is stored."""
-        timer: Item = {"gsi4pk": keys.due(node.stream), "gsi4sk": to_text(at + timeout + timeout / 4)}
+        timer: Item = {"gsi4pk": keys.due(node.stream), "gsi4sk": to_text(at + timeout + timeout / STORED_PART)}
         newer = AnyOf((Absent(), Below("last_at", to_text(at))))
         try:
             self.table.write(Put(_item(node, at) | timer, when=newer))
@@ -183,4 +187,4 @@ def _is_conclusive(canary: datetime | None, last: datetime, timeout: timedelta) 
 
     Without any canary so far, nothing shows that the intake ever worked, so missing heartbeats are reported.
     """
-    return canary is None or canary > last + timeout / 4 + HEARTBEAT_GRACE
+    return canary is None or canary > last + timeout / STORED_PART + HEARTBEAT_GRACE
