@@ -13,6 +13,7 @@ from faultbridge.domain.times import to_text
 from faultbridge.ingest.counter_store import WRITE_INTERVAL, ComparedSamples, CounterStore
 from faultbridge.simulation.fakes import FakeTable
 from faultbridge.storage import keys
+from faultbridge.storage.counter_samples import read_samples
 from tests.builders import GPU, KEY, NOON, OTHER_GPU, after, arrival, node
 
 SOURCE = "dcgm-metrics"
@@ -93,7 +94,7 @@ def ports(number: int, at: datetime, first: int = 0) -> list[tuple[CounterSample
 def stored_ports(samples: CounterStore) -> set[str]:
     found = samples.table.get(keys.counter_samples(KEY, SOURCE))
     assert found is not None
-    return set(found["samples"]["ports"])
+    return set(read_samples(found).ports)
 
 
 def test_the_counters_of_a_component_that_was_not_reported_for_a_day_are_forgotten(samples: CounterStore) -> None:
@@ -112,7 +113,7 @@ def test_counters_of_many_components_stay_below_200_kb_and_the_excess_is_a_fault
     found = compared(samples, *ports(number, after(hours=1)))
     (put,) = found.with_faults or found.alone
     assert len(json.dumps(put.item).encode()) < 200_000
-    excess = number + 2 - len(put.item["samples"]["ports"])
+    excess = number + 2 - len(read_samples(put.item).ports)
     assert codes(found) == (["agent.flood"] if excess else [])
     assert [record.message for record in caplog.records] == (["counters_not_stored"] if excess else [])
     assert bool(excess) == (number == 1000)

@@ -10,9 +10,9 @@ import pytest
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Match, Policy, Rule
-from faultbridge.ingest.counter_store import LastSample
 from faultbridge.pipeline.observe import observe
 from faultbridge.storage.codec import dump, load
+from faultbridge.storage.counter_samples import LastSample
 from tests.builders import CATALOG, GPU, NOON, arrival, config, fault, node, rules
 
 

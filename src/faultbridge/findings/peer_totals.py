@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 from faultbridge.domain.findings import Baseline, Detector
 from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.times import from_text
 from faultbridge.ports import Table
 from faultbridge.storage import keys
-from faultbridge.storage.writes import Item
+from faultbridge.storage.counter_samples import SampleSet, read_samples
 
 STALE = timedelta(minutes=30)
 """Counters that no source reported for this time are not compared."""
@@ -39,18 +37,17 @@ def read_totals(table: Table, states: Iterable[NodeState], detectors: Iterable[D
         for state in serving:
             row = found.get(keys.counter_samples(state.key, source))
             if row is not None:
-                yield from _totals(state, row, own)
+                yield from _totals(state, read_samples(row), own)
 
 
-def _totals(state: NodeState, row: Item, detectors: Iterable[Detector]) -> Iterator[Total]:
-    samples: Any = row["samples"]
+def _totals(state: NodeState, samples: SampleSet, detectors: Iterable[Detector]) -> Iterator[Total]:
     incarnation, placement = state.incarnation, state.placement
-    if incarnation is None or samples["instance"] != incarnation.instance:
+    if incarnation is None or samples.instance != incarnation.instance:
         return
     group = f"{placement.group or ''}/{placement.instance_type or ''}"
-    values = [port.get("values", {}) for port in samples.get("ports", {}).values()]
     for detector in detectors:
-        counted = [one[name] for one in values for name in detector.counters if isinstance(one.get(name), int)]
+        counters = (port.values.get(name) for port in samples.ports.values() for name in detector.counters)
+        counted = [value for value in counters if isinstance(value, int)]
         if counted:
-            baseline = Baseline(from_text(str(row["at"])), f"{samples['instance']}/{samples['boot']}", sum(counted))
+            baseline = Baseline(samples.at, f"{samples.instance}/{samples.boot}", sum(counted))
             yield Total(state.key.node, group, detector.name, baseline)

@@ -12,47 +12,24 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from faultbridge.domain.conditions import component_key
-from faultbridge.domain.faults import NODE_COMPONENT, Component, CounterSample, Fault
+from faultbridge.domain.faults import NODE_COMPONENT, CounterSample, Fault
 from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict
 from faultbridge.log import log_cause
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.normalize.compare import compare
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch
 from faultbridge.ports import Table
-from faultbridge.storage import items, keys
-from faultbridge.storage.codec import dump, load
-from faultbridge.storage.writes import Absent, AnyOf, Below, Item, Key, Put
+from faultbridge.storage import keys
+from faultbridge.storage.counter_samples import LastSample, SampleSet, read_samples, samples_put
+from faultbridge.storage.writes import Item, Key, Put
 
 WRITE_INTERVAL = timedelta(minutes=5)
 FORGET_AFTER = timedelta(days=1)
 MAX_BYTES = 150_000
-"""Limit of the samples in one item; DynamoDB accepts 400 KB."""
+"""Limit of the samples in one item before compression; DynamoDB accepts 400 KB."""
 
 _SAMPLE_BYTES, _VALUE_BYTES = 250, 24
-
-
-@dataclass(frozen=True, slots=True)
-class LastSample:
-    """The last counter sample of one component, such as a port."""
-
-    at: datetime
-    component: Component
-    values: Mapping[str, int | str]
-
-
-@dataclass(frozen=True, slots=True)
-class SampleSet:
-    """The last samples of one source on one node, by component.
-
-    `instance` and `boot` are the numbers of the incarnation that they belong to.
-    """
-
-    at: datetime
-    instance: int
-    boot: int
-    ports: Mapping[str, LastSample]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +107,7 @@ def _compare_source(
     at = max((port.at for port in ports.values()), default=now)
     if stored is not None and at <= stored.at:
         return ComparedSamples()
-    put = _put(key, state, at, ports, now)
+    put = samples_put(key, SampleSet(at, *_incarnation(state), ports), now)
     if faults:
         return ComparedSamples(tuple(faults), with_faults=(put,))
     if stored is not None and at - stored.at < WRITE_INTERVAL:
@@ -179,18 +156,8 @@ def _excess_fault(state: NodeState, arrival: Arrival, excess: int) -> Arrival:
 
 def _read_samples(found: Item | None, state: NodeState) -> SampleSet | None:
     """Return the stored samples, or None when they belong to an earlier instance or boot."""
-    if found is None:
-        return None
-    stored = found["samples"]
-    samples = load(SampleSet, stored) if isinstance(stored, dict) else None
+    samples = None if found is None else read_samples(found)
     return samples if samples is not None and (samples.instance, samples.boot) == _incarnation(state) else None
-
-
-def _put(key: Key, state: NodeState, at: datetime, ports: Mapping[str, LastSample], now: datetime) -> Put:
-    """Return the write of samples; it fails when newer samples are stored."""
-    instance, boot = _incarnation(state)
-    item = items.item(key, now, {"at": to_text(at), "samples": dump(SampleSet(at, instance, boot, ports))})
-    return Put(item, when=AnyOf((Absent(), Below("at", to_text(at)))))
 
 
 def _incarnation(state: NodeState) -> tuple[int, int]:
