@@ -26,7 +26,7 @@ from tests.bench.dynamodb_meter import PRICES, QUEUE_AT_ONCE, TIME
 from tests.bench.report import Row, report
 
 NODES = 40
-MINUTES, WARM_UP = 12, 2
+MINUTES, WARM_UP = 32, 2
 MONTH = 30 * 24 * 60
 FAULTS_PER_SECOND = 0.03
 CHUNK = 64 * 1024  # SQS bills a call per chunk

@@ -15,6 +15,7 @@ from faultbridge.agent.child_processes import Outcome, ProbeResult
 from faultbridge.agent.delivery.records import OutgoingRecord
 from faultbridge.agent.interface_statistics import counters_with_threshold
 from faultbridge.agent.settings import AgentSettings
+from faultbridge.data.counters import counters_of
 from tests.agent.fakes import ManualClock
 
 GPUS = 8
@@ -78,17 +79,16 @@ def exporter(minute: int) -> bytes:
     ).encode()
 
 
-def ports(minute: int, devices: int) -> bytes:
-    """Return the states and counters of RDMA ports, twenty each."""
+def ports(devices: int) -> bytes:
+    """Return what the agent sends of RDMA ports: their states, and the counters that have a threshold."""
     path = "/sys/class/infiniband/rdmap{}/ports/1/{}: {}\n"
     states = [("state", "4: ACTIVE"), ("phys_state", "5: LinkUp"), ("rate", "100 Gb/sec"), ("link_layer", "Ethernet")]
-    return "".join(
-        [
-            *(path.format(device, name, value) for device in range(devices) for name, value in states),
-            *(path.format(device, "counters/port_rcv_data", 10**9 * minute + device) for device in range(devices)),
-            *(path.format(device, f"hw_counters/c_{n}", n) for device in range(devices) for n in range(19)),
-        ]
-    ).encode()
+    names = [f"hw_counters/{name}" for name in sorted(counters_of("rdma-counters"))]
+    lines = []
+    for device in range(devices):
+        counters = [(name, 104_729 * (device + n) % 99_991 if (device + n) % 3 else 0) for n, name in enumerate(names)]
+        lines += [path.format(device, *one) for one in (*states, *counters)]
+    return "".join(lines).encode()
 
 
 def ethtool(minute: int, devices: int) -> bytes:
@@ -132,7 +132,7 @@ def record(folder: Path, *, devices: int, minutes: int) -> list[Call]:
         "dcgm-health": lambda: b'{"body":{"Overall Health":{"value":"Healthy"}},"header":["Health Monitor Report"]}',
         "dcgm-metrics": lambda: exporter(minute()),
         "link-state": lambda: links(devices),
-        "rdma-counters": lambda: ports(minute(), devices),
+        "rdma-counters": lambda: ports(devices),
         "ethtool-stats": lambda: ethtool(minute(), devices),
     }
     agent.probes.probes = tuple(

@@ -24,6 +24,7 @@ from faultbridge.agent.log_follower import Follower, Log
 from faultbridge.agent.probe_commands import node_probes
 from faultbridge.agent.probes import ProbeScheduler
 from faultbridge.agent.settings import AgentSettings
+from faultbridge.agent.unchanged_output import UnchangedOutput
 
 POLL_SECONDS = 0.25
 """Seconds between two rounds of the main loop; the kernel ring buffer and the pipes buffer new data."""
@@ -42,6 +43,7 @@ class Agent:
     clock: AgentClock
     followers: Sequence[Follower]
     probes: ProbeScheduler
+    unchanged: UnchangedOutput
     drop_folder: DropFolder
     outbox: Outbox
     packer: RecordPacker
@@ -73,12 +75,11 @@ class Agent:
         """Do one round: read the logs, run the probes, read the drop folder. Never blocks."""
         for follower in self.followers:
             follower.poll()
-        for source, body in self.probes.poll():
-            record = self.packer.pack(source, body, self.clock.now())
-            if record is None:
-                self.outbox.dropped += 1
-            else:
-                self.outbox.store_repeatable(record)
+        for source, output in self.probes.poll():
+            for at, body in self.unchanged.select(source, output, self.clock.now(), self.clock.monotonic()):
+                record = self.packer.pack(source, body, at)
+                if not self.outbox.store_repeatable(record):
+                    self.unchanged.forget(source)
         for file, source, body in self.drop_folder.pending():
             record = self.packer.pack(source, body, self.clock.now())
             if record is None or self.outbox.store(record):
@@ -154,7 +155,8 @@ def build_agent(settings: AgentSettings, transport: Transport | None = None, clo
         heartbeat_seconds=interval,
         report=QuarantineNotice(packer, outbox, clock),
     )
-    return Agent(clock, followers, probes, drop_folder, outbox, packer, sender, cpu_budget)
+    unchanged = UnchangedOutput(settings.unchanged_seconds)
+    return Agent(clock, followers, probes, unchanged, drop_folder, outbox, packer, sender, cpu_budget)
 
 
 def _followers(settings: AgentSettings, packer: RecordPacker, outbox: Outbox, clock: AgentClock) -> list[Follower]:

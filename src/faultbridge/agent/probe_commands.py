@@ -19,6 +19,7 @@ from faultbridge.agent.child_processes import (
 from faultbridge.agent.interface_statistics import SOURCE, InterfaceStatistics
 from faultbridge.agent.probes import Probe
 from faultbridge.agent.settings import AgentSettings
+from faultbridge.data.counters import counters_of
 
 EXPORTER_TIMEOUT_SECONDS = 5.0
 MAX_FILES = 4000
@@ -117,12 +118,12 @@ def _start_port_counters(folder: Path) -> RunningProbe | ProbeResult:
 
 
 def port_counters(folder: Path) -> bytes:
-    """Read the state and the counters of every RDMA port as `path: value` lines."""
-    lines = []
+    """Read the state of every RDMA port, and its counters that have a threshold, as `path: value` lines."""
+    lines, with_threshold = [], counters_of("rdma-counters")
     for port in sorted(folder.glob("*/ports/*")):
         files = [port / name for name in _PORT_FILES]
         for name in _COUNTER_FOLDERS:
-            files += sorted((port / name).glob("*"))
+            files += sorted(file for file in (port / name).glob("*") if file.name in with_threshold)
         lines += [f"{file}: {value}" for file in files if (value := _read_value(file)) is not None]
     return "\n".join([*lines[:MAX_FILES], ""]).encode()
 

@@ -21,7 +21,10 @@ JOURNAL_UNITS: Mapping[str, str] = {"nvidia-fabricmanager.service": "fabric-mana
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """The settings of one agent; an interval of 0 disables a probe."""
+    """The settings of one agent; an interval of 0 disables a probe.
+
+    Output of a probe that did not change is sent after `unchanged_seconds`; with 0, all output is sent.
+    """
 
     cluster: str
     queue_url: str
@@ -43,6 +46,7 @@ class AgentSettings:
     exporter_seconds: int = 60
     link_seconds: int = 30
     counter_seconds: int = 60
+    unchanged_seconds: int = 600
     heartbeat_seconds: int = 60
     probe_timeout_seconds: int = 30
 

@@ -82,13 +82,17 @@ class Outbox:
             self._in_memory.pop(record.record_id, None)
             return True
 
-    def store_repeatable(self, record: OutgoingRecord) -> None:
-        """Store probe output, which is not urgent, or drop and count it when half of the disk limit is used."""
-        if self.spool.has_room(REPEATABLE_SHARE):
+    def store_repeatable(self, record: OutgoingRecord | None) -> bool:
+        """Store probe output, which is not urgent. Returns False when it was dropped and counted.
+
+        It is dropped when no message can contain it (None), or when half of the disk limit is used.
+        """
+        if record is not None and self.spool.has_room(REPEATABLE_SHARE):
             with suppress(SpoolFull):
                 self.spool.store(record)
-                return
+                return True
         self.dropped += 1
+        return False
 
     def next_batch(
         self, max_records: int, max_bytes: int, skip: Container[str] = ()

@@ -18,6 +18,9 @@ from faultbridge.agent.host import AgentClock
 
 BATCH_RECORDS = 10
 BATCH_BYTES = 250 * 1024
+HEARTBEAT_BYTES = 4096
+"""Room in a call for the heartbeat."""
+
 SHARE_SECONDS = 15.0
 """Longest wait of a record that is not urgent for others that share its call; AWS charges for calls."""
 
@@ -100,28 +103,34 @@ class Sender:
         Never raises SendFailed; a failed batch is sent again after a pause.
         """
         now = self.clock.monotonic()
-        if self.new_heartbeat is not None and now - self._heartbeat_at >= self.heartbeat_seconds:
-            self._heartbeat_at = now
-            self._send([("", self.new_heartbeat())])
-        if now < self._backoff_until or not self._is_due(now):
+        heartbeat = self._heartbeat(now)
+        if now < self._backoff_until or not (heartbeat or self._is_due(now)):
+            self._send(heartbeat)
             return False
         skip = {name for name, one in self._postponed.items() if now < one.retry_at}
         urgent = self.outbox.urgent.is_set()
         self.outbox.urgent.clear()  # before the records are read: one that is stored from now on sets it again
-        batch = self.outbox.next_batch(BATCH_RECORDS, BATCH_BYTES, skip)
-        if not batch:
-            return False
-        if urgent:
+        batch = self.outbox.next_batch(BATCH_RECORDS - len(heartbeat), BATCH_BYTES - HEARTBEAT_BYTES, skip)
+        if urgent and batch:
             self.outbox.urgent.set()
         finished = self.sent + self.outbox.quarantined
-        self._send(list(self._with_objects(batch)))
+        self._send([*heartbeat, *self._with_objects(batch)])
         self.outbox.end_batch()
+        if not batch:
+            return False
         if self.sent + self.outbox.quarantined > finished:
-            if len(batch) == BATCH_RECORDS:
+            if len(batch) + len(heartbeat) == BATCH_RECORDS:
                 self._waiting_since = None  # the others are newer
             return True
         self._backoff_until = now + self._pause(self.failures)
         return False
+
+    def _heartbeat(self, now: float) -> list[NamedRecord]:
+        """Return a new heartbeat if one is due; it shares the call of the records that wait."""
+        if self.new_heartbeat is None or now - self._heartbeat_at < self.heartbeat_seconds:
+            return []
+        self._heartbeat_at = now
+        return [("", self.new_heartbeat())]
 
     def flush(self) -> None:
         """Make all stored records urgent, because the agent is about to end."""

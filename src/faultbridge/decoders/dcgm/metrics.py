@@ -18,6 +18,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from faultbridge.data.exporter_fields import (
+    COUNTERS,
+    HEALTH,
+    RETIRED_PENDING,
+    ROW_REMAP_FAILURE,
+    ROW_REMAP_PENDING,
+    XID_COUNT,
+)
 from faultbridge.decoders.common.decoder import Decoder, Hints
 from faultbridge.decoders.common.documents import text_of
 from faultbridge.decoders.common.fault_codes import CODES
@@ -37,12 +45,8 @@ from faultbridge.domain.faults import (
 from faultbridge.errors import Rejected
 
 SOURCE = "dcgm-metrics"
-XID_GAUGE = "DCGM_FI_DEV_XID_ERRORS"
-# The number of Xids with the number in the label `xid` within the exporter's time window.
-XID_COUNT = "DCGM_EXP_XID_ERRORS_COUNT"
 _PREFIXES = ("DCGM_FI_", "DCGM_EXP_")
 _FRAMING = re.compile(r"^(?:DCGM_(?:FI|EXP)_\w{1,100}[ {]|# (?:HELP|TYPE) DCGM_)", re.MULTILINE)
-_HEALTH = "DCGM_EXP_GPU_HEALTH_STATUS"
 _HEALTH_WARNING, _HEALTH_FAILURE = 10, 20
 
 
@@ -53,26 +57,10 @@ class _State:
 
 
 _STATES: Mapping[str, _State] = {
-    "DCGM_FI_DEV_ROW_REMAP_FAILURE": _State("dcgm.row_remap_failure", "Row remapping has failed."),
-    "DCGM_FI_DEV_ROW_REMAP_PENDING": _State("dcgm.pending_row_remap", "Row remapping is pending."),
-    "DCGM_FI_DEV_RETIRED_PENDING": _State("dcgm.pending_page_retirements", "Page retirement is pending."),
+    ROW_REMAP_FAILURE: _State("dcgm.row_remap_failure", "Row remapping has failed."),
+    ROW_REMAP_PENDING: _State("dcgm.pending_row_remap", "Row remapping is pending."),
+    RETIRED_PENDING: _State("dcgm.pending_page_retirements", "Page retirement is pending."),
 }
-_COUNTERS = frozenset(
-    {
-        XID_GAUGE,
-        "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
-        "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL",
-        "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS",
-        "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS",
-        "DCGM_FI_DEV_PCIE_REPLAY_COUNTER",
-        "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL",
-        "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL",
-        "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL",
-        "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL",
-        "DCGM_FI_DEV_THERMAL_VIOLATION",
-        "DCGM_FI_DEV_POWER_VIOLATION",
-    }
-)
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
@@ -121,14 +109,14 @@ class _Scrape:
             self._gpus.add(gpu)
             bounded(self._gpus)
         self._node = self._node or sample.label("hostname", "Hostname")
-        if sample.name in _COUNTERS:
+        if sample.name in COUNTERS:
             self._count(gpu, sample.name, int(sample.value))
         elif sample.name == XID_COUNT:
             self._count(gpu, f"{XID_COUNT}/{sample.label('xid') or 'unnamed'}"[:64], int(sample.value))
         elif sample.name in _STATES:
             state = _STATES[sample.name]
             self._check(state.code, gpu, sample, bad=sample.value > 0, message=state.message)
-        elif sample.name == _HEALTH:
+        elif sample.name == HEALTH:
             watch = sample.label("health_watch") or ""
             message = f"DCGM health watch {watch or 'unnamed'}."
             self._check(_watch_code(sample, watch), gpu, sample, bad=sample.value >= _HEALTH_WARNING, message=message)
@@ -146,7 +134,7 @@ class _Scrape:
         fault = Fault(
             SOURCE, code, gpu, truncate(message), sample.at, evidence(_line(sample)), details, node=self._node
         )
-        if sample.name == _HEALTH and sample.value is not None and sample.value < _HEALTH_FAILURE:
+        if sample.name == HEALTH and sample.value is not None and sample.value < _HEALTH_FAILURE:
             fault = fault.classified(Severity.WARNING, Action.NONE)
         self._present[code, gpu] = fault
 

@@ -1,0 +1,97 @@
+"""Sends probe output again only when something changed that ingest reads, and otherwise every ten minutes.
+
+AWS charges for each record. Temperatures, loads and clocks change all the time, and no decoder reads them. Before a
+changed sample of counters, the sample before it is sent with its own time: ingest divides the rise of a counter by the
+time between two samples.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from faultbridge.data.exporter_fields import READ_FIELDS
+
+COUNTER_SOURCES = frozenset({"dcgm-metrics", "rdma-counters", "ethtool-stats"})
+"""Sources whose faults depend on the time between two samples."""
+
+# Values of nvidia-smi that change without a fault: its time, its list of processes, measurements with a unit, and the
+# reasons for reduced clocks of a GPU that is idle or at its power limit.
+_PROCESSES = re.compile(rb"<processes>.*?</processes>", re.DOTALL)
+_TIME = re.compile(rb"(<timestamp>)[^<]*")
+_MEASUREMENT = re.compile(rb">\d[\d.]* (C|W|MHz|%|MiB|[KMG]B/s|us|mV)<")
+_STATE = re.compile(
+    rb"<(performance_state|(?:clocks_(?:event|throttle)_reason_)"
+    rb"(?:gpu_idle|sw_power_cap|applications_clocks_setting|sync_boost|display_clocks_setting|display_clock_setting))>[^<]*"
+)
+
+
+def _smi(body: bytes) -> bytes:
+    body = _TIME.sub(rb"\1", _PROCESSES.sub(b"", body))
+    return _STATE.sub(rb"<\1>", _MEASUREMENT.sub(rb">0 \1<", body))
+
+
+def _metrics(body: bytes) -> bytes:
+    return b"\n".join(line for line in body.splitlines() if re.split(rb"[{ ]", line, maxsplit=1)[0] in _METRIC_NAMES)
+
+
+def _port_counters(body: bytes) -> bytes:
+    return b"\n".join(line for line in body.splitlines() if b"counters/" in line)
+
+
+def _port_states(body: bytes) -> bytes:
+    return b"\n".join(line for line in body.splitlines() if b"counters/" not in line)
+
+
+def _whole(body: bytes) -> bytes:
+    return body
+
+
+_METRIC_NAMES = frozenset(name.encode() for name in READ_FIELDS)
+RELEVANT: Mapping[str, Callable[[bytes], bytes]] = {
+    "nvidia-smi-xml": _smi,
+    "dcgm-metrics": _metrics,
+    "rdma-counters": _port_counters,
+    "infiniband-state": _port_states,
+    "dcgm-health": _whole,
+    "link-state": _whole,
+    "ethtool-stats": _whole,
+}
+"""The part of an output that ingest reads, by source. Its decoder returns the same for this part as for the output."""
+
+
+@dataclass(slots=True)
+class _Last:
+    """The last output of a source: what was relevant in it, when it was sent, and the unsent sample after it."""
+
+    digest: bytes
+    sent_at: float
+    unsent: tuple[datetime, bytes] | None = None
+
+
+@dataclass(slots=True)
+class UnchangedOutput:
+    """Selects the output to send; with `repeat_seconds` 0, all of it."""
+
+    repeat_seconds: float
+    _last: dict[str, _Last] = field(default_factory=dict)
+
+    def select(self, source: str, body: bytes, at: datetime, now: float) -> Iterator[tuple[datetime, bytes]]:
+        """Yield the outputs to send, each with its time. `now` is a time of the monotonic clock."""
+        relevant = RELEVANT.get(source)
+        if relevant is not None:
+            digest, last = hashlib.sha256(relevant(body)).digest(), self._last.get(source)
+            if last is not None and last.digest == digest and now - last.sent_at < self.repeat_seconds:
+                last.unsent = (at, body) if source in COUNTER_SOURCES else None
+                return
+            self._last[source] = _Last(digest, now)
+            if last is not None and last.unsent is not None and last.digest != digest:
+                yield last.unsent
+        yield at, body
+
+    def forget(self, source: str) -> None:
+        """Send the next output of a source in any case, because the last one was not stored."""
+        self._last.pop(source, None)
