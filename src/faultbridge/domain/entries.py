@@ -22,6 +22,8 @@ from faultbridge.domain.nodes import Head
 from faultbridge.domain.times import to_text
 
 SCHEMA_VERSION = "1.0"
+_PLAIN = frozenset({str, int, bool, type(None)})
+"""The types of values that JSON contains unchanged and that have no parts."""
 
 
 class EntryType(StrEnum):
@@ -122,12 +124,14 @@ def canonical_json(value: object) -> str:
 def _refuse_floats(value: object) -> None:
     if isinstance(value, float):
         _refuse(value)
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            _refuse_floats(item)
+    parts: Iterable[object] = ()
+    if isinstance(value, dict | Mapping):
+        parts = value.values()
     elif isinstance(value, list | tuple):
-        for item in value:
-            _refuse_floats(item)
+        parts = value
+    for part in parts:
+        if type(part) not in _PLAIN:
+            _refuse_floats(part)
 
 
 def _refuse(value: object) -> str:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+REMEMBERED = 4096
+"""How many conversions are remembered in each direction: a state contains the same times again and again."""
 
 
+@lru_cache(REMEMBERED)
 def to_text(instant: datetime) -> str:
     """Return a time with a zone as `2026-02-03T04:05:06.000Z`; smaller fractions are cut off, not rounded."""
     if instant.tzinfo is not UTC:
@@ -14,6 +18,7 @@ def to_text(instant: datetime) -> str:
     return instant.isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
+@lru_cache(REMEMBERED)
 def from_text(text: str) -> datetime:
     """Parse an RFC 3339 time with an offset; raises ValueError without an offset, or before year 1 in UTC."""
     instant = datetime.fromisoformat(text)

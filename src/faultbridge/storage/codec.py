@@ -25,6 +25,8 @@ _Dump = Callable[[Any], Value]
 _DUMPERS: dict[type, _Dump] = {}
 _PLAIN = frozenset({str, int, bool, types.NoneType})
 """Types that are stored unchanged. Checked first, because most fields have such a type and this code is hot."""
+_CONTAINERS = dict, list
+"""The types of attributes that are not stored when they are empty."""
 
 
 def dump(value: Any) -> Value:
@@ -38,7 +40,7 @@ def dump(value: Any) -> Value:
 
 def _make_dumper(kind: type) -> _Dump:
     if issubclass(kind, Enum):
-        return lambda value: str(value.value)
+        return {member: str(member.value) for member in kind}.__getitem__
     if issubclass(kind, bool | int | str | types.NoneType):
         return lambda value: value
     if issubclass(kind, datetime):
@@ -48,7 +50,7 @@ def _make_dumper(kind: type) -> _Dump:
     if is_dataclass(kind):
         return _fields_dumper(tuple(field.name for field in fields(kind)))
     if issubclass(kind, Mapping):
-        return lambda value: {str(key): dump(item) for key, item in value.items()}
+        return lambda value: {str(key): (_DUMPERS.get(type(item)) or dump)(item) for key, item in value.items()}
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
         return lambda value: {name: dump(item) for name, item in zip(value._fields, value, strict=True)}
     if issubclass(kind, tuple | list):
@@ -65,8 +67,12 @@ def _fields_dumper(names: tuple[str, ...]) -> _Dump:
         for name, attribute in zip(names, read_all(value), strict=False):
             if attribute is None:
                 continue
-            dumped = attribute if type(attribute) in _PLAIN else dump(attribute)
-            if dumped or not isinstance(dumped, dict | list | None):
+            kind = type(attribute)
+            if kind in _PLAIN:
+                item[name] = attribute
+                continue
+            dumped = (_DUMPERS.get(kind) or dump)(attribute)
+            if dumped or not isinstance(dumped, _CONTAINERS):
                 item[name] = dumped
         return item
 
@@ -148,7 +154,7 @@ def _fields_loader(kind: Any) -> _Load:
     empty = {name: make for name in names if (make := _make_empty(kind, name, hints[name])) is not None}
 
     def read(value: Mapping[str, Any]) -> Any:
-        arguments = {name: inner(value[name]) for name, inner in loaders.items() if name in value}
+        arguments = {name: loaders[name](part) for name, part in value.items() if name in loaders}
         for name, make_empty in empty.items():
             if name not in arguments:
                 arguments[name] = make_empty()
