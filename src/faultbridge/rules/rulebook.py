@@ -46,7 +46,7 @@ class Rulebook:
         if not found:
             return None
         parsed = self._configs.get(cluster)
-        if parsed is None or parsed[0] != found:
+        if parsed is None or (parsed[0] is not found and parsed[0] != found):
             parsed = self._configs[cluster] = found, items.read_config(found)
         return parsed[1]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from faultbridge.domain.findings import Baseline, Finding
@@ -35,6 +36,7 @@ def finding_key(cluster: str, finding: str) -> Key:
     return Key(keys.cluster_partition(cluster), f"{FINDING}{finding}")
 
 
+@lru_cache(maxsize=16 * PARTS)
 def baselines_key(cluster: str, part: int) -> Key:
     """Return the key of one part of a cluster's baselines."""
     return Key(keys.cluster_partition(cluster), f"{BASELINES}{part:02d}")

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from faultbridge.domain.names import expand_host_list
 from faultbridge.domain.nodes import DomainKind
 
+_KINDS = tuple(DomainKind)
 DECLARABLE = tuple(kind for kind in DomainKind if kind not in {DomainKind.CLUSTER, DomainKind.INTAKE})
 """The kinds of failure domains that an operator may declare."""
 
@@ -46,13 +47,12 @@ def failure_domains(
 
     `domain` is the narrowest one by name. If no domain of the inventory has this name, it counts as a rack.
     """
-    found = {FailureDomain(kind, domains[kind]) for kind in DomainKind if domains.get(kind)}
+    found = {FailureDomain(kind, domains[kind]) for kind in _KINDS if domains.get(kind)}
     if domain and domain not in domains.values():
         found.add(FailureDomain(DomainKind.RACK, domain))
     found |= {FailureDomain(one.kind, one.name) for one in declared if node in _expanded(one.nodes)}
     found.add(FailureDomain(DomainKind.CLUSTER, cluster))
-    order = list(DomainKind)
-    return tuple(sorted(found, key=lambda one: (order.index(one.kind), one.name)))
+    return tuple(sorted(found, key=lambda one: (_KINDS.index(one.kind), one.name)))
 
 
 @lru_cache(maxsize=256)

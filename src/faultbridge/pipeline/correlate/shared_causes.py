@@ -32,11 +32,11 @@ class SharedCause:
 
 def needs_sizes(affected: Iterable[AffectedNode], limits: CorrelationLimits) -> bool:
     """Return whether a failure domain has enough affected nodes of one family for the count rule."""
-    for family in Family:
-        nodes = by_domain(one for one in affected if one.family is family)
-        if max((len(members) for members in nodes.values()), default=0) >= limits.nodes:
-            return True
-    return False
+    families: dict[Family, list[AffectedNode]] = {}
+    for one in affected:
+        families.setdefault(one.family, []).append(one)
+    nodes = (members for found in families.values() for members in by_domain(found).values())
+    return any(len(members) >= limits.nodes for members in nodes)
 
 
 def find_shared_causes(
