@@ -16,10 +16,13 @@ MAX_TRANSACTION_BYTES = 4 * 1024 * 1024
 BYTES_PER_CHARACTER = 4
 """The most bytes that UTF-8 needs for one character."""
 
+LENGTH_OF_PART = 4
+"""The characters around a mapping and around each of its parts, rounded up."""
+
 
 def check_sizes(items: Iterable[tuple[Key, Item | None, Item | None]]) -> None:
-    """Refuse writes that DynamoDB refuses, given as (key, new item, old item). An unchanged item is not checked."""
-    written = [(key, new) for key, new, old in items if new is not None and new != old]
+    """Refuse writes that DynamoDB refuses, given as (key, new item, old item) of every changed item."""
+    written = [(key, new) for key, new, _ in items if new is not None]
     bounds = [max_bytes(new) for _, new in written]
     for (key, new), bound in zip(written, bounds, strict=True):
         if bound > MAX_ITEM_BYTES and (size := item_bytes(new)) > MAX_ITEM_BYTES:
@@ -33,17 +36,25 @@ def max_bytes(item: Item) -> int:
 
     The text of a value is longer than DynamoDB's format. The length of a stored mapping is measured once, by its parts.
     """
-    return BYTES_PER_CHARACTER * (sum(map(len, item)) + sum(map(_text_length, item.values())))
+    return BYTES_PER_CHARACTER * _text_length(item)
 
 
-def _text_length(value: Value) -> int:
-    if isinstance(value, str):
-        return len(value)
-    if not isinstance(value, StoredMapping):
-        return len(repr(value))
-    if value.length is None:
-        value.length = len(repr(dict.fromkeys(value))) + sum(map(_text_length, value.values()))
-    return value.length
+def _text_length(mapping: Item) -> int:
+    length = sum(map(len, mapping))
+    for value in mapping.values():
+        if isinstance(value, str):
+            length += len(value)
+        elif isinstance(value, StoredMapping):
+            length += _length_of(value)
+        else:
+            length += LENGTH_OF_PART if value is None else len(repr(value))
+    return length
+
+
+def _length_of(mapping: StoredMapping) -> int:
+    if mapping.length is None:
+        mapping.length = LENGTH_OF_PART * (1 + len(mapping)) + _text_length(mapping)
+    return mapping.length
 
 
 def item_bytes(item: Item) -> int:

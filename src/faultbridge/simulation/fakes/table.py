@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from faultbridge.adapters.dynamodb.values import to_typed_item
@@ -169,15 +169,16 @@ class FakeTable:
 
     def _commit(self, writes: Sequence[Write]) -> None:
         """Check all conditions, then apply all writes."""
-        olds = [self._at(write.key) for write in writes]
+        keys = [write.key for write in writes]
+        olds = [self._at(key) for key in keys]
         if not all(holds(write.when, old) for write, old in zip(writes, olds, strict=True)):
             raise Conflict("a condition does not hold")
         news = [applied(write, old) for write, old in zip(writes, olds, strict=True)]
-        check_sizes(zip((write.key for write in writes), news, olds, strict=True))
+        changed = [one for one in zip(keys, news, olds, strict=True) if one[1] != one[2]]
+        check_sizes(changed)
         self._transactions += 1
-        for write, old, new in zip(writes, olds, news, strict=True):
-            if new != old:
-                self._store(write.key, old, new)
+        for key, new, old in changed:
+            self._store(key, old, new)
 
     def _store(self, key: Key, old: Item | None, new: Item | None) -> None:
         """Store a changed item, remember its version for lagging indexes, and add a stream record."""
@@ -190,7 +191,7 @@ class FakeTable:
             for index in INDEXES:
                 if index.pk in new:
                     self._index_members.setdefault((index.name, str(new[index.pk])), set()).add(key)
-        versions = self._versions.setdefault(key, [(datetime.min.replace(tzinfo=now.tzinfo), None)])
+        versions = self._versions.setdefault(key, [(_BEGINNING, None)])
         while len(versions) > 1 and versions[1][0] <= now - self.index_lag:
             del versions[0]
         versions.append((now, new))
@@ -227,6 +228,7 @@ class FakeTable:
 
 
 _EMPTY_PAGE = Page((), None)
+_BEGINNING = datetime.min.replace(tzinfo=UTC)
 
 
 def _sort_position(row: tuple[tuple[str, ...], Item]) -> tuple[str, ...]:

@@ -45,7 +45,7 @@ def holds(condition: Condition | None, item: Item | None) -> bool:
 
 def same(left: Value, right: Value) -> bool:
     """Compare as DynamoDB does: a value equals only a value of the same type (True is not 1)."""
-    return _kind(left) == _kind(right) and left == right
+    return (type(left) is type(right) or _kind(left) == _kind(right)) and left == right
 
 
 def below(left: Value, right: str | int) -> bool:

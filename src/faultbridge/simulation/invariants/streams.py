@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from copy import copy
@@ -30,10 +29,10 @@ def _broken_chains(view: SystemView) -> Iterator[str]:
         cluster, node = str(entries[0]["cluster"]), entries[0]["node"]
         name = cluster if node is None else f"{cluster}/{node}"
         previous_hash, previous_id = genesis(STACK.id, 1, cluster, None if node is None else str(node)), None
-        for number, item in enumerate(entries, start=1):
+        for number, (item, body) in enumerate(zip(entries, view.bodies[pk], strict=True), start=1):
             if sha256(previous_hash + str(item["body"])) != item["hash"]:
                 yield f"{pk} {item['sk']}: wrong hash"
-            if json.loads(str(item["body"]))["metadata"]["previous_event_id"] != previous_id:
+            if body["metadata"]["previous_event_id"] != previous_id:
                 yield f"{pk} {item['sk']}: wrong previous event"
             if item["event_id"] != event_id(STACK.id, name, 1, number):
                 yield f"{pk} {item['sk']}: wrong event id"
@@ -41,9 +40,9 @@ def _broken_chains(view: SystemView) -> Iterator[str]:
 
 
 def _wrong_evidence(view: SystemView) -> Iterator[str]:
-    for entries in view.streams.values():
-        for item in entries:
-            stored, claimed = item.get("evidence"), json.loads(str(item["body"]))["data"].get("evidence_sha256")
+    for pk, entries in view.streams.items():
+        for item, body in zip(entries, view.bodies[pk], strict=True):
+            stored, claimed = item.get("evidence"), body["data"].get("evidence_sha256")
             if (sha256(str(stored)) if stored else None) != claimed:
                 yield f"{item['pk']} {item['sk']}: {claimed}"
 
