@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
 from faultbridge.adapters.callbacks.job_webhook import JobWebhook
 from faultbridge.adapters.callbacks.slurm_requeue import SlurmRequeue
 from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.gateway.signature import check_signature, request_content, signed_time
 from faultbridge.ports import JobCallback, JobNotice, ProviderFailure
 from faultbridge.simulation.fakes import START, FakeJobCallback, ManualClock
 from tests.contracts.real_slurm import RealSlurm, real_slurm
+from tests.job_inbox import SECRET, Inbox
 
-SECRET = "a secret of the receiver"  # of a test
 CONFIG = ClusterConfig("train-a", slurm_head_node="i-0123456789abcdef0")
 
 
@@ -32,37 +29,6 @@ class Receiver:
     become_unreachable: Callable[[], None]
 
 
-class Inbox(HTTPServer):
-    """A customer's endpoint, which verifies signatures as Faultbridge's own intake does and ignores repeated events."""
-
-    def __init__(self, status: int = 204) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.status = status
-        self.events: dict[str, bytes] = {}
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/jobs?team=a"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Inbox
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        timestamp = self.headers["X-Faultbridge-Timestamp"]
-        signed_time(timestamp, START)
-        content = request_content(timestamp, "POST", self.path, body)
-        check_signature(self.headers["X-Faultbridge-Signature"], content, [SECRET.encode()])
-        self.server.events[self.headers["X-Faultbridge-Event-Id"]] = body
-        self.send_response(self.server.status)
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Print nothing."""
-
-
 def webhook(url: str, secret: str = SECRET, cluster: str = "train-a") -> JobWebhook:
     document = json.dumps({cluster: {"url": url, "secret": secret}}).encode()
     return JobWebhook(lambda: document, ManualClock(START))
@@ -70,10 +36,8 @@ def webhook(url: str, secret: str = SECRET, cluster: str = "train-a") -> JobWebh
 
 @pytest.fixture
 def inbox() -> Iterator[Inbox]:
-    server = Inbox()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with Inbox(lambda: START) as server:
+        yield server
 
 
 def close(inbox: Inbox) -> None:

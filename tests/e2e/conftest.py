@@ -11,6 +11,7 @@ from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.proxy import COMPUTE, EVENT, RecordingProxy
 from tests.e2e.harness.queues import EventQueue, PageQueue
 from tests.e2e.scenarios.batch import processed_batch, replayed_batch
+from tests.e2e.scenarios.dead_job import dead_jobs
 from tests.e2e.scenarios.eks_repair import eks_repair
 from tests.e2e.scenarios.external_repair import externally_repaired
 from tests.e2e.scenarios.failures import crashed_workers, deferred_work
@@ -22,6 +23,7 @@ from tests.local.stack import PrivateStack
 __all__ = [
     "bad_batch",
     "crashed_workers",
+    "dead_jobs",
     "deferred_work",
     "eight_racks",
     "eks_repair",

@@ -12,6 +12,7 @@ from tests.e2e.harness.iam_needs import Needs
 from tests.e2e.harness.iam_statements import Need, Statement, deployed_statements, describe
 from tests.e2e.harness.installation import Installation
 from tests.e2e.scenarios.batch import ReplayedBatch
+from tests.e2e.scenarios.dead_job import DeadJobs
 from tests.e2e.scenarios.eks_repair import EksRepair
 from tests.e2e.scenarios.failures import CrashedWorkers, DeferredWork
 from tests.e2e.scenarios.inputs import BadBatch, OtherInputs
@@ -38,6 +39,7 @@ def needs(
     externally_repaired: str,
     rack_incident: RackIncident,
     eight_racks: EightRacks,
+    dead_jobs: DeadJobs,
 ) -> list[Need]:
     """Return the permissions that every call needed; the parameters make all scenarios run before."""
     assert all(
@@ -53,6 +55,7 @@ def needs(
             externally_repaired,
             rack_incident,
             eight_racks,
+            dead_jobs,
         )
     )
     reader = Needs(installation.stack)

@@ -12,7 +12,8 @@ from faultbridge.domain.cluster.jobs import Job
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Rejected
 from faultbridge.jobs.job_impact import JobImpact
-from faultbridge.jobs.jobs import MAX_NODES, Jobs
+from faultbridge.jobs.jobs import Jobs
+from faultbridge.jobs.placement import MAX_NODES
 from faultbridge.ledger.timeline import Timeline, TimelineQuery
 from tests.events.validate import assert_valid_event
 from tests.ingest.world import LedgerFixture
@@ -28,7 +29,7 @@ def world() -> LedgerFixture:
 
 
 def jobs(world: LedgerFixture) -> Jobs:
-    return Jobs(world.table, world.clock, world.stack)
+    return Jobs(world.append)
 
 
 def stream(world: LedgerFixture) -> list[dict[str, Any]]:
@@ -167,7 +168,7 @@ def test_the_timeline_of_a_job_contains_its_start_its_impacts_and_its_end(world:
 def test_the_sweep_records_an_impact_that_react_missed() -> None:
     installation = Installation(mode="observe", repair_owner="observe")
     ports, key = installation.ports, installation.node().key
-    Jobs(ports.table, ports.clock, installation.app.stack).start(key.cluster, "1", [key.node])
+    Jobs(installation.app.ledger.append).start(key.cluster, "1", [key.node])
     installation.app.ingestion.ingest([installation.message()])
     for _ in range(2):
         assert installation.app.ops.sweep().failures == []

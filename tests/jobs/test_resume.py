@@ -30,7 +30,7 @@ def started(*nodes: int, **world: Any) -> World:
 
 
 def jobs(world: World) -> Jobs:
-    return Jobs(world.table, world.clock, world.append.stack)
+    return Jobs(world.append)
 
 
 def changes(world: World) -> list[str]:

@@ -111,7 +111,7 @@ class World:
         self.incident_changes = IncidentChanges(self.reads, self.controls)
         held, onsets = HeldCases(self.reads, self.append), Onsets(self.reads, self.clock)
         self.correlate = Correlate(self.reads, self.rulebook, self.incident_changes, held, onsets)
-        jobs = Jobs(self.reads, self.clock, stack)
+        jobs = Jobs(self.append)
         self.callback = fakes.FakeJobCallback(seam=self.seam)
         callbacks = {"webhook": self.callback, "slurm-requeue": fakes.FakeJobCallback(ordered=False, seam=self.seam)}
         self.deliver_callbacks = DeliverCallbacks(jobs, callbacks)

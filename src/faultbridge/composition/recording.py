@@ -120,8 +120,7 @@ class JobTracking:
         """Return the service that records the starts and ends of jobs."""
         from faultbridge.jobs.jobs import Jobs
 
-        of = self.installation
-        return Jobs(of.table, of.ports.clock, of.stack)
+        return Jobs(self.installation.ledger.append)
 
     @cached_property
     def deliver_callbacks(self) -> DeliverCallbacks:

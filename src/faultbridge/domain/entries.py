@@ -52,7 +52,7 @@ class Draft:
 
     `data` is JSON without floats; `evidence` is raw text of at most 4 KB. `causation_id` is the raw record or the event
     that caused the entry; without it, `domain.causation` names the cause. `subject` is the key of the condition or the
-    name of the control that the entry is about.
+    name of the control that the entry is about. `job_ids` are the jobs that the entry concerns.
     """
 
     type: EntryType
@@ -62,6 +62,7 @@ class Draft:
     causation_id: str | None = None
     evidence: str = ""
     subject: str | None = None
+    job_ids: tuple[str, ...] = ()
 
 
 @cache
@@ -185,6 +186,7 @@ def _seal_one(
         "node": stream.node,
         "severity": severity.value if severity else None,
         "case_id": draft.case_id,
+        "job_ids": list(draft.job_ids),
         "causation_id": draft.causation_id,
         "recorded_by": actor.value,
     }

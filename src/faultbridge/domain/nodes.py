@@ -122,6 +122,7 @@ class NodeState:
 
     `probations` are the faults whose relapse is repaired with the next stronger action.
     `custody` lists the devices that were recorded for the current instance.
+    `jobs` are the ids of the jobs that run on the node; `jobs.job_nodes` adds and removes them.
     """
 
     key: NodeKey
@@ -151,6 +152,7 @@ class NodeState:
     status_event: str | None = None
     probations: tuple[Probation, ...] = ()
     custody: tuple[str, ...] = ()
+    jobs: tuple[str, ...] = ()
 
     @property
     def registered(self) -> bool:

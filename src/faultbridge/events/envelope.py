@@ -10,6 +10,8 @@ from faultbridge.events.base import CaseId, EventId, Instant, Model, Text
 from faultbridge.events.enums import Actor, Severity
 
 ALL_DATA = "*"
+MAX_JOB_IDS = 16
+"""A node for training runs one job; of more than this, the earliest are named."""
 
 
 class Metadata(Model):
@@ -37,6 +39,9 @@ class Metadata(Model):
     node: Text | None = Field(description="Node name; null for events of the cluster itself.")
     severity: Severity | None = Field(description="Highest severity active on the node or cluster after the event.")
     case_id: CaseId | None = Field(description="The case of the event. Use it to correlate events.")
+    job_ids: Annotated[tuple[Text, ...], Field(max_length=MAX_JOB_IDS)] = Field(
+        default=(), description="The jobs that run on the node, or the job that the event is about."
+    )
     causation_id: str | None = Field(
         description="Id of the event that caused this one; for a fault, of the raw record that reported it. "
         "Null for an event that starts a chain, such as an order of an operator."

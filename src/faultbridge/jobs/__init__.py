@@ -4,6 +4,8 @@ The start and end of a job, and each fault of its nodes in between, are entries 
 Read in this order:
 
 - `jobs`: records the start and end of jobs, the faults that affect them, and that they may resume.
+- `placement`: finds the nodes of a job by their names, and the ranks on each node.
+- `job_nodes`: keeps the ids of running jobs in the states of their nodes, whose events name them.
 - `job_impact`: finds the worst active fault of a node and records it on the jobs that run there.
 - `resume`: finds the failed jobs whose faulty nodes are back, replaced or retired.
 - `callbacks`: delivers to webhooks and schedulers that a job may resume.

@@ -52,6 +52,12 @@ class JobWriter:
         """Apply a change and record it as `Job Change`. Returns the job; raises Rejected `unknown_job`."""
         return self.write(cluster, job_id, update, lambda job, now: change_entry(job, change, now))
 
+    def store(self, before: Job, after: Job) -> Job:
+        """Store a job without an entry. Raises Conflict if the job changed."""
+        after = replace(after, version=before.version + 1)
+        self.table.transact(jobs.job_writes(after, before, truncate(self.clock.now())))
+        return after
+
     def write(self, cluster: str, job_id: str, update: UpdateJob, entry: MakeEntry) -> Job:
         """Apply an update and record its entry. Returns the job; raises Rejected `unknown_job`."""
 
@@ -85,7 +91,8 @@ def change_entry(job: Job, change: JobChange, now: datetime) -> JobEntry:
         at, actor, cause = job.resumable_at or now, Actor.SWEEP, resume.cause
     elif callback is not None:
         at, actor, cause = now, Actor.SWEEP, callback.cause
-    draft = Draft(EntryType.JOB, at, entry_data(job, change), case_id=case_id, causation_id=cause)
+    data = entry_data(job, change)
+    draft = Draft(EntryType.JOB, at, data, case_id=case_id, causation_id=cause, job_ids=(job.id,))
     return JobEntry(draft, actor, impact.condition.severity if impact else None)
 
 

@@ -6,25 +6,26 @@ Separate items hold the job and, while it runs, its nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from types import MappingProxyType
 
 from faultbridge.domain.cluster.jobs import OUTCOMES, Job
-from faultbridge.domain.nodes import Alias
 from faultbridge.domain.times import to_text, truncate
 from faultbridge.errors import Conflict, Rejected
 from faultbridge.jobs.changes import Impact, JobChange, Resume
+from faultbridge.jobs.job_nodes import MarkNodes
 from faultbridge.jobs.job_writer import JobWriter, unknown_job
-from faultbridge.ledger.append import Stack
+from faultbridge.jobs.placement import ranks_by_node, resolved_nodes
+from faultbridge.ledger.append import Append
 from faultbridge.ledger.queries import query_all
 from faultbridge.log import log_cause
 from faultbridge.pipeline.fold.expire import ORDERED
 from faultbridge.ports import Clock, Table
-from faultbridge.storage import items, jobs, keys
+from faultbridge.storage import jobs
 from faultbridge.storage.jobs import FollowedJob, read_job
 
-MAX_NODES = 5000
 MAX_HITS = 64
 MAX_REASON = 512
 _MAX_ID_LENGTH = 128
@@ -34,24 +35,46 @@ _MAX_ID_LENGTH = 128
 class Jobs:
     """Records the starts, ends and impacts of jobs. Recording the same fact again changes nothing."""
 
-    table: Table
-    clock: Clock
-    stack: Stack
+    append: Append
+
+    @property
+    def table(self) -> Table:
+        """Return the table."""
+        return self.append.table
+
+    @property
+    def clock(self) -> Clock:
+        """Return the clock."""
+        return self.append.clock
 
     @property
     def writer(self) -> JobWriter:
         """Return the writer of job items and their entries."""
-        return JobWriter(self.table, self.clock, self.stack)
+        return JobWriter(self.table, self.clock, self.append.stack)
+
+    @property
+    def mark_nodes(self) -> MarkNodes:
+        """Return the service that keeps the ids of running jobs in the states of their nodes."""
+        return MarkNodes(self.append, self.writer)
 
     def start(
-        self, cluster: str, job_id: str, nodes: Sequence[str], *, name: str | None = None, at: datetime | None = None
+        self,
+        cluster: str,
+        job_id: str,
+        nodes: Sequence[str],
+        *,
+        name: str | None = None,
+        at: datetime | None = None,
+        ranks: Mapping[str, str] = MappingProxyType({}),
     ) -> Job:
         """Record that a job starts on some nodes, given by node name, other alias or instance id.
 
-        Raises Rejected `unknown_node` for a name of no node in the cluster, and `job_runs` while the job runs on
-        other nodes. A job that has ended may start again with the same id, because schedulers requeue jobs.
+        `ranks` are the global ranks of these names, such as `0-7`. Raises Rejected `unknown_node` for a name of no
+        node in the cluster, `bad_ranks` for ranks of other nodes or of two nodes, and `job_runs` while the job runs
+        on other nodes. A job that has ended may start again with the same id, because schedulers requeue jobs.
         """
-        placed = self._resolve(cluster, nodes)
+        names = resolved_nodes(self.table, cluster, nodes)
+        placed, placed_ranks = tuple(sorted(set(names.values()))), ranks_by_node(names, ranks)
         if not 0 < len(job_id) <= _MAX_ID_LENGTH:
             raise Rejected("bad_job", f"the job id has {len(job_id)} characters; 1 to {_MAX_ID_LENGTH} are allowed")
 
@@ -62,10 +85,13 @@ class Jobs:
                     return None
                 since = to_text(before.started_at)
                 raise Rejected("job_runs", f"job {job_id} has run since {since}; end it with `faultbridge job end`")
-            version = before.version if before else 0
-            return Job(cluster, job_id, placed, started_at, name, version=version)
+            version, left = (before.version, before.to_mark) if before else (0, ())
+            to_mark = tuple(sorted({*left, *placed}))
+            return Job(cluster, job_id, placed, started_at, name, version=version, to_mark=to_mark, ranks=placed_ranks)
 
-        return self.writer.change(cluster, job_id, update, JobChange("started", f"started on {len(placed)} nodes"))
+        return self._marked(
+            self.writer.change(cluster, job_id, update, JobChange("started", f"started on {len(placed)} nodes"))
+        )
 
     def end(
         self, cluster: str, job_id: str, *, outcome: str = "unreported", reason: str = "", at: datetime | None = None
@@ -87,9 +113,12 @@ class Jobs:
             if ended_at < before.started_at:
                 text = f"the end {to_text(ended_at)} is before the start of job {job_id}: {to_text(before.started_at)}"
                 raise Rejected("bad_time", text)
-            return replace(before, ended_at=ended_at, outcome=outcome)
+            to_mark = tuple(sorted({*before.to_mark, *before.nodes}))
+            return replace(before, ended_at=ended_at, outcome=outcome, to_mark=to_mark)
 
-        return self.writer.change(cluster, job_id, update, JobChange("ended", reason or f"ended: {outcome}"))
+        return self._marked(
+            self.writer.change(cluster, job_id, update, JobChange("ended", reason or f"ended: {outcome}"))
+        )
 
     def record_impact(self, cluster: str, impact: Impact) -> tuple[str, ...]:
         """Record an impact once on each job of the node that runs or has just ended. Returns the ids of those jobs."""
@@ -122,6 +151,13 @@ class Jobs:
 
         return self.writer.change(job.cluster, job.id, update, JobChange("resumable", resume.reason, resume=resume))
 
+    def _marked(self, job: Job) -> Job:
+        """Update the nodes of a job, and return the job as it is then."""
+        if not job.to_mark:
+            return job
+        self.mark_nodes(job.cluster, job.id)
+        return self.show(job.cluster, job.id)
+
     def rows(self, cluster: str) -> tuple[FollowedJob, ...]:
         """Return the followed jobs of a cluster from their rows, which are work rows: a sweep has read them already."""
         found = query_all(self.table, jobs.followed_partition(cluster), prefix=jobs.FOLLOWED)
@@ -153,26 +189,3 @@ class Jobs:
         if found is None:
             raise unknown_job(cluster, job_id)
         return found
-
-    def _resolve(self, cluster: str, names: Sequence[str]) -> tuple[str, ...]:
-        """Return the sorted node names for names, other aliases or instance ids, each node once."""
-        if self.table.get(keys.cluster_config(cluster)) is None:
-            text = f"cluster {cluster} is not registered; add it with `faultbridge cluster add {cluster}`"
-            raise Rejected("unknown_cluster", text)
-        if not 0 < len(names) <= MAX_NODES:
-            raise Rejected("bad_nodes", f"the job has {len(names)} nodes; 1 to {MAX_NODES} are allowed")
-        aliases = {name: _alias(cluster, name) for name in names}
-        found = self.table.get_many(keys.alias(*alias) for alias in aliases.values())
-        nodes: set[str] = set()
-        for name, alias in aliases.items():
-            row = found.get(keys.alias(*alias))
-            key = items.read_alias(row).key if row else None
-            if key is None or key.cluster != cluster:
-                text = f"node {cluster}/{name} is not registered; `faultbridge node list` shows the nodes"
-                raise Rejected("unknown_node", text)
-            nodes.add(key.node)
-        return tuple(sorted(nodes))
-
-
-def _alias(cluster: str, name: str) -> Alias:
-    return Alias("instance", name) if name.startswith("i-") else Alias("name", f"{cluster}/{name}")

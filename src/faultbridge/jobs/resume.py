@@ -32,6 +32,9 @@ class ResumeJobs:
         """Check the ended jobs of one cluster."""
         now, waiting = self.append.clock.now(), []
         for one in self.jobs.rows(cluster):
+            if not one.is_marked:
+                self.jobs.mark_nodes(cluster, one.id)
+                continue
             if one.callbacks or one.ended_at is None or now < one.ended_at + LATE_FAULTS:
                 continue
             if not one.affected or now >= one.ended_at + RESUME_WITHIN:

@@ -35,7 +35,7 @@ class RecordVerdict:
 
         def entry(job: Job, now: datetime) -> JobEntry:
             cases = {one["case_id"] for one in document["repairs"]}
-            draft = Draft(EntryType.JOB_EXPLAINED, now, explained_data(job, document))
+            draft = Draft(EntryType.JOB_EXPLAINED, now, explained_data(job, document), job_ids=(job.id,))
             return JobEntry(replace(draft, case_id=cases.pop() if len(cases) == 1 else None), Actor.CLI)
 
         return self.writer.write(cluster, job_id, update, entry)

@@ -117,6 +117,7 @@ class Append:
         check_moves(before, transition.state, transition.drafts, actor)
         stream, head = self.stack.stream(*before.key), replace(before.head, version=before.head.version + 1)
         after, drafts = name_causes(before, transition.state, transition.drafts, stream, actor)
+        drafts = tuple(replace(draft, job_ids=after.jobs) for draft in drafts)
         entries, head = seal(stream, head, drafts, actor=actor, severity=after.severity, recorded_at=now)
         after = replace(after, head=head)
         partition, shard = keys.node_partition(before.key), config.shard(before.key.node)

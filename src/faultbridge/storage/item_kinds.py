@@ -43,7 +43,7 @@ ITEM_KINDS = (
         "state.floor state.snapshots state.noted state.devices state.isolation state.isolation_since "
         "state.isolation_overdue state.isolation_tries state.isolation_again_at state.orchestrator_lost_at "
         "state.unverified state.ignored state.case_deferred_until state.due_at state.case_event "
-        "state.probations state.custody",
+        "state.probations state.custody state.jobs",
         limit="`state.status` and the status of `state.case` are compared with the last entries that changed them, as "
         "long as these are in the table. The other keys decide what is done next; the entries show what was done.",
     ),
@@ -135,7 +135,7 @@ ITEM_KINDS = (
         "followed job",
         _SHARD,
         r"FOLLOWED#.+",
-        unproven="job_id nodes affected callbacks ended_at version",
+        unproven="job_id nodes affected callbacks is_marked ended_at version",
         limit=_WORK,
     ),
     ItemKind("lease of job callbacks", _CLUSTER, "CALLBACKS", unproven="version until", limit=_WORK),
@@ -144,7 +144,7 @@ ITEM_KINDS = (
         r"JOB#[^#]+#.+",
         "JOB",
         unproven="cluster job_id name nodes started_at ended_at outcome version hits affected resumable_at verdict "
-        "callbacks",
+        "callbacks to_mark ranks",
         limit=_WORK + " The entries about the job are proven.",
     ),
     ItemKind("heartbeat", _NODE, "SEEN", unproven="last_at gsi4pk gsi4sk", limit=_WORK),

@@ -25,6 +25,7 @@ class FollowedJob:
     nodes: frozenset[str]
     affected: frozenset[str]
     callbacks: tuple[str, ...]
+    is_marked: bool
     ended_at: datetime | None
     version: int
 
@@ -63,13 +64,14 @@ def job_writes(job: Job, before: Job | None, now: datetime) -> tuple[Write, ...]
     unchanged = Equals("version", before.version) if before else Absent()
     stored = Put(items.item(job_key(job.cluster, job.id), now, _attributes(job)), when=unchanged)
     followed = followed_job_key(job.cluster, job.id)
-    if not job.runs and not job.may_resume and not job.callbacks:
+    if not job.runs and not job.may_resume and not job.callbacks and not job.to_mark:
         return stored, Delete(followed)
     row = {
         "job_id": job.id,
         "nodes": list(job.nodes),
         "affected": sorted(job.affected),
         "callbacks": list(job.callbacks),
+        "is_marked": not job.to_mark,
         "ended_at": _text(job.ended_at),
         "version": job.version,
     }
@@ -98,6 +100,8 @@ def read_job(row: Mapping[str, Any]) -> Job:
         resumable_at=from_text(row["resumable_at"]) if row["resumable_at"] else None,
         verdict=_verdict(row["verdict"]) if row.get("verdict") else None,
         callbacks=tuple(row.get("callbacks", ())),
+        to_mark=tuple(row.get("to_mark", ())),
+        ranks=dict(row.get("ranks", {})),
     )
 
 
@@ -108,8 +112,9 @@ def _verdict(row: Mapping[str, Any]) -> JobVerdict:
 def read_followed(row: Mapping[str, Any]) -> FollowedJob:
     """Return the followed job in a row."""
     ended_at = from_text(row["ended_at"]) if row["ended_at"] else None
-    nodes, affected = frozenset(row["nodes"]), frozenset(row["affected"])
-    return FollowedJob(row["job_id"], nodes, affected, tuple(row["callbacks"]), ended_at, int(row["version"]))
+    nodes, affected, is_marked = frozenset(row["nodes"]), frozenset(row["affected"]), bool(row.get("is_marked", True))
+    version = int(row["version"])
+    return FollowedJob(row["job_id"], nodes, affected, tuple(row["callbacks"]), is_marked, ended_at, version)
 
 
 def _attributes(job: Job) -> dict[str, Any]:
@@ -127,6 +132,8 @@ def _attributes(job: Job) -> dict[str, Any]:
         "resumable_at": _text(job.resumable_at),
         "verdict": asdict(job.verdict) | {"nodes": list(job.verdict.nodes)} if job.verdict else None,
         "callbacks": list(job.callbacks),
+        "to_mark": list(job.to_mark),
+        "ranks": dict(job.ranks),
     }
 
 

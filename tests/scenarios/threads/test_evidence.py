@@ -160,7 +160,7 @@ def test_a_gauge_that_still_shows_an_old_xid_opens_no_case_of_a_healthy_node() -
 def test_exporter_and_kernel_log_report_one_condition_and_the_job_is_named_without_pod_labels() -> None:
     """NVIDIA/dcgm-exporter#342, NVIDIA/dcgm-exporter#620."""
     world = Sources()
-    jobs = Jobs(world.ports.table, world.ports.clock, world.app.stack)
+    jobs = Jobs(world.app.ledger.append)
     jobs.start(KEY.cluster, "llama-17", [KEY.node])
     world.exporter("DCGM_FI_DEV_XID_ERRORS", 0)
     world.exporter("DCGM_FI_DEV_XID_ERRORS", 79)

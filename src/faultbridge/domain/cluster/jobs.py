@@ -15,6 +15,9 @@ RESUME_WITHIN = timedelta(days=7)
 """An ended job whose nodes do not return within this time is not followed any longer."""
 
 
+MAX_JOBS_OF_NODE = 16
+"""How many jobs of a node its events name; a node for training runs one."""
+
 STOP = "STOP"
 """The verdict that a restart would fail in the same way."""
 
@@ -40,6 +43,8 @@ class Job:
     `hits` identifies the latest faults of its nodes that were already reported for the job. `affected` names the nodes
     of these faults, each with its instance id at its first fault. `verdict` is the one that was recorded last.
     `callbacks` names the callbacks that have not been delivered since the job became resumable.
+    `to_mark` are nodes whose states do not name the job yet, or still name it.
+    `ranks` are the global ranks of nodes, such as `0-7`, if they are known.
     """
 
     cluster: str
@@ -55,6 +60,8 @@ class Job:
     resumable_at: datetime | None = None
     verdict: JobVerdict | None = None
     callbacks: tuple[str, ...] = ()
+    to_mark: tuple[str, ...] = ()
+    ranks: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def runs(self) -> bool:

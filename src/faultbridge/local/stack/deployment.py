@@ -23,9 +23,13 @@ PARAMETERS = {
     # The emulator reports its own account as the sender of every message.
     "SenderProof": "off",
     "WebhookSenders": "faultbridge-webhook-senders",
+    "JobCallbacks": "faultbridge-job-callbacks",
     "TableDeletionProtection": "false",
     "TablePointInTimeRecovery": "false",
 }
+SECRETS = ("WebhookSenders", "JobCallbacks")
+"""The parameters that name a secret, which exists before the first deployment."""
+
 ARTIFACTS = "faultbridge-artifacts"
 
 Progress = Callable[[str], None]
@@ -94,8 +98,8 @@ def deploy(folder: StackFolder, state: StackState, wanted: Deployment, progress:
     clients.ensure_bucket(state, ARTIFACTS)
     own = {"ConsoleUrl": f"{endpoint(state.ports.event_plane)}/console"}
     declared = wanted.declared_parameters(own)
-    if declared.get("WebhookSenders"):
-        clients.ensure_secret(state, declared["WebhookSenders"], "{}")
+    for name in filter(None, map(declared.get, SECRETS)):
+        clients.ensure_secret(state, name, "{}")
     parameters = [f"{name}={value}" for name, value in declared.items()]
     sam.run(
         [

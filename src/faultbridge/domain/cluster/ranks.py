@@ -1,0 +1,40 @@
+"""Ranks of a job: which global ranks run on which node, stored as short texts such as `0-7` or `0,2-3`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+
+MAX_RANKS = 100_000
+
+
+def ranks_in_order(nodes: Sequence[str], per_node: int) -> dict[str, str]:
+    """Return the ranks of nodes that have equally many each, in the order of the nodes, as `torchrun` gives them."""
+    return {node: rank_text(range(number * per_node, (number + 1) * per_node)) for number, node in enumerate(nodes)}
+
+
+def rank_text(ranks: Iterable[int]) -> str:
+    """Return the text of some ranks."""
+    parts: list[list[int]] = []
+    for rank in sorted(set(ranks)):
+        if parts and parts[-1][-1] == rank - 1:
+            parts[-1][1:] = [rank]
+        else:
+            parts.append([rank])
+    return ",".join("-".join(map(str, part)) for part in parts)
+
+
+def ranks_of(text: str) -> tuple[int, ...]:
+    """Return the ranks in a text in ascending order: the position of a rank is its local rank on the node."""
+    return tuple(_ranks_of(text))
+
+
+def node_of_rank(ranks: Mapping[str, str]) -> dict[int, str]:
+    """Return the node of each rank."""
+    return {rank: node for node, text in ranks.items() for rank in ranks_of(text)}
+
+
+def _ranks_of(text: str) -> Iterator[int]:
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        yield from islice(range(int(first), int(last or first) + 1), MAX_RANKS + 1)

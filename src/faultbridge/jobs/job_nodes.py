@@ -1,0 +1,73 @@
+"""Job nodes: keeps the ids of running jobs in the states of their nodes, so that each event of a node names them.
+
+The writer of a node then needs no read for it. The nodes of a job are updated after its start or end is recorded; the
+sweep completes what was interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.jobs import MAX_JOBS_OF_NODE, Job
+from faultbridge.domain.edges import Actor
+from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.domain.times import truncate
+from faultbridge.errors import Conflict
+from faultbridge.jobs.job_writer import JobWriter
+from faultbridge.ledger.append import MAX_TRIES, Append
+from faultbridge.log import log_cause
+from faultbridge.storage import items, jobs, keys
+from faultbridge.storage.writes import Check, Equals, Write
+
+NODES_PER_TRANSACTION = 24
+
+
+@dataclass(frozen=True, slots=True)
+class MarkNodes:
+    """Adds the id of a job to the states of its nodes while it runs, and removes it afterwards."""
+
+    append: Append
+    writer: JobWriter
+
+    def __call__(self, cluster: str, job_id: str) -> None:
+        """Update the nodes of a job that are not updated yet. After 20 conflicts, the next sweep continues."""
+        for _ in range(MAX_TRIES):
+            job, found = self.writer.find(cluster, job_id), self.append.table.get(keys.cluster_config(cluster))
+            if job is None or found is None or not job.to_mark:
+                return
+            try:
+                self._mark(job, items.read_config(found))
+            except Conflict as conflict:
+                log_cause("job_nodes_conflict", reason=str(conflict), cluster=cluster, job_id=job_id)
+                self.append.pause(self.append.random.uniform(0, 0.2))
+            else:
+                return
+
+    def _mark(self, job: Job, config: ClusterConfig) -> None:
+        for first in range(0, len(job.to_mark), NODES_PER_TRANSACTION):
+            self._mark_group(job, job.to_mark[first : first + NODES_PER_TRANSACTION], config)
+        self.writer.store(job, replace(job, to_mark=()))
+
+    def _mark_group(self, job: Job, nodes: Sequence[str], config: ClusterConfig) -> None:
+        """Update some nodes in one transaction, which fails if the job changed: it may run again or no longer."""
+        now = truncate(self.append.clock.now())
+        writes: list[Write] = []
+        for before in self.append.read_many(NodeKey(job.cluster, node) for node in nodes):
+            after = replace(before, jobs=jobs_after(before, job))
+            if before.registered and after != before:
+                transition = Transition(after, ())
+                _, added = self.append.prepare(before, transition, actor=Actor.CLI, config=config, now=now)
+                writes += added
+        if writes:
+            unchanged = Check(jobs.job_key(job.cluster, job.id), Equals("version", job.version))
+            self.append.commit([unchanged, *writes])
+
+
+def jobs_after(state: NodeState, job: Job) -> tuple[str, ...]:
+    """Return the jobs of a node after the start or end of one. Of more than 16 jobs, the earliest are named."""
+    if not job.runs or state.key.node not in job.nodes:
+        return tuple(one for one in state.jobs if one != job.id)
+    return state.jobs if job.id in state.jobs else (*state.jobs, job.id)[:MAX_JOBS_OF_NODE]
