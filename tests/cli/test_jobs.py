@@ -12,6 +12,8 @@ import pytest
 from faultbridge.domain.times import to_text
 from tests.builders import KEY
 from tests.cli.desk import Desk
+from tests.e2e.harness.records import healthy_smi
+from tests.explain.traces import generate
 from tests.world import XID_79
 
 CLUSTER, NODE = KEY
@@ -166,3 +168,58 @@ def test_options_of_explain_that_do_not_fit_are_wrong_usage(desk: Desk, options:
 
 def test_an_unknown_job_is_named(desk: Desk) -> None:
     assert "no start of job 1 is recorded" in desk("explain", "--job", "1", "--cluster", CLUSTER).err
+
+
+def start_ranks(desk: Desk, *options: str) -> Any:
+    return desk("job", "start", "88213", "--cluster", CLUSTER, "--node", NODE, *options)
+
+
+def test_the_ranks_of_a_job_are_listed_with_the_gpus_of_its_nodes(desk: Desk) -> None:
+    start_ranks(desk, "--ranks-per-node", "8")
+    desk.world.app.ingestion.ingest([desk.world.message(healthy_smi(), source="nvidia-smi-xml")])
+    assert desk.json("job", "show", "88213", "--cluster", CLUSTER)["ranks"] == {NODE: "0-7"}
+    rows = desk.json("job", "ranks", "88213", "--cluster", CLUSTER)
+    assert [(one["rank"], one["node"], one["local_rank"]) for one in rows] == [(n, NODE, n) for n in range(8)]
+    (row,) = desk.json("job", "ranks", "88213", "--cluster", CLUSTER, "--rank", "5")
+    assert (row["pci"], bool(row["serial"])) == ("0000:51:00", True)
+    assert desk.json("job", "ranks", "88213", "--cluster", CLUSTER, "--node", "another") == []
+
+
+def test_explain_names_the_rank_of_a_faulty_gpu(desk: Desk) -> None:
+    start_ranks(desk, "--ranks-per-node", "8")
+    ingest = desk.world.app.ingestion.ingest
+    ingest([desk.world.message(healthy_smi(), source="nvidia-smi-xml")])
+    desk.world.ports.clock.advance(timedelta(minutes=5))
+    ingest([desk.world.message(XID_79.replace("c1", "51"))])
+    desk.world.app.ops.sweep()
+    desk("job", "end", "88213", "--cluster", CLUSTER, "--outcome", "failed")
+    (device,) = explain(desk)["devices"]
+    assert (device["node"], device["index"], device["rank"], device["signal"]) == (NODE, 5, 5, "xid.79")
+    text = desk("explain", "--job", "88213", "--cluster", CLUSTER).out
+    assert "rank 5 (xid.79)" in " ".join(text.split())
+
+
+def test_explain_names_the_gpu_of_a_rank_that_the_others_wait_for(desk: Desk, tmp_path: Path) -> None:
+    trace = generate(4)
+    (rank,) = trace.injected
+    ranks = tmp_path / "ranks.json"
+    ranks.write_text(json.dumps({NODE: list(range(8))}))
+    start_ranks(desk, "--ranks", str(ranks))
+    desk.world.app.ingestion.ingest([desk.world.message(healthy_smi(), source="nvidia-smi-xml")])
+    desk("job", "end", "88213", "--cluster", CLUSTER, "--outcome", "failed")
+    for name, body in trace.files.items():
+        (tmp_path / name).write_bytes(body)
+    (device,) = explain(desk, *(tmp_path / name for name in trace.files))["devices"]
+    assert (device["rank"], device["index"], device["pci"]) == (rank, rank, f"0000:{rank}1:00")
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [('{"another": [0]}', "another"), (f'{{"{NODE}": [0, 0]}}', "two nodes"), ("[]", "not an object")],
+)
+def test_ranks_that_no_job_can_have_are_refused(desk: Desk, tmp_path: Path, text: str, named: str) -> None:
+    file = tmp_path / "ranks.json"
+    file.write_text(text)
+    refused = start_ranks(desk, "--ranks", str(file))
+    assert refused.code != 0
+    assert named in refused.err

@@ -17,7 +17,8 @@ def test_explain_names_the_device_the_case_and_the_repair(installation: Installa
     assert (verdict["mechanism"], verdict["hardware"]["state"]) == ("gpu_lost", "blamed")
     lead = verdict["causes"][0]["for"][0]["signal"]
     assert (lead["name"], lead["node"]) == ("xid.79", dead_jobs.node)
-    assert "0000:c1:00" in lead["text"]
+    (device,) = verdict["devices"]
+    assert (device["node"], device["pci"], device["index"], device["rank"]) == (dead_jobs.node, "0000:51:00", 5, 21)
     (case,) = installation.cases(dead_jobs.cluster)
     (repair,) = verdict["repairs"]
     assert (repair["node"], repair["case_id"], repair["case_status"]) == (dead_jobs.node, case.id, CaseStatus.RESOLVED)

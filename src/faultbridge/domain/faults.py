@@ -80,6 +80,10 @@ class ComponentType(StrEnum):
     JOB = "job"
 
 
+GPU_PARTS = frozenset({ComponentType.GPU, ComponentType.NVLINK})
+"""Components whose identifiers are those of a GPU."""
+
+
 @dataclass(frozen=True, slots=True)
 class Component:
     """A component of a node, with the identifiers that the source reported.

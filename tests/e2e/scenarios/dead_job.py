@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from faultbridge.domain.cluster.jobs import LATE_FAULTS
+from faultbridge.ingest.send import RawInput
 from tests.e2e.harness.installation import Installation
+from tests.e2e.harness.records import GPU_LOST, healthy_smi
 from tests.e2e.scenarios.batch import clock_ahead
 from tests.e2e.scenarios.repairs import send_fault
 from tests.job_inbox import SECRET, Inbox
@@ -20,6 +22,7 @@ from tests.waiting import eventually
 
 NODES, GPUS = 4, 8
 HOUR = 47
+RANKS = ("--ranks-per-node", str(GPUS))
 LOST_BY_GPU = "88213"
 DIED_OF_PYTHON = "88214"
 AFTER_LATE_FAULTS = LATE_FAULTS + timedelta(minutes=1)
@@ -52,7 +55,7 @@ def dead_jobs(installation: Installation, tmp_path_factory: pytest.TempPathFacto
     with Inbox(lambda: datetime.now(UTC) + AFTER_LATE_FAULTS) as inbox:
         _configure(installation, cluster, inbox.url)
         _start(installation, cluster, LOST_BY_GPU, ago=timedelta(hours=HOUR))
-        send_fault(installation, cluster, node)
+        _lose_gpu(installation, cluster, node)
         eventually(lambda: _show(installation, cluster, LOST_BY_GPU)["affected_nodes"] == [node], 60)
         _end(installation, cluster, LOST_BY_GPU)
         installation.wait_until_idle(cluster, 120)
@@ -84,10 +87,17 @@ def _configure(installation: Installation, cluster: str, url: str) -> None:
     installation.cli_json("cluster", "set", cluster, "--job-callback", "webhook")
 
 
+def _lose_gpu(installation: Installation, cluster: str, node: str) -> None:
+    """Report the GPUs of a node, then that its sixth one is lost."""
+    installation.send([RawInput("nvidia-smi-xml", cluster, healthy_smi().encode(), node=node)])
+    eventually(lambda: len(installation.states(cluster)[node].devices) == GPUS, 60)
+    send_fault(installation, cluster, node, GPU_LOST.replace("c1", "51"))
+
+
 def _start(installation: Installation, cluster: str, job: str, *, ago: timedelta = timedelta()) -> None:
     at = (datetime.now(UTC) - ago).isoformat()
     nodes = f"node-[000-{NODES - 1:03}]"
-    installation.cli_json("job", "start", job, "--cluster", cluster, "--node", nodes, "--at", at)
+    installation.cli_json("job", "start", job, "--cluster", cluster, "--node", nodes, "--at", at, *RANKS)
 
 
 def _end(installation: Installation, cluster: str, job: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
+from faultbridge.domain.faults import Component, ComponentType
+
 MAX_RANKS = 100_000
 
 
@@ -38,3 +40,16 @@ def _ranks_of(text: str) -> Iterator[int]:
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
         yield from islice(range(int(first), int(last or first) + 1), MAX_RANKS + 1)
+
+
+def gpu_of(devices: Iterable[Component], index: int) -> Component | None:
+    """Return the GPU with an index: the one of this local rank, if each rank uses one GPU in the order of the bus."""
+    return next((one for one in devices if one.type is ComponentType.GPU and one.index == index), None)
+
+
+def gpu_like(devices: Iterable[Component], wanted: Component) -> Component | None:
+    """Return the GPU with the UUID, or else the PCI address, of a component that may be a part of it."""
+    gpus = [one for one in devices if one.type is ComponentType.GPU]
+    by_uuid = (one for one in gpus if wanted.uuid is not None and one.uuid == wanted.uuid)
+    by_pci = (one for one in gpus if wanted.pci is not None and one.pci == wanted.pci)
+    return next(by_uuid, None) or next(by_pci, None)

@@ -11,7 +11,7 @@ from faultbridge.decoders.common.decoder import Hints
 from faultbridge.decoders.common.prefix import unprefixed
 from faultbridge.decoders.kernel.line_filter import whole_lines
 from faultbridge.domain.catalog import Catalog
-from faultbridge.domain.faults import Action, Fault, Severity, faults_of
+from faultbridge.domain.faults import GPU_PARTS, Action, Fault, Severity, faults_of
 from faultbridge.errors import Rejected
 from faultbridge.explain.signals.evidence_store import EvidenceStore
 from faultbridge.explain.signals.file_kind import has_program_output
@@ -103,6 +103,7 @@ class NodeLogReader:
             fault.node or self._node,
             kind=f"fault.{fault.component.type}.{severity}",
             count=fault.count,
+            device=fault.component if fault.component.type in GPU_PARTS else None,
         )
 
 

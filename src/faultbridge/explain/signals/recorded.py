@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from faultbridge.domain.faults import Action, Severity
+from faultbridge.domain.faults import GPU_PARTS, Action, Component, ComponentType, Severity
 from faultbridge.domain.times import from_text
 from faultbridge.explain.signals.evidence_store import EvidenceStore
 from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
@@ -66,6 +66,7 @@ def _signal(event: Mapping[str, Any], roles: Mapping[str, Role]) -> Signal:
         from_text(data["observed_at"]),
         metadata["node"],
         kind=f"fault.{data['component']['type']}.{data['severity']}",
+        device=_gpu(data["component"]),
     )
 
 
@@ -75,6 +76,13 @@ def _spans(window: RecordedWindow, signals: Iterable[Signal], heartbeats: Mappin
     for node in sorted(window.nodes & heartbeats.keys() - silent):
         until = max(window.since, heartbeats[node])
         yield LogSpan(_stream(window.cluster, node), Trust.NODE, SOURCE, node, window.since, until)
+
+
+def _gpu(component: Mapping[str, Any]) -> Component | None:
+    if component["type"] not in GPU_PARTS:
+        return None
+    facts = {name: component.get(name) for name in ("pci", "uuid", "index", "serial")}
+    return Component(ComponentType(component["type"]), **facts)
 
 
 def _device(data: Mapping[str, Any]) -> str:

@@ -7,6 +7,8 @@ from datetime import datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
+from faultbridge.domain.faults import Component
+
 
 class Role(StrEnum):
     """The place of a signal in a failure: its first sign, its consequence, the end of the job, or none of these."""
@@ -27,7 +29,7 @@ class Trust(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """One signal with its file and line. `kind` generalizes a fault: `fault.gpu.fatal`.
+    """One signal with its file and line. `kind` generalizes a fault: `fault.gpu.fatal`; `device` is its GPU, if any.
 
     `count` is the number of equal signals within some minutes, of which this is the first.
     """
@@ -43,6 +45,7 @@ class Signal:
     rank: int | None = None
     kind: str = ""
     count: int = 1
+    device: Component | None = None
 
     def matches(self, glob: str) -> bool:
         """Return whether a name such as `xid.79` or `nccl.*` covers this signal."""

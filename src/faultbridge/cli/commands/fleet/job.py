@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,6 +18,7 @@ from faultbridge.domain.names import expand_host_list
 
 if TYPE_CHECKING:
     from faultbridge.domain.cluster.jobs import Job
+    from faultbridge.domain.nodes import NodeState
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -27,11 +30,19 @@ NodesOption = Annotated[
     list[str],
     typer.Option("--node", metavar="NODE", help="Node, or Slurm host list such as gpu-[001-004,007]. Repeatable."),
 ]
+RanksOption = Annotated[
+    Path | None, typer.Option("--ranks", metavar="MAP", help='JSON file with the ranks of each node: {"gpu-1": [0, 1]}.')
+]
+PerNodeOption = Annotated[
+    int | None,
+    typer.Option("--ranks-per-node", min=1, max=64, metavar="N", help="Equally many ranks, in the order of --node."),
+]
 NameOption = Annotated[str | None, typer.Option(metavar="TEXT", help="Name of the job for people.")]
 JOB: Columns = {
     "Job": lambda one: one["job_id"] + (f" ({one['name']})" if one["name"] else ""),
     "Cluster": lambda one: one["cluster"],
     "Nodes": lambda one: f"{len(one['nodes'])}: {', '.join(one['nodes'][:8])}",
+    "Ranks": lambda one: ", ".join(f"{node}: {ranks}" for node, ranks in list(one["ranks"].items())[:8]),
     "Started": lambda one: one["started_at"],
     "Ended": lambda one: one["ended_at"],
     "Outcome": lambda one: one["outcome"],
@@ -51,6 +62,16 @@ JOBS: Columns = {
 }
 
 
+RANKS: Columns = {
+    "RANK": lambda one: one["rank"],
+    "NODE": lambda one: one["node"],
+    "LOCAL RANK": lambda one: one["local_rank"],
+    "PCI": lambda one: one["pci"],
+    "UUID": lambda one: one["uuid"],
+    "SERIAL": lambda one: one["serial"],
+}
+
+
 @app.command("start", epilog=examples("faultbridge job start 88213 --cluster train-a --node gpu-[001-004,007]"))
 @stack_command
 def start_job(
@@ -60,10 +81,13 @@ def start_job(
     node: NodesOption,
     name: NameOption = None,
     at: AtOption = None,
+    ranks: RanksOption = None,
+    ranks_per_node: PerNodeOption = None,
 ) -> None:
     """Record that a job started. Repeating the command changes nothing."""
     nodes = _nodes(node)
-    started = session.application.jobs.jobs.start(cluster, job, nodes, name=name, at=parse_time(at, session.now()))
+    placed, started_at = _ranks(nodes, ranks, ranks_per_node), parse_time(at, session.now())
+    started = session.application.jobs.jobs.start(cluster, job, nodes, name=name, at=started_at, ranks=placed)
     session.show_one(_document(started), JOB)
 
 
@@ -98,6 +122,7 @@ def run_job(
     node: NodesOption,
     command: Annotated[list[str], typer.Argument(metavar="COMMAND", help="Launcher of the job, after `--`.")],
     name: NameOption = None,
+    ranks_per_node: PerNodeOption = None,
 ) -> None:
     """Run the launcher of a job, and record its start and its end. The exit code is the launcher's.
 
@@ -109,7 +134,7 @@ def run_job(
     nodes, jobs = _nodes(node), session.application.jobs.jobs
     code = run_recorded(
         command,
-        lambda: jobs.start(cluster, job, nodes, name=name),
+        lambda: jobs.start(cluster, job, nodes, name=name, ranks=_ranks(nodes, None, ranks_per_node)),
         lambda outcome, reason: jobs.end(cluster, job, outcome=outcome, reason=reason),
     )
     raise typer.Exit(code)
@@ -131,6 +156,50 @@ def show_job(session: Session, job: JobArgument, cluster: ClusterOption) -> None
     session.show_one(_document(session.application.jobs.jobs.show(cluster, job)), JOB)
 
 
+@app.command("ranks", epilog=examples("faultbridge job ranks 88213 --cluster train-a --rank 17"))
+@stack_command
+def show_ranks(
+    session: Session,
+    job: JobArgument,
+    cluster: ClusterOption,
+    rank: Annotated[list[int] | None, typer.Option(metavar="RANK", help="Only this rank. Repeatable.")] = None,
+    node: Annotated[str | None, typer.Option(metavar="NODE", help="Only the ranks on this node.")] = None,
+) -> None:
+    """List the ranks of a job with their nodes and GPUs: with one rank for each GPU, the local rank is its index."""
+    found = session.application.jobs.jobs.show(cluster, job)
+    states = {state.key.node: state for state in session.directory.nodes(cluster) if state.key.node in found.ranks}
+    session.show((row for row in _rank_rows(found, states) if _is_wanted(row, rank, node)), RANKS)
+
+
+def _is_wanted(row: Document, ranks: list[int] | None, node: str | None) -> bool:
+    return (not ranks or row["rank"] in ranks) and node in {None, row["node"]}
+
+
+def _rank_rows(job: Job, states: Mapping[str, NodeState]) -> Iterator[Document]:
+    from faultbridge.domain.cluster.ranks import gpu_of, ranks_of
+
+    for node, text in sorted(job.ranks.items(), key=lambda each: ranks_of(each[1])[:1]):
+        for local_rank, rank in enumerate(ranks_of(text)):
+            gpu = gpu_of(states[node].devices if node in states else (), local_rank)
+            facts = {name: getattr(gpu, name, None) for name in ("pci", "uuid", "serial")}
+            yield {"rank": rank, "node": node, "local_rank": local_rank, **facts}
+
+
+def _ranks(nodes: list[str], file: Path | None, per_node: int | None) -> dict[str, str]:
+    """Return the ranks of each node as text. Raises BadParameter if both options are given."""
+    from faultbridge.cli.commands.offline.rank_map import read_rank_map
+    from faultbridge.domain.cluster.ranks import rank_text, ranks_in_order
+
+    if file is not None and per_node is not None:
+        raise typer.BadParameter("give --ranks or --ranks-per-node, not both")
+    if per_node is not None:
+        return ranks_in_order(nodes, per_node)
+    by_node: dict[str, list[int]] = {}
+    for rank, node in (read_rank_map(file) if file else {}).items():
+        by_node.setdefault(node, []).append(rank)
+    return {node: rank_text(ranks) for node, ranks in by_node.items()}
+
+
 def _nodes(given: list[str]) -> list[str]:
     """Return the names of host lists. Raises BadParameter when there is none."""
     nodes = [one for text in given for one in expand_host_list(text.replace(" ", "").strip(","))]
@@ -145,6 +214,7 @@ def _document(job: Job) -> Document:
         "job_id": job.id,
         "name": job.name,
         "nodes": list(job.nodes),
+        "ranks": dict(job.ranks),
         "started_at": json_time(job.started_at),
         "ended_at": json_time(job.ended_at),
         "outcome": job.outcome,

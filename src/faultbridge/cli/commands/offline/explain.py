@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ import typer
 
 from faultbridge.cli.commands.offline.explain_text import lines_of
 from faultbridge.cli.commands.offline.mechanism import MechanismsOption, book_with
+from faultbridge.cli.commands.offline.rank_map import read_rank_map
 from faultbridge.cli.commands.offline.recorded_window import RecordedRequest, explained, recorded_request
 from faultbridge.cli.render.format_options import with_options
 from faultbridge.cli.render.output import examples, print_line
@@ -84,7 +84,7 @@ def explain_job(
     """
     recorded = request.find(session)
     inputs = _inputs(files or [], job_logs or [], is_recorded=recorded is not None)
-    ranks = _nodes(nodes) if nodes else {}
+    ranks = read_rank_map(nodes) if nodes else recorded.ranks if recorded else {}
     book = book_with(mechanisms)
     evidence = read_files(inputs, ReadContext(book.patterns, book.roles, ranks, hints))
     if inputs and len(evidence.skipped) == len(inputs) and recorded is None:
@@ -128,14 +128,3 @@ def _time(text: str | None) -> datetime:
         return parse_age(text, now) or from_text(text)
     except ValueError as error:
         raise typer.BadParameter(f"not a time with a zone: --received-at {text!r}; {PAST_HELP}") from error
-
-
-def _nodes(file: Path) -> dict[int, str]:
-    """Return the node of each rank. Another document, and a rank on two nodes, is `Rejected`."""
-    try:
-        listed = [(int(rank), node) for node, ranks in json.loads(file.read_bytes()).items() for rank in ranks]
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise Rejected("bad_node_map", f"{file}: not an object of nodes with lists of ranks") from error
-    if len(listed) != len(dict(listed)):
-        raise Rejected("bad_node_map", f"{file}: a rank is on two nodes")
-    return dict(listed)

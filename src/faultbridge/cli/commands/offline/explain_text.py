@@ -27,6 +27,8 @@ def lines_of(document: Document) -> Iterator[str]:
     yield from _titled("NEXT", document["settles"])
     if document["shared"]:
         yield from _titled("SHARED", "most nodes show this fault: look for what they share; no node is left out")
+    for one in document["devices"]:
+        yield from _titled("DEVICE", _device(one))
     for one in document["repairs"]:
         done = one["resolution"] or one["case_status"]
         yield from _titled("REPAIR", f"{one['node']}: {one['repair_action']} {done}, case {one['case_id']}")
@@ -66,6 +68,12 @@ def _hardware(hardware: Document) -> str:
         if nodes:
             text += f"; {title}: {', '.join(nodes)}"
     return text
+
+
+def _device(device: Document) -> str:
+    names = [f"GPU {device['index']}" if device["index"] is not None else "GPU", device["pci"], device["uuid"]]
+    rank = f": rank {device['rank']}" if device["rank"] is not None else ""
+    return f"{device['node']} {' '.join(filter(None, names))}{rank} ({device['signal']})"
 
 
 def _points(title: str, points: Sequence[Document]) -> Iterator[str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Annotated
 
@@ -12,12 +12,15 @@ import typer
 from faultbridge.cli.render.output import Document
 from faultbridge.cli.render.times import PAST_HELP, json_time, parse_age, parse_time
 from faultbridge.cli.stack.session import Session
+from faultbridge.domain.cluster.ranks import node_of_rank
 from faultbridge.domain.entries import EntryType
+from faultbridge.domain.faults import Component
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.times import from_text
 from faultbridge.explain.signals.read_files import Evidence
 from faultbridge.explain.signals.recorded import AFTER_END, FAULT_TYPES, RecordedWindow, recorded_evidence
 from faultbridge.explain.signals.signal import LogSpan, Role, Signal
+from faultbridge.explain.verdict.devices import Places
 from faultbridge.explain.verdict.document import verdict_document
 from faultbridge.explain.verdict.mechanisms import Book, packaged_weights
 from faultbridge.explain.verdict.verdict import decide
@@ -31,6 +34,7 @@ class Recorded:
 
     window: RecordedWindow
     job: Document | None = None
+    ranks: Mapping[int, str] = field(default_factory=dict)
 
 
 RECORDED_AFTER = timedelta(hours=1)
@@ -125,7 +129,8 @@ def _of_job(
     ended_at = job.ended_at or runs_until or session.now()
     since = max(job.started_at, ended_at - span)
     document = {"job_id": job.id, "name": job.name, "state": job.state, "ended_at": json_time(job.ended_at)}
-    return Recorded(RecordedWindow(f"job {job.id}", cluster, frozenset(job.nodes), since, ended_at), document)
+    window = RecordedWindow(f"job {job.id}", cluster, frozenset(job.nodes), since, ended_at)
+    return Recorded(window, document, node_of_rank(job.ranks))
 
 
 def explained(
@@ -134,14 +139,29 @@ def explained(
     """Return the verdict on the files, and on the record of a stack if there is one."""
     if recorded is None:
         verdict = decide(evidence, book.mechanisms, packaged_weights(), ranks)
-        return {**verdict_document(verdict, evidence, ranks), "job": None, "repairs": []}
+        return {**verdict_document(verdict, evidence, Places(ranks)), "job": None, "repairs": []}
     window = recorded.window
     signals, spans = _read(session, window, book.roles)
     merged = replace(evidence, signals=(*evidence.signals, *signals), spans=(*evidence.spans, *spans))
-    # The verdict needs the nodes of the job; the ranks on them may be unknown.
-    nodes = ranks or dict(enumerate(sorted(window.nodes)))
-    document = verdict_document(decide(merged, book.mechanisms, packaged_weights(), nodes), merged, ranks)
+    # The verdict needs the nodes of the job; the ranks on some of them may be unknown.
+    unplaced = sorted(window.nodes - set(ranks.values()))
+    nodes = {**ranks, **{-number: node for number, node in enumerate(unplaced, 1)}}
+    verdict = decide(merged, book.mechanisms, packaged_weights(), nodes)
+    document = verdict_document(verdict, merged, Places(ranks, _gpus(session, window, ranks)))
     return {**document, "job": recorded.job, "repairs": _repairs(session, window, signals)}
+
+
+def _gpus(
+    session: Session, window: RecordedWindow, ranks: Mapping[int, str]
+) -> Mapping[str, Sequence[Component]]:
+    """Return the GPUs of nodes with known ranks whose instance is still the one that the job used."""
+    wanted = [NodeKey(window.cluster, node) for node in sorted(set(ranks.values()))]
+    states = session.application.ledger.append.read_many(wanted) if wanted else ()
+    return {
+        state.key.node: state.devices
+        for state in states
+        if state.incarnation is not None and state.incarnation.since <= window.ended_at
+    }
 
 
 def _read(

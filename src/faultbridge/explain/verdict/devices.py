@@ -1,0 +1,75 @@
+"""Devices: the GPUs that a verdict names, each with the rank that ran on it, and the GPUs of the ranks in dumps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any
+
+from faultbridge.domain.cluster.ranks import gpu_like, gpu_of
+from faultbridge.domain.faults import Component
+from faultbridge.explain.signals.read_files import Evidence
+from faultbridge.explain.signals.signal import Trust
+from faultbridge.explain.verdict.hypotheses import Situation, timing
+from faultbridge.explain.verdict.mechanisms import packaged_weights
+from faultbridge.explain.verdict.verdict import Verdict
+
+MAX_DEVICES = 64
+_FACTS = ("pci", "uuid", "serial")
+
+
+@dataclass(frozen=True)
+class Places:
+    """The node of each rank, and the GPUs of nodes as far as they are known."""
+
+    nodes: Mapping[int, str]
+    gpus: Mapping[str, Sequence[Component]] = field(default_factory=dict)
+
+    @cached_property
+    def ranks(self) -> Mapping[str, Sequence[int]]:
+        """Return the ranks of each node in ascending order: with one rank for each GPU, in the order of their index."""
+        found: dict[str, list[int]] = {}
+        for rank, node in sorted(self.nodes.items()):
+            found.setdefault(node, []).append(rank)
+        return found
+
+    def rank(self, node: str, index: int | None) -> int | None:
+        """Return the rank of a GPU of a node, or None."""
+        ranks = self.ranks.get(node, ())
+        return ranks[index] if index is not None and index < len(ranks) else None
+
+
+def devices_document(verdict: Verdict, evidence: Evidence, places: Places) -> list[dict[str, Any]]:
+    """Return the GPUs that the signals of the cause name, then those of the ranks that the others wait for."""
+    found: dict[tuple[object, ...], dict[str, Any]] = {}
+    for one in (*_of_signals(verdict, places), *_of_ranks(evidence, places)):
+        found.setdefault((one["node"], one["index"], one["pci"], one["rank"]), one)
+    return list(found.values())[:MAX_DEVICES]
+
+
+def _of_signals(verdict: Verdict, places: Places) -> Iterator[dict[str, Any]]:
+    mechanism = verdict.cause.mechanism if verdict.cause else None
+    situation = Situation(verdict.line, (), (), packaged_weights())
+    for one in verdict.line.signals:
+        is_sign = mechanism is not None and mechanism.strength(one) is not None
+        is_in_time = timing(situation, one) in {None, "unknown_time"}
+        if is_sign and is_in_time and one.trust is Trust.NODE and one.node and one.device:
+            known = gpu_like(places.gpus.get(one.node, ()), one.device) or one.device
+            index = one.device.index if one.device.index is not None else known.index
+            device = {name: getattr(one.device, name) or getattr(known, name) for name in _FACTS}
+            yield _device(one.node, places.rank(one.node, index), index, device, one.name)
+
+
+def _of_ranks(evidence: Evidence, places: Places) -> Iterator[dict[str, Any]]:
+    for finding in evidence.collectives.findings if evidence.collectives else ():
+        node = places.nodes.get(finding.rank)
+        if node is not None:
+            index = places.ranks[node].index(finding.rank)
+            known = gpu_of(places.gpus.get(node, ()), index)
+            facts = {name: value for name, value in asdict(known).items() if name in _FACTS} if known else {}
+            yield _device(node, finding.rank, index, facts, f"collective.{finding.state}")
+
+
+def _device(node: str, rank: int | None, index: int | None, facts: Mapping[str, Any], signal: str) -> dict[str, Any]:
+    return {"node": node, "rank": rank, "index": index, **{name: facts.get(name) for name in _FACTS}, "signal": signal}
