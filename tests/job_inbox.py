@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Self
 
 from faultbridge.gateway.signature import check_signature, request_content, signed_time
 
@@ -25,7 +26,7 @@ class Inbox(HTTPServer):
         self.events: dict[str, bytes] = {}
         self._thread = threading.Thread(target=self.serve_forever, daemon=True)
 
-    def __enter__(self) -> Inbox:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

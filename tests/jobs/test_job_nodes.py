@@ -1,4 +1,4 @@
-"""The events of a node name the jobs that run on it: each of them, and none before, after or elsewhere."""
+"""The events of a node name the jobs that run on it: each of them, and none before or after, or on another node."""
 
 from __future__ import annotations
 
@@ -79,11 +79,10 @@ def test_the_sweep_completes_the_nodes_of_a_start_or_end_that_was_interrupted(ve
             raise Transient("the process ended")
 
     world.seam.before = interrupt
+    service = jobs(world)
+    calls = {"start": (CLUSTER, "1", ["node-1", "node-2"]), "end": (CLUSTER, "1")}
     with pytest.raises(Transient):
-        if verb == "start":
-            jobs(world).start(CLUSTER, "1", ["node-1", "node-2"])
-        else:
-            jobs(world).end(CLUSTER, "1", outcome="succeeded")
+        getattr(service, verb)(*calls[verb])
     expected = ("1",) if verb == "start" else ()
     assert [world.append.read(world.key(node)).jobs for node in (1, 2)] != [expected] * 2
     world.seam.before = lambda _: None
@@ -92,7 +91,7 @@ def test_the_sweep_completes_the_nodes_of_a_start_or_end_that_was_interrupted(ve
     assert len(changes(world)) == (1 if verb == "start" else 2)
 
 
-def test_a_job_that_starts_again_elsewhere_leaves_no_id_on_its_former_nodes() -> None:
+def test_a_job_that_starts_again_on_other_nodes_leaves_no_id_on_its_former_nodes() -> None:
     world = started(1)
     world.seam.before = raise_once(("table.get_many", Transient("the process ended")))
     with pytest.raises(Transient):

@@ -1,4 +1,4 @@
-"""A job of 4 nodes and 32 ranks that dies of a lost GPU at hour 47, and a later one on them that dies of its program."""
+"""A job of 4 nodes and 32 ranks that a lost GPU ends at hour 47, and a later one that its program ends."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def dead_jobs(installation: Installation, tmp_path_factory: pytest.TempPathFacto
         _start(installation, cluster, DIED_OF_PYTHON)
         _end(installation, cluster, DIED_OF_PYTHON)
         log = _write(folder / "python.err", _traceback(datetime.now(UTC)))
-        by_python = installation.cli_json("explain", str(log), "--job", DIED_OF_PYTHON, "--cluster", cluster, "--record")
+        by_python = installation.cli_json(
+            "explain", str(log), "--job", DIED_OF_PYTHON, "--cluster", cluster, "--record"
+        )
         with clock_ahead(installation, AFTER_LATE_FAULTS / timedelta(days=1), "sweep"):
             installation.run_sweep()
     installation.wait_until_idle(cluster)

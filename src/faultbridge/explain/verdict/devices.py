@@ -20,7 +20,7 @@ _FACTS = ("pci", "uuid", "serial")
 
 
 @dataclass(frozen=True)
-class Places:
+class RankMap:
     """The node of each rank, and the GPUs of nodes as far as they are known."""
 
     nodes: Mapping[int, str]
@@ -40,33 +40,33 @@ class Places:
         return ranks[index] if index is not None and index < len(ranks) else None
 
 
-def devices_document(verdict: Verdict, evidence: Evidence, places: Places) -> list[dict[str, Any]]:
+def devices_document(verdict: Verdict, evidence: Evidence, rank_map: RankMap) -> list[dict[str, Any]]:
     """Return the GPUs that the signals of the cause name, then those of the ranks that the others wait for."""
     found: dict[tuple[object, ...], dict[str, Any]] = {}
-    for one in (*_of_signals(verdict, places), *_of_ranks(evidence, places)):
+    for one in (*_of_signals(verdict, rank_map), *_of_ranks(evidence, rank_map)):
         found.setdefault((one["node"], one["index"], one["pci"], one["rank"]), one)
     return list(found.values())[:MAX_DEVICES]
 
 
-def _of_signals(verdict: Verdict, places: Places) -> Iterator[dict[str, Any]]:
+def _of_signals(verdict: Verdict, rank_map: RankMap) -> Iterator[dict[str, Any]]:
     mechanism = verdict.cause.mechanism if verdict.cause else None
     situation = Situation(verdict.line, (), (), packaged_weights())
     for one in verdict.line.signals:
         is_sign = mechanism is not None and mechanism.strength(one) is not None
         is_in_time = timing(situation, one) in {None, "unknown_time"}
         if is_sign and is_in_time and one.trust is Trust.NODE and one.node and one.device:
-            known = gpu_like(places.gpus.get(one.node, ()), one.device) or one.device
+            known = gpu_like(rank_map.gpus.get(one.node, ()), one.device) or one.device
             index = one.device.index if one.device.index is not None else known.index
             device = {name: getattr(one.device, name) or getattr(known, name) for name in _FACTS}
-            yield _device(one.node, places.rank(one.node, index), index, device, one.name)
+            yield _device(one.node, rank_map.rank(one.node, index), index, device, one.name)
 
 
-def _of_ranks(evidence: Evidence, places: Places) -> Iterator[dict[str, Any]]:
+def _of_ranks(evidence: Evidence, rank_map: RankMap) -> Iterator[dict[str, Any]]:
     for finding in evidence.collectives.findings if evidence.collectives else ():
-        node = places.nodes.get(finding.rank)
+        node = rank_map.nodes.get(finding.rank)
         if node is not None:
-            index = places.ranks[node].index(finding.rank)
-            known = gpu_of(places.gpus.get(node, ()), index)
+            index = rank_map.ranks[node].index(finding.rank)
+            known = gpu_of(rank_map.gpus.get(node, ()), index)
             facts = {name: value for name, value in asdict(known).items() if name in _FACTS} if known else {}
             yield _device(node, finding.rank, index, facts, f"collective.{finding.state}")
 

@@ -10,14 +10,14 @@ from faultbridge.domain.times import to_text
 from faultbridge.explain.dumps.collectives import Explained
 from faultbridge.explain.signals.read_files import Evidence
 from faultbridge.explain.signals.signal import LogSpan, Signal
-from faultbridge.explain.verdict.devices import Places, devices_document
+from faultbridge.explain.verdict.devices import RankMap, devices_document
 from faultbridge.explain.verdict.hypotheses import Hypothesis
 from faultbridge.explain.verdict.verdict import Verdict
 
 _MAX_LISTED = 20
 
 
-def verdict_document(verdict: Verdict, evidence: Evidence, places: Places) -> dict[str, Any]:
+def verdict_document(verdict: Verdict, evidence: Evidence, rank_map: RankMap) -> dict[str, Any]:
     """Return the verdict with its evidence, the other causes, and what was read."""
     cause = verdict.cause.mechanism if verdict.cause else None
     line = verdict.line
@@ -36,8 +36,8 @@ def verdict_document(verdict: Verdict, evidence: Evidence, places: Places) -> di
         "causes": [_cause(one) for one in verdict.ranked],
         "claims": [_signal(one) for one in line.claims[:_MAX_LISTED]],
         "recovered": [_signal(one) for one in line.recovered[:_MAX_LISTED]],
-        "devices": devices_document(verdict, evidence, places),
-        "collectives": collectives_document(evidence.collectives, places.nodes) if evidence.collectives else None,
+        "devices": devices_document(verdict, evidence, rank_map),
+        "collectives": collectives_document(evidence.collectives, rank_map.nodes) if evidence.collectives else None,
         "files": [_span(one) for one in evidence.spans],
         "skipped": list(evidence.skipped),
     }

@@ -31,7 +31,8 @@ NodesOption = Annotated[
     typer.Option("--node", metavar="NODE", help="Node, or Slurm host list such as gpu-[001-004,007]. Repeatable."),
 ]
 RanksOption = Annotated[
-    Path | None, typer.Option("--ranks", metavar="MAP", help='JSON file with the ranks of each node: {"gpu-1": [0, 1]}.')
+    Path | None,
+    typer.Option("--ranks", metavar="MAP", help='JSON file with the ranks of each node: {"gpu-1": [0, 1]}.'),
 ]
 PerNodeOption = Annotated[
     int | None,

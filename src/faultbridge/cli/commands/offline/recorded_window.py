@@ -20,7 +20,7 @@ from faultbridge.domain.times import from_text
 from faultbridge.explain.signals.read_files import Evidence
 from faultbridge.explain.signals.recorded import AFTER_END, FAULT_TYPES, RecordedWindow, recorded_evidence
 from faultbridge.explain.signals.signal import LogSpan, Role, Signal
-from faultbridge.explain.verdict.devices import Places
+from faultbridge.explain.verdict.devices import RankMap
 from faultbridge.explain.verdict.document import verdict_document
 from faultbridge.explain.verdict.mechanisms import Book, packaged_weights
 from faultbridge.explain.verdict.verdict import decide
@@ -139,7 +139,7 @@ def explained(
     """Return the verdict on the files, and on the record of a stack if there is one."""
     if recorded is None:
         verdict = decide(evidence, book.mechanisms, packaged_weights(), ranks)
-        return {**verdict_document(verdict, evidence, Places(ranks)), "job": None, "repairs": []}
+        return {**verdict_document(verdict, evidence, RankMap(ranks)), "job": None, "repairs": []}
     window = recorded.window
     signals, spans = _read(session, window, book.roles)
     merged = replace(evidence, signals=(*evidence.signals, *signals), spans=(*evidence.spans, *spans))
@@ -147,13 +147,11 @@ def explained(
     unplaced = sorted(window.nodes - set(ranks.values()))
     nodes = {**ranks, **{-number: node for number, node in enumerate(unplaced, 1)}}
     verdict = decide(merged, book.mechanisms, packaged_weights(), nodes)
-    document = verdict_document(verdict, merged, Places(ranks, _gpus(session, window, ranks)))
+    document = verdict_document(verdict, merged, RankMap(ranks, _gpus(session, window, ranks)))
     return {**document, "job": recorded.job, "repairs": _repairs(session, window, signals)}
 
 
-def _gpus(
-    session: Session, window: RecordedWindow, ranks: Mapping[int, str]
-) -> Mapping[str, Sequence[Component]]:
+def _gpus(session: Session, window: RecordedWindow, ranks: Mapping[int, str]) -> Mapping[str, Sequence[Component]]:
     """Return the GPUs of nodes with known ranks whose instance is still the one that the job used."""
     wanted = [NodeKey(window.cluster, node) for node in sorted(set(ranks.values()))]
     states = session.application.ledger.append.read_many(wanted) if wanted else ()
