@@ -20,9 +20,9 @@ def log_cause(decision: str, *, reason: str, level: int = logging.INFO, **ids: o
     Use `logging.WARNING` for input or work that is refused or given back, and the default for ordinary decisions.
     Never pass record bodies or secrets.
     """
-    LOGGER.log(
-        level, decision, extra={"reason": reason, **{name: value for name, value in ids.items() if value is not None}}
-    )
+    if LOGGER.isEnabledFor(level):
+        known = {name: value for name, value in ids.items() if value is not None}
+        LOGGER.log(level, decision, extra={"reason": reason, **known})
 
 
 @contextmanager

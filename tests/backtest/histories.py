@@ -24,6 +24,8 @@ from faultbridge.simulation.history import build_system, draw_nodes_in_rack
 from faultbridge.simulation.rest import come_to_rest
 from faultbridge.simulation.simulated_system import REPAIRED, SimulatedSystem
 from faultbridge.storage import items, keys
+from tests.lab.traces import scenario
+from tests.lab.whole_product import WholeProduct
 
 Event = Mapping[str, Any]
 
@@ -56,6 +58,17 @@ def simulated(seed: int, steps: int) -> tuple[list[Event], Policy, ClusterConfig
     come_to_rest(system)
     config = items.read_config(system.ports.table.get(keys.cluster_config(REPAIRED)) or {})
     return recorded(system.ports.table, REPAIRED), system.policy, replace(config, maintenance_until=None)
+
+
+def simulated_fleet(nodes: int, days: float) -> tuple[list[Event], Policy, ClusterConfig]:
+    """Return the record of months of a fleet with generated faults, run by the whole product."""
+    packaged = default_policy()
+    one = scenario(nodes=nodes, pool=6, days=days, seed=1, false_alarms=4)
+    whole = WholeProduct(one, packaged.rules, packaged.limits, packaged.breakers)
+    whole.run()
+    cluster = whole.key(1).cluster
+    config = items.read_config(whole.table.get(keys.cluster_config(cluster)) or {})
+    return recorded(whole.table, cluster), whole.policy, config
 
 
 def demo() -> tuple[list[Event], Policy, ClusterConfig]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.backtest.histories import demo, replayed, simulated
+from faultbridge.backtest.report import backtest_document
+from tests.backtest.histories import demo, replayed, simulated, simulated_fleet
 
 
 def test_the_demo_under_its_own_policy_gives_its_decisions() -> None:
@@ -35,3 +36,52 @@ def test_a_long_simulated_history_under_its_own_policy_gives_its_decisions(seed:
     result = replayed(events, policy, config)
     assert [one for one in result.decisions if not one.same] == []
     assert result.courses == []
+
+
+@pytest.mark.parametrize(
+    ("seed", "differing", "explanation"),
+    [
+        (30, 2, "recorded under policy policy-30"),
+        (32, 3, "policy policy-77 was put between"),
+    ],
+)
+def test_a_decision_under_a_policy_that_was_put_meanwhile_is_explained(seed: int, differing: int, explanation) -> None:
+    events, policy, config = simulated(seed, 60)
+    document = backtest_document(config.cluster, events, replayed(events, policy, config), policy.version)
+    counts = document["decisions"]
+    assert counts["explained"] == counts["compared"] - counts["same"] == differing
+    assert document["differences"][0]["explanation"].startswith(explanation)
+
+
+def test_a_policy_that_the_record_never_names_explains_nothing() -> None:
+    events, policy, config = simulated(30, 60)
+    document = backtest_document(config.cluster, events, replayed(events, policy, config), "another")
+    assert document["decisions"]["explained"] == 0
+    assert all(one["explanation"] is None for one in document["differences"])
+
+
+def test_two_months_of_a_fleet_give_their_decisions() -> None:
+    events, policy, config = simulated_fleet(nodes=8, days=60)
+    result = replayed(events, policy, config)
+    assert [one for one in result.decisions if not one.same] == []
+    assert len(result.decisions) >= 40
+    assert (result.courses, result.gaps) == ([], {})
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_a_year_of_a_fleet_gives_its_decisions() -> None:
+    events, policy, config = simulated_fleet(nodes=12, days=365)
+    result = replayed(events, policy, config)
+    assert [one for one in result.decisions if not one.same] == []
+    assert len(result.decisions) >= 400
+    assert (result.courses, result.gaps) == ([], {})
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", [6, 20, 47, 58])
+def test_each_difference_of_a_long_history_is_explained(seed: int) -> None:
+    events, policy, config = simulated(seed, 60)
+    counts = backtest_document(config.cluster, events, replayed(events, policy, config), policy.version)["decisions"]
+    assert counts["compared"] == counts["same"] + counts["explained"]

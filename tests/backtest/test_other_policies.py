@@ -30,7 +30,7 @@ def changed(**fields: Any) -> Policy:
 
 def report(policy: Policy) -> dict[str, Any]:
     events, own, config = history()
-    return backtest_document(config.cluster, events, replayed(events, policy, config, own))
+    return backtest_document(config.cluster, events, replayed(events, policy, config, own), policy.version)
 
 
 def differences(document: dict[str, Any]) -> list[tuple[str, str]]:
@@ -40,7 +40,7 @@ def differences(document: dict[str, Any]) -> list[tuple[str, str]]:
 def test_the_same_policy_has_the_same_totals() -> None:
     _, own, _ = history()
     document = report(own)
-    assert document["decisions"] == {"compared": 2, "same": 2}
+    assert document["decisions"] == {"compared": 2, "same": 2, "explained": 0}
     assert document["recorded"] == document["replayed"]
     assert document["recorded"]["actions"]["replace_node"] == 1
     assert document["recorded"]["nodes_touched"] == 1

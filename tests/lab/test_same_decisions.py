@@ -12,7 +12,7 @@ from faultbridge.domain.cluster.breakers import BreakerLimit
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits, Match, Rule
-from faultbridge.lab.product_fleet import ProductFleet
+from faultbridge.lab.product.product_fleet import ProductFleet
 from faultbridge.lab.scenario import Scenario
 from tests.builders import NOON, STACK_ID
 from tests.lab.traces import scenario

@@ -15,9 +15,9 @@ from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits, Rule
 from faultbridge.domain.times import truncate
 from faultbridge.lab.events import Event, EventKind, events_of
-from faultbridge.lab.host_ports import HostPorts, HostRestarter, HostVerifier
 from faultbridge.lab.hosts import Hosts
-from faultbridge.lab.product_fleet import ALARM_SOURCE
+from faultbridge.lab.product.host_ports import HostPorts, HostRestarter, HostVerifier
+from faultbridge.lab.product.product_fleet import ALARM_SOURCE
 from faultbridge.lab.scenario import MINUTE, Scenario
 from faultbridge.lab.symptoms import symptom
 from faultbridge.repair.attempt.step_tools import StepTools

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from faultbridge.backtest.course import Course, Decision, Replayed
+from faultbridge.backtest.explanations import PoliciesInForce
 from faultbridge.backtest.judgment import Verdict, judge
 from faultbridge.backtest.record import Event, Trail, trails
 from faultbridge.domain.cases import RepairAction
@@ -29,8 +30,8 @@ class _Outcome:
     verdict: Verdict
 
 
-def backtest_document(cluster: str, events: Sequence[Event], replayed: Replayed) -> dict[str, Any]:
-    """Return the report of the back-test of one cluster as a JSON document."""
+def backtest_document(cluster: str, events: Sequence[Event], replayed: Replayed, version: str) -> dict[str, Any]:
+    """Return the report of the back-test of one cluster under a policy version, as a JSON document."""
     found = trails(events)
     verdicts = judge(found.values(), events)
     left = {course.trail.id for course in replayed.courses if course.trail is not None}
@@ -38,16 +39,19 @@ def backtest_document(cluster: str, events: Sequence[Event], replayed: Replayed)
     others = [_of_course(course, verdicts) for course in replayed.courses]
     after = [*(one for name, one in recorded.items() if name not in left), *others]
     same = sum(one.same for one in replayed.decisions)
+    in_force = PoliciesInForce.of(events)
+    differences = [_difference(one, in_force.explain(one, version)) for one in replayed.decisions if not one.same]
+    explained = sum(one["explanation"] is not None for one in differences)
     times = [one["metadata"]["recorded_at"] for one in events]
     return {
         "cluster": cluster,
         "entries": len(events),
         "since": min(times, default=None),
         "until": max(times, default=None),
-        "decisions": {"compared": len(replayed.decisions), "same": same},
+        "decisions": {"compared": len(replayed.decisions), "same": same, "explained": explained},
         "recorded": _totals(list(recorded.values())),
         "replayed": _totals(after),
-        "differences": [_difference(one) for one in replayed.decisions if not one.same],
+        "differences": differences,
         "not_in_record": [{"what": text, "count": count} for text, count in sorted(replayed.gaps.items())],
     }
 
@@ -60,13 +64,13 @@ def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, An
         one = new.get(key) or old[key]
         replies = [found[key]["replayed"] if key in found else one["recorded"] for found in (old, new)]
         if replies[0] != replies[1]:
-            differences.append({**one, "recorded": replies[0], "replayed": replies[1]})
+            differences.append({**one, "explanation": None, "recorded": replies[0], "replayed": replies[1]})
     compared = before["decisions"]["compared"]
-    decisions = {"compared": compared, "same": compared - len(differences)}
+    decisions = {"compared": compared, "same": compared - len(differences), "explained": 0}
     return {**after, "recorded": before["replayed"], "differences": differences, "decisions": decisions}
 
 
-def _difference(decision: Decision) -> dict[str, Any]:
+def _difference(decision: Decision, explanation: str) -> dict[str, Any]:
     return {
         "at": to_text(decision.at),
         "node": decision.node,
@@ -74,6 +78,7 @@ def _difference(decision: Decision) -> dict[str, Any]:
         "recorded": decision.recorded,
         "replayed": decision.replayed,
         "reason": decision.reason or None,
+        "explanation": explanation or None,
     }
 
 

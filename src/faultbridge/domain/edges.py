@@ -27,7 +27,7 @@ class NodeStatus(StrEnum):
     @property
     def in_service(self) -> bool:
         """Return whether jobs may run on a node with this status."""
-        return self in {NodeStatus.HEALTHY, NodeStatus.DEGRADED}
+        return self is NodeStatus.HEALTHY or self is NodeStatus.DEGRADED
 
 
 class CaseStatus(StrEnum):
@@ -44,7 +44,7 @@ class CaseStatus(StrEnum):
     @property
     def live(self) -> bool:
         """Return whether a case with this status is not closed."""
-        return self not in {CaseStatus.RESOLVED, CaseStatus.EXPIRED}
+        return self is not CaseStatus.RESOLVED and self is not CaseStatus.EXPIRED
 
 
 class Actor(StrEnum):

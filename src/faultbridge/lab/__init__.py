@@ -7,9 +7,7 @@ Reading order:
 - `fit`: the statistics by which a generated process is compared with its trace.
 - `scenario`: a fleet, its faults and false alarms, and the assumptions that no trace states.
 - `hosts`: what is really wrong with each host, and the pool of hosts; `symptoms`: the faults that the product receives.
-- `host_ports`: the product's compute ports over these hosts.
-- `node_store`, `item_table`, `fleet_services`: the product's services over memory; `cluster_view`: its indexes.
-- `events`, `product_fleet`: one run of a scenario under a policy; `probes`: what it skips; `fleet_log`: the result.
+- `events`: what happens to the fleet; `product`: one run of a scenario under a policy; `fleet_log`: the result.
 - `baselines`, `baseline_fleet`: the rules of other systems, and one run of a scenario under them.
 - `job_mix`, `measures`: what the outages cost jobs; `comparison`: systems over many seeds.
 

@@ -13,7 +13,7 @@ from faultbridge.lab.baseline_fleet import BaselineFleet
 from faultbridge.lab.baselines import Baseline
 from faultbridge.lab.fleet_log import FleetLog
 from faultbridge.lab.measures import Interval, Measures, interval, measure
-from faultbridge.lab.product_fleet import ProductFleet
+from faultbridge.lab.product.product_fleet import ProductFleet
 from faultbridge.lab.scenario import Scenario
 from faultbridge.log import logged_from
 from faultbridge.policyfile.parser import read_policy

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Approval, Attempt, Case, Phase, RepairAction, Resolution, WaitingFor
 from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.cluster.state import Control
+from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Rule

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Case, Resolution, WaitingFor
+from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.faults import Severity
@@ -17,12 +17,13 @@ from faultbridge.pipeline.decide.opt_out import FOREVER
 from faultbridge.pipeline.fold.expire import quiet_until
 
 
-def due_at(state: NodeState, now: datetime | None = None) -> datetime | None:
+def due_at(state: NodeState, now: datetime | None = None, *, case: Case | None = None) -> datetime | None:
     """Return when the sweep must process the node even if no record arrives, or None.
 
     With `now`, a node that only a sweep may return to `healthy` or whose case only a sweep may close is due now.
+    `case` takes the place of the node's live case.
     """
-    case = state.live_case
+    case = case or state.live_case
     timers = [quiet_until(condition) for condition in state.active()]
     if now is not None and _recovered(state):
         timers.append(now)

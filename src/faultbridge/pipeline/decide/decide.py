@@ -7,12 +7,12 @@ changes nothing the second time.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import RepairAction, WaitingFor
 from faultbridge.domain.conditions import Condition
+from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.nodes import Isolation, NodeState

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from faultbridge.domain.conditions import Condition
+from faultbridge.domain.copies import replace
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Policy
 from faultbridge.pipeline.fold.capacity import MAX_OVERRIDES

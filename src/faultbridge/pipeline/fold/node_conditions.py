@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from itertools import takewhile
 
 from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.conditions import Condition, Reporter, Tombstone, condition_key, identity
+from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import NODE_COMPONENT, Clear, Fault, Severity, Snapshot
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.records import Outcome

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from faultbridge.domain.cases import Attempt, Case, Phase
+from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeState
@@ -30,11 +31,15 @@ def live_attempt(state: NodeState) -> tuple[Case, Attempt]:
     return case, case.attempt
 
 
-def update_attempt(state: NodeState, **changes: Any) -> NodeState:  # noqa: ANN401 - fields of Attempt
-    """Change fields of the live attempt and recompute when the node is due."""
+def update_attempt(
+    state: NodeState,
+    marks: Mapping[str, datetime] | None = None,
+    **changes: Any,  # noqa: ANN401 - fields of Attempt
+) -> NodeState:
+    """Change fields of the live attempt, and the marks of its case, and recompute when the node is due."""
     case, attempt = live_attempt(state)
-    changed = replace(state, case=replace(case, attempt=replace(attempt, **changes)))
-    return replace(changed, due_at=due_at(changed))
+    changed = replace(case, attempt=replace(attempt, **changes), marks=case.marks if marks is None else marks)
+    return replace(state, case=changed, due_at=due_at(state, case=changed))
 
 
 def start_or_resume_step(
@@ -50,20 +55,22 @@ def start_or_resume_step(
 
 
 def schedule_probe(state: NodeState, now: datetime, first: timedelta) -> NodeState:
-    """Schedule the next probe of a waiting step. The interval doubles and never passes the deadline."""
+    """Schedule the next probe of a waiting step."""
     _, attempt = live_attempt(state)
-    interval = min(first * (1 << min(attempt.tries, MAX_PROBE_DOUBLINGS)), MAX_PROBE_INTERVAL)
-    at = now + interval
-    if attempt.deadline is not None and attempt.deadline > now:
-        at = min(at, attempt.deadline)
+    at = probe_time(attempt.tries, attempt.deadline, now, first)
     return update_attempt(state, tries=attempt.tries + 1, probe_at=at)
+
+
+def probe_time(tries: int, deadline: datetime | None, now: datetime, first: timedelta) -> datetime:
+    """Return when a step is probed next. The interval doubles with each try and never passes the deadline."""
+    at = now + min(first * (1 << min(tries, MAX_PROBE_DOUBLINGS)), MAX_PROBE_INTERVAL)
+    return min(at, deadline) if deadline is not None and deadline > now else at
 
 
 def enter_phase(state: NodeState, phase: Phase, now: datetime) -> NodeState:
     """Move the attempt into a phase; the case keeps the first time of each phase."""
     case, _ = live_attempt(state)
-    marked = replace(state, case=replace(case, marks={phase.value: now, **case.marks}))
-    return update_attempt(marked, phase=phase)
+    return update_attempt(state, {phase.value: now, **case.marks}, phase=phase)
 
 
 def record_outcome(state: NodeState, step: str, outcome: StepOutcome, now: datetime) -> NodeState:

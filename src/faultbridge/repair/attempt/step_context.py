@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Attempt, Case, Phase, RepairAction, WaitingFor
+from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeState

@@ -74,6 +74,7 @@ class FakeStateMachine:
         self.handler: Handler | None = None
         self.executions: dict[str, Execution] = {}
         self._answers: dict[str, Any] = {}
+        self._waiting: dict[str, Execution] = {}
         self._tokens = 0
 
     def start(self, name: str, payload: Mapping[str, Any]) -> None:
@@ -93,8 +94,8 @@ class FakeStateMachine:
     def resume(self, token: str, output: Mapping[str, Any]) -> bool:
         """Complete a waiting task token; returns False if no running execution waits for it."""
         with self.seam.around("workflow", "resume", token):
-            waiting = next((one for one in self.executions.values() if one.token == token), None)
-            if waiting is None or waiting.status is not ExecutionStatus.RUNNING:
+            waiting = self._waiting.get(token)
+            if waiting is None or waiting.token != token or waiting.status is not ExecutionStatus.RUNNING:
                 return False
             self._answers[token] = json.loads(json.dumps(output))
             self.advance(waiting)
@@ -107,8 +108,9 @@ class FakeStateMachine:
 
     def expire_tokens(self) -> None:
         """Fail every task that has waited for its task token longer than its TimeoutSeconds."""
-        for execution in list(self.executions.values()):
-            if execution.token is None or execution.since is None:
+        self._waiting = {token: one for token, one in self._waiting.items() if one.token == token}
+        for execution in list(self._waiting.values()):
+            if execution.since is None:
                 continue
             limit = timedelta(seconds=self.definition["States"][execution.state]["TimeoutSeconds"])
             if self.clock.now() - execution.since > limit:
@@ -165,6 +167,7 @@ class FakeStateMachine:
         if CALLBACK in state["Resource"]:
             self._tokens += 1
             execution.token = f"token-{self._tokens}"
+            self._waiting[execution.token] = execution
             execution.since = self.clock.now()
             context = {"Task": {"Token": execution.token}}
         payload = resolved(state["Parameters"]["Payload"], execution.data, context)

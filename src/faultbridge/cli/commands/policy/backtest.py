@@ -34,7 +34,7 @@ DIFFERENCES: Columns = {
     "NODE": lambda one: one["node"],
     "RECORDED": lambda one: one["recorded"],
     "POLICY": lambda one: one["replayed"],
-    "WHY": lambda one: one["reason"],
+    "WHY": lambda one: one["explanation"] or one["reason"],
 }
 GAPS: Columns = {"COUNT": lambda one: one["count"], "NOT IN THE RECORD": lambda one: one["what"]}
 TOTALS = {
@@ -160,7 +160,7 @@ class _Replays:
         evidence = Evidence(catalog, {version: load(Policy, one) for version, one in known.items()})
         policy = load(Policy, document)
         rules = Rules(policy, self.config, catalog.version, "back-test", gpus_by_instance_type())
-        return backtest_document(self.config.cluster, self.events, replay(self.events, rules, evidence))
+        return backtest_document(self.config.cluster, self.events, replay(self.events, rules, evidence), policy.version)
 
 
 def _reports(session: Session, history: History, document: Document, other: Document | None) -> list[dict[str, Any]]:
@@ -173,6 +173,8 @@ def _print_cluster(session: Session, report: Document) -> None:
     span = f"{(report['since'] or '-')[:16]} to {(report['until'] or '-')[:16]}"
     print_line(f"{report['cluster']}: {report['entries']} entries, {span}")
     print_line(f"{counts['same']} of {counts['compared']} recorded decisions are the same under the policy")
+    if counts["explained"]:
+        print_line(f"{counts['explained']} further ones were made under another policy, which was put meanwhile")
     print_line()
     recorded, replayed = _flat(report["recorded"]), _flat(report["replayed"])
     rows = [{"total": text, "before": recorded[name], "after": replayed[name]} for name, text in TOTALS.items()]

@@ -12,11 +12,13 @@ from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.cluster.state import Control, QueuedCase
 from faultbridge.domain.edges import Actor
-from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Policy
-from faultbridge.lab.host_ports import HostPorts, HostRestarter, HostVerifier
-from faultbridge.lab.item_table import ItemTable
-from faultbridge.lab.node_store import Committed, NodeStore
+from faultbridge.domain.times import truncate
+from faultbridge.lab.product.host_ports import HostPorts, HostRestarter, HostVerifier
+from faultbridge.lab.product.item_table import ItemTable
+from faultbridge.lab.product.node_store import Committed, NodeStore
+from faultbridge.lab.product.repair_queue import RepairQueue
 from faultbridge.ledger.append import Stack
 from faultbridge.pipeline.decide.admit import HOUR
 from faultbridge.pipeline.decide.open_case import Rules
@@ -33,6 +35,7 @@ from faultbridge.rules.rulebook import Rulebook
 from faultbridge.simulation.fakes import FakeObjects, FakeOrchestrator
 from faultbridge.simulation.fakes.state_machine import FakeStateMachine
 from faultbridge.storage import items, keys
+from faultbridge.storage.writes import Item
 
 CLUSTER = "train-a"
 STACK_ID = "arn:aws:cloudformation:us-east-1:123456789012:stack/lab/11111111-2222-3333-4444-555555555555"
@@ -56,13 +59,30 @@ class FixedRulebook(Rulebook):
 
 
 @dataclass(frozen=True, slots=True)
+class FleetControls(Controls):
+    """The product's controls; their item is decoded once after each change."""
+
+    known: dict[str, tuple[Item, Control]] = field(default_factory=dict)
+
+    def read(self, cluster: str) -> Control:
+        """Read the controls of the cluster."""
+        item = self.table.get(keys.cluster_control(cluster))
+        found = self.known.get(cluster)
+        if item is None or found is None or found[0] is not item:
+            found = self.known[cluster] = (item or {}, items.read_control(cluster, item))
+        return found[1]
+
+
+@dataclass(frozen=True, slots=True)
 class FleetDispatch(Dispatch):
     """The product's dispatch with the queue in memory; it is skipped while nothing that it reads has changed."""
 
-    queue: dict[NodeKey, QueuedCase] = field(default_factory=dict)
+    queue: RepairQueue = field(default_factory=RepairQueue)
+    controls: FleetControls | None = None
 
-    def _queued(self, rules: Rules, excluded: Collection[str] = ()) -> list[QueuedCase]:  # noqa: ARG002 - as above
-        return [queued for queued in self.queue.values() if queued.case not in excluded]
+    def _queued(self, rules: Rules, excluded: Collection[str] = ()) -> list[QueuedCase]:
+        now = truncate(self.clock.now())
+        return self.queue.shown_to(self._control(rules.config.cluster), rules.policy, now, excluded)
 
     def _commit(self, control: Control, ready: Sequence[ReadyCase], rules: Rules, now: datetime) -> list[NodeState]:  # noqa: ARG002 - as above
         self.table.write(take_slots(control, ready, now))
@@ -71,12 +91,15 @@ class FleetDispatch(Dispatch):
             raise TypeError
         return [store.store(one.state, admit_case(one, now), Actor.DISPATCH) for one in ready]
 
+    def _control(self, cluster: str) -> Control:
+        return self.controls.read(cluster) if self.controls else super()._control(cluster)
+
     def next_change(self, control: Control, policy: Policy, now: datetime) -> datetime | None:
         """Return when time alone may change the decision about the queue; None if it cannot."""
-        times = [queued.not_before for queued in self.queue.values() if queued.not_before]
-        times += [start + HOUR for start in control.starts]
+        delayed = self.queue.next_delayed(now)
+        times = [start + HOUR for start in control.starts] + ([delayed] if delayed else [])
         times += list(control.no_capacity_until.values())
-        if any(rule.windows for rule in policy.rules):
+        if any(rule.windows for rule in policy.rules) or self.queue.unrecorded(control, policy, now):
             times.append(now + timedelta(minutes=1))
         return min((at for at in times if at > now), default=None)
 
@@ -94,10 +117,11 @@ class FleetServices:
     recover: RecoverAttempts
     orders: NodeOrders
     workflow: FakeStateMachine
+    controls: FleetControls
 
     def control(self) -> Control:
         """Return the repair slots and breakers of the cluster."""
-        return items.read_control(CLUSTER, self.table.get(keys.cluster_control(CLUSTER)))
+        return self.controls.read(CLUSTER)
 
 
 def fleet_services(
@@ -110,7 +134,7 @@ def fleet_services(
     rulebook = FixedRulebook(table, stack_id, lambda: catalog, lambda: policy, fixed=rules)
     store = NodeStore(table, clock, stack, lambda _: None, Random(7), committed)  # noqa: S311 - never drawn from
     orchestrators = {"none": FakeOrchestrator(clock, applicable=False)}
-    controls, workflow = Controls(table, clock, stack), FakeStateMachine(clock)
+    controls, workflow = FleetControls(table, clock, stack), FakeStateMachine(clock)
     table.items[keys.cluster_control(CLUSTER)] = items.control_item(Control(CLUSTER), clock.now())
     isolate = Isolate(store, rulebook, orchestrators, controls)
     tools = StepTools(
@@ -119,6 +143,8 @@ def fleet_services(
     )  # fmt: skip
     runner = StepRunner(tools)
     workflow.handler = runner
-    dispatch = FleetDispatch(table, clock, store, isolate, workflow, rulebook)
+    dispatch = FleetDispatch(table, clock, store, isolate, workflow, rulebook, controls=controls)
     orders = NodeOrders(store, rulebook)
-    return FleetServices(rules, catalog, table, store, dispatch, isolate, RecoverAttempts(runner), orders, workflow)
+    return FleetServices(
+        rules, catalog, table, store, dispatch, isolate, RecoverAttempts(runner), orders, workflow, controls
+    )

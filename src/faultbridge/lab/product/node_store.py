@@ -7,12 +7,13 @@ index rows, and the rows that only other readers use.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.edges import Actor, NodeStatus
+from faultbridge.domain.copies import replace
+from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import Head, Incarnation, NodeKey, NodeState, Placement
 from faultbridge.domain.times import truncate
@@ -60,11 +61,12 @@ class NodeStore(Append):
 
     def store(self, before: NodeState, transition: Transition, actor: Actor) -> NodeState:
         """Check and keep a transition; frees the repair slot of a case that is no longer in progress."""
-        check_moves(before, transition.state, transition.drafts, actor)
-        head, drafts = before.head, transition.drafts
-        moved = replace(head, version=head.version + 1, sequence=head.sequence + len(drafts))
-        after = replace(transition.state, head=moved)
-        writes = [*transition.writes, *slot_release(before, after)]
+        head, drafts, after = before.head, transition.drafts, transition.state
+        if drafts or before.status is not after.status or _status(before) is not _status(after):
+            check_moves(before, after, drafts, actor)
+            moved = replace(head, version=head.version + 1, sequence=head.sequence + len(drafts))
+            after = replace(after, head=moved)
+        writes = [*transition.writes, *(slot_release(before, after) if drafts else ())]
         if writes:
             self.table.transact(writes)
         self.states[after.key] = after
@@ -82,6 +84,10 @@ def serving_node(key: NodeKey, instance_id: str, since: datetime) -> NodeState:
         incarnation=Incarnation(1, 1, instance_id, None, since),
         unverified=True,
     )
+
+
+def _status(state: NodeState) -> CaseStatus | None:
+    return state.case.status if state.case is not None else None
 
 
 def node_key(cluster: str, number: int) -> NodeKey:

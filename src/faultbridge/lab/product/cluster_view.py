@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from faultbridge.domain.cases import WaitingFor
-from faultbridge.domain.cluster.breakers import BreakerScope, BreakerState
+from faultbridge.domain.cases import Case, WaitingFor
+from faultbridge.domain.cluster.breakers import Breaker, BreakerScope, BreakerState
 from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.lab.fleet_log import FleetLog
-from faultbridge.lab.fleet_services import CLUSTER, FleetServices
+from faultbridge.lab.product.fleet_services import CLUSTER, FleetServices
 from faultbridge.lab.trace import HOUR
 from faultbridge.pipeline.decide.breaker import FailingNode, evaluate_breakers
 from faultbridge.storage import items, keys
@@ -33,22 +34,45 @@ class ClusterView:
         self._timers: list[tuple[datetime, NodeKey]] = []
         self._failing: dict[NodeKey, FailingNode] = {}
         self._waiting: dict[NodeKey, tuple[WaitingFor, float]] = {}
-        self._queue_changes, self._seen = 0, (-1, -1)
+        self._serving: set[NodeKey] = set()
+        self._unchecked: set[NodeKey] = set()
+        self._seen = (-1, -1)
         self._dispatch_again: datetime | None = None
-        self._breaker_active = False
+        self._breaker_active = self._evaluated = False
+        self._breaker_again: datetime | None = None
 
     def update(self, before: NodeState, after: NodeState, drafts: tuple[Draft, ...], at: float) -> None:
         """Follow one commit of a node."""
-        key, case = after.key, after.live_case
         if after.due_at is not None and after.due_at != before.due_at:
-            heapq.heappush(self._timers, (after.due_at, key))
-        if case is not before.live_case:
+            heapq.heappush(self._timers, (after.due_at, after.key))
+        case, old = after.live_case, before.live_case
+        if case is not old and not _alike(case, old):
             self._update_queue(after)
             self._update_waiting(after, at)
-        if case is None or after.status in {None, NodeStatus.HEALTHY, NodeStatus.RETIRED}:
+        if drafts:
+            self._update_failing(after)
+            self._count(drafts)
+
+    def _update_failing(self, state: NodeState) -> None:
+        key, case = state.key, state.live_case
+        failing = None
+        if case is not None and state.status not in {None, NodeStatus.HEALTHY, NodeStatus.RETIRED}:
+            failing = FailingNode(state.status or NodeStatus.FAILED, state.placement.domain, case.opened_at)
+        if failing is not None and failing.status is NodeStatus.DEGRADED:
+            self._serving.add(key)
+            self._unchecked.add(key)
+        else:
+            self._serving.discard(key)
+            self._unchecked.discard(key)
+        if failing == self._failing.get(key):
+            return
+        self._evaluated = False
+        if failing is None:
             self._failing.pop(key, None)
-        elif after.status is not None:
-            self._failing[key] = FailingNode(after.status, after.placement.domain, case.opened_at)
+        else:
+            self._failing[key] = failing
+
+    def _count(self, drafts: tuple[Draft, ...]) -> None:
         for draft in drafts:
             if draft.type is EntryType.CASE_STATUS:
                 self._log.counts[f"cases_{draft.data['to']}"] += 1
@@ -61,15 +85,15 @@ class ClusterView:
         """Return whether the product reacts to entries."""
         return any(draft.type in TRIGGERS for draft in drafts)
 
-    def next_due(self, now: datetime) -> datetime | None:
+    def next_due(self) -> datetime | None:
         """Return when the next sweep has something to do, or None."""
         while self._timers and self._services.store.states[self._timers[0][1]].due_at != self._timers[0][0]:
             heapq.heappop(self._timers)
         times = [self._timers[0][0]] if self._timers else []
         if self._services.dispatch.queue and self._dispatch_again is not None:
             times.append(self._dispatch_again)
-        if self._breaker_active:
-            times.append(now)
+        if self._breaker_again is not None:
+            times.append(self._breaker_again)
         return min(times, default=None)
 
     def due(self, now: datetime) -> list[NodeState]:
@@ -82,9 +106,14 @@ class ClusterView:
                 found[key] = state
         return list(found.values())
 
-    def serving_with_case(self) -> list[NodeKey]:
-        """Return the nodes in service that have a live case, which a breaker may have kept from isolation."""
-        return sorted(key for key, one in self._failing.items() if one.status is NodeStatus.DEGRADED)
+    def to_isolate(self) -> list[NodeKey]:
+        """Return the nodes in service with a live case whose isolation may succeed now: those that changed.
+
+        After a change of a breaker these are all of them.
+        """
+        found = sorted(self._unchecked)
+        self._unchecked.clear()
+        return found
 
     def dispatch_may_change(self, now: datetime) -> bool:
         """Return whether admission may decide otherwise than at its last run: its inputs or the time changed."""
@@ -106,16 +135,28 @@ class ClusterView:
         nodes = services.rules.config.expected
         cluster = [limit for limit in limits if limit.scope is BreakerScope.CLUSTER]
         can_open = any(failing >= one.nodes and failing * 100 >= one.percent * nodes for one in cluster)
-        if not can_open and not self._breaker_active:
+        due = self._breaker_again is not None and self._breaker_again <= now
+        if (self._evaluated and not due) or (not can_open and not self._breaker_active):
             return
         control = services.control()
         moved = evaluate_breakers(control.breakers, limits, self._failing.values(), {None: nodes}, now)
+        self._evaluated = not moved
+        self._breaker_again = self._quiet_until(control.breakers, now)
         if moved:
             breakers = {**control.breakers, **{one.name: one.breaker for one in moved}}
             self._write(replace(control, breakers=breakers, version=control.version + 1), now)
             self._log.counts["pages"] += sum(one.breaker.state is BreakerState.OPEN for one in moved)
             self._log.counts["breaker_openings"] += sum(one.breaker.state is BreakerState.OPEN for one in moved)
             self._breaker_active = any(one.state is not BreakerState.CLOSED for one in breakers.values())
+            self._breaker_again = now if self._breaker_active else None
+            self._unchecked |= self._serving
+
+    def _quiet_until(self, breakers: Mapping[str, Breaker], now: datetime) -> datetime | None:
+        """Return when time alone may change an open breaker: no further node has failed for its quiet time."""
+        newest = max((one.opened_at for one in self._failing.values()), default=now)
+        quiet = min(limit.quiet for limit in self._services.rules.policy.breakers)
+        times = (max(newest, one.since) + quiet for one in breakers.values() if one.state is BreakerState.OPEN)
+        return min((at for at in times if at > now), default=None)
 
     def end(self, at: float) -> None:
         """Count the waits that still last at the end of a run."""
@@ -128,17 +169,16 @@ class ClusterView:
     def _version(self) -> tuple[int, int]:
         item = self._services.table.items[_CONTROL]
         version = item.get("version", 0)
-        return self._queue_changes, version if isinstance(version, int) else 0
+        return self._services.dispatch.queue.changes, version if isinstance(version, int) else 0
 
     def _update_queue(self, state: NodeState) -> None:
         services, case = self._services, state.live_case
         if case is not None and case.status is CaseStatus.QUEUED:
             rows = derived_rows(state, services.rules.config, services.store.clock.now())
             row = next(one for one in rows if str(one["sk"]).startswith(QUEUE))
-            services.dispatch.queue[state.key] = read_queued(services.rules.config, row)
-        elif services.dispatch.queue.pop(state.key, None) is None:
-            return
-        self._queue_changes += 1
+            services.dispatch.queue.put(read_queued(services.rules.config, row))
+        else:
+            services.dispatch.queue.remove(state.key)
 
     def _update_waiting(self, state: NodeState, at: float) -> None:
         case = state.live_case
@@ -149,3 +189,10 @@ class ClusterView:
             del self._waiting[state.key]
         if reason is not None and state.key not in self._waiting:
             self._waiting[state.key] = reason, at
+
+
+def _alike(case: Case | None, old: Case | None) -> bool:
+    """Return whether both versions of a case have the same place in the queue and wait for the same."""
+    if case is None or old is None or case.id != old.id:
+        return False
+    return case.status is old.status is not CaseStatus.QUEUED and case.waiting_for is old.waiting_for

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from faultbridge.domain.cases import Attempt
 from faultbridge.domain.nodes import NodeState
 from faultbridge.pipeline.fold.expire import quiet_until
-from faultbridge.repair.attempt.progress import live_attempt, schedule_probe
+from faultbridge.repair.attempt.progress import probe_time, update_attempt
 from faultbridge.repair.attempt.step_runner import current_step
 
 MINUTE = timedelta(minutes=1)
@@ -33,12 +33,12 @@ def skip_probes(
     ends = ready_at(attempt.operation) if attempt and attempt.operation else None
     if attempt is None or ends is None or not _only_probe_is_due(state, attempt, now):
         return None
-    at, skipped = now, state
+    at, tries, probe_at = now, attempt.tries, attempt.probe_at
     while at < ends and attempt.deadline is not None and at < attempt.deadline:
-        skipped = schedule_probe(skipped, at, PROBE_INTERVAL)
-        probe_at = live_attempt(skipped)[1].probe_at
-        at = begin + MINUTE * math.ceil(((probe_at or at) - begin) / MINUTE)
-    return None if skipped is state else skipped
+        probe_at = probe_time(tries, attempt.deadline, at, PROBE_INTERVAL)
+        tries += 1
+        at = begin + MINUTE * math.ceil((probe_at - begin) / MINUTE)
+    return None if tries == attempt.tries else update_attempt(state, tries=tries, probe_at=probe_at)
 
 
 def _only_probe_is_due(state: NodeState, attempt: Attempt, now: datetime) -> bool:

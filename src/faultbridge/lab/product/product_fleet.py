@@ -22,14 +22,14 @@ from faultbridge.domain.faults import Clear, Observation
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.policy import Policy
 from faultbridge.domain.times import to_text, truncate
-from faultbridge.lab.cluster_view import ClusterView
 from faultbridge.lab.events import Event, EventKind, events_of
 from faultbridge.lab.fleet_log import FleetLog
-from faultbridge.lab.fleet_services import CLUSTER, STACK_ID, fleet_services
-from faultbridge.lab.host_ports import HostPorts, instance_name
 from faultbridge.lab.hosts import Hosts
-from faultbridge.lab.node_store import node_key, node_number, serving_node
-from faultbridge.lab.probes import skip_probes
+from faultbridge.lab.product.cluster_view import ClusterView
+from faultbridge.lab.product.fleet_services import CLUSTER, STACK_ID, fleet_services
+from faultbridge.lab.product.host_ports import HostPorts, instance_name
+from faultbridge.lab.product.node_store import node_key, node_number, serving_node
+from faultbridge.lab.product.probes import skip_probes
 from faultbridge.lab.scenario import BEGIN, MINUTE, Scenario
 from faultbridge.lab.symptoms import symptom
 from faultbridge.pipeline.fold.changes import Arrival
@@ -107,7 +107,7 @@ class ProductFleet:
         return Event(at, EventKind.REAPPEAR, host=heapq.heappop(self.hosts.reappearing)[1])
 
     def _next_sweep(self) -> float:
-        due = self.view.next_due(self.clock.now())
+        due = self.view.next_due()
         if due is None:
             return math.inf
         return max(math.ceil((due - self._begin) / timedelta(minutes=1)), self._swept + 1)
@@ -169,10 +169,7 @@ class ProductFleet:
         self.clock.advance_to(self._begin + timedelta(minutes=minute))
         now, services = self.clock.now(), self.services
         services.workflow.expire_tokens()
-        order = list(keys.TIMERS)
-        Random(int(now.timestamp()) // 60).shuffle(order)  # noqa: S311 - the order of the product's sweep
-        due = sorted(self.view.due(now), key=lambda one: (order.index(keys.due(one.key.stream)), _timer_order(one)))
-        for state in due:
+        for state in self._in_order(self.view.due(now), now):
             current = services.store.read(state.key)
             if current.due_at is None or current.due_at > now:
                 continue
@@ -183,9 +180,18 @@ class ProductFleet:
                 services.store(state.key, self._tick, actor=Actor.SWEEP, config=services.rules.config)
                 services.recover(state.key)
         self.view.update_breakers(now)
-        for key in self.view.serving_with_case():
+        for key in self.view.to_isolate():
             services.isolate(key)
         self._dispatch()
+
+    @staticmethod
+    def _in_order(due: list[NodeState], now: datetime) -> list[NodeState]:
+        """Return nodes in the order in which the product's sweep of this minute reads their timers."""
+        if len(due) <= 1:
+            return due
+        order = list(keys.TIMERS)
+        Random(int(now.timestamp()) // 60).shuffle(order)  # noqa: S311 - the order of the product's sweep
+        return sorted(due, key=lambda one: (order.index(keys.due(one.key.stream)), _timer_order(one)))
 
     def _tick(self, state: NodeState, now: datetime) -> Transition:
         passed = tick(state, rules=self.services.rules, now=now)

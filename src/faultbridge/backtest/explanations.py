@@ -1,0 +1,51 @@
+"""Explanations: differing decisions that the record made under another policy than the one that is replayed.
+
+An entry about a fault names the policy that was in force, and no entry records when a policy was put. So a policy may
+have been in force since the last such entry that names another one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from faultbridge.backtest.course import Decision
+from faultbridge.backtest.record import Event
+from faultbridge.domain.entries import FAULT_TYPES
+from faultbridge.domain.times import from_text, to_text
+
+NAMING = frozenset(one.value for one in FAULT_TYPES)
+
+
+@dataclass(frozen=True, slots=True)
+class PoliciesInForce:
+    """The policies that a record names, in the order of its entries, and the time of each of these entries."""
+
+    times: Sequence[datetime]
+    versions: Sequence[str]
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> PoliciesInForce:
+        """Read them from the entries of a cluster."""
+        found = sorted(
+            (from_text(one["metadata"]["recorded_at"]), str(one["data"]["policy"]))
+            for one in events
+            if one["metadata"]["event_type"] in NAMING and one["data"].get("policy")
+        )
+        return cls([at for at, _ in found], [version for _, version in found])
+
+    def explain(self, decision: Decision, version: str) -> str:
+        """Return why a decision differs although the record names the replayed policy, or an empty text."""
+        if decision.same or version not in self.versions:
+            return ""
+        index = bisect_right(self.times, decision.at)
+        before = self.versions[index - 1] if index else None
+        if before not in {None, version}:
+            return f"recorded under policy {before}"
+        after = self.versions[index] if index < len(self.versions) else None
+        if after in {None, version}:
+            return ""
+        since = f" between {to_text(self.times[index - 1])} and" if index else " by"
+        return f"policy {after} was put{since} {to_text(self.times[index])}; the record does not hold when"

@@ -1,0 +1,123 @@
+"""Repair queue: the queued cases of a fleet in memory, and the few of them that one run of admission has to see.
+
+Cases of one class differ only in their place in the queue, so admission treats them alike: it picks the first of a
+class, and refuses all others for one reason. It therefore suffices to show it the first cases of each class. A refusal
+that is not yet recorded concerns each case of the class; then it sees as many as it can pick and record.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left, insort
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterator
+from datetime import datetime
+from itertools import islice
+
+from faultbridge.domain.cluster.state import Control, QueuedCase
+from faultbridge.domain.nodes import NodeKey
+from faultbridge.domain.policy import Policy
+from faultbridge.pipeline.decide.admit import MAX_PICKS, admit, recent_starts
+from faultbridge.repair.queued_cases import MAX_REFUSALS
+
+Place = tuple[int, datetime, str]
+SMALL = 30
+"""A queue of up to this many cases is shown completely."""
+
+
+class RepairQueue:
+    """The queued cases by node, in classes and within each class in the order of admission."""
+
+    def __init__(self) -> None:
+        """Start without cases."""
+        self._cases: dict[NodeKey, QueuedCase] = {}
+        self._class_of: dict[NodeKey, Hashable] = {}
+        self._classes: dict[Hashable, list[tuple[Place, NodeKey]]] = defaultdict(list)
+        self._delayed: list[tuple[datetime, NodeKey]] = []
+        self.changes = 0
+
+    def __bool__(self) -> bool:
+        """Return whether any case is queued."""
+        return bool(self._cases)
+
+    def __len__(self) -> int:
+        """Return the number of queued cases."""
+        return len(self._cases)
+
+    def put(self, queued: QueuedCase) -> None:
+        """Add a queued case, or replace what is known about it."""
+        self.remove(queued.key)
+        self.changes += 1
+        self._cases[queued.key] = queued
+        if queued.not_before is not None:
+            heapq.heappush(self._delayed, (queued.not_before, queued.key))
+        self._sort_in(queued, delayed=queued.not_before is not None)
+
+    def remove(self, key: NodeKey) -> None:
+        """Remove the case of a node, if it is queued."""
+        queued = self._cases.pop(key, None)
+        if queued is not None:
+            self.changes += 1
+            self._sort_out(queued)
+
+    def unrecorded(self, control: Control, policy: Policy, now: datetime) -> bool:
+        """Return whether admission would still record a refusal."""
+        shown = self.shown_to(control, policy, now)
+        return any(not refused.recorded for refused in admit(control, policy, shown, now).refusals)
+
+    def next_delayed(self, now: datetime) -> datetime | None:
+        """Return when the waiting period of a further case ends."""
+        self._end_delays(now)
+        return self._delayed[0][0] if self._delayed else None
+
+    def shown_to(
+        self, control: Control, policy: Policy, now: datetime, excluded: Collection[str] = ()
+    ) -> list[QueuedCase]:
+        """Return the cases that decide what admission does now, as it would decide about all of them."""
+        self._end_delays(now)
+        if len(self._cases) <= SMALL:
+            return [queued for queued in self._cases.values() if queued.case not in excluded]
+        limits = policy.limits
+        started = sum(1 for _ in recent_starts(control, now))
+        free = max(0, min(limits.concurrent - len(control.holders), limits.per_hour - started, MAX_PICKS))
+        first = list(self._first(1 + free, policy, excluded))
+        if all(refused.recorded for refused in admit(control, policy, first, now).refusals):
+            return first
+        return list(self._first(1 + free + MAX_REFUSALS, policy, excluded))
+
+    def _first(self, slots: int, policy: Policy, excluded: Collection[str]) -> Iterator[QueuedCase]:
+        for places in self._classes.values():
+            one = self._cases[places[0][1]]
+            wanted = slots if one.repair_action.needs_slot else slots + MAX_PICKS
+            # Dispatch itself ends the cases of rules that only report, all at once.
+            number = len(places) if policy.rule_named(one.rule).dry_run else wanted
+            cases = (self._cases[key] for _, key in places)
+            yield from islice((queued for queued in cases if queued.case not in excluded), number)
+
+    def _end_delays(self, now: datetime) -> None:
+        """Move the cases whose waiting period is over into the class of those that may start."""
+        while self._delayed and self._delayed[0][0] <= now:
+            until, key = heapq.heappop(self._delayed)
+            queued = self._cases.get(key)
+            if queued is not None and queued.not_before == until:
+                self._sort_out(queued)
+                self._sort_in(queued, delayed=False)
+
+    def _sort_in(self, queued: QueuedCase, *, delayed: bool) -> None:
+        kind = (
+            delayed, queued.repair_action, queued.rule, queued.domain, queued.domains, queued.families, queued.group,
+            queued.approved, queued.approval_pending, queued.waiting_for, queued.reason,
+        )  # fmt: skip
+        self._class_of[queued.key] = kind
+        insort(self._classes[kind], (_place(queued), queued.key))
+
+    def _sort_out(self, queued: QueuedCase) -> None:
+        kind = self._class_of.pop(queued.key)
+        places = self._classes[kind]
+        del places[bisect_left(places, (_place(queued), queued.key))]
+        if not places:
+            del self._classes[kind]
+
+
+def _place(queued: QueuedCase) -> Place:
+    return queued.priority, queued.since, queued.case

@@ -1,0 +1,106 @@
+"""The repair queue shows admission few cases, and admission decides as if it saw all of them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import islice
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faultbridge.domain.cases import RepairAction, WaitingFor
+from faultbridge.domain.cluster.breakers import Breaker, BreakerState
+from faultbridge.domain.cluster.state import Control, QueuedCase
+from faultbridge.domain.nodes import NodeKey
+from faultbridge.domain.policy import Limits, Match, Policy, Rule
+from faultbridge.lab.product.repair_queue import SMALL, RepairQueue
+from faultbridge.pipeline.decide.admit import Admission, admit
+from faultbridge.repair.queued_cases import MAX_REFUSALS
+from tests.builders import NOON
+
+RULES = (Rule("plain"), Rule("asks", Match(), approval=(RepairAction.REPLACE_NODE,)))
+REASONS = (
+    (WaitingFor.BUDGET, ""),
+    (WaitingFor.BUDGET, "the policy's limit of concurrent repairs is reached"),
+    (WaitingFor.BUDGET, "the policy's limit of repairs per hour is reached"),
+    (WaitingFor.CAPACITY, "no host"),
+    (WaitingFor.APPROVAL, "asked"),
+    (None, ""),
+)
+MINUTES = st.integers(-90, 90).map(lambda minutes: NOON + timedelta(minutes=minutes))
+
+
+@st.composite
+def queues(draw: st.DrawFn) -> list[QueuedCase]:
+    number = draw(st.integers(SMALL + 1, 120))
+    random = draw(st.randoms(use_true_random=False))
+    found = []
+    for one in range(number):
+        waiting_for, reason = random.choice(REASONS)
+        delay = random.choice((None, None, -5, 5))
+        found.append(
+            QueuedCase(
+                NodeKey("train-a", f"node-{one}"),
+                f"case-{one}",
+                random.choice(list(RepairAction)),
+                random.randrange(3),
+                NOON - timedelta(minutes=random.randrange(60)),
+                waiting_for,
+                None if delay is None else NOON + timedelta(minutes=delay),
+                random.choice(RULES).name,
+                group=random.choice(("workers", "others")),
+                approval_pending=random.random() < 0.1,
+                reason=reason,
+            )
+        )
+    return found
+
+
+@st.composite
+def controls(draw: st.DrawFn) -> Control:
+    breakers = st.sampled_from(
+        [{}, *({"cluster": Breaker(state, NOON - timedelta(minutes=30), trial=2)} for state in BreakerState)]
+    )
+    return Control(
+        "train-a",
+        holders={f"held-{one}": NOON for one in range(draw(st.integers(0, 6)))},
+        starts=tuple(draw(st.lists(MINUTES, max_size=6))),
+        breakers=draw(breakers),
+        no_capacity_until=draw(st.dictionaries(st.just("workers"), MINUTES, max_size=1)),
+    )
+
+
+@given(queues(), controls(), st.integers(0, 20), st.integers(0, 20))
+def test_admission_decides_about_the_shown_cases_as_about_all(queue, control, concurrent, per_hour) -> None:
+    policy = Policy("1", RULES, limits=Limits(concurrent=concurrent, per_hour=per_hour))
+    shown = RepairQueue()
+    for queued in queue:
+        shown.put(queued)
+    few = shown.shown_to(control, policy, NOON)
+    assert effects(admit(control, policy, few, NOON)) == effects(admit(control, policy, queue, NOON))
+
+
+def test_a_full_budget_needs_one_case_of_each_class() -> None:
+    policy, queue = Policy("1", RULES[:1], limits=Limits(concurrent=2)), RepairQueue()
+    recorded = "the policy's limit of concurrent repairs is reached"
+    for one in range(1000):
+        queue.put(
+            QueuedCase(
+                NodeKey("train-a", f"node-{one}"),
+                f"case-{one}",
+                RepairAction.REPLACE_NODE,
+                0,
+                NOON,
+                WaitingFor.BUDGET,
+                rule="plain",
+                reason=recorded,
+            )
+        )
+    assert len(queue.shown_to(Control("train-a", holders={"a": NOON, "b": NOON}), policy, NOON)) == 1
+    assert len(queue.shown_to(Control("train-a", holders={"a": NOON}), policy, NOON)) == 2
+
+
+def effects(admission: Admission) -> tuple[object, ...]:
+    """Return what a run of admission changes: the cases that it picks, and the refusals that it records."""
+    changed = islice((one for one in admission.refusals if not one.recorded), MAX_REFUSALS)
+    return admission.picks, tuple(changed)
