@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from random import Random
 
 from faultbridge.domain.cases import Case, WaitingFor
 from faultbridge.domain.cluster.breakers import Breaker, BreakerScope, BreakerState
@@ -13,6 +14,7 @@ from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.domain.times import to_text
 from faultbridge.lab.fleet_log import FleetLog
 from faultbridge.lab.product.fleet_services import CLUSTER, FleetServices
 from faultbridge.lab.trace import HOUR
@@ -97,14 +99,14 @@ class ClusterView:
         return min(times, default=None)
 
     def due(self, now: datetime) -> list[NodeState]:
-        """Return the nodes whose timer is due, and forget their timers."""
+        """Return the nodes whose timer is due, in the order of the product's sweep, and forget their timers."""
         found: dict[NodeKey, NodeState] = {}
         while self._timers and self._timers[0][0] <= now:
             at, key = heapq.heappop(self._timers)
             state = self._services.store.states[key]
             if state.due_at == at:
                 found[key] = state
-        return list(found.values())
+        return _in_order(list(found.values()), now)
 
     def to_isolate(self) -> list[NodeKey]:
         """Return the nodes in service with a live case whose isolation may succeed now: those that changed.
@@ -196,3 +198,16 @@ def _alike(case: Case | None, old: Case | None) -> bool:
     if case is None or old is None or case.id != old.id:
         return False
     return case.status is old.status is not CaseStatus.QUEUED and case.waiting_for is old.waiting_for
+
+
+def _in_order(due: list[NodeState], now: datetime) -> list[NodeState]:
+    """Return nodes in the order in which the product's sweep of this minute reads their timers."""
+    if len(due) <= 1:
+        return due
+    order = list(keys.TIMERS)
+    Random(int(now.timestamp()) // 60).shuffle(order)  # noqa: S311 - the order of the product's sweep
+    return sorted(due, key=lambda one: (order.index(keys.due(one.key.stream)), _timer_order(one)))
+
+
+def _timer_order(state: NodeState) -> tuple[str, str]:
+    return to_text(state.due_at) if state.due_at else "", keys.node_state(state.key).pk

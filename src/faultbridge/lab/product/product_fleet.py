@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from random import Random
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.edges import Actor, CaseStatus
@@ -21,7 +20,7 @@ from faultbridge.domain.entries import Draft
 from faultbridge.domain.faults import Clear, Observation
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.policy import Policy
-from faultbridge.domain.times import to_text, truncate
+from faultbridge.domain.times import truncate
 from faultbridge.lab.events import Event, EventKind, events_of
 from faultbridge.lab.fleet_log import FleetLog
 from faultbridge.lab.hosts import Hosts
@@ -36,7 +35,6 @@ from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.observe import observe, tick
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.simulation.fakes import ManualClock
-from faultbridge.storage import keys
 
 Observer = Callable[[datetime, NodeState, tuple[Draft, ...]], None]
 ALARM_SOURCE = "lab-alarm"
@@ -169,7 +167,7 @@ class ProductFleet:
         self.clock.advance_to(self._begin + timedelta(minutes=minute))
         now, services = self.clock.now(), self.services
         services.workflow.expire_tokens()
-        for state in self._in_order(self.view.due(now), now):
+        for state in self.view.due(now):
             current = services.store.read(state.key)
             if current.due_at is None or current.due_at > now:
                 continue
@@ -183,15 +181,6 @@ class ProductFleet:
         for key in self.view.to_isolate():
             services.isolate(key)
         self._dispatch()
-
-    @staticmethod
-    def _in_order(due: list[NodeState], now: datetime) -> list[NodeState]:
-        """Return nodes in the order in which the product's sweep of this minute reads their timers."""
-        if len(due) <= 1:
-            return due
-        order = list(keys.TIMERS)
-        Random(int(now.timestamp()) // 60).shuffle(order)  # noqa: S311 - the order of the product's sweep
-        return sorted(due, key=lambda one: (order.index(keys.due(one.key.stream)), _timer_order(one)))
 
     def _tick(self, state: NodeState, now: datetime) -> Transition:
         passed = tick(state, rules=self.services.rules, now=now)
@@ -248,7 +237,3 @@ class ProductFleet:
         if state.incarnation is None or state.incarnation.instance_id is None:
             raise AssertionError
         return self.ports.host_of(state.incarnation.instance_id)
-
-
-def _timer_order(state: NodeState) -> tuple[str, str]:
-    return to_text(state.due_at) if state.due_at else "", keys.node_state(state.key).pk
