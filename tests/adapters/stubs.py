@@ -8,10 +8,13 @@ from functools import cache
 from typing import Any
 from unittest import mock
 
+from botocore import xform_name
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 from botocore.exceptions import ClientError
+from botocore.model import OperationModel
 from botocore.stub import Stubber
+from botocore.validate import validate_parameters
 
 from faultbridge.adapters.aws.clients import Clients
 
@@ -37,6 +40,7 @@ NAMES = (
     "events",
     "sqs",
     "s3",
+    "firehose",
     "sns",
     "stepfunctions",
     "logs",
@@ -58,6 +62,35 @@ def stubbed(name: str) -> Iterator[tuple[Clients, Stubber]]:
     with Stubber(getattr(clients, name)) as stub:
         yield clients, stub
         stub.assert_no_pending_responses()
+
+
+@contextmanager
+def served(name: str, operations: object) -> Iterator[Clients]:
+    """Return clients, one of which is answered by an object with a method for each operation, as `send_command`.
+
+    botocore checks each request, and its own model of the service checks each answer.
+    """
+    clients = _clients()
+    requests: list[dict[str, Any]] = []
+    client = getattr(clients, name)
+    service = client.meta.service_model.service_name
+
+    def remember(params: dict[str, Any], **_: Any) -> None:
+        requests.append(params)
+
+    def answer(model: OperationModel, **_: Any) -> tuple[AWSResponse, dict[str, Any]]:
+        answered = getattr(operations, xform_name(model.name))(**requests.pop())
+        if model.output_shape is not None:
+            validate_parameters(answered, model.output_shape)
+        return AWSResponse("", 200, HTTPHeaders(), _Raw(b"")), answered
+
+    client.meta.events.register(f"before-parameter-build.{service}", remember)
+    client.meta.events.register(f"before-call.{service}", answer)
+    try:
+        yield clients
+    finally:
+        client.meta.events.unregister(f"before-parameter-build.{service}", remember)
+        client.meta.events.unregister(f"before-call.{service}", answer)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,31 +11,32 @@ from hypothesis import strategies as st
 from faultbridge.adapters.compute import ssm_commands
 from faultbridge.adapters.compute.ssm_commands import COMMENT_CHARACTERS
 from faultbridge.domain.cases import RepairAction
+from tests.adapters.stubs import served
 
 CASE = "c-abcdefghijklmnopqrstuvwxyz"
 INSTANCE = "i-0123456789abcdef0"
 
 
-class FakeSsm:
-    """SSM Run Command that keeps what was sent, and refuses a comment above its limit of 100 characters."""
+class FakeRunCommand:
+    """SSM Run Command (fake) that keeps what was sent, newest first, and refuses a comment above 100 characters."""
 
     def __init__(self) -> None:
         self.commands: list[dict[str, Any]] = []
 
     def send_command(self, **call: Any) -> dict[str, Any]:
-        assert len(call["Comment"]) <= 100
-        command = {"CommandId": f"command-{len(self.commands)}", "Comment": call["Comment"]}
-        self.commands.append(command)
+        assert len(call["Comment"]) <= 100  # botocore does not check the length of a text
+        command = {"CommandId": f"{len(self.commands):036d}", "Comment": call["Comment"]}
+        self.commands.insert(0, command)
         return {"Command": command}
 
-    def get_paginator(self, _operation: str) -> FakeSsm:
-        return self
+    def list_commands(self, *, InstanceId: str, NextToken: str = "0") -> dict[str, Any]:  # noqa: N803 - AWS's
+        assert InstanceId == INSTANCE
+        first = int(NextToken)
+        answer = {"Commands": self.commands[first : first + 50]}
+        return answer | ({"NextToken": str(first + 50)} if first + 50 < len(self.commands) else {})
 
-    def paginate(self, **_: Any) -> Iterator[dict[str, Any]]:
-        yield {"Commands": list(reversed(self.commands))}
 
-
-def send(ssm: FakeSsm, token: str) -> str:
+def send(ssm: Any, token: str) -> str:
     return ssm_commands.send(ssm, INSTANCE, token, ("true",), seconds=1)
 
 
@@ -45,12 +45,12 @@ def test_attempts_of_one_case_never_find_each_others_command(length: int) -> Non
     case = CASE.ljust(length, "x")
     tokens = [f"{case}-{attempt}" for attempt in range(1, 12)]
     tokens += [f"{token} {action.value}" for token in tokens for action in RepairAction]
-    ssm = FakeSsm()
     sent: dict[str, str] = {}
-    for token in tokens:
-        assert ssm_commands.find(ssm, INSTANCE, token) is None
-        sent[token] = send(ssm, token)
-    assert {token: ssm_commands.find(ssm, INSTANCE, token) for token in tokens} == sent
+    with served("ssm", FakeRunCommand()) as clients:
+        for token in tokens:
+            assert ssm_commands.find(clients.ssm, INSTANCE, token) is None
+            sent[token] = send(clients.ssm, token)
+        assert {token: ssm_commands.find(clients.ssm, INSTANCE, token) for token in tokens} == sent
 
 
 @given(st.lists(st.text(max_size=250), min_size=2, max_size=2, unique=True))

@@ -15,6 +15,7 @@ from faultbridge.errors import Conflict, Transient
 from faultbridge.ports.objects import Archive, ArchiveSink, Vault
 from faultbridge.simulation.fakes.objects import FakeArchive, FakeDelivery, FakeVault
 from faultbridge.storage.wire.archive_lines import ArchiveLine, unpack
+from tests.adapters.stubs import served
 from tests.contracts.aws import fresh
 
 LINE = ArchiveLine(
@@ -99,8 +100,8 @@ def test_lines_are_stored_by_cluster_and_day(sink: ArchiveSink, archive: Archive
     assert [line for key in keys for line in unpack(archive.get(key) or b"")] == [lines[2], lines[0], lines[1]]
 
 
-class StubFirehose:
-    """Firehose (stub): does not accept the first record of the first `refuse` calls."""
+class FakeFirehose:
+    """Firehose (fake): does not accept the first record of the first `refuse` calls."""
 
     def __init__(self, refuse: int) -> None:
         self.refuse = refuse
@@ -112,21 +113,18 @@ class StubFirehose:
         refused, self.refuse = (1, self.refuse - 1) if self.refuse else (0, 0)
         self.taken += [record["Data"] for record in Records[refused:]]
         answers = [{"ErrorCode": "ServiceUnavailableException"}] * refused + [{"RecordId": "x"}] * len(Records)
+        assert DeliveryStreamName == "stream"
         return {"FailedPutCount": refused, "RequestResponses": answers[: len(Records)]}
 
 
-class StubClients:
-    def __init__(self, firehose: StubFirehose) -> None:
-        self.firehose = firehose
-
-
-def deliver(stub: StubFirehose, count: int) -> None:
+def deliver(stub: FakeFirehose, count: int) -> None:
     lines = [replace(LINE, sequence=number) for number in range(count)]
-    FirehoseArchiveSink(StubClients(stub), "stream", retry=replace(RETRY, sleep=lambda _: None)).put(lines)  # type: ignore[arg-type]
+    with served("firehose", stub) as clients:
+        FirehoseArchiveSink(clients, "stream", retry=replace(RETRY, sleep=lambda _: None)).put(lines)
 
 
 def test_the_stream_gets_500_lines_per_call_and_each_line_once() -> None:
-    stub = StubFirehose(refuse=0)
+    stub = FakeFirehose(refuse=0)
     deliver(stub, 1_100)
     assert stub.calls == [500, 500, 100]
     assert len(set(stub.taken)) == 1_100
@@ -134,7 +132,7 @@ def test_the_stream_gets_500_lines_per_call_and_each_line_once() -> None:
 
 
 def test_records_that_the_stream_does_not_accept_are_sent_again() -> None:
-    stub = StubFirehose(refuse=2)
+    stub = FakeFirehose(refuse=2)
     deliver(stub, 3)
     assert stub.calls == [3, 1, 1]
     assert len(stub.taken) == 3
@@ -142,4 +140,4 @@ def test_records_that_the_stream_does_not_accept_are_sent_again() -> None:
 
 def test_records_that_are_never_accepted_are_an_error() -> None:
     with pytest.raises(Transient, match="1 of 3 entries"):
-        deliver(StubFirehose(refuse=9), 3)
+        deliver(FakeFirehose(refuse=9), 3)
