@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Rejected
-from faultbridge.registry.views import Views
+from faultbridge.registry.views import Views, status_ranges
 from tests.builders import fault
 from tests.ingest.world import LedgerFixture
 
@@ -78,3 +80,15 @@ def test_an_unknown_cluster_node_or_case_is_rejected() -> None:
         views.node(NodeKey("train-a", "other"))
     with pytest.raises(Rejected, match="unknown_case"):
         views.case("c-none")
+
+
+@given(st.sets(st.sampled_from(CaseStatus)))
+def test_the_ranges_of_the_index_contain_exactly_the_wanted_statuses(wanted: set[CaseStatus]) -> None:
+    ranges = list(status_ranges(wanted))
+    keys = {status: f"{status.value}#2026-02-03T04:05:06.000Z#c-1" for status in CaseStatus}
+    read = [status for first, last in ranges for status in CaseStatus if f"{first}#" < keys[status] <= f"{last}$"]
+    assert sorted(read) == sorted(wanted)
+
+
+def test_live_cases_are_read_with_two_queries_for_each_shard() -> None:
+    assert len(list(status_ranges([status for status in CaseStatus if status.live]))) == 2
