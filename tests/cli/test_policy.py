@@ -115,3 +115,15 @@ def test_put_and_reset_print_when_the_policy_applies_to_new_faults(desk: Desk) -
     (case,) = [one for one in desk.json("case", "list", "--all") if one["node"] == "n-2"]
     assert case["policy"] == published["version"]
     assert "within 15 seconds" in desk("policy", "reset", "--yes").out
+
+
+def test_a_shadow_policy_is_set_shown_listed_and_removed(desk: Desk) -> None:
+    assert desk.json("policy", "shadow")["version"] is None
+    version = desk.json("policy", "shadow", "-", given="limits: {concurrent: 1}")["version"]
+    assert desk.json("policy", "shadow")["version"] == version
+    rows = {one["version"]: one for one in desk.json("policy", "list")}
+    assert (rows[version]["shadow"], rows[version]["current"], rows[PACKAGED]["current"]) == (True, False, True)
+    assert desk.json("policy", "shadow", "--off")["version"] is None
+    assert not any(one["shadow"] for one in desk.json("policy", "list"))
+    refused = desk("policy", "shadow", "-", "--off", given="limits: {concurrent: 1}")
+    assert (refused.code, "not both" in refused.err) == (2, True)

@@ -36,7 +36,7 @@ def test_a_back_test_compares_each_recorded_decision(desk: Desk, files: tuple[st
     recorded_fault(desk)
     same = desk.json("policy", "backtest", files[0], "--cluster", KEY.cluster)
     (cluster,) = same["clusters"]
-    assert cluster["decisions"] == {"compared": 1, "same": 1}
+    assert cluster["decisions"] == {"compared": 1, "same": 1, "explained": 0}
     assert cluster["differences"] == []
     waiting = desk.json("policy", "backtest", files[1], "--cluster", KEY.cluster, "--since", "1h")
     (difference,) = waiting["clusters"][0]["differences"]

@@ -9,6 +9,8 @@ from faultbridge.errors import Rejected
 from faultbridge.rules.policies import PolicyStore
 from faultbridge.rules.rulebook import Rulebook
 from faultbridge.simulation.fakes import FakeTable, ManualClock
+from faultbridge.storage import keys
+from faultbridge.storage.writes import Delete
 from tests.builders import CATALOG, POLICY, STACK_ID, config
 
 
@@ -49,3 +51,32 @@ def test_an_unknown_version_is_rejected() -> None:
     assert store.current() is None
     with pytest.raises(Rejected, match="unknown_policy"):
         store.document("000000000000")
+
+
+def test_a_shadow_policy_stays_beside_the_current_one() -> None:
+    store, rulebook = store_and_rulebook()
+    assert (store.shadow(), rulebook.rules(config()).shadow) == (None, None)
+    shadow = store.put_shadow(document(5))
+    assert (store.shadow(), rulebook.rules(config()).shadow) == (shadow.version, shadow)
+    assert (store.current(), rulebook.policy(config())) == (None, POLICY)
+    current = store.put(document(6))
+    assert (rulebook.rules(config()).policy, rulebook.rules(config()).shadow) == (current, shadow)
+    store.reset()
+    assert (rulebook.rules(config()).policy, rulebook.rules(config()).shadow) == (POLICY, shadow)
+    store.end_shadow()
+    assert (store.shadow(), rulebook.rules(config()).shadow) == (None, None)
+
+
+def test_a_cluster_that_names_a_version_has_no_shadow_policy() -> None:
+    store, rulebook = store_and_rulebook()
+    named = store.put(document(1))
+    store.put_shadow(document(2))
+    assert rulebook.rules(config(policy=named.version)).shadow is None
+
+
+def test_an_unreadable_shadow_policy_is_left_out() -> None:
+    store, rulebook = store_and_rulebook()
+    store.put_shadow(document(2))
+    store.table.write(Delete(keys.policy(str(store.shadow()))))
+    assert rulebook.rules(config()).policy is POLICY
+    assert rulebook.rules(config()).shadow is None

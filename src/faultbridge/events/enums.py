@@ -177,8 +177,8 @@ class NoteKind(OpenEnum):
 
     `late_fault`: a fault that arrived too late to change anything. `refused`: a refused admission or order. `shadow`: a
     result of a rule on trial. `operator`: a comment or order of an operator. `would_have_done`: the result of a dry
-    run. `anchor`: a record of the heads of all streams. `canary`: proof that records pass from the queue to the bus.
-    `devices`: devices that were seen for the first time in an instance.
+    run, or of a shadow policy. `anchor`: a record of the heads of all streams. `canary`: proof that records pass from
+    the queue to the bus. `devices`: devices that were seen for the first time in an instance.
     """
 
     INFORMATION = "information"

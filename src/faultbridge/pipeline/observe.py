@@ -1,6 +1,6 @@
 """The stages for one node, in order: `observe` applies observations, `tick` the passing of time.
 
-observe: end conditions of the previous boot -> record new devices -> fold (classifies each fault) -> decide
+observe: end conditions of the previous boot -> record new devices -> fold (classifies each fault) -> decide -> shadow
 tick:    end quiet conditions -> decide -> expire approval
 """
 
@@ -17,6 +17,7 @@ from faultbridge.domain.records import Outcome
 from faultbridge.pipeline.decide.approval_timeout import expire_approval
 from faultbridge.pipeline.decide.decide import decide
 from faultbridge.pipeline.decide.open_case import Rules
+from faultbridge.pipeline.decide.shadow import note_shadow
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.fold.expire import end_scopes, expire
 from faultbridge.pipeline.fold.fold import fold
@@ -40,7 +41,8 @@ def observe(
     seen = record_sightings(ended.state, arrivals, now - rules.policy.limits.remember_for)
     changed = len(ended.changes) + seen.weight
     folded = fold(seen.state, arrivals, now=now, catalog=catalog, limits=rules.policy.limits, changed=changed)
-    decided = decide(folded.state, ended.changes + seen.changes + folded.changes, rules, now)
+    changes = ended.changes + seen.changes + folded.changes
+    decided = note_shadow(decide(folded.state, changes, rules, now), folded.state, changes, rules, now)
     recorded = {change.record_id: Outcome.RECORDED for change in seen.changes if change.record_id}
     return replace(decided, outcomes={**folded.outcomes, **recorded}, remaining=folded.remaining)
 

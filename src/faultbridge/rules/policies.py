@@ -12,7 +12,7 @@ from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import load
 from faultbridge.storage.policies import LISTED_POLICY, StoredPolicy, listed_policy_item, read_listed_policy
-from faultbridge.storage.writes import Delete, Item, Put
+from faultbridge.storage.writes import Item, Put, Update
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +27,35 @@ class PolicyStore:
 
         `by` is the operator's ARN for the list of versions.
         """
+        return self._store(document, by, "version")
+
+    def put_shadow(self, document: Mapping[str, Any], by: str | None = None) -> Policy:
+        """Store a document and make it the shadow policy, which records what it would have done."""
+        return self._store(document, by, "shadow")
+
+    def _store(self, document: Mapping[str, Any], by: str | None, role: str) -> Policy:
+        """Store a document and point to it; the other role of the pointer stays as it is."""
         policy = load(Policy, document)
         now = self.clock.now()
         stored = items.item(keys.policy(policy.version), now, {"policy": dict(document)})
-        pointer = items.item(keys.CURRENT_POLICY, now, {"version": policy.version})
+        pointer = items.item(keys.CURRENT_POLICY, now, {role: policy.version})
+        pointed = {(name,): value for name, value in pointer.items() if name not in {"pk", "sk"}}
         listed = listed_policy_item(StoredPolicy(policy.version, now, by))
-        self.table.transact([Put(stored), Put(pointer), Put(listed)])
+        self.table.transact([Put(stored), Update(keys.CURRENT_POLICY, set=pointed), Put(listed)])
         return policy
 
     def reset(self) -> None:
         """Make the packaged policy current for clusters that name no version. Stored versions stay."""
-        self.table.write(Delete(keys.CURRENT_POLICY))
+        self.table.write(Update(keys.CURRENT_POLICY, remove=(("version",),)))
+
+    def end_shadow(self) -> None:
+        """Remove the shadow policy. Its stored version stays."""
+        self.table.write(Update(keys.CURRENT_POLICY, remove=(("shadow",),)))
+
+    def shadow(self) -> str | None:
+        """Return the version of the shadow policy, or None without one."""
+        found = (self.table.get(keys.CURRENT_POLICY) or {}).get("shadow")
+        return str(found) if found else None
 
     def stored(self) -> tuple[StoredPolicy, ...]:
         """Return every stored version, the one that was put last first."""
@@ -52,8 +70,8 @@ class PolicyStore:
 
     def current(self) -> dict[str, Any] | None:
         """Return the current document, or None when no policy was stored."""
-        pointer = self.table.get(keys.CURRENT_POLICY)
-        return self.document(str(pointer["version"])) if pointer else None
+        version = (self.table.get(keys.CURRENT_POLICY) or {}).get("version")
+        return self.document(str(version)) if version else None
 
     def document(self, version: str) -> dict[str, Any]:
         """Return the document of a version. Raises Rejected `unknown_policy` when it is not stored."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -10,6 +11,7 @@ from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.policy import Policy
 from faultbridge.errors import Misconfigured
+from faultbridge.log import log_cause
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import load
@@ -51,24 +53,37 @@ class Rulebook:
         return parsed[1]
 
     def rules(self, config: ClusterConfig) -> Rules:
-        """Return the rules for decisions about the nodes of a cluster."""
-        return Rules(self.policy(config), config, self.catalog().version, self.stack_id, self.gpus())
+        """Return the rules for decisions about the nodes of a cluster.
+
+        A cluster that names a version has no shadow policy.
+        """
+        pointer = None if config.policy else self.table.get(keys.CURRENT_POLICY)
+        policy = self._named(config.policy or _version(pointer, "version"))
+        shadow = self._shadow(_version(pointer, "shadow"))
+        return Rules(policy, config, self.catalog().version, self.stack_id, self.gpus(), shadow)
 
     def policy(self, config: ClusterConfig) -> Policy:
         """Return the policy that a cluster names, else the current one, else the default one.
 
         The default policy is part of the software and needs not be stored, also where a cluster names its version.
         """
-        version, default = config.policy or self._current(), self.default_policy()
-        if version in {None, default.version}:
+        return self._named(config.policy or _version(self.table.get(keys.CURRENT_POLICY), "version"))
+
+    def _named(self, version: str | None) -> Policy:
+        default = self.default_policy()
+        if version is None or version == default.version:
             return default
         if version not in self._policies:
             self._policies[version] = self._read(version)
         return self._policies[version]
 
-    def _current(self) -> str | None:
-        pointer = self.table.get(keys.CURRENT_POLICY)
-        return str(pointer["version"]) if pointer else None
+    def _shadow(self, version: str | None) -> Policy | None:
+        """Return the shadow policy; without it, nothing changes but its notes, so an unreadable one stops nothing."""
+        try:
+            return self._named(version) if version else None
+        except (Misconfigured, ValueError, TypeError, KeyError) as error:
+            log_cause("shadow_policy_unreadable", reason=str(error), level=logging.WARNING, version=version)
+            return None
 
     def _read(self, version: str) -> Policy:
         found = self.table.get(keys.policy(version))
@@ -78,6 +93,11 @@ class Rulebook:
         if not isinstance(document, dict):
             raise Misconfigured(f"policy {version} is damaged in the table; store it with `faultbridge policy put`")
         return load(Policy, document)
+
+
+def _version(pointer: Item | None, name: str) -> str | None:
+    found = pointer.get(name) if pointer else None
+    return str(found) if found else None
 
 
 def rules_of(rulebook: Rulebook, cluster: str) -> Rules:

@@ -11,6 +11,7 @@ Rules for one node, in reading order:
 - `relapse`: the repair action for a fault that comes back after its repair.
 - `case_moves`: changes the status of a case and computes the node's next timer.
 - `approval_timeout`: escalates a case whose approval request was not answered in time.
+- `shadow`: what a second policy would have decided, as a note.
 - `required_order`: the command that a node or its case waits for.
 - `phase_durations`: the durations that the closing entry reports.
 - `orchestrator_unreachable`: whether a repair may proceed without the orchestrator.

@@ -20,13 +20,17 @@ DETECTED = "detected"
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The input of a decision besides the node's state; `gpus` holds the GPU count of each instance type."""
+    """The input of a decision besides the node's state; `gpus` holds the GPU count of each instance type.
+
+    What the `shadow` policy would have decided is recorded and has no effect.
+    """
 
     policy: Policy
     config: ClusterConfig
     catalog: str
     stack_id: str
     gpus: Mapping[str, int] = field(default_factory=dict)
+    shadow: Policy | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,9 +30,10 @@ PUBLISHED: Columns = {
     "Version": lambda one: one["version"],
     "Applies": lambda one: f"to faults from {short_time(one['applies_at'])} on, within 15 seconds",
 }
+SHADOW: Columns = {"Shadow policy": lambda one: one["version"] or "none"}
 VERSIONS: Columns = {
     "VERSION": lambda one: one["version"],
-    "CURRENT": lambda one: "yes" if one["current"] else "",
+    "CURRENT": lambda one: "yes" if one["current"] else "shadow" if one["shadow"] else "",
     "CLUSTERS": lambda one: ", ".join(one["clusters"]),
     "PUT": lambda one: short_time(one["put_at"]),
     "BY": lambda one: one["put_by"] or ("part of Faultbridge" if one["packaged"] else ""),
@@ -94,6 +95,30 @@ def reset_policy(session: Session, yes: YesOption = False) -> None:
     _show_published(session, packaged["version"])
 
 
+@app.command("shadow", epilog=examples("faultbridge policy shadow candidate.yaml", "faultbridge policy shadow --off"))
+@stack_command
+def shadow_policy(
+    session: Session,
+    file: Annotated[
+        str | None, typer.Argument(metavar="FILE", help="Policy file, YAML or JSON; - reads standard input.")
+    ] = None,
+    off: Annotated[bool, typer.Option("--off", help="Remove the shadow policy.")] = False,
+) -> None:
+    """Run a second policy beside the current one: it acts on nothing and records what it would have done.
+
+    For each new fault about which it decides otherwise, the timeline of the node gets a note `would_have_done`.
+    Without FILE and --off, the command shows the shadow policy.
+    """
+    policies = policy_store(session)
+    if off and file is not None:
+        raise typer.BadParameter("give FILE or --off, not both")
+    if off:
+        policies.end_shadow()
+    elif file is not None:
+        policies.put_shadow(read_policy_file(file, session.output), session.operator)
+    session.show_one({"version": policies.shadow()}, SHADOW)
+
+
 @app.command("list", epilog=examples("faultbridge policy list", "faultbridge policy list --json"))
 @stack_command
 def list_policies(session: Session) -> None:
@@ -102,6 +127,7 @@ def list_policies(session: Session) -> None:
     stored = {one.version: one for one in policies.stored()}
     current = (policies.current() or packaged_document())["version"]
     named: dict[str, list[str]] = {}
+    shadow = policies.shadow()
     for view in session.directory.clusters():
         if view.config.policy is not None:
             named.setdefault(view.config.policy, []).append(view.config.cluster)
@@ -110,6 +136,7 @@ def list_policies(session: Session) -> None:
             "version": version,
             "current": version == current,
             "packaged": version == packaged,
+            "shadow": version == shadow,
             "clusters": named.get(version, []),
             "put_at": json_time(stored[version].put_at) if version in stored else None,
             "put_by": stored[version].put_by if version in stored else None,

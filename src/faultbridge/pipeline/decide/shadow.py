@@ -1,0 +1,101 @@
+"""Shadow: what a second policy would have decided about a new fault, recorded as a note where it differs.
+
+The second policy sees the same node and has no effect on it. Only the decision to open a case is compared, once for a
+new fault; what would have followed is the subject of `faultbridge policy backtest`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.policy import Policy
+from faultbridge.pipeline import entry_builder
+from faultbridge.pipeline.decide.decide import decide
+from faultbridge.pipeline.decide.open_case import Rules
+from faultbridge.pipeline.fold.changes import Change, ChangeKind
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What a policy decides about a new fault; without a repair action it opens no case."""
+
+    repair_action: RepairAction | None = None
+    escalate: bool = False
+    isolate: bool = False
+    wait_seconds: int = 0
+    approval: bool = False
+    dry_run: bool = False
+    rule: str = ""
+
+    @property
+    def decision(self) -> tuple[object, ...]:
+        """Return what is compared: everything but the name of the rule."""
+        return self.repair_action, self.escalate, self.isolate, self.wait_seconds, self.approval, self.dry_run
+
+    @property
+    def text(self) -> str:
+        """Return the decision in words."""
+        if self.repair_action is None:
+            return "no case"
+        parts = ["only reported"] if self.dry_run else []
+        parts += ["escalated to an operator"] if self.escalate else []
+        parts += [] if self.isolate else ["node kept in service until the repair"]
+        parts += [f"after {self.wait_seconds} s"] if self.wait_seconds else []
+        parts += ["with approval"] if self.approval else []
+        return ", ".join([self.repair_action.value, *parts])
+
+
+def note_shadow(
+    decided: Transition, before: NodeState, changes: Iterable[Change], rules: Rules, now: datetime
+) -> Transition:
+    """Add a note about what the shadow policy would have decided, if there is one and it decides otherwise.
+
+    `before` and `changes` are the input of the decision in force. The node and its case stay as decided.
+    """
+    changes = tuple(changes)
+    began = any(change.kind is ChangeKind.BEGAN for change in changes)
+    if rules.shadow is None or before.live_case is not None or not (began or decided.state.live_case):
+        return decided
+    other = decide(before, changes, replace(rules, policy=rules.shadow, shadow=None), now)
+    made, wanted = _response(decided.state, rules.policy, now), _response(other.state, rules.shadow, now)
+    if made.decision == wanted.decision:
+        return decided
+    case = decided.state.live_case
+    note = entry_builder.note(
+        kind="would_have_done",
+        text=f"shadow policy {rules.shadow.version} would have decided: {wanted.text}; decided: {made.text}",
+        at=now,
+        case_id=case.id if case else None,
+        facts={
+            "shadow": True,
+            "policy": rules.shadow.version,
+            "rule": wanted.rule,
+            "repair_action": wanted.repair_action.value if wanted.repair_action else None,
+            "isolate": wanted.isolate,
+            "wait_seconds": wanted.wait_seconds,
+        },
+    )
+    return replace(decided, drafts=(*decided.drafts, note))
+
+
+def _response(state: NodeState, policy: Policy, now: datetime) -> Response:
+    case = state.live_case
+    if case is None:
+        return Response()
+    rule = policy.rule_named(case.rule)
+    wait = case.not_before - now if case.not_before is not None else None
+    return Response(
+        case.repair_action,
+        case.status is CaseStatus.ESCALATED,
+        case.isolate,
+        int(wait.total_seconds()) if wait else 0,
+        case.repair_action in rule.approval,
+        rule.dry_run,
+        case.rule,
+    )
