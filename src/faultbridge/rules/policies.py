@@ -12,7 +12,7 @@ from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import load
 from faultbridge.storage.policies import LISTED_POLICY, StoredPolicy, listed_policy_item, read_listed_policy
-from faultbridge.storage.writes import Item, Put, Update
+from faultbridge.storage.writes import Item, Path, Put, Update, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class PolicyStore:
         now = self.clock.now()
         stored = items.item(keys.policy(policy.version), now, {"policy": dict(document)})
         pointer = items.item(keys.CURRENT_POLICY, now, {role: policy.version})
-        pointed = {(name,): value for name, value in pointer.items() if name not in {"pk", "sk"}}
+        pointed: dict[Path, Value] = {(name,): value for name, value in pointer.items() if name not in {"pk", "sk"}}
         listed = listed_policy_item(StoredPolicy(policy.version, now, by))
         self.table.transact([Put(stored), Update(keys.CURRENT_POLICY, set=pointed), Put(listed)])
         return policy
