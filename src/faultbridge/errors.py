@@ -37,6 +37,16 @@ class Misconfigured(FaultbridgeError):  # noqa: N818 - names the situation, like
     """A setting, a permission or a resource is wrong; an operator must fix it."""
 
 
+class UnknownName(Rejected):
+    """A name or id that denotes nothing here. The reason is `unknown_` and the kind: `unknown_cluster`."""
+
+    def __init__(self, kind: str, name: str, cluster: str | None = None) -> None:
+        """Take what is named, the name that was given, and the cluster in which it was looked up, if any."""
+        where = f" in cluster {cluster}" if cluster else ""
+        super().__init__(f"unknown_{kind}", f"unknown {kind}{where}: {name}")
+        self.kind, self.name, self.cluster = kind, name, cluster
+
+
 class IllegalTransition(Rejected):
     """A status change of a node or case that the transition tables do not allow: a bug, never written."""
 

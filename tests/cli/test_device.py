@@ -50,8 +50,8 @@ def test_a_card_that_failed_in_two_nodes_is_listed_as_the_probable_cause(desk: D
 
 
 def test_an_unknown_device_and_an_unknown_cluster_are_named(desk: Desk) -> None:
-    assert "no source reported the device 4711" in desk("device", "history", "4711").err
-    assert "nowhere is not registered" in desk("device", "offenders", "--cluster", "nowhere").err
+    assert "unknown device: 4711" in desk("device", "history", "4711").err
+    assert "unknown cluster: nowhere" in desk("device", "offenders", "--cluster", "nowhere").err
 
 
 def test_the_history_of_a_node_names_its_instances_and_devices_with_their_faults(desk: Desk) -> None:

@@ -48,7 +48,7 @@ def test_a_closed_or_unknown_incident_cannot_be_closed(desk: Desk) -> None:
     again = desk("incident", "close", incident)
     assert again.code != 0
     assert "no open incident" in again.err
-    assert "there is no incident" in desk("incident", "show", "inc-aaaaaaaaaaaaaaaa").err
+    assert "unknown incident: inc-a" in desk("incident", "show", "inc-aaaaaaaaaaaaaaaa").err
 
 
 @pytest.mark.parametrize("wrong", ["rack=n-1", "shelf/r-1=n-1", "rack/r 1=n-1", "rack/r-1=n-[1", "cluster/x=n-1"])

@@ -167,7 +167,7 @@ def test_options_of_explain_that_do_not_fit_are_wrong_usage(desk: Desk, options:
 
 
 def test_an_unknown_job_is_named(desk: Desk) -> None:
-    assert "no start of job 1 is recorded" in desk("explain", "--job", "1", "--cluster", CLUSTER).err
+    assert "unknown job in cluster" in desk("explain", "--job", "1", "--cluster", CLUSTER).err
 
 
 def start_ranks(desk: Desk, *options: str) -> Any:

@@ -83,8 +83,8 @@ def test_a_removed_sender_is_gone_and_the_others_stay(desk: Desk, stored: Stored
         (("add", "p", "--cluster", "nowhere", "--source", "alertmanager"), 2, "nowhere"),
         (("add", "a b", "--cluster", KEY.cluster, "--source", "alertmanager"), 2, "invalid name"),
         (("add", "p", "--cluster", KEY.cluster, "--source", "kernel-log"), 2, "kernel-log"),
-        (("rotate", "p"), 65, "sender not found: p"),
-        (("remove", "p"), 65, "sender not found: p"),
+        (("rotate", "p"), 2, "unknown sender: p"),
+        (("remove", "p"), 2, "unknown sender: p"),
     ],
 )
 def test_a_wrong_order_changes_nothing(desk: Desk, stored: StoredSenders, arguments, code: int, message: str) -> None:

@@ -159,4 +159,4 @@ def test_a_finding_of_a_node_that_left_service_ends(fleet: Fleet) -> None:
 
 
 def test_an_unknown_finding_is_named(desk: Desk) -> None:
-    assert "there is no finding f-aaaaaaaaaaaaaaaa" in desk("finding", "mark", "f-aaaaaaaaaaaaaaaa", "right").err
+    assert "unknown finding: f-aaaaaaaaaaaaaaaa" in desk("finding", "mark", "f-aaaaaaaaaaaaaaaa", "right").err

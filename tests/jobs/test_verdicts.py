@@ -89,7 +89,7 @@ def test_one_case_behind_a_verdict_has_the_verdict_in_its_timeline() -> None:
 
 
 def test_a_verdict_on_an_unknown_job_is_rejected() -> None:
-    with pytest.raises(Rejected, match="no start of job 1"):
+    with pytest.raises(Rejected, match="unknown job in cluster train-a: 1"):
         record(World(nodes=1))
 
 

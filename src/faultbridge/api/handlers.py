@@ -15,7 +15,7 @@ from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.entries import EntryType
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import NodeKey
-from faultbridge.errors import Rejected
+from faultbridge.errors import Rejected, UnknownName
 from faultbridge.incidents.orders import IncidentOrders
 from faultbridge.ledger.page_tokens import Tokens
 from faultbridge.ledger.timeline import Timeline, TimelineQuery
@@ -209,7 +209,7 @@ class Handlers:
         case_id = request.path["case"]
         view = self.directory.case(case_id) if CASE_ID.fullmatch(case_id) else None
         if view is None or view.key.cluster != request.cluster:
-            raise Rejected("unknown_case", "unknown case in this cluster; list cases to see their ids")
+            raise UnknownName("case", case_id)
         return view
 
     def _head(self, request: Request) -> tuple[int, int]:
@@ -233,7 +233,7 @@ def _incident_id(request: Request) -> str:
     """Return the incident id of a path."""
     incident_id = request.path["incident"]
     if not INCIDENT_ID.fullmatch(incident_id):
-        raise Rejected("unknown_incident", "unknown incident in this cluster; list incidents to see their ids")
+        raise UnknownName("incident", incident_id, request.cluster)
     return incident_id
 
 

@@ -9,7 +9,7 @@ from faultbridge.api.bodies import read_mark
 from faultbridge.api.requests import Request
 from faultbridge.domain.findings import Finding
 from faultbridge.domain.offenders import Odds
-from faultbridge.errors import Rejected
+from faultbridge.errors import UnknownName
 from faultbridge.findings.judgments import Judgments
 from faultbridge.ledger.history.device_history import DeviceHistory
 from faultbridge.registry.documents import Document
@@ -34,7 +34,7 @@ class HardwareHandlers:
         self.directory.cluster(request.cluster)
         events = [event for event in self.devices(request.path["device"]) if event.cluster == request.cluster]
         if not events:
-            raise Rejected("unknown_device", "no source of this cluster reported the device")
+            raise UnknownName("device", request.path["device"], request.cluster)
         return {"items": [asdict(event) for event in events]}
 
     def offenders(self, request: Request) -> Document:
@@ -66,5 +66,5 @@ class HardwareHandlers:
         finding_id = request.path["finding"]
         found = self.judgments.find(request.cluster, finding_id) if FINDING_ID.fullmatch(finding_id) else None
         if found is None:
-            raise Rejected("unknown_finding", "unknown finding in this cluster; list findings to see their ids")
+            raise UnknownName("finding", finding_id, request.cluster)
         return found

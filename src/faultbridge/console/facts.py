@@ -11,7 +11,7 @@ from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.failure_domains import failure_domains
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeKey
-from faultbridge.errors import Rejected
+from faultbridge.errors import UnknownName
 from faultbridge.ledger.timeline import Line, Timeline, TimelineQuery
 from faultbridge.ports import Clock
 from faultbridge.presentation.case_answers import CaseFacts
@@ -109,7 +109,7 @@ class Facts:
         """Read a case of a cluster, its node, its newest entries and the pages about it."""
         view = self.views.case(case_id)
         if view.key.cluster != cluster:
-            raise Rejected("unknown_case", "unknown case in this cluster; list cases to see their ids")
+            raise UnknownName("case", case_id)
         lines, older = self.timeline.newest(TimelineQuery(case=case_id), MAX_ENTRIES)
         case = case_document(view, self.clock.now())
         facts = CaseFacts(

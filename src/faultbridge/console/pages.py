@@ -17,7 +17,7 @@ from faultbridge.console.facts import WEEK, Facts, Window, gpus
 from faultbridge.console.html import Links, render
 from faultbridge.domain import names
 from faultbridge.domain.times import from_text
-from faultbridge.errors import FaultbridgeError, Misconfigured, Rejected
+from faultbridge.errors import FaultbridgeError, Misconfigured, Rejected, UnknownName
 from faultbridge.presentation.case_page import case_page
 from faultbridge.presentation.cluster_page import cluster_page
 from faultbridge.presentation.downloads import entries_csv
@@ -139,7 +139,7 @@ class Pages:
         """Return the page of a case."""
         case_id = request.path["case"]
         if not CASE_ID.fullmatch(case_id):
-            raise Rejected("unknown_case", "unknown case in this cluster; list cases to see their ids")
+            raise UnknownName("case", case_id)
         found = self.facts.case(request.cluster, case_id)
         facts = found.facts
         page = case_page(facts, found.pages, self._now(facts.entries), older=found.older)
@@ -150,7 +150,7 @@ class Pages:
         """Return the page of an incident."""
         incident_id = request.path["incident"]
         if not INCIDENT_ID.fullmatch(incident_id):
-            raise Rejected("unknown_incident", "unknown incident in this cluster; list incidents to see their ids")
+            raise UnknownName("incident", incident_id, request.cluster)
         found, nodes = self.facts.incident(request.cluster, incident_id)
         page = incident_page(found.document, nodes, found.entries, self._now(found.entries), older=found.older)
         documents = {"incident": found.document, "entries": found.entries}

@@ -12,7 +12,7 @@ from faultbridge.api.handlers import CASE_ID
 from faultbridge.console.facts import CaseDocuments, Facts, Window
 from faultbridge.console.html import Links, render
 from faultbridge.domain.times import from_text
-from faultbridge.errors import Rejected
+from faultbridge.errors import UnknownName
 from faultbridge.presentation.case_page import CasePage, case_page
 from faultbridge.presentation.cluster_page import cluster_page
 from faultbridge.presentation.history import Span
@@ -29,7 +29,7 @@ class Reports:
     def case(self, cluster: str, case_id: str) -> str:
         """Return the report of a case. Rejects an unknown id as `unknown_case`."""
         if not CASE_ID.fullmatch(case_id):
-            raise Rejected("unknown_case", f"there is no case {case_id}; run faultbridge case list")
+            raise UnknownName("case", case_id)
         return _file("case.html", self.facts.clock.now(), page=self._case(self.facts.case(cluster, case_id)))
 
     def cluster(self, cluster: str, window: Window, limit: int) -> str:

@@ -10,7 +10,7 @@ from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.findings import Detector, Finding, Mark, Precision, precision_of
 from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.errors import Rejected
+from faultbridge.errors import UnknownName
 from faultbridge.ledger.append import Append
 from faultbridge.ledger.queries import query_all
 from faultbridge.pipeline import entry_builder
@@ -73,5 +73,5 @@ class Judgments:
         found = self.append.table.get_many(stored.finding_key(cluster, finding) for cluster in clusters)
         row = next(iter(found.values()), None)
         if row is None:
-            raise Rejected("unknown_finding", f"there is no finding {finding}; run faultbridge finding list")
+            raise UnknownName("finding", finding)
         return row

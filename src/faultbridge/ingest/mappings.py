@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from faultbridge.errors import Misconfigured, Rejected
+from faultbridge.errors import Misconfigured, UnknownName
 from faultbridge.ports import Clock, Table
 from faultbridge.rules.rulebook import ItemReader
 from faultbridge.storage import items, keys
@@ -47,7 +47,7 @@ class MappingStore:
         """Return the mappings of a version. Raises `unknown_mapping` when it is not stored."""
         found = self.table.get(keys.mapping(version))
         if found is None:
-            raise Rejected("unknown_mapping", f"version not found: {version}; run 'faultbridge mapping show'")
+            raise UnknownName("mapping", version)
         return _mappings(found)
 
 

@@ -11,7 +11,7 @@ from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.times import truncate
-from faultbridge.errors import Rejected
+from faultbridge.errors import UnknownName
 from faultbridge.jobs.changes import JobChange, entry_data
 from faultbridge.ledger.append import Stack
 from faultbridge.ledger.cluster_stream import append_to_cluster, cluster_writes
@@ -66,7 +66,7 @@ class JobWriter:
             after = update(before, now)
             if after is None:
                 if before is None:
-                    raise unknown_job(cluster, job_id)
+                    raise UnknownName("job", job_id, cluster)
                 return before
             after = replace(after, version=after.version + 1)
             made = entry(after, now)
@@ -94,9 +94,3 @@ def change_entry(job: Job, change: JobChange, now: datetime) -> JobEntry:
     data = entry_data(job, change)
     draft = Draft(EntryType.JOB, at, data, case_id=case_id, causation_id=cause, job_ids=(job.id,))
     return JobEntry(draft, actor, impact.condition.severity if impact else None)
-
-
-def unknown_job(cluster: str, job_id: str) -> Rejected:
-    """Return the error for a job without a recorded start."""
-    listed = "`faultbridge job list` shows the jobs, `job start` adds one"
-    return Rejected("unknown_job", f"no start of job {job_id} is recorded in {cluster}; {listed}")

@@ -13,10 +13,10 @@ from types import MappingProxyType
 
 from faultbridge.domain.cluster.jobs import OUTCOMES, Job
 from faultbridge.domain.times import to_text, truncate
-from faultbridge.errors import Conflict, Rejected
+from faultbridge.errors import Conflict, Rejected, UnknownName
 from faultbridge.jobs.changes import Impact, JobChange, Resume
 from faultbridge.jobs.job_nodes import MarkNodes
-from faultbridge.jobs.job_writer import JobWriter, unknown_job
+from faultbridge.jobs.job_writer import JobWriter
 from faultbridge.jobs.placement import ranks_by_node, resolved_nodes
 from faultbridge.ledger.append import Append
 from faultbridge.ledger.queries import query_all
@@ -106,7 +106,7 @@ class Jobs:
 
         def update(before: Job | None, now: datetime) -> Job | None:
             if before is None:
-                raise unknown_job(cluster, job_id)
+                raise UnknownName("job", job_id, cluster)
             if before.ended_at is not None:
                 return None
             ended_at = truncate(at or now)
@@ -187,5 +187,5 @@ class Jobs:
         """Return a job. Raises Rejected `unknown_job` when its start was not recorded."""
         found = self.find(cluster, job_id)
         if found is None:
-            raise unknown_job(cluster, job_id)
+            raise UnknownName("job", job_id, cluster)
         return found

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from faultbridge.domain.cluster.ranks import MAX_RANKS, rank_text, ranks_of
 from faultbridge.domain.nodes import Alias
-from faultbridge.errors import Rejected
+from faultbridge.errors import Rejected, UnknownName
 from faultbridge.ports import Table
 from faultbridge.storage import items, keys
 
@@ -19,8 +19,7 @@ def resolved_nodes(table: Table, cluster: str, names: Sequence[str]) -> dict[str
     Raises Rejected `unknown_cluster`, `bad_nodes` for none or too many, and `unknown_node`.
     """
     if table.get(keys.cluster_config(cluster)) is None:
-        text = f"cluster {cluster} is not registered; add it with `faultbridge cluster add {cluster}`"
-        raise Rejected("unknown_cluster", text)
+        raise UnknownName("cluster", cluster)
     if not 0 < len(names) <= MAX_NODES:
         raise Rejected("bad_nodes", f"the job has {len(names)} nodes; 1 to {MAX_NODES} are allowed")
     aliases = {name: _alias(cluster, name) for name in names}
@@ -30,8 +29,7 @@ def resolved_nodes(table: Table, cluster: str, names: Sequence[str]) -> dict[str
         row = found.get(keys.alias(*alias))
         key = items.read_alias(row).key if row else None
         if key is None or key.cluster != cluster:
-            text = f"node {cluster}/{name} is not registered; `faultbridge node list` shows the nodes"
-            raise Rejected("unknown_node", text)
+            raise UnknownName("node", name, cluster)
         nodes[name] = key.node
     return nodes
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from faultbridge.errors import Rejected
+from faultbridge.errors import UnknownName
 from faultbridge.ledger.queries import query_all
 from faultbridge.ledger.timeline import Line
 from faultbridge.ports import Table
@@ -57,8 +57,7 @@ def read_chain(table: Table, event_id: str) -> Chain:
     causes, record = _causes(table, found) if found else ([], event_id)
     effects = list(_effects(table, event_id))
     if found is None and not effects:
-        text = f"no entry has this event id, and none was caused by a record with this id: {event_id}"
-        raise Rejected("unknown_event", f"{text}; `faultbridge timeline --json` shows the ids")
+        raise UnknownName("event", event_id)
     links = [*causes, *([_link(found, Relation.EVENT, 0)] if found else ()), *effects[:MAX_LINKS]]
     links.sort(key=lambda link: link.line.position)
     return Chain(tuple(links), record, len(effects) <= MAX_LINKS)

@@ -10,7 +10,7 @@ from itertools import islice
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.nodes import Head, NodeKey, NodeState
 from faultbridge.domain.times import to_text
-from faultbridge.errors import Rejected
+from faultbridge.errors import UnknownName
 from faultbridge.ports import Table
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Index, Item
@@ -54,7 +54,7 @@ def node_head(table: Table, key: NodeKey) -> Head:
 def registered(state: NodeState) -> NodeState:
     """Return the state of a registered node. Raises Rejected `unknown_node` for any other."""
     if not state.registered:
-        raise Rejected("unknown_node", f"{state.key.stream} is not registered; `faultbridge node list` shows the nodes")
+        raise UnknownName("node", state.key.node, state.key.cluster)
     return state
 
 

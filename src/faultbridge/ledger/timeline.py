@@ -16,7 +16,7 @@ from typing import Any
 
 from faultbridge.domain.nodes import Head, NodeKey
 from faultbridge.domain.times import from_text, to_text
-from faultbridge.errors import Rejected
+from faultbridge.errors import Rejected, UnknownName
 from faultbridge.ledger.job_timeline import job_entries
 from faultbridge.ledger.page_tokens import make_token, read_token
 from faultbridge.ledger.queries import SKEW, Found, ReadOrder, last_before, newest_in_window, node_head, query_all
@@ -176,9 +176,7 @@ class Timeline:
     def _shards(self, cluster: str) -> int:
         found = self.table.get(keys.cluster_config(cluster))
         if found is None:
-            raise Rejected(
-                "unknown_cluster", f"{cluster} is not registered; `faultbridge cluster list` shows the names"
-            )
+            raise UnknownName("cluster", cluster)
         return items.read_config(found).shards
 
     def _by_index(self, index: Index, pk: str, query: TimelineQuery, order: ReadOrder) -> Found:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.nodes import NodeKey
-from faultbridge.errors import Rejected
+from faultbridge.errors import Rejected, UnknownName
 from faultbridge.ledger.append import Stack
 from faultbridge.ledger.derived_rows import unexpected_row
 from faultbridge.ledger.hash_chain import Break, BreakKind
@@ -64,9 +64,7 @@ class Verify:
         key = keys.cluster_config(cluster)
         stored = self.table.get(key)
         if stored is None:
-            raise Rejected(
-                "unknown_cluster", f"{cluster} is not registered; `faultbridge cluster list` shows the names"
-            )
+            raise UnknownName("cluster", cluster)
         verified.breaks += anchored.breaks if anchored else ()
         config, names = items.read_config(stored), set[str]()
         if stored.get("version") != config.version:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
+from faultbridge.domain.closest_names import did_you_mean
 from faultbridge.policyfile.json_schema import resolved, schema_at
 from faultbridge.policyfile.schema import DURATION, format_duration
 
@@ -27,9 +27,7 @@ def expectation(error: Mapping[str, Any]) -> str:
 
 def _unknown_field(name: str, part: Mapping[str, Any]) -> str:
     allowed = list(part.get("properties", {}))
-    close = get_close_matches(name, allowed, n=1, cutoff=0.5)
-    meant = f"; did you mean {close[0]}?" if close else ""
-    return f"unknown field; allowed: {', '.join(allowed)}{meant}"
+    return f"unknown field; allowed: {', '.join(allowed)}{did_you_mean(name, allowed, 1)}"
 
 
 def _kind(field: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import Alias, AliasRow, Head, Incarnation, NodeKey, NodeState, Placement
 from faultbridge.domain.times import to_text, truncate
-from faultbridge.errors import Conflict, Rejected
+from faultbridge.errors import Conflict, Rejected, UnknownName
 from faultbridge.ledger.append import Append
 from faultbridge.pipeline import entry_builder
 from faultbridge.ports import Clock, Table
@@ -124,7 +124,7 @@ class Registration:
         """Return the configuration of a cluster; rejects an unregistered one as `unknown_cluster`."""
         config = self.find_cluster(cluster)
         if config is None:
-            raise Rejected("unknown_cluster", f"{cluster} is not registered; run faultbridge cluster add {cluster}")
+            raise UnknownName("cluster", cluster)
         return config
 
     def set_cluster(self, cluster: str, changes: Mapping[str, Any]) -> ClusterConfig:
@@ -162,6 +162,7 @@ class Registration:
 
     def add_nodes(self, cluster: str, nodes: Iterable[NewNode]) -> Iterator[NodeState | Rejected]:
         """Register nodes one after the other; yields the rejection of a refused node and continues."""
+        self.cluster(cluster)
         for node in nodes:
             try:
                 yield self.add_node(cluster, node)

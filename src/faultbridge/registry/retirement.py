@@ -15,7 +15,7 @@ from faultbridge.domain.catalog import Scope
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.errors import Rejected
+from faultbridge.errors import Rejected, UnknownName
 from faultbridge.ledger.append import Append
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.case_moves import move_case
@@ -46,13 +46,12 @@ class Retirement:
         """
         found = self.table.get(keys.cluster_config(key.cluster))
         if found is None:
-            text = f"{key.cluster} is not registered; run faultbridge cluster add {key.cluster}"
-            raise Rejected("unknown_cluster", text)
+            raise UnknownName("cluster", key.cluster)
         rules = self.rulebook.rules(items.read_config(found))
 
         def revise(state: NodeState, now: datetime) -> Transition:
             if not state.registered:
-                raise Rejected("unknown_node", f"{key.stream} is not registered; run faultbridge node list")
+                raise UnknownName("node", key.node, key.cluster)
             if state.status is NodeStatus.RETIRED:
                 return Transition(state)
             return Transition(*_retired(state, rules, order, now), tuple(self._registry_writes(state, now)))

@@ -15,7 +15,7 @@ from faultbridge.domain.cluster.state import ClusterState, Control
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.times import from_text, to_text
-from faultbridge.errors import Rejected
+from faultbridge.errors import UnknownName
 from faultbridge.ledger.queries import query_all, shard_rows
 from faultbridge.pipeline.decide.phase_durations import durations
 from faultbridge.ports import Table
@@ -76,9 +76,13 @@ class Views:
 
     table: Table
 
+    def cluster_names(self) -> list[str]:
+        """Return the name of every cluster, in order."""
+        return [str(row["cluster"]) for row in query_all(self.table, keys.CLUSTERS)]
+
     def clusters(self) -> tuple[ClusterView, ...]:
         """Return every cluster, by name."""
-        return tuple(self.cluster(str(row["cluster"])) for row in query_all(self.table, keys.CLUSTERS))
+        return tuple(map(self.cluster, self.cluster_names()))
 
     def cluster(self, cluster: str) -> ClusterView:
         """Return a cluster; rejects an unregistered one as `unknown_cluster`."""
@@ -86,7 +90,7 @@ class Views:
         found = self.table.get_many(item_keys)
         config, state, control = (found.get(key) for key in item_keys)
         if config is None:
-            raise Rejected("unknown_cluster", f"{cluster} is not registered; run faultbridge cluster list")
+            raise UnknownName("cluster", cluster)
         parsed = items.read_config(config)
         return ClusterView(
             parsed,
@@ -119,10 +123,11 @@ class Views:
         return tuple(items.read_state(node, found.get(key)) for key, node in nodes.items())
 
     def node(self, key: NodeKey) -> NodeState:
-        """Return a node; rejects an unregistered one as `unknown_node`."""
+        """Return a node; rejects an unregistered cluster as `unknown_cluster`, and a node as `unknown_node`."""
         state = items.read_state(key, self.table.get(keys.node_state(key)))
         if not state.registered:
-            raise Rejected("unknown_node", f"{key.stream} is not registered; run faultbridge node list")
+            self.cluster(key.cluster)
+            raise UnknownName("node", key.node, key.cluster)
         return state
 
     def cases(self, cluster: str, statuses: Sequence[CaseStatus] = ()) -> tuple[CaseView, ...]:
@@ -193,7 +198,7 @@ class Views:
         """Return a case; rejects an unknown id as `unknown_case`."""
         view = next(self._read([case_id]), None)
         if view is None:
-            raise Rejected("unknown_case", f"there is no case {case_id}; run faultbridge case list")
+            raise UnknownName("case", case_id)
         return view
 
     def incidents(self, cluster: str, *, closed: bool = False) -> tuple[IncidentView, ...]:
@@ -205,11 +210,11 @@ class Views:
 
     def incident(self, incident_id: str, cluster: str | None = None) -> IncidentView:
         """Return an incident of any cluster, or of one; rejects an unknown id as `unknown_incident`."""
-        clusters = [cluster] if cluster else [str(row["cluster"]) for row in query_all(self.table, keys.CLUSTERS)]
+        clusters = [cluster] if cluster else self.cluster_names()
         for row in self.table.get_many(stored_incidents.incident_key(name, incident_id) for name in clusters).values():
             incident = stored_incidents.read_incident(row)
             return self._with_held(self.cluster(incident.cluster).config, [incident])[0]
-        raise Rejected("unknown_incident", f"there is no incident {incident_id}; run faultbridge incident list")
+        raise UnknownName("incident", incident_id, cluster)
 
     def _with_held(self, config: ClusterConfig, incidents: Iterable[Incident]) -> tuple[IncidentView, ...]:
         held = tuple(shard_rows(self.table, config, HELD))

@@ -14,7 +14,7 @@ from faultbridge.domain.cases import APPROVED, DENIED, Approval, Case, RepairAct
 from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.errors import Rejected
+from faultbridge.errors import Rejected, UnknownName
 from faultbridge.ledger.append import Append
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.case_moves import drop_approval, due_at, move_case
@@ -130,7 +130,7 @@ class CaseOrders:
     def _order(self, case_id: str, revise: Callable[[NodeState, Case, datetime], Transition]) -> NodeState:
         found = self.table.get(keys.case(case_id))
         if found is None:
-            raise Rejected("unknown_case", f"no such case: {case_id}")
+            raise UnknownName("case", case_id)
         key = NodeKey(str(found["cluster"]), str(found["node"]))
 
         def revise_live(state: NodeState, now: datetime) -> Transition:

@@ -15,7 +15,7 @@ from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.times import to_text, truncate
-from faultbridge.errors import Rejected
+from faultbridge.errors import UnknownName
 from faultbridge.ledger.append import Stack
 from faultbridge.ledger.cluster_stream import append_to_cluster, cluster_writes, event_ids
 from faultbridge.log import log_cause
@@ -55,8 +55,7 @@ class Controls:
         """Read the controls of a cluster. Raises `unknown_cluster` if it is not registered."""
         found = self.table.get(keys.cluster_control(cluster))
         if found is None:
-            text = f"cluster is not registered: {cluster}; run 'faultbridge cluster add {cluster}'"
-            raise Rejected("unknown_cluster", text)
+            raise UnknownName("cluster", cluster)
         return items.read_control(cluster, found)
 
     def change(self, cluster: str, revise: Callable[[Control, datetime], ControlChange], actor: Actor) -> Control:

@@ -14,7 +14,7 @@ from faultbridge.domain.cases import Case, RepairAction, Resolution, WaitingFor
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.faults import NODE_COMPONENT, Fault
 from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.errors import Rejected
+from faultbridge.errors import Rejected, UnknownName
 from faultbridge.ledger.append import Append
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.case_moves import move_case
@@ -23,7 +23,7 @@ from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.observe import observe
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.withdraw_orders import withdraw_orders
-from faultbridge.rules.rulebook import Rulebook, rules_of
+from faultbridge.rules.rulebook import Rulebook, rules_for_order
 
 SOURCE = "operator"
 REPLACE, QUARANTINE = "operator.replace", "operator.quarantine"
@@ -101,14 +101,14 @@ class NodeOrders:
         *,
         also_where_provider_repairs: bool = False,
     ) -> NodeState:
-        rules = rules_of(self.rulebook, key.cluster)
+        rules = rules_for_order(self.rulebook, key.cluster)
         if not (rules.config.acts or (also_where_provider_repairs and rules.config.follows_provider)):
             text = f"Faultbridge does not repair in this cluster: {key.cluster}; run 'faultbridge cluster set --mode'"
             raise Rejected("not_acting", text)
 
         def revise_registered(state: NodeState, now: datetime) -> Transition:
             if not state.registered:
-                raise Rejected("unknown_node", f"node is not registered: {key.stream}")
+                raise UnknownName("node", key.node, key.cluster)
             return revise(state, rules, now)
 
         return self.append(key, revise_registered, actor=Actor.CLI, config=rules.config).state

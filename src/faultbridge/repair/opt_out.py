@@ -8,11 +8,11 @@ from datetime import datetime
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.nodes import Ignored, NodeKey, NodeState
-from faultbridge.errors import Rejected
+from faultbridge.errors import UnknownName
 from faultbridge.ledger.append import Append, Revise
 from faultbridge.pipeline.decide.opt_out import start_ignoring, stop_ignoring
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.rules.rulebook import Rulebook, rules_of
+from faultbridge.rules.rulebook import Rulebook, rules_for_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ class OptOut:
     def _write(self, key: NodeKey, revise: Revise) -> NodeState:
         def revise_registered(state: NodeState, now: datetime) -> Transition:
             if not state.registered:
-                raise Rejected("unknown_node", f"node is not registered: {key.stream}")
+                raise UnknownName("node", key.node, key.cluster)
             return revise(state, now)
 
-        config = rules_of(self.rulebook, key.cluster).config
+        config = rules_for_order(self.rulebook, key.cluster).config
         return self.append(key, revise_registered, actor=Actor.CLI, config=config).state

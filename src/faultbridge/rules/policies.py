@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from faultbridge.domain.policy import Policy
-from faultbridge.errors import Rejected
+from faultbridge.errors import UnknownName
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import load
@@ -77,5 +77,5 @@ class PolicyStore:
         """Return the document of a version. Raises Rejected `unknown_policy` when it is not stored."""
         found = self.table.get(keys.policy(version))
         if found is None or not isinstance(found["policy"], dict):
-            raise Rejected("unknown_policy", f"policy {version} is not stored; store it with `faultbridge policy put`")
+            raise UnknownName("policy", version)
         return found["policy"]

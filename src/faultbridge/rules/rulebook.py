@@ -10,7 +10,7 @@ from typing import Protocol
 from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.policy import Policy
-from faultbridge.errors import Misconfigured
+from faultbridge.errors import Misconfigured, UnknownName
 from faultbridge.log import log_cause
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.storage import items, keys
@@ -98,6 +98,14 @@ class Rulebook:
 def _version(pointer: Item | None, name: str) -> str | None:
     found = pointer.get(name) if pointer else None
     return str(found) if found else None
+
+
+def rules_for_order(rulebook: Rulebook, cluster: str) -> Rules:
+    """Return the rules of a cluster that an operator names. Raises UnknownName when it is not registered."""
+    config = rulebook.config(cluster)
+    if config is None:
+        raise UnknownName("cluster", cluster)
+    return rulebook.rules(config)
 
 
 def rules_of(rulebook: Rulebook, cluster: str) -> Rules:

@@ -121,7 +121,7 @@ def test_impossible_orders_are_rejected_with_a_reason() -> None:
     world = World()
     with pytest.raises(Rejected, match="no escalated case"):
         world.node_orders.return_node(world.key(), ADA)
-    with pytest.raises(Rejected, match="not registered"):
+    with pytest.raises(Rejected, match="unknown node in cluster"):
         world.node_orders.replace(world.key(9), ADA)
     world.node_orders.replace(world.key(), ADA)
     world.process_entries()

@@ -136,7 +136,7 @@ def test_a_chain_contains_only_causes_and_effects() -> None:
 
 
 def test_an_unknown_event_has_no_chain() -> None:
-    with pytest.raises(Rejected, match="no entry has this event id"):
+    with pytest.raises(Rejected, match="unknown event"):
         read_chain(World().table, "0b8e1c9a-51c7-5a39-9d4e-2f6f6f0f7d11")
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, TypeVar
 
 import typer
 
 from faultbridge.cli.render.format_options import formatted_command, with_options
 from faultbridge.cli.render.output import OutputFormat
+from faultbridge.cli.stack.known_names import proposes_names
 from faultbridge.cli.stack.locate import DEFAULT_STACK, Target
 from faultbridge.cli.stack.session import Session
+
+Made = TypeVar("Made")
 
 StackOption = Annotated[str, typer.Option("--stack", metavar="NAME", help="Name of the stack.")]
 EndpointOption = Annotated[
@@ -31,5 +35,14 @@ def _session(
     return Session(Target(stack, endpoint_url, region, profile), output)
 
 
-stack_command = with_options(session=_session)
+def command_with(session: Callable[..., Session]) -> Callable[[Callable[..., Made]], Callable[..., Made]]:
+    """Return a decorator of commands whose parameter `session` is built from the options of `session`."""
+
+    def decorate(command: Callable[..., Made]) -> Callable[..., Made]:
+        return with_options(session=session)(proposes_names(command))
+
+    return decorate
+
+
+stack_command = command_with(_session)
 """Decorates a command on a stack: its parameter `session` is built from the options for the stack and the output."""

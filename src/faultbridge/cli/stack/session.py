@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from faultbridge.adapters.aws.clients import Clients
     from faultbridge.adapters.aws.stack import StackSecret
     from faultbridge.composition.installation import Installation
+    from faultbridge.findings.judgments import Judgments
     from faultbridge.ledger.timeline import Timeline
     from faultbridge.ledger.verify import AnchoredHashes, Verify
     from faultbridge.ports import Ports, Receipts, RecordQueue
@@ -93,12 +94,25 @@ class Session:
 
         return Views(self.ports.table)
 
+    def cluster_names(self, cluster: str | None = None) -> list[str]:
+        """Return one cluster, or all by default. Raises UnknownName for a cluster that is not registered."""
+        if cluster is not None:
+            return [self.directory.cluster(cluster).config.cluster]
+        return self.directory.cluster_names()
+
     @cached_property
     def timeline(self) -> Timeline:
         """Return the service that reads timeline entries."""
         from faultbridge.ledger.timeline import Timeline
 
         return Timeline(self.ports.table)
+
+    @cached_property
+    def judgments(self) -> Judgments:
+        """Return the service that reads and judges findings."""
+        from faultbridge.findings.judgments import Judgments
+
+        return Judgments(self.application.ledger.append, self.application.rules.rulebook)
 
     @cached_property
     def verify(self) -> Verify:

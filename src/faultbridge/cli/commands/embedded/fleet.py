@@ -14,6 +14,7 @@ from faultbridge.cli.commands.records.send import sender
 from faultbridge.cli.render.columns import NODES, node_document
 from faultbridge.cli.render.format_options import format_of, with_options
 from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice
+from faultbridge.cli.stack.command import command_with
 from faultbridge.cli.stack.locate import DEFAULT_STACK, Target, require_embedded_stack
 from faultbridge.cli.stack.session import Session
 from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
@@ -44,7 +45,7 @@ def _embedded_session(stack: StackName = DEFAULT_STACK, *, output: OutputFormat)
     return Session(Target(stack), output, embedded=True)
 
 
-_embedded_command = with_options(session=_embedded_session)
+_embedded_command = command_with(_embedded_session)
 
 
 @app.command("create", epilog=examples("faultbridge fleet create lab", "faultbridge fleet create lab --nodes 16"))

@@ -62,7 +62,7 @@ def list_cases(
 ) -> None:
     """List cases, oldest first."""
     wanted = tuple(CaseStatus) if everything else status or ()
-    clusters = [cluster] if cluster else [view.config.cluster for view in session.directory.clusters()]
+    clusters = session.cluster_names(cluster)
     now = session.now()
     views = (view for name in clusters for view in session.directory.cases(name, wanted))
     session.show((case_document(view, now) for view in views), CASES)

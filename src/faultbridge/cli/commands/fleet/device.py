@@ -12,7 +12,7 @@ from faultbridge.cli.render.output import Columns, examples
 from faultbridge.cli.render.times import PAST_HELP, parse_time, short_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.errors import Rejected
+from faultbridge.errors import UnknownName
 from faultbridge.registry.hardware_documents import offender_document
 
 app = typer.Typer(rich_markup_mode=None)
@@ -48,7 +48,7 @@ def show_history(
 
     events = DeviceHistory(session.ports.table)(device)
     if not events:
-        raise Rejected("unknown_device", f"no source reported the device {device}; run faultbridge node show NODE")
+        raise UnknownName("device", device)
     session.show((asdict(event) for event in events), HISTORY)
 
 

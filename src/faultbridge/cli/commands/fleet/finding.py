@@ -6,7 +6,7 @@ Detectors run in shadow: a finding repairs, isolates and pages nothing.
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -17,9 +17,6 @@ from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.domain.findings import Mark
 from faultbridge.registry.hardware_documents import finding_document
-
-if TYPE_CHECKING:
-    from faultbridge.findings.judgments import Judgments
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -64,7 +61,7 @@ def list_findings(
     ended: Annotated[bool, typer.Option("--all", help="Also the findings that ended in the last year.")] = False,
 ) -> None:
     """List the nodes that are far above their peers, oldest finding first."""
-    found = _judgments(session).list(_clusters(session, cluster), ended=ended)
+    found = session.judgments.list(session.cluster_names(cluster), ended=ended)
     session.show(map(finding_document, found), FINDINGS)
 
 
@@ -72,7 +69,7 @@ def list_findings(
 @stack_command
 def show_finding(session: Session, finding: FindingArgument) -> None:
     """Show a finding and its mark."""
-    session.show_one(finding_document(_judgments(session).show(finding)), FINDING)
+    session.show_one(finding_document(session.judgments.show(finding)), FINDING)
 
 
 @app.command("mark", epilog=examples(f"faultbridge finding mark {_EXAMPLE_ID} right --reason 'bad cable'"))
@@ -84,7 +81,7 @@ def mark_finding(
     reason: ReasonOption = "",
 ) -> None:
     """Record whether a finding was right. The answers are the recorded precision of its detector."""
-    session.show_one(finding_document(_judgments(session).mark(finding, mark, session.operator, reason)), FINDING)
+    session.show_one(finding_document(session.judgments.mark(finding, mark, session.operator, reason)), FINDING)
 
 
 @app.command("precision", epilog=examples("faultbridge finding precision", "faultbridge finding precision --json"))
@@ -93,19 +90,6 @@ def show_precision(session: Session, cluster: ClusterFilter = None) -> None:
     """Show how many findings of each detector were right, of those that were marked."""
     from faultbridge.data.detectors import detectors
 
-    judgments = _judgments(session)
-    found = judgments.precision(detectors(), judgments.list(_clusters(session, cluster), ended=True))
+    judgments = session.judgments
+    found = judgments.precision(detectors(), judgments.list(session.cluster_names(cluster), ended=True))
     session.show(({**asdict(one), "precision_percent": one.percent} for one in found), DETECTORS)
-
-
-def _clusters(session: Session, cluster: str | None) -> list[str]:
-    if cluster is not None:
-        session.directory.cluster(cluster)
-        return [cluster]
-    return [view.config.cluster for view in session.directory.clusters()]
-
-
-def _judgments(session: Session) -> Judgments:
-    from faultbridge.findings.judgments import Judgments
-
-    return Judgments(session.application.ledger.append, session.application.rules.rulebook)

@@ -34,7 +34,7 @@ def show_gpus(
     since: Annotated[str, typer.Option(metavar="TIME", help=f"Start of the GPU-hours. {PAST_HELP}")] = "30d",
 ) -> None:
     """Show the share of GPUs in service, and the GPU-hours that repairs cost, by cluster."""
-    names = [cluster] if cluster else [view.config.cluster for view in session.directory.clusters()]
+    names = session.cluster_names(cluster)
     session.show((_figure(session, name, since) for name in names), FIGURES)
 
 

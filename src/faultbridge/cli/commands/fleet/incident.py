@@ -29,7 +29,7 @@ def list_incidents(
     closed: Annotated[bool, typer.Option("--all", help="Also the incidents closed in the last 90 days.")] = False,
 ) -> None:
     """List the open incidents, oldest first."""
-    clusters = [cluster] if cluster else [view.config.cluster for view in session.directory.clusters()]
+    clusters = session.cluster_names(cluster)
     views = (view for name in clusters for view in session.directory.incidents(name, closed=closed))
     session.show((incident_document(view) for view in views), INCIDENTS)
 

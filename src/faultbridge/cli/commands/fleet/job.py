@@ -145,7 +145,7 @@ def run_job(
 @stack_command
 def list_jobs(session: Session, cluster: AnyClusterOption = None) -> None:
     """List the jobs that run, and the failed ones whose faulty nodes are not back yet."""
-    clusters = [cluster] if cluster else [view.config.cluster for view in session.directory.clusters()]
+    clusters = session.cluster_names(cluster)
     followed = (job for name in clusters for job in session.application.jobs.jobs.followed(name))
     session.show((_document(job) for job in followed), JOBS)
 

@@ -31,7 +31,7 @@ def list_stuck(
     Everything that is not listed is final or continues by itself.
     """
     stuck_nodes = StuckNodes(session.directory, session.ports.clock)
-    clusters = [cluster] if cluster else [view.config.cluster for view in session.directory.clusters()]
+    clusters = session.cluster_names(cluster)
     session.show((_document(one) for name in clusters for one in stuck_nodes(name)), STUCK)
 
 

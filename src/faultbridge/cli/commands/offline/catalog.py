@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +12,7 @@ from faultbridge.cli.render.output import Columns, OutputFormat, examples, notic
 from faultbridge.data import load_catalog
 from faultbridge.decoders.common.fault_codes import code_of_number
 from faultbridge.domain.catalog import Catalog, Row
+from faultbridge.domain.closest_names import did_you_mean
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -78,8 +78,7 @@ def explain_code(
     details = [_document(one, known) for one in known.rows.values() if one.code.startswith(f"{row.code}:")]
     show_one(_document(row, known) | {"details": details}, ONE_COLUMNS, output)
     if row.code not in known.rows:
-        similar = get_close_matches(row.code, known.rows, 3)
-        hint = f"; similar: {', '.join(similar)}" if similar else ""
+        hint = did_you_mean(row.code, known.rows)
         notice(f"code not in the catalog: {row.code}; such a fault gets this default{hint}")
         raise typer.Exit(EXIT_NOT_WELL)
 

@@ -14,7 +14,7 @@ from faultbridge.cli.render.output import Columns, examples, notice
 from faultbridge.cli.render.times import json_time, short_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.errors import Rejected, Transient
+from faultbridge.errors import Rejected, Transient, UnknownName
 from faultbridge.storage.keys import NO_CLUSTER
 from faultbridge.storage.rejects import Reject
 
@@ -140,7 +140,7 @@ def _partitions(session: Session, cluster: str | None) -> list[str]:
     """Return the partitions to read. The last one holds the records of unregistered clusters."""
     if cluster is not None:
         return list(dict.fromkeys((cluster, NO_CLUSTER)))
-    return [*(view.config.cluster for view in session.directory.clusters()), NO_CLUSTER]
+    return [*session.cluster_names(), NO_CLUSTER]
 
 
 def _matching(session: Session, cluster: str | None, reason: str | None) -> Iterator[Reject]:
@@ -161,7 +161,7 @@ def _find(session: Session, record: str, cluster: str | None) -> Reject:
         found = session.application.ingestion.rejects.find(record, name)
         if found is not None:
             return found
-    raise Rejected("unknown_reject", f"no rejected record with this id: {record}")
+    raise UnknownName("reject", record)
 
 
 def _document(reject: Reject) -> dict[str, Any]:

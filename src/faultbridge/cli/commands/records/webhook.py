@@ -14,7 +14,7 @@ from faultbridge.cli.render.output import Columns, Document, examples
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.domain import names
-from faultbridge.errors import Rejected
+from faultbridge.errors import UnknownName
 from faultbridge.gateway.senders import Proof, WebhookSender, senders_of, with_sender, without_sender
 
 app = typer.Typer(rich_markup_mode=None)
@@ -97,7 +97,7 @@ def remove(session: Session, sender: SenderArgument, yes: YesOption = False) -> 
 def _known(session: Session, name: str) -> WebhookSender:
     found = senders_of(session.webhook_senders()).get(name)
     if found is None:
-        raise Rejected("unknown_sender", f"sender not found: {name}; `faultbridge webhook list` lists the senders")
+        raise UnknownName("sender", name)
     return found
 
 
