@@ -40,7 +40,7 @@ def measured_events() -> Iterator[dict[str, Any]]:
     yield from (event(kind, code="xid.79") for kind in (EntryType.FAULT_DETECTED, EntryType.FAULT_CLEARED))
     yield from (OPENED, ESCALATED, case_event("in_progress", 8, **{"from": "queued"}))
     yield {**CLOSED, "data": {**CLOSED["data"], "phases": PHASES, "gpu_time_lost": 3_600_000}}
-    for reason in WaitingFor:
+    for reason in (one for one in WaitingFor if one is not WaitingFor.ADMISSION):  # no refusal has this reason
         yield event(EntryType.NOTE, kind="refused", text="not now", facts={"waiting_for": reason.value})
 
 

@@ -34,12 +34,21 @@ def test_an_incident_is_listed_shown_and_closed_with_the_operator_and_its_cases_
     assert desk.json("cluster", "show", KEY.cluster)["incidents"] == [incident]
     assert desk.json("case", "show", shown["held_cases"]["gpu-01"])["incident"] == incident
     closed = desk.json("incident", "close", incident, "--reason", "not the switch")
-    assert (closed["status"], closed["operator"]) == ("closed", OPERATOR)
+    assert (closed["status"], closed["operator"], closed["held_cases"]) == ("closed", OPERATOR, {})
     desk.world.ports.clock.advance(timedelta(minutes=1))
     assert desk.world.app.ops.sweep().failures == []
     assert desk.json("incident", "list") == []
     assert len(desk.json("incident", "list", "--all")) == 1
     assert {desk.world.node(NodeKey(KEY.cluster, name)).live_case.status for name in RACK} <= {"queued", "in_progress"}
+
+
+def test_a_closed_incident_lists_no_held_cases_and_states_that_they_continue(desk: Desk) -> None:
+    incident = rack_incident(desk)
+    assert "gpu-01: c-" in desk("incident", "show", incident).out
+    closed = desk("incident", "close", incident)
+    assert ": c-" not in closed.out
+    assert closed.err == "faultbridge: cases that continue within a minute, within the repair limits: 8\n"
+    assert [one["held_cases"] for one in desk.json("incident", "list", "--all")] == [{}]
 
 
 def test_a_closed_or_unknown_incident_cannot_be_closed(desk: Desk) -> None:

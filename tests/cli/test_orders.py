@@ -35,7 +35,7 @@ def operators(desk: Desk, *arguments: str) -> list[str]:
 
 def test_an_approved_repair_starts(desk: Desk) -> None:
     case = case_for_approval(desk)
-    assert desk.json("case", "approve", case, "--reason", "seen")["waiting_for"] == "budget"
+    assert desk.json("case", "approve", case, "--reason", "seen")["waiting_for"] == "admission"
     desk.world.app.repair.dispatch(KEY.cluster)
     assert desk.json("case", "show", case)["status"] == "in_progress"
     assert operators(desk, "--case", case) == [OPERATOR]
@@ -115,11 +115,32 @@ def test_orders_for_an_unknown_cluster_or_case_are_rejected(desk: Desk) -> None:
 
 def test_orders_for_a_node_record_the_operator(desk: Desk) -> None:
     node = (KEY.node, "--cluster", KEY.cluster)
-    assert desk.json("node", "quarantine", *node, "--reason", "cable")["status"] == "degraded"
-    desk.world.app.ops.react([(KEY.cluster, KEY.node)])
-    assert desk.json("node", "return", *node)["case"]["status"] == "queued"
+    assert desk.json("node", "quarantine", *node, "--reason", "cable")["status"] == "quarantined"
+    assert desk.json("node", "return", *node)["case"]["status"] == "in_progress"
     assert desk.json("node", "replace", *node)["status"] == "quarantined"
     assert operators(desk, "--cluster", KEY.cluster) == [OPERATOR] * 3
+
+
+def test_an_order_prints_the_node_after_it_and_what_happens_next(desk: Desk) -> None:
+    node = (KEY.node, "--cluster", KEY.cluster)
+    quarantined = desk("node", "quarantine", *node, "--reason", "bad cable")
+    assert "quarantined (never verified)" in quarantined.out
+    assert quarantined.err == f"faultbridge: the node waits for `faultbridge node return {' '.join(node)}`\n"
+    returned = desk("node", "return", *node)
+    assert "(in_progress)" in returned.out
+    assert "the order is recorded; `faultbridge case watch c-" in returned.err
+
+
+def test_an_order_that_a_limit_holds_prints_what_it_waits_for(desk: Desk) -> None:
+    desk("pause", "--cluster", KEY.cluster)
+    ran = desk("node", "replace", KEY.node, "--cluster", KEY.cluster)
+    assert "the order is recorded and waits for pause; `faultbridge case watch c-" in ran.err
+
+
+def test_stuck_names_the_operators_own_quarantine(desk: Desk) -> None:
+    desk.json("node", "quarantine", KEY.node, "--cluster", KEY.cluster, "--reason", "bad cable")
+    (stuck,) = desk.json("stuck")
+    assert stuck["reason"] == "the case is escalated: taken out of service by an operator: bad cable"
 
 
 def test_a_retired_node_keeps_its_timeline_and_rejects_new_records(desk: Desk) -> None:

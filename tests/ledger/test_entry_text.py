@@ -27,7 +27,7 @@ def text_of(kind: str, data: dict[str, Any]) -> tuple[str, str]:
         (
             EntryType.NODE_STATUS,
             {"from": None, "to": "healthy", "unverified": True},
-            "node new -> healthy (unverified)",
+            "node new -> healthy (never verified)",
             "",
         ),
         (
@@ -38,8 +38,8 @@ def text_of(kind: str, data: dict[str, Any]) -> tuple[str, str]:
         ),
         (
             EntryType.CASE_STATUS,
-            {"from": "open", "to": "queued", "waiting_for": "budget"},
-            "case open -> queued (waiting for budget)",
+            {"from": "open", "to": "queued", "waiting_for": "admission"},
+            "case open -> queued (waiting for admission)",
             "",
         ),
         (

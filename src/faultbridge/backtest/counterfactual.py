@@ -145,7 +145,9 @@ class Counterfactual:
             return
         action = self.in_step.next_action(case)
         status = CaseStatus.QUEUED if action else CaseStatus.ESCALATED
-        again = replace(case, status=status, repair_action=action or case.repair_action, waiting_for=WaitingFor.BUDGET)
+        again = replace(
+            case, status=status, repair_action=action or case.repair_action, waiting_for=WaitingFor.ADMISSION
+        )
         track.state = replace(track.state, case=again, status=NodeStatus.QUARANTINED)
         track.retry_at = at
 

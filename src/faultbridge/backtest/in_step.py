@@ -139,7 +139,7 @@ class InStep:
         for event in recorded:
             data = event["data"]
             failed = data["from"] == CaseStatus.IN_PROGRESS.value and data["to"] == CaseStatus.QUEUED.value
-            if case is not None and failed and data["waiting_for"] == WaitingFor.BUDGET.value and not case.cancelled:
+            if case is not None and failed and data["waiting_for"] == WaitingFor.ADMISSION.value and not case.cancelled:
                 recorded_action = RepairAction(data["repair_action"])
                 if _ORDER.index(recorded_action) < _ORDER.index(case.repair_action):
                     continue  # the faults ended meanwhile: the node is only verified

@@ -56,7 +56,7 @@ def _moved(before: Case | None, event: Event) -> Case:
     case = before if before is not None and before.id == metadata["case_id"] else _new_case(event)
     status = CaseStatus(data["to"])
     ended = data["from"] == CaseStatus.IN_PROGRESS.value and status is CaseStatus.QUEUED
-    repeats = data["waiting_for"] == WaitingFor.BUDGET.value and data["repair_action"] == case.repair_action.value
+    repeats = data["waiting_for"] == WaitingFor.ADMISSION.value and data["repair_action"] == case.repair_action.value
     return replace(
         case,
         status=status,

@@ -38,9 +38,10 @@ REPAIR_ACTION_OF: Mapping[Action, RepairAction] = {
 
 
 class WaitingFor(StrEnum):
-    """The reason why a queued case does not start."""
+    """The reason why a queued case does not start; `admission` until a run of admission has considered it."""
 
     WAIT = "wait"
+    ADMISSION = "admission"
     APPROVAL = "approval"
     WINDOW = "window"
     BUDGET = "budget"

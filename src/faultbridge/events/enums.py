@@ -100,9 +100,10 @@ class CaseStatus(OpenEnum):
 
 
 class WaitingFor(OpenEnum):
-    """Why a case waits. Treat an unknown value as `wait`."""
+    """Why a case waits; `admission` until it is first considered. Treat an unknown value as `wait`."""
 
     WAIT = "wait"
+    ADMISSION = "admission"
     APPROVAL = "approval"
     WINDOW = "window"
     BUDGET = "budget"

@@ -89,7 +89,7 @@ def _fault(verb: str) -> Callable[[Data], EntryText]:
 
 
 def _node(data: Data) -> EntryText:
-    unverified = " (unverified)" if data.get("unverified") else ""
+    unverified = " (never verified)" if data.get("unverified") else ""
     return EntryText(f"node {_move(data)}{unverified}", str(data.get("reason") or ""))
 
 

@@ -11,6 +11,7 @@ from faultbridge.presentation.history import CASE_STATUS, NOTE, of_type
 
 WAITING_TEXTS = {
     "wait": "waiting period of the rule",
+    "admission": "the next run of admission",
     "approval": "approval by an operator",
     "window": "maintenance window",
     "budget": "a free repair slot",
@@ -65,7 +66,7 @@ def _begins(entry: Document) -> bool:
 
 def _wait(entry: Document, end: datetime | None) -> Wait:
     data, facts = entry["data"], entry["data"].get("facts") or {}
-    waiting = str(data.get("waiting_for") or facts.get("waiting_for") or _DEFAULTS.get(_state(data), "budget"))
+    waiting = str(data.get("waiting_for") or facts.get("waiting_for") or _DEFAULTS.get(_state(data), "admission"))
     reason = str(data.get("text") or data.get("reason") or "")
     return Wait(
         start=occurred_at(entry),

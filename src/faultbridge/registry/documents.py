@@ -154,7 +154,7 @@ def page_document(view: PageView) -> Document:
 
 
 def incident_document(view: IncidentView) -> Document:
-    """Return an incident as a document: its cause, its nodes, and the cases that wait for it."""
+    """Return an incident as a document: its cause, its nodes, and the cases that wait for it while it holds cases."""
     incident = view.incident
     return {
         "incident_id": incident.id,
@@ -168,7 +168,7 @@ def incident_document(view: IncidentView) -> Document:
         "subject": incident.subject,
         "affected": incident.affected,
         "nodes": list(incident.nodes),
-        "held_cases": dict(view.held),
+        "held_cases": dict(view.held) if incident.status.holds else {},
         "opened_at": _text_of(incident.opened_at),
         "expired_at": _text_of(incident.expired_at),
         "closed_at": _text_of(incident.closed_at),

@@ -176,7 +176,7 @@ def _require_verification(transition: Transition, reason: str, rules: Rules, now
         unapproved,
         status=CaseStatus.QUEUED,
         repair_action=RepairAction.VERIFY,
-        waiting_for=WaitingFor.BUDGET,
+        waiting_for=WaitingFor.ADMISSION,
         not_before=None,
         incident=None,
         held_from=None,

@@ -73,7 +73,7 @@ class CaseOrders:
                 return Transition(state)
             approval = _open_approval(case, attempt, action, now)
             granted = replace(approval, granted=True, operator=order.operator)
-            waiting = replace(case, approval=granted, waiting_for=WaitingFor.BUDGET)
+            waiting = replace(case, approval=granted, waiting_for=WaitingFor.ADMISSION)
             state = replace(state, case=waiting)
             draft = _note(case, APPROVED, order, now, answered=approval)
             return Transition(replace(state, due_at=due_at(state, now)), (draft,))
@@ -151,7 +151,7 @@ def _queue_verification(transition: Transition, case: Case, now: datetime) -> Tr
         status=CaseStatus.QUEUED,
         cancelled=True,
         repair_action=RepairAction.VERIFY,
-        waiting_for=WaitingFor.BUDGET,
+        waiting_for=WaitingFor.ADMISSION,
         not_before=None,
     )
     state, drafts = transition.state, (*transition.drafts, *over)

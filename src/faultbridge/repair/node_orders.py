@@ -139,7 +139,7 @@ def _requeue_escalated(transition: Transition, repair_action: RepairAction, now:
     )
     # The current conditions of the node count, not those for which the case was opened.
     queued = replace(queued, severity=state.severity or case.severity, cancelled=repair_action is RepairAction.VERIFY)
-    queued = replace(queued, waiting_for=WaitingFor.BUDGET, not_before=None)
+    queued = replace(queued, waiting_for=WaitingFor.ADMISSION, not_before=None)
     return _move_case(transition, queued, now, reason)
 
 

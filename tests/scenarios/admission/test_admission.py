@@ -56,6 +56,16 @@ def test_a_waiting_case_records_each_reason_once():
         ]
 
 
+def test_a_case_that_requires_approval_waits_for_admission_and_approval_and_never_for_the_budget():
+    world = World(nodes=1, rules=(Rule("ask", Match(), approval=(RepairAction.REPLACE_NODE,)),))
+    world.fault(1)
+    world.process_entries()
+    recorded = [body["data"].get("waiting_for") for body in world.bodies(1)]
+    refused = [(body["data"].get("facts") or {}).get("waiting_for") for body in world.bodies(1)]
+    assert {one for one in (*recorded, *refused) if one} == {"admission", "approval"}
+    assert world.case(1).waiting_for is WaitingFor.APPROVAL
+
+
 def test_the_hourly_limit_applies_although_slots_are_free():
     world = World(nodes=3, limits=limits(concurrent=3, per_hour=1))
     for node in (1, 2, 3):

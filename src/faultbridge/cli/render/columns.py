@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from faultbridge.cli.render.output import Columns
 from faultbridge.cli.render.times import short_time
 from faultbridge.ledger.entry_text import component_text, duration_text, entry_text
@@ -56,10 +58,10 @@ CLUSTER: Columns = {
 NODE_HISTORY: Columns = {
     "TIME (UTC)": lambda event: short_time(event["at"]),
     "KIND": lambda event: event["kind"],
+    "WHAT": lambda event: event["text"],
     "INSTANCE": lambda event: event["instance_id"],
     "SLOT": lambda event: event["slot"],
     "DEVICE": lambda event: event["device"],
-    "WHAT": lambda event: event["text"],
     "CASE": lambda event: event["case_id"],
 }
 NODES: Columns = {
@@ -152,6 +154,16 @@ CHAIN: Columns = {
     "LINK": lambda one: one["relation"] + (f" {one['distance']}" if one["distance"] else ""),
     **ENTRIES,
 }
+
+
+def by_cluster(columns: Columns, clusters: Sequence[str]) -> Columns:
+    """Return the columns of a list over these clusters: with the cluster before the node, where there are several."""
+    if len(clusters) < 2:  # noqa: PLR2004 - one cluster needs no column
+        return columns
+    cluster: Columns = {"CLUSTER": lambda one: one["cluster"]}
+    before = list(columns).index("NODE")
+    titles = [*list(columns)[:before], "CLUSTER", *list(columns)[before:]]
+    return {title: {**columns, **cluster}[title] for title in titles}
 
 
 def _approval_text(approval: Document | None) -> str | None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 
 from faultbridge.cli.render.output import Columns, Document, print_line
 from faultbridge.domain.safe_text import visible
 
-MIN_WIDEST_COLUMN = 24
-MIN_LAST_COLUMN = 30
+MIN_LAST_COLUMN = 40
+MIN_COLUMN = 8
+GAP = "  "
 MIN_ITEMS_FOR_BAR = 50
 
 
@@ -35,14 +38,16 @@ def terminal_columns() -> int | None:
 
 
 class LiveTable:
-    """Prints each row when it arrives. On a terminal, a row that is too long is truncated."""
+    """Prints each row when it arrives. On a narrow terminal, long cells continue in the next lines of their column."""
 
     def __init__(
         self, columns: Columns, widths: Sequence[int], terminal: Callable[[], int | None] = terminal_columns
     ) -> None:
+        """Take the columns, the widths of all but the last, and what returns the width of the terminal, if any."""
         self._columns = columns
-        self._terminal = terminal
-        self._widths = (*_fit(widths, terminal()), *[0] * (len(columns) - len(widths)))
+        width = terminal()
+        self._wraps = width is not None
+        self._widths = (*widths, 0) if width is None else _fit(widths, width)
         self._has_heading = False
 
     def add(self, document: Document) -> None:
@@ -53,16 +58,24 @@ class LiveTable:
         self._print([" ".join(visible(str(value(document) or "")).split()) for value in self._columns.values()])
 
     def _print(self, cells: Sequence[str]) -> None:
-        padded = (f"{cell:<{width}}" for cell, width in zip(cells, self._widths, strict=True))
-        line = "  ".join(padded).rstrip()
-        max_width = self._terminal() or len(line)
-        print_line(line if len(line) <= max_width else line[: max_width - 3] + "...", flush=True)
+        columns = list(zip(cells, self._widths, strict=True))
+        wrapped = [_wrap(cell, width) if self._wraps else [cell] for cell, width in columns]
+        for parts in zip_longest(*wrapped, fillvalue=""):
+            padded = (f"{part:<{width}}" for part, width in zip(parts, self._widths, strict=True))
+            print_line(GAP.join(padded).rstrip(), flush=True)
 
 
-def _fit(widths: Sequence[int], terminal: int | None) -> Sequence[int]:
-    """Shrink the widest column on a narrow terminal, so that the last column keeps 30 characters."""
-    if terminal is None:
-        return widths
-    missing = max(0, sum(widths) + 2 * len(widths) + MIN_LAST_COLUMN - terminal)
+def _wrap(cell: str, width: int) -> list[str]:
+    """Return the lines of a cell of this width."""
+    return textwrap.wrap(cell, width, break_on_hyphens=False) or [""]
+
+
+def _fit(widths: Sequence[int], terminal: int) -> tuple[int, ...]:
+    """Return the width of each column. On a narrow terminal, the widest column and the last share what is left."""
+    rest = terminal - sum(widths) - len(GAP) * len(widths)
+    if rest >= MIN_LAST_COLUMN:
+        return (*widths, rest)
     widest = max(widths)
-    return [max(min(width, MIN_WIDEST_COLUMN), width - missing) if width == widest else width for width in widths]
+    half = (rest + widest) // 2
+    shrunk = (max(MIN_COLUMN, half) if width == widest else width for width in widths)
+    return (*shrunk, max(MIN_COLUMN, rest + widest - half))

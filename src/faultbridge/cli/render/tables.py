@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from faultbridge.cli.render.output import print_line
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 GAP = 2
-MIN_LAST_WIDTH = 20
+MIN_FOLDED_WIDTH = 20
 EMPTY = "-"
 STYLES: Mapping[str, str] = {
     "healthy": "green",
@@ -48,7 +48,7 @@ def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, fit: bo
 def fitting_columns(titles: Sequence[str], rows: Sequence[Sequence[str]], terminal: int) -> list[int]:
     """Return the numbers of the columns that fit: empty ones are left out first, then the last ones.
 
-    The first column always stays. A last column of several words may fold; every other column is complete.
+    The first column always stays. A column of several words may fold; every other column is complete.
     """
     shown = list(range(len(titles)))
     empty = [number for number in shown[1:] if all(row[number] in {"", EMPTY} for row in rows)]
@@ -59,10 +59,17 @@ def fitting_columns(titles: Sequence[str], rows: Sequence[Sequence[str]], termin
 
 
 def _min_width(lines: Sequence[Sequence[str]]) -> int:
-    *widths, last = _widths(lines)
-    if any(" " in line[-1] for line in lines[1:]):
-        last = min(last, max(MIN_LAST_WIDTH, len(lines[0][-1])))
-    return sum(widths) + last + GAP * len(widths)
+    """Return the width of a table whose columns of several words are folded as far as possible."""
+    widths = _widths(lines)
+    for number, title in enumerate(lines[0]):
+        if _folds(line[number] for line in lines[1:]):
+            widths[number] = min(widths[number], max(MIN_FOLDED_WIDTH, len(title)))
+    return sum(widths) + GAP * (len(widths) - 1)
+
+
+def _folds(cells: Iterable[str]) -> bool:
+    """Return whether a column has several words in a cell. Ids are one word, so that they stay complete."""
+    return any(" " in cell for cell in cells)
 
 
 def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
@@ -78,14 +85,16 @@ def _print_on_terminal(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> 
 
 
 def styled_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Return a table with styles. Only its last column folds, so that ids stay complete."""
+    """Return a table with styles. Only columns of several words fold, and not below 20 characters."""
     from rich.table import Table
     from rich.text import Text
 
     styles = {} if os.environ.get("NO_COLOR") else STYLES
     table = Table(box=None, pad_edge=False, header_style="bold" if styles else "")
-    for title in titles:
-        table.add_column(title, overflow="fold", no_wrap=title != titles[-1])
+    for number, title in enumerate(titles):
+        folds = number == len(titles) - 1 or _folds(row[number] for row in rows)
+        width = min(MIN_FOLDED_WIDTH, max(len(row[number]) for row in (titles, *rows)))
+        table.add_column(title, overflow="fold", no_wrap=not folds, min_width=width if folds else None)
     for row in rows:
         table.add_row(*(Text(cell, style=styles.get(cell, "")) for cell in row))
     return table

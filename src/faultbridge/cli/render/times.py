@@ -54,6 +54,11 @@ def short_time(text: str | None) -> str:
     return "" if not text else text[:19].replace("T", " ")
 
 
+def applies_text(applies_at: str) -> str:
+    """Describe for people from when a change of settings applies."""
+    return f"to faults from {short_time(applies_at)} on, within 15 seconds"
+
+
 def json_time(at: datetime | None) -> str | None:
     """Format a time for JSON."""
     return to_text(at) if at else None

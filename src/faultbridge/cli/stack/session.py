@@ -94,6 +94,12 @@ class Session:
 
         return Views(self.ports.table)
 
+    def applies_at(self) -> datetime:
+        """Return when every process has read a change of settings; until then one may still use the old ones."""
+        from faultbridge.ingest.caches import DEFAULT_TTL
+
+        return self.now() + DEFAULT_TTL
+
     def cluster_names(self, cluster: str | None = None) -> list[str]:
         """Return one cluster, or all by default. Raises UnknownName for a cluster that is not registered."""
         if cluster is not None:

@@ -79,7 +79,7 @@ def release(state: NodeState, policy: Policy, now: datetime, reason: str, holdin
     queued = replace(
         released,
         status=CaseStatus.QUEUED,
-        waiting_for=WaitingFor.WAIT if wait else WaitingFor.BUDGET,
+        waiting_for=WaitingFor.WAIT if wait else WaitingFor.ADMISSION,
         not_before=now + wait if wait else None,
         reason=reason,
     )

@@ -81,7 +81,7 @@ def drop_approval(case: Case, now: datetime, text: str) -> tuple[Case, tuple[Dra
 
     A case that waited for the answer waits for admission, which asks again if the next attempt requires approval.
     """
-    waiting_for = WaitingFor.BUDGET if case.waiting_for is WaitingFor.APPROVAL else case.waiting_for
+    waiting_for = WaitingFor.ADMISSION if case.waiting_for is WaitingFor.APPROVAL else case.waiting_for
     drafts = () if case.pending_approval is None else (_approval_over(case, now, text),)
     return replace(case, approval=None, waiting_for=waiting_for), drafts
 

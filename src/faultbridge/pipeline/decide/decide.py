@@ -25,6 +25,7 @@ from faultbridge.pipeline.decide.opt_out import opted_out_until
 from faultbridge.pipeline.decide.policy_override import apply_policy
 from faultbridge.pipeline.decide.relapse import Response, respond
 from faultbridge.pipeline.fold.changes import Change, ChangeKind
+from faultbridge.pipeline.fold.expire import ORDERED
 
 
 def decide(state: NodeState, changes: Iterable[Change], rules: Rules, now: datetime) -> Transition:
@@ -106,6 +107,8 @@ def _actionable(state: NodeState, changes: tuple[Change, ...], rules: Rules, now
 
 
 def _escalation_reason(condition: Condition, rule: Rule, response: Response) -> str:
+    if condition.code.startswith(ORDERED):
+        return f"taken out of service by an operator: {condition.message}"
     if condition.action is Action.CONTACT_SUPPORT:
         return f"{condition.code} needs support: no automatic repair is known"
     if response.probation is not None:
@@ -168,7 +171,7 @@ def _move_case(decided: Transition, now: datetime) -> Transition:
     if recovered and not any(one.action.opens_case for one in state.active()):
         return resolve_case(decided, case, now)
     if case.status is CaseStatus.OPEN and case.not_before is not None and case.not_before <= now:
-        queued = replace(case, status=CaseStatus.QUEUED, waiting_for=WaitingFor.BUDGET)
+        queued = replace(case, status=CaseStatus.QUEUED, waiting_for=WaitingFor.ADMISSION)
         reason = "waiting period over" if case.waiting_for else "no waiting period applies"
         return move_case(decided, queued, now, reason)
     return decided

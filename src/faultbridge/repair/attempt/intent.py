@@ -100,4 +100,4 @@ def _stop_for_stronger_action(context: StepContext) -> StepResult | None:
     if action is context.case.repair_action:
         return None
     reason = f"a new fault needs a stronger repair action: {action.value}"
-    return context.requeue(WaitingFor.BUDGET, reason, repair_action=action, delay=False, counts=False)
+    return context.requeue(WaitingFor.ADMISSION, reason, repair_action=action, delay=False, counts=False)

@@ -196,7 +196,7 @@ class StepContext:
         if not self.case.cancelled or self.case.repair_action is RepairAction.VERIFY:
             return None
         return self.requeue(
-            WaitingFor.BUDGET, "canceled before the intent", repair_action=RepairAction.VERIFY, delay=False
+            WaitingFor.ADMISSION, "canceled before the intent", repair_action=RepairAction.VERIFY, delay=False
         )
 
     def retry_or_escalate(self, waiting_for: WaitingFor, reason: str, *drafts: Draft) -> StepResult:

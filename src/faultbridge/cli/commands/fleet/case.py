@@ -14,7 +14,7 @@ import typer
 from faultbridge.cli.commands.options import AnyClusterOption, ReasonOption
 from faultbridge.cli.commands.records.report import FileOption, write_file
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
-from faultbridge.cli.render.columns import CASE, CASES, case_document
+from faultbridge.cli.render.columns import CASE, CASES, by_cluster, case_document
 from faultbridge.cli.render.entries import print_as_recorded
 from faultbridge.cli.render.format_options import with_options
 from faultbridge.cli.render.output import examples, notice
@@ -65,7 +65,7 @@ def list_cases(
     clusters = session.cluster_names(cluster)
     now = session.now()
     views = (view for name in clusters for view in session.directory.cases(name, wanted))
-    session.show((case_document(view, now) for view in views), CASES)
+    session.show((case_document(view, now) for view in views), by_cluster(CASES, clusters))
 
 
 @app.command("show", epilog=examples(f"faultbridge case show {_EXAMPLE_ID}"))

@@ -11,8 +11,8 @@ from faultbridge.cli.commands.fleet.cluster_template import TEMPLATE_EXAMPLES, s
 from faultbridge.cli.commands.options import ClusterArgument
 from faultbridge.cli.render.columns import CLUSTER, CLUSTERS, cluster_document
 from faultbridge.cli.render.format_options import with_options
-from faultbridge.cli.render.output import examples, notice
-from faultbridge.cli.render.times import FUTURE_HELP, parse_future_time
+from faultbridge.cli.render.output import Document, examples, notice
+from faultbridge.cli.render.times import FUTURE_HELP, applies_text, json_time, parse_future_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.domain.cluster.config import ClusterConfig, Mode
@@ -130,9 +130,14 @@ def _repair_text(config: ClusterConfig) -> str:
     return "repairs are enabled" if config.acts else "the provider repairs, and Faultbridge follows"
 
 
+def _applies(shown: Document) -> str:
+    return applies_text(shown["applies_at"])
+
+
 def _show_registered(session: Session, cluster: str) -> None:
     """Print the cluster, and for people whether Faultbridge repairs it."""
     view = session.directory.cluster(cluster)
     if session.prints_table:
         notice(f"cluster {cluster} is registered: {_repair_text(view.config)}")
-    session.show_one(cluster_document(view), CLUSTER)
+    applies_at = json_time(session.applies_at())
+    session.show_one({**cluster_document(view), "applies_at": applies_at}, {**CLUSTER, "Applies": _applies})

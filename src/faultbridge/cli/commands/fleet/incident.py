@@ -11,7 +11,7 @@ import typer
 
 from faultbridge.cli.commands.options import AnyClusterOption, ReasonOption
 from faultbridge.cli.render.columns import INCIDENT, INCIDENTS, incident_document
-from faultbridge.cli.render.output import examples
+from faultbridge.cli.render.output import examples, notice
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 
@@ -45,6 +45,8 @@ def show_incident(session: Session, incident: IncidentArgument) -> None:
 @stack_command
 def close_incident(session: Session, incident: IncidentArgument, reason: ReasonOption = "") -> None:
     """Close an incident. The cases that it holds continue within the repair limits, oldest first."""
-    cluster = session.directory.incident(incident).incident.cluster
-    session.application.incidents.orders.close(cluster, incident, session.operator, reason)
+    before = session.directory.incident(incident)
+    session.application.incidents.orders.close(before.incident.cluster, incident, session.operator, reason)
     session.show_one(incident_document(session.directory.incident(incident)), INCIDENT)
+    if session.prints_table and before.held:
+        notice(f"cases that continue within a minute, within the repair limits: {len(before.held)}")

@@ -14,7 +14,8 @@ import typer
 from faultbridge.cli.commands.options import read_text
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
 from faultbridge.cli.render.format_options import formatted_command
-from faultbridge.cli.render.output import OutputFormat, examples, notice, print_line, show_one
+from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, print_line, show_one
+from faultbridge.cli.render.times import applies_text, json_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.data import load_catalog
@@ -24,6 +25,10 @@ from faultbridge.errors import Misconfigured
 
 app = typer.Typer(rich_markup_mode=None)
 
+PUBLISHED: Columns = {
+    "Version": lambda one: one["version"],
+    "Applies": lambda one: applies_text(one["applies_at"]),
+}
 FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="Mapping file, JSON; - reads standard input.")]
 
 
@@ -42,7 +47,7 @@ def put_mappings(session: Session, file: FileArgument) -> None:
     mappings = _read_mappings(file)
     version = version_of(mappings)
     _service(session).put(version, mappings)
-    session.show_one({"version": version}, {"Version": lambda one: one["version"]})
+    session.show_one({"version": version, "applies_at": json_time(session.applies_at())}, PUBLISHED)
 
 
 @app.command("show", epilog=examples("faultbridge mapping show > own.json"))

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from faultbridge.cli.commands.fleet.node_effect import after_order
 from faultbridge.cli.commands.fleet.node_import import IMPORT_EXAMPLES, import_nodes
 from faultbridge.cli.commands.options import ClusterOption, NodeArgument, ReasonOption, YesOption, confirm
 from faultbridge.cli.render.columns import NODE, NODE_HISTORY, NODES, node_document
@@ -120,9 +121,8 @@ def _add_order(verb: str, summary: str, reason: str, effect: str = "") -> None:
             "return": node_orders.return_node,
             "retire": session.application.registry.retirement,
         }
-        session.show_one(
-            node_document(orders[verb](NodeKey(cluster, node), OperatorOrder(session.operator, reason))), NODE
-        )
+        ordered = orders[verb](NodeKey(cluster, node), OperatorOrder(session.operator, reason))
+        session.show_one(node_document(after_order(session, ordered)), NODE)
 
 
 _add_order(

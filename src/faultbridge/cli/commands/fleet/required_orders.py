@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
+
 import typer
 
 from faultbridge.cli.commands.options import AnyClusterOption
-from faultbridge.cli.render.output import Columns, Document, examples
+from faultbridge.cli.render.columns import by_cluster
+from faultbridge.cli.render.output import Columns, Document, OutputFormat, examples, print_line
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.ops.required_orders import StuckNode, StuckNodes
@@ -32,7 +36,18 @@ def list_stuck(
     """
     stuck_nodes = StuckNodes(session.directory, session.ports.clock)
     clusters = session.cluster_names(cluster)
-    session.show((_document(one) for name in clusters for one in stuck_nodes(name)), STUCK)
+    found = [_document(one) for name in clusters for one in stuck_nodes(name)]
+    if found and session.output is OutputFormat.TABLE and sys.stdout.isatty():
+        _print_with_commands(found)
+        return
+    session.show(found, by_cluster(STUCK, clusters))
+
+
+def _print_with_commands(found: Iterable[Document]) -> None:
+    """Print each command on a line of its own: a command that a table folds cannot be copied."""
+    for one in found:
+        print_line(f"{one['cluster']}/{one['node']} is {one['status']}: {one['reason']}")
+        print_line(f"    {one['command']}")
 
 
 def _document(stuck: StuckNode) -> Document:

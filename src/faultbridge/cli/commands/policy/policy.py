@@ -13,7 +13,7 @@ from faultbridge.cli.commands.policy.backtest import register
 from faultbridge.cli.commands.policy.documents import packaged_document, policy_store, read_policy_file
 from faultbridge.cli.render.format_options import formatted_command
 from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, print_line, show
-from faultbridge.cli.render.times import json_time, short_time
+from faultbridge.cli.render.times import applies_text, json_time, short_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 
@@ -23,12 +23,12 @@ FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="Policy file, 
 SETTINGS: Columns = {
     "RULE": lambda one: one["rule"],
     "FIELD": lambda one: one["field"],
-    "VALUE": lambda one: one["value"],
     "ORIGIN": lambda one: one["origin"],
+    "VALUE": lambda one: one["value"],
 }
 PUBLISHED: Columns = {
     "Version": lambda one: one["version"],
-    "Applies": lambda one: f"to faults from {short_time(one['applies_at'])} on, within 15 seconds",
+    "Applies": lambda one: applies_text(one["applies_at"]),
 }
 SHADOW: Columns = {"Shadow policy": lambda one: one["version"] or "none"}
 VERSIONS: Columns = {
@@ -42,8 +42,13 @@ VERSIONS: Columns = {
 
 @app.command("check", epilog=examples("faultbridge policy check policy.yaml"))
 @formatted_command
-def check_policy(file: FileArgument, *, output: OutputFormat) -> None:
-    """Validate a policy offline and print every value that applies, with its origin: the file or a default.
+def check_policy(
+    file: FileArgument,
+    everything: Annotated[bool, typer.Option("--all", help="Also print the values that are defaults.")] = False,
+    *,
+    output: OutputFormat,
+) -> None:
+    """Validate a policy offline and print the values that it sets; with --all or as JSON also every default.
 
     Exit code 1: each invalid rule and field is listed.
     """
@@ -52,9 +57,12 @@ def check_policy(file: FileArgument, *, output: OutputFormat) -> None:
     document = read_policy_file(file, output)
     settings = effective_settings(document)
     rows = [{"rule": one.rule, "field": one.field, "value": one.text, "origin": one.origin} for one in settings]
-    show(rows, SETTINGS, output)
+    shown = rows if everything or not output.for_people else [row for row in rows if row["origin"] == "file"]
+    show(shown, SETTINGS, output)
     if output.for_people:
         notice(f"policy {document['version']} is valid: {len(document.get('rules', []))} rules")
+        if len(shown) < len(rows):
+            notice(f"{len(rows) - len(shown)} more values are defaults; --all prints them")
 
 
 @app.command("schema", epilog=examples("faultbridge policy schema > policy.schema.json"))
@@ -171,9 +179,7 @@ def show_policy(
 
 def _show_published(session: Session, version: str) -> None:
     """Print the version, and when every process has read it: until then a fault may still follow the one before."""
-    from faultbridge.ingest.caches import DEFAULT_TTL
-
-    session.show_one({"version": version, "applies_at": json_time(session.now() + DEFAULT_TTL)}, PUBLISHED)
+    session.show_one({"version": version, "applies_at": json_time(session.applies_at())}, PUBLISHED)
 
 
 def _confirm_weaker(before: Mapping[str, Any], after: Mapping[str, Any], *, yes: bool) -> bool:

@@ -25,7 +25,7 @@ AUDIT: Columns = {
     "Outcomes": lambda one: "\n".join(f"{number} {outcome}" for outcome, number in one["outcomes"].items() if number),
     "Stale records": lambda one: _listed_ids(one["stale_ids"]),
     "Missing": lambda one: one["missing"],
-    "Unknown sender": lambda one: one["others"],
+    "Not compared": lambda one: f"{one['others']} received without a receipt of their sender" if one["others"] else "",
 }
 
 
@@ -40,7 +40,8 @@ def audit_records(
 ) -> None:
     """Check that every record that was sent has an outcome. Exit code 1: a record has none.
 
-    A stale record was older than what is known of its node, and changed nothing.
+    A stale record was older than what is known of its node, and changed nothing. Only the senders `faultbridge send`
+    and `fleet` write receipts; records of others, such as agents, webhooks and cloud events, are not compared.
     """
     at = parse_time(since, session.now()) or session.now()
     found = audit_deliveries(session.receipts, at)

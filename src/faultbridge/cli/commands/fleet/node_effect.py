@@ -1,0 +1,55 @@
+"""The effect of an operator's order about a node: the state to show after it, and what happens next."""
+
+from __future__ import annotations
+
+import time
+
+from faultbridge.cli.render.output import notice
+from faultbridge.cli.stack.session import Session
+from faultbridge.domain.cases import WaitingFor
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.nodes import NodeState
+
+POLL_SECONDS = 0.5
+MAX_POLLS = 20
+_UNDECIDED = frozenset({None, WaitingFor.ADMISSION})
+
+
+def after_order(session: Session, state: NodeState) -> NodeState:
+    """Wait at most 10 seconds until the order has taken effect, and return the node as it is then.
+
+    An order is recorded at once. The stack acts on the record within seconds, where no limit of repairs holds it.
+    """
+    for _ in range(MAX_POLLS):
+        if not _pending(state):
+            break
+        wait()
+        state = session.directory.node(state.key)
+    if session.prints_table:
+        notice(_next_text(state))
+    return state
+
+
+def wait() -> None:
+    """Wait until the next poll."""
+    time.sleep(POLL_SECONDS)
+
+
+def _pending(state: NodeState) -> bool:
+    """Return whether the stack has yet to act: admission has not considered the case, or the node is in service."""
+    case = state.live_case
+    if case is None or state.status is None:
+        return False
+    undecided = case.status in {CaseStatus.OPEN, CaseStatus.QUEUED} and case.waiting_for in _UNDECIDED
+    return undecided or state.status.in_service
+
+
+def _next_text(state: NodeState) -> str:
+    """Describe what happens to the node after the order."""
+    case = state.live_case
+    if case is None:
+        return "the order is recorded"
+    if case.status is CaseStatus.ESCALATED:
+        return f"the node waits for `faultbridge node return {state.key.node} --cluster {state.key.cluster}`"
+    waits = f" and waits for {case.waiting_for}" if case.waiting_for else ""
+    return f"the order is recorded{waits}; `faultbridge case watch {case.id}` shows what happens next"
