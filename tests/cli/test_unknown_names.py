@@ -13,7 +13,7 @@ from faultbridge.cli.app import application
 from faultbridge.cli.command_table import COMMANDS
 from faultbridge.cli.stack.known_names import KNOWN_NAMES
 from faultbridge.data.policies import default_document
-from faultbridge.domain.closest_names import closest_names, did_you_mean
+from faultbridge.domain.names import closest_names, did_you_mean
 from tests.builders import KEY
 from tests.cli.desk import Desk
 from tests.cli.test_incidents import rack_incident
@@ -143,7 +143,7 @@ def test_the_closest_names_start_with_the_given_one_or_are_similar_to_it() -> No
 
 def test_every_service_raises_the_one_error_for_unknown_names() -> None:
     of_records = {"node_lookup.py"}
-    """Ingest rejects a record for a name in it: nobody typed that name, so nothing is proposed."""
+    """Ingest rejects a record for a name in it, and keeps the record."""
     own = re.compile(rf'Rejected\(\s*"unknown_({"|".join((*KNOWN_NAMES, "device", "event", "mapping", "reject"))})"')
     found = [path.name for path in Path(faultbridge.__file__).parent.rglob("*.py") if own.search(path.read_text())]
     assert set(found) == of_records

@@ -1,4 +1,4 @@
-"""Names: which names of clusters, nodes, records and instances are valid, and Slurm host lists.
+"""Names: which names of clusters, nodes, records and instances are valid, Slurm host lists, and similar names.
 
 A valid name fits unchanged into table keys, events and SNS topics. A host list is Slurm's short form of many node
 names: `gpu-[001-004,007],login-1`.
@@ -7,7 +7,8 @@ names: `gpu-[001-004,007],login-1`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from itertools import islice, product
 
 from faultbridge.errors import Rejected
@@ -20,6 +21,8 @@ NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,252}")
 RECORD_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+=-]{0,127}")
 INSTANCE_ID = re.compile(r"m?i-[0-9a-f]{8,17}")
 
+MAX_CLOSEST = 3
+_MIN_SIMILARITY = 0.5
 MAX_HOSTS = 5000
 _MAX_HOST_LIST_CHARACTERS = 16_384
 _PART = re.compile(r"[^\[\],]|\[[0-9,-]{1,4096}\]")
@@ -99,3 +102,18 @@ def _choices(part: str) -> list[str]:
         if len(choices) > MAX_HOSTS:
             raise Rejected("bad_host_list", f"too many numbers in a bracket: {part[:64]}; allowed: {MAX_HOSTS}")
     return choices
+
+
+def closest_names(name: str, existing: Iterable[str], limit: int = MAX_CLOSEST) -> tuple[str, ...]:
+    """Return the existing names that start with `name`, else the most similar ones, best first. Case is ignored."""
+    by_lower_case = {one.lower(): one for one in sorted(existing, reverse=True)}
+    given = name.lower()
+    found = sorted(one for one in by_lower_case if given and one.startswith(given))
+    found = found or get_close_matches(given, by_lower_case, limit, _MIN_SIMILARITY)
+    return tuple(by_lower_case[one] for one in found[:limit])
+
+
+def did_you_mean(name: str, existing: Iterable[str], limit: int = MAX_CLOSEST) -> str:
+    """Return the end of an error text that proposes the closest names; empty where none is close."""
+    *most, last = closest_names(name, existing, limit) or ("",)
+    return f"; did you mean {' or '.join(filter(None, (', '.join(most), last)))}?" if last else ""

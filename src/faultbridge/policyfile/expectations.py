@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from faultbridge.domain.closest_names import did_you_mean
+from faultbridge.domain.names import did_you_mean
 from faultbridge.policyfile.json_schema import resolved, schema_at
 from faultbridge.policyfile.schema import DURATION, format_duration
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from faultbridge.domain.closest_names import did_you_mean
 from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.names import did_you_mean
 from faultbridge.errors import Rejected, UnknownName
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from faultbridge.cli.render.output import Columns, OutputFormat, examples, notic
 from faultbridge.data import load_catalog
 from faultbridge.decoders.common.fault_codes import code_of_number
 from faultbridge.domain.catalog import Catalog, Row
-from faultbridge.domain.closest_names import did_you_mean
+from faultbridge.domain.names import did_you_mean
 
 app = typer.Typer(rich_markup_mode=None)
 
