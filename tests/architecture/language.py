@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tokenize
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
@@ -130,16 +130,16 @@ def in_prose(text: str, path: str, line: int, *, advice: bool = False) -> Iterat
 
 def in_python(source: str, path: str, *, advice: bool = False) -> Iterator[Hit]:
     """Yield the retired words of a module: its definitions, docstrings, comments and messages."""
-    tree = ast.parse(source)
+    nodes = list(ast.walk(ast.parse(source)))
     docstrings = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         yield from _definitions(node, path)
         text = _docstring(node)
         if text is not None:
             docstrings.add(id(text))
             yield from in_prose(str(text.value), path, text.lineno, advice=advice)
     if path.startswith(MESSAGES):
-        for text, line in _messages(tree, docstrings):
+        for text, line in _messages(nodes, docstrings):
             yield from in_prose(text, path, line, advice=advice)
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
@@ -169,13 +169,14 @@ def _docstring(node: ast.AST) -> ast.Constant | None:
     return None
 
 
-def _messages(tree: ast.Module, docstrings: set[int]) -> Iterator[tuple[str, int]]:
+def _messages(nodes: Sequence[ast.AST], docstrings: set[int]) -> Iterator[tuple[str, int]]:
     """Yield string literals of several words; the parts of an f-string count as one text."""
-    inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-    for node in ast.walk(tree):
+    inner = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    not_messages = docstrings | inner
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             text = "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings | inner:
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in not_messages:
             text = node.value
         else:
             continue
