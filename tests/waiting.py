@@ -14,6 +14,10 @@ BUSY_FACTOR = 6
 STACK_TIMEOUT = 1800
 """The limit in seconds of one test on an embedded stack, with the fixtures that it is the first to request."""
 
+SHORTEST_PAUSE, PAUSE_FACTOR, LONGEST_PAUSE = 0.05, 3, 1.0
+"""The pause between two probes: some times as long as a probe takes, so that waiting leaves the processors to the work
+that is waited for."""
+
 
 def eventually(probe: Callable[[], T | None], seconds: float = 30.0, describe: Callable[[], object] = lambda: "") -> T:
     """Call `probe` until its result is truthy and return it; fail after `seconds` times the factor of a busy host.
@@ -21,8 +25,11 @@ def eventually(probe: Callable[[], T | None], seconds: float = 30.0, describe: C
     `seconds` is the limit on an idle host. `describe` returns a text for the failure message.
     """
     limit = seconds * BUSY_FACTOR
-    deadline = time.monotonic() + limit
+    asked = time.monotonic()
+    deadline = asked + limit
     while not (found := probe()):
-        assert time.monotonic() < deadline, f"no result within {limit} s: {describe()}"
-        time.sleep(0.05)
+        answered = time.monotonic()
+        assert answered < deadline, f"no result within {limit} s: {describe()}"
+        time.sleep(min(max(SHORTEST_PAUSE, PAUSE_FACTOR * (answered - asked)), LONGEST_PAUSE))
+        asked = time.monotonic()
     return found

@@ -209,7 +209,7 @@ class FaultInjectingSeam(Seam):
         self.calls_left -= 1
         if self.calls_left < 0:
             raise CallLimitExceeded(call.name)
-        kind = injector.before(call) if injector.enabled else None
+        kind = injector.before(call)
         for observe in self.observers:
             observe(call)
         return _UNDISTURBED if kind is None else _CallContext(injector, kind, call)
