@@ -22,6 +22,10 @@ from tests.builders import NOON, STACK_ID, node
 CLUSTER = "train-a"
 STACK = Stack(STACK_ID, "faultbridge")
 MEGABYTE = 1 << 20
+LAST = "\U0010ffff"
+"""Sorts after every character of a sort key."""
+
+HIGHEST = Key(LAST, LAST)
 
 
 class BulkTable:
@@ -69,20 +73,24 @@ class BulkTable:
         newest_first: bool = False,
     ) -> Page:
         rows = self._partitions.get((index.name if index else None, pk), [])
-        low = bisect_left(rows, (prefix,))
-        bound = max(filter(None, (after, start)), default=None)
-        if bound is not None:
-            low = max(low, bisect_right(rows, (bound, Key("\x7f", "\x7f"))))
+        low, high = bisect_left(rows, (prefix,)), bisect_left(rows, (f"{prefix}{LAST}",)) if prefix else len(rows)
+        if after is not None:
+            low = max(low, bisect_right(rows, (after, HIGHEST)))
+        if up_to is not None:
+            high = min(high, bisect_right(rows, (up_to, HIGHEST)))
+        if start is not None and newest_first:
+            high = min(high, bisect_left(rows, (start,)))
+        elif start is not None:
+            low = max(low, bisect_right(rows, (start, HIGHEST)))
         found: list[Item] = []
         size, more = 0, None
-        for sort_key, key in rows[low : low + (limit or len(rows)) + 1]:
-            if not sort_key.startswith(prefix) or (up_to is not None and sort_key > up_to):
-                break
+        for position in range(high - 1, low - 1, -1) if newest_first else range(low, high):
             if len(found) == limit or size >= MEGABYTE:
                 more = str(found[-1][index.sk if index else "sk"])
                 break
-            found.append(projected(self._items[key], index) if index else self._items[key])
-            size += len(str(self._items[key].get("body", ""))) + 400
+            item = self._items[rows[position][1]]
+            found.append(projected(item, index) if index else item)
+            size += len(str(item.get("body", ""))) + 400
         self.requests += 1
         self.read += len(found)
         return Page(tuple(found), more)

@@ -1,12 +1,15 @@
-"""Advice: what happens next in a case and what an operator should do, by its status and what it waits for.
+"""Advice: why a case has no repair, what happens next, and what an operator should do, by the situation of the case.
 
-The keys are a status, `queued` with what the case waits for, and `resolved` with its resolution.
+The keys are a status, `queued` with what the case waits for, `resolved` with its resolution, and `escalated` with
+what stopped the repair: `denied`, `operator` (an operator keeps the node out of service) or `relapse`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from faultbridge.presentation.entry_rows import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,29 +23,28 @@ class Advice:
 
 
 NEXT: Mapping[str, str] = {
-    "open": "The case waits until {not_before}. Then it joins the repair queue, unless the fault ends before.",
-    "queued": "The case is in the repair queue: {reason}.",
-    "queued wait": "The case waits until {not_before}. Then the repair may start.",
-    "queued approval": "The repair ({repair_action}) starts only after an operator approves it. "
-    "The request expires at {answer_by}.",
-    "queued window": "The repair starts in the next maintenance window of rule {rule}.",
-    "queued budget": "The repair starts when the policy permits another one: {reason}. "
-    "{slots} repairs run in the cluster.",
-    "queued breaker": "The repair starts when the circuit breaker closes: {reason}.",
-    "queued capacity": "The repair starts when the provider has capacity: {reason}. One try at a time is made.",
-    "queued incident": "The repair starts when the incident closes: {reason}.",
+    "open": "The repair is considered at {not_before}, unless the fault ends before.",
+    "queued": "The case is in the repair queue.",
+    "queued wait": "The repair may start at {not_before}, unless the fault ends before.",
+    "queued approval": "The repair starts when an operator approves it. The request expires at {answer_by}.",
+    "queued window": "The repair starts in the next maintenance window.",
+    "queued budget": "The repair starts when the limit permits another one.",
+    "queued breaker": "The breaker closes by itself when its nodes are healthy again, or permits one repair at a time "
+    "as a trial. An operator can close it.",
+    "queued capacity": "Faultbridge tries again at intervals. The node keeps its instance until capacity is free.",
+    "queued incident": "The repair starts when the incident closes.",
     "queued pause": "The repair starts when an operator resumes the repairs of the cluster.",
     "in_progress": "Attempt {attempt} runs: {repair_action}. The node returns to service only after verification.",
-    "absorbed": "The case waits for incident {incident}. It continues when the incident closes.",
-    "escalated": "Nothing happens automatically. The node is {node_status} until an operator acts. Reason: {reason}.",
+    "absorbed": "The case continues when the incident closes: a node that is still faulty is then repaired.",
+    "escalated": "Nothing happens automatically: the node stays {node_status} until an operator acts.",
     "resolved": "Nothing: the case is closed.",
-    "resolved replaced": "Nothing: another verified instance serves. A relapse within the probation gets the next "
-    "stronger action.",
-    "resolved repaired": "Nothing: the node was verified and serves. A relapse within the probation gets the next "
-    "stronger action.",
+    "resolved replaced": "Nothing: another verified instance serves. If the fault comes back during the probation, "
+    "the next stronger action applies.",
+    "resolved repaired": "Nothing: the node was verified and serves. If the fault comes back during the probation, "
+    "the next stronger action applies.",
     "resolved recovered": "Nothing: the fault ended before a repair started.",
     "resolved dry_run": "Nothing: the mode of the cluster was dry_run, so the repair was only recorded.",
-    "expired": "Nothing: the case expired ({reason}).",
+    "expired": "Nothing: the case expired.",
     "unknown": "The status of this case is not known to this version of the console. See the entries below.",
 }
 
@@ -61,7 +63,7 @@ ACTIONS: Mapping[str, tuple[str, tuple[str, ...], str]] = {
         "approval",
     ),
     "queued breaker": (
-        "Check whether many nodes share one cause. Close the breaker only if they do not.",
+        "Check whether the nodes share one cause. Close the breaker only if they do not.",
         ("faultbridge breaker --cluster {cluster}", "faultbridge breaker --cluster {cluster} --close"),
         "many-pages",
     ),
@@ -82,16 +84,49 @@ ACTIONS: Mapping[str, tuple[str, tuple[str, ...], str]] = {
         (_SHOW, _RETURN, _REPLACE),
         "stuck-case",
     ),
+    "escalated denied": (
+        "When the repair may start, order it. Or fix the node yourself and return it to service.",
+        (_REPLACE, _RETURN),
+        "stuck-case",
+    ),
+    "escalated operator": (
+        "Find the cause, then return the node to service or order its replacement.",
+        (_RETURN, _REPLACE),
+        "stuck-case",
+    ),
+    "escalated relapse": (
+        "Look for a cause outside the instance: the slot, its cables, power, cooling, the workload. Then order another "
+        "replacement, or return the node to service.",
+        (_REPLACE, _RETURN),
+        "stuck-case",
+    ),
     "expired": ("Check the node before you use it.", (_RETURN,), "stuck-case"),
     "unknown": ("Read the entries of the case.", (_SHOW,), ""),
 }
 """The action, the commands and the runbook; a key that is missing needs no action (`none`)."""
 
-PARTS_WITHOUT_REPAIR: Mapping[str, str] = {
-    "open": "No repair has started: the waiting period of rule {rule} ends at {not_before}.",
-    "absorbed": "No repair starts while incident {incident} is open: its nodes share one cause, and replacing a node "
-    "does not fix a shared cause.",
+WITHOUT_REPAIR: Mapping[str, str] = {
+    "open": "The waiting period of rule {rule} ends at {not_before}.",
+    "queued": "The repair waits: {reason}.",
+    "queued wait": "The waiting period of rule {rule} ends at {not_before}.",
+    "queued approval": "Rule {rule} requires that an operator approves it first, and nobody has answered since "
+    "{asked_at}: {repair_action}.",
+    "queued window": "Rule {rule} permits repairs only in its maintenance window: {reason}.",
+    "queued budget": "{reason}. Repairs that run in the cluster: {slots}.",
+    "queued breaker": "Too many nodes failed at once, so a circuit breaker stopped repairs: {breakers}. Replacing many "
+    "nodes does not fix a cause that they share.",
+    "queued capacity": "The provider has no capacity for a successor: {reason}. Releasing the instance now would "
+    "leave the node without one.",
+    "queued incident": "The node is part of incident {incident}: {reason}.",
+    "queued pause": "An operator paused the repairs of the cluster.",
+    "absorbed": "The node is part of an incident: {incident_reason}. Replacing a node does not fix a shared cause, so "
+    "no repair starts while incident {incident} is open.",
     "escalated": "The repair stopped: {reason}. Faultbridge does not try again by itself.",
+    "escalated denied": "Operator {operator} denied it ({repair_action}): {denial}.",
+    "escalated operator": "An operator keeps the node out of service. Faultbridge repairs it only when an operator "
+    "orders it.",
+    "escalated relapse": "The same fault came back during the probation after its repair, and a repair that did not "
+    "last is not repeated automatically: {reason}.",
     "expired": "The case expired without a repair: {reason}.",
     "dry_run": "The mode of the cluster is {mode}: the repair was recorded and not carried out.",
     "recovered": "No repair was needed: {reason}.",
@@ -100,4 +135,35 @@ PARTS_WITHOUT_REPAIR: Mapping[str, str] = {
     "external": "Another system replaced the instance: {reason}.",
     "retired": "The node was removed from the cluster: {reason}.",
 }
-"""Why a case has no repair, by its resolution, or by its status while it is not resolved."""
+"""Why a case has no repair, by its resolution, or by its situation while it is not resolved."""
+
+
+def situation(case: Document) -> str:
+    """Return the key of a case in the tables of this module, as exact as it is known."""
+    status = str(case["status"])
+    detail = case["waiting_for"] if status == "queued" else case["resolution"] if status == "resolved" else None
+    if status == "escalated":
+        detail = _stopped_by(case)
+    return f"{status} {detail}" if detail else status
+
+
+def _stopped_by(case: Document) -> str | None:
+    if (case["approval"] or {}).get("answer") == "denied":
+        return "denied"
+    if str(case["code"]) == "operator.quarantine":
+        return "operator"
+    return "relapse" if case["relapse_of"] and not case["attempt"] else None
+
+
+def advice_for(case: Document) -> Advice:
+    """Return what happens next and what to do in the situation of a case."""
+    key, status = situation(case), str(case["status"])
+    following = NEXT.get(key) or NEXT.get(status) or NEXT["unknown"]
+    known = next((one for one in (key, status) if one in ACTIONS), "none" if status in NEXT else "unknown")
+    return Advice(following, *ACTIONS[known])
+
+
+def without_repair(case: Document) -> str:
+    """Return the template of why a case has no repair; empty if it was repaired or its repair runs."""
+    exact = str(case["resolution"]) if case["resolution"] else situation(case)
+    return WITHOUT_REPAIR.get(exact) or WITHOUT_REPAIR.get(str(case["status"]), "")

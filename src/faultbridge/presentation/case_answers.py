@@ -1,18 +1,31 @@
-"""Case answers: what happened, why, what was done, what happens now, and what an operator should do."""
+"""Case answers: what happened, why, what was done, why it was not repaired, what happens now, and what to do.
+
+The first sentence of each answer can be read alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from faultbridge.domain.times import from_text
 from faultbridge.ledger.entry_text import component_text, duration_text
-from faultbridge.presentation.advice import ACTIONS, NEXT, PARTS_WITHOUT_REPAIR, Advice
+from faultbridge.presentation.advice import advice_for, without_repair
+from faultbridge.presentation.attempts import action_text, attempt_sentences, failures, words
 from faultbridge.presentation.entry_rows import Document
-from faultbridge.presentation.history import DETECTED, STEP, UPDATED, of_type
-from faultbridge.presentation.waits import Wait, case_waits
+from faultbridge.presentation.grid import IN_SERVICE
+from faultbridge.presentation.history import DETECTED, NOTE, STEP, UPDATED, of_type
+from faultbridge.presentation.waits import case_waits
 
-MAX_STEPS = 40
+NOT_REPAIRED, DELAYED = "Why was this not repaired?", "What delayed the repair?"
+_REPAIRED = {
+    "replace_node": "The node was replaced",
+    "reboot_node": "The node was rebooted",
+    "reset_gpu": "The GPU was reset",
+    "verify": "The node was tested",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +36,11 @@ class Answer:
     sentences: tuple[str, ...]
     commands: tuple[str, ...] = ()
     runbook: str = ""
+
+    @property
+    def is_refusal(self) -> bool:
+        """Return whether this answers why a node was not repaired, or was repaired late."""
+        return self.question in {NOT_REPAIRED, DELAYED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +54,17 @@ class CaseFacts:
     meaning: str = ""
 
 
-def five_answers(facts: CaseFacts) -> tuple[Answer, ...]:
-    """Return the five questions of a case with their answers, in the order in which an operator reads them."""
-    advice = advice_for(facts.case)
-    values = _values(facts)
+def case_answers(facts: CaseFacts) -> tuple[Answer, ...]:
+    """Return the questions of a case with their answers, in the order in which an operator reads them.
+
+    Why a case was not repaired, or what delayed its repair, is asked only if it applies.
+    """
+    advice, values = advice_for(facts.case), _values(facts)
     return (
         Answer("What happened?", tuple(_what_happened(facts))),
         Answer("Why this action?", tuple(_why(facts))),
         Answer("What was done?", tuple(_what_was_done(facts))),
+        *_refusal(facts, values),
         Answer("What happens now?", (advice.next.format_map(values),)),
         Answer(
             "What should you do?",
@@ -54,107 +75,118 @@ def five_answers(facts: CaseFacts) -> tuple[Answer, ...]:
     )
 
 
-def refusal(facts: CaseFacts) -> tuple[str, tuple[Wait, ...]]:
-    """Return why the node was not repaired, or why the repair waited, and each wait with its reason.
-
-    Both are empty for a case whose repair did not wait.
-    """
-    case, waits = facts.case, case_waits(facts.entries)
-    reason = PARTS_WITHOUT_REPAIR.get(str(case["resolution"] or case["status"]))
+def _refusal(facts: CaseFacts, values: _Values) -> Iterator[Answer]:
+    reason = without_repair(facts.case)
     if reason:
-        return reason.format_map(_values(facts)), waits
-    if case["status"] == "queued":
-        return NEXT[_advice_key(case)].format_map(_values(facts)), waits
-    return ("The repair started after these waits.", waits) if waits else ("", ())
-
-
-def advice_for(case: Document) -> Advice:
-    """Return what happens next and what to do for the status of a case and what it waits for."""
-    key = _advice_key(case)
-    return Advice(NEXT[key], *ACTIONS.get(key, ACTIONS["none"]))
-
-
-def _advice_key(case: Document) -> str:
-    status = str(case["status"])
-    detail = case["waiting_for"] if status == "queued" else case["resolution"] if status == "resolved" else None
-    key = f"{status} {detail}" if detail else status
-    return key if key in NEXT else status if status in NEXT else "unknown"
+        yield Answer(NOT_REPAIRED, (_sentence(reason.format_map(values)),))
+        return
+    waited = (f"it waited for {one.waiting_for}: {one.reason}" for one in case_waits(facts.entries))
+    failed = (f"attempt {number} failed: {text}" for number, text in failures(of_type(facts.entries, STEP)))
+    delays = tuple(_sentence(one) for one in dict.fromkeys((*waited, *failed)))
+    if delays:
+        yield Answer(DELAYED, delays)
 
 
 def _what_happened(facts: CaseFacts) -> Iterator[str]:
-    case = facts.case
-    where = component_text(case["component"])
-    meaning = f" ({facts.meaning})" if facts.meaning else ""
-    fault = f"{case['severity']} fault {case['code']}{meaning}"
-    yield f"Detected: {fault} on {where or 'the node'} of node {case['node']}."
+    case, node = facts.case, str(facts.case["node"])
+    component = component_text(case["component"])
+    where = node if component in {"", "node"} else f"{component} of {node}"
+    order = next((one["data"] for one in of_type(facts.entries, NOTE) if one["data"].get("kind") == "operator"), None)
+    if str(case["code"]).startswith("operator.") and order:
+        name, _, reason = str(order.get("text") or "").partition(": ")
+        yield _sentence(
+            f'operator {_short(order.get("operator"))} ordered "{name}" for {node}: {reason or "no reason"}'
+        )
+        return
+    yield _sentence(f"{facts.meaning or case['code']} ({case['code']}, {case['severity']}) on {where}")
+    if case["relapse_of"]:
+        yield f"The fault came back: case {case['relapse_of']} repaired it before."
     faults = [
         one["data"] for one in of_type(facts.entries, DETECTED, UPDATED) if one["data"].get("code") == case["code"]
     ]
     if faults:
-        first, last = faults[0], faults[-1]
         reporters = sorted({str(name) for fault in faults for name in fault.get("reporters") or ()})
-        yield f"The source reported: {first.get('message') or 'no message'}"
-        yield f"Reported by {', '.join(reporters)}. Number of observations: at least {last.get('count') or 1}."
+        count = int(faults[-1].get("count") or 1)
+        times = "once" if count == 1 else f"at least {count} times"
+        yield f"Reported {times} by {', '.join(reporters)}: {faults[0].get('message') or 'no message'}"
     others = {str(one["data"].get("code")) for one in of_type(facts.entries, DETECTED)} - {str(case["code"])}
     if others:
         yield f"The same node also reported {', '.join(sorted(others))}."
-    if case["relapse_of"]:
-        yield f"The fault came back after the repair of case {case['relapse_of']}."
 
 
 def _why(facts: CaseFacts) -> Iterator[str]:
-    case = facts.case
-    by_catalog = case["rule"] == "catalog"
-    source = (
-        "No rule of the policy matches, so the fault catalog decides" if by_catalog else f"Rule {case['rule']} decides"
-    )
-    yield f"{source}: {_words(case['action'])} (policy {case['policy']})."
-    if case["repair_action"] != case["action"]:
-        yield f"The repair action of this case is {_words(case['repair_action'])}."
-    if case["previous_case"]:
-        yield f"The node had an earlier case: {case['previous_case']}."
+    case, action = facts.case, action_text(facts.case["action"])
+    if case["code"] == "operator.quarantine":
+        yield "The order of the operator decides: keep the node out of service."
+    elif case["rule"] == "catalog":
+        yield f"The fault catalog decides: {action}. No rule of policy {case['policy']} matches."
+    else:
+        yield f"Rule {case['rule']} of policy {case['policy']} decides: {action}."
+    repair = action_text(case["repair_action"])
+    if repair != action and case["action"] != "contact_support":
+        yield f"The current repair action is: {repair}."
     approval = case["approval"]
     if approval and approval["answer"]:
-        action = _words(approval["repair_action"])
-        yield f"{approval['operator']} {approval['answer']} {action} for attempt {approval['attempt']}."
+        asked = action_text(approval["repair_action"])
+        yield f"{_short(approval['operator'])} {approval['answer']} attempt {approval['attempt']}: {asked}."
 
 
 def _what_was_done(facts: CaseFacts) -> Iterator[str]:
     case, steps = facts.case, of_type(facts.entries, STEP)
+    yield _result(case, steps)
+    yield from attempt_sentences(steps)
+    status, isolation = str(facts.node["status"]), str(facts.node["isolation"])
+    yield f"Node status now: {words(status)}, {'in' if status in IN_SERVICE else 'out of'} service."
+    if isolation in {"requested", "confirmed"}:
+        yield f"New work is kept off the node (isolation {isolation})."
+
+
+def _result(case: Document, steps: Sequence[Document]) -> str:
+    resolution, after = case["resolution"], duration_text(case["age_ms"])
+    if resolution in {"replaced", "repaired"}:
+        done = _REPAIRED.get(str(case["repair_action"]), "The node was repaired")
+        attempts = f", in {case['attempt']} attempts" if case["attempt"] > 1 else ""
+        return f"{done} and verified within {after}{attempts}.{_swap(steps)}"
+    if resolution:
+        return f"No repair was completed. The case was closed after {after}: {words(resolution)}."
     if not steps:
-        yield "No repair was started."
-    for number in sorted({int(one["data"].get("attempt") or 0) for one in steps}):
-        of_attempt = [one["data"] for one in steps if int(one["data"].get("attempt") or 0) == number]
-        done = "; ".join(f"{_words(one.get('step'))}: {_words(one.get('outcome'))}" for one in of_attempt[:MAX_STEPS])
-        yield f"Attempt {number} ({_words(of_attempt[-1].get('repair_action'))}): {done}."
-        yield from _instances(of_attempt)
-    if case["resolution"]:
-        yield f"The case was closed after {duration_text(case['age_ms'])}: {_words(case['resolution'])}."
-    isolation = facts.node["isolation"]
-    yield f"Isolation of the node now: {_words(isolation)}. Node status now: {_words(facts.node['status'])}."
+        return "No repair was started."
+    if case["status"] == "in_progress":
+        return f"A repair runs: {action_text(case['repair_action'])}, attempt {case['attempt']}.{_swap(steps)}"
+    return f"A repair was tried and not completed; number of attempts: {case['attempt']}."
 
 
-def _instances(steps: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the old and the new instance of an attempt, if it replaced one."""
-    old = {str(one["old_instance"]) for one in steps if one.get("old_instance")}
-    new = {str(one["new_instance"]) for one in steps if one.get("new_instance")}
-    if new and old:
-        yield f"Instance {', '.join(sorted(old))} was replaced by {', '.join(sorted(new))}."
+def _swap(steps: Sequence[Document]) -> str:
+    """Return the first and the last instance of the attempts, if they differ."""
+    old = [str(one["data"]["old_instance"]) for one in steps if one["data"].get("old_instance")]
+    new = [str(one["data"]["new_instance"]) for one in steps if one["data"].get("new_instance")]
+    return f" Instance {old[0]} was replaced by {new[-1]}." if old and new and old[0] != new[-1] else ""
 
 
 def _values(facts: CaseFacts) -> _Values:
-    case = facts.case
-    names = ("case_id", "cluster", "node", "rule", "incident", "not_before", "attempt", "reason", "code")
-    approval = case["approval"] or {}
+    case, approval = facts.case, facts.case["approval"] or {}
+    names = ("case_id", "cluster", "node", "rule", "incident", "attempt", "code", "relapse_of")
+    reason = re.sub(r"^[A-Z_]+: ", "", str(case["reason"] or ""))
+    opened = [one for one in facts.cluster["breakers"] if one["state"] != "closed"]
+    breakers = ", ".join(
+        f"{_breaker(one['name'])}, {words(one['state'])} since {_time(one['since'])}" for one in opened
+    )
     return _Values(
         {name: case[name] for name in names}
         | {
             "case": case["case_id"],
-            "repair_action": _words(case["repair_action"]),
+            "reason": reason,
+            "denial": reason.removeprefix("denied: "),
+            "incident_reason": reason.rpartition(f"{case['incident']}: ")[2],
+            "operator": _short(approval.get("operator")),
+            "breakers": breakers or reason,
+            "not_before": _time(case["not_before"]),
+            "answer_by": _time(approval.get("answer_by")),
+            "asked_at": _time(approval.get("asked_at")),
+            "repair_action": action_text(case["repair_action"]),
             "action_name": case["repair_action"],
-            "answer_by": approval.get("answer_by"),
             "mode": facts.cluster["mode"],
-            "node_status": _words(facts.node["status"]),
+            "node_status": words(facts.node["status"]),
             "slots": len(facts.cluster["holders"]),
         }
     )
@@ -171,5 +203,19 @@ class _Values(dict[str, Any]):
         return "-" if found is None or found == "" else found
 
 
-def _words(name: object) -> str:
-    return str(name).replace("_", " ")
+def _short(operator: object) -> str:
+    """Return the last part of the name of an operator, which may be an ARN."""
+    return str(operator or "-").rpartition("/")[2]
+
+
+def _breaker(name: object) -> str:
+    """Return the breaker of a cluster or of a failure domain in words."""
+    return f"the breaker of {str(name).removeprefix('domain:')}" if name != "cluster" else "the breaker of the cluster"
+
+
+def _time(text: object) -> str | None:
+    return f"{from_text(str(text)):%Y-%m-%d %H:%M} UTC" if text else None
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"

@@ -1,4 +1,4 @@
-"""Case page: the fault, the five answers, the phases and attempts over time, the pages sent, and all entries."""
+"""Case page: the fault, its questions and answers, phases and attempts over time, the pages sent, and all entries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from faultbridge.domain.times import from_text
 from faultbridge.ledger.entry_text import component_text, duration_text
-from faultbridge.presentation.case_answers import Answer, CaseFacts, five_answers, refusal
+from faultbridge.presentation.case_answers import Answer, CaseFacts, case_answers
 from faultbridge.presentation.entry_rows import Document, EntryRow, entry_rows
 from faultbridge.presentation.history import (
     CASE_STATUS,
@@ -54,7 +54,6 @@ class CasePage:
     related: tuple[tuple[str, str], ...]
     incident: str | None
     answers: tuple[Answer, ...]
-    refused_because: str
     waits: tuple[Wait, ...]
     phases: Chart
     lanes: Chart
@@ -68,9 +67,9 @@ class CasePage:
         return self.closed_at is None
 
     @property
-    def repaired(self) -> bool:
-        """Return whether the case was closed by a repair, so that its waits only delayed it."""
-        return self.status.text in {"resolved: replaced", "resolved: repaired"} or self.status.tone is Tone.WORK
+    def refused_because(self) -> str:
+        """Return why the node was not repaired, or what delayed its repair; empty if neither applies."""
+        return next((" ".join(one.sentences) for one in self.answers if one.is_refusal), "")
 
 
 def case_page(facts: CaseFacts, pages: Sequence[Document], now: datetime, *, older: bool) -> CasePage:
@@ -81,7 +80,6 @@ def case_page(facts: CaseFacts, pages: Sequence[Document], now: datetime, *, old
     phases = _phase_lanes(case["phases"], end, live=closed is None)
     opened = from_text(str(case["opened_at"]))
     start = min([opened, *(lane.bars[0].start for lane in phases)])
-    reason, waits = refusal(facts)
     sent = tuple(_sent_page(one) for one in pages)
     status = mark(case["status"], CASE)
     detail = case["resolution"] or case["waiting_for"]
@@ -100,9 +98,8 @@ def case_page(facts: CaseFacts, pages: Sequence[Document], now: datetime, *, old
         facts=_facts(case),
         related=_related(case),
         incident=case["incident"],
-        answers=five_answers(facts),
-        refused_because=reason,
-        waits=waits,
+        answers=case_answers(facts),
+        waits=case_waits(facts.entries),
         phases=make_chart(start, end, phases),
         lanes=make_chart(start, end, _lanes(facts, Span(start, end, running=closed is None), sent)),
         pages=sent,

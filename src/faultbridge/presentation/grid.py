@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from faultbridge.presentation.tones import NODE, Mark, mark
 
 MAX_SINGLE_NODES = 1_000
 """Above this number of nodes, the healthy nodes of a group are one number."""
+
+IN_SERVICE = frozenset({"healthy", "degraded"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +53,13 @@ def node_groups(nodes: Sequence[GridNode]) -> tuple[NodeGroup, ...]:
     return tuple(_group(name, members[name], single=single) for name in sorted(members))
 
 
+def natural_order(name: str) -> tuple[tuple[int, str], ...]:
+    """Return a sort key by which `node-9` comes before `node-10`."""
+    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name))
+
+
 def _group(name: tuple[str, str], members: Iterable[GridNode], *, single: bool) -> NodeGroup:
-    ordered = sorted(members, key=lambda one: one.node)
+    ordered = sorted(members, key=lambda one: natural_order(one.node))
     shown = tuple(one for one in ordered if single or one.status != "healthy")
     counts = Counter(one.status for one in ordered)
     order = list(NODE)
@@ -80,5 +88,5 @@ def gpu_share(nodes: Iterable[GridNode], gpus_by_type: dict[str, int]) -> GpuSha
     for node in nodes:
         gpus = gpus_by_type.get((node.instance_type or "").removeprefix("ml."), 0)
         total += gpus
-        serving += gpus if node.status in {"healthy", "degraded"} else 0
+        serving += gpus if node.status in IN_SERVICE else 0
     return GpuShare(total, serving)

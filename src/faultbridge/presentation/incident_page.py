@@ -9,7 +9,7 @@ from datetime import datetime
 from faultbridge.domain.times import from_text
 from faultbridge.presentation.areas import Area, incident_area
 from faultbridge.presentation.entry_rows import Document, EntryRow, entry_rows
-from faultbridge.presentation.grid import GridNode
+from faultbridge.presentation.grid import GridNode, natural_order
 from faultbridge.presentation.tones import INCIDENT, Mark, mark
 
 _NOW = {
@@ -69,7 +69,7 @@ def incident_page(
     closed = from_text(str(incident["closed_at"])) if incident["closed_at"] else None
     opened = from_text(str(incident["opened_at"]))
     affected, held = set(incident["nodes"]), incident["held_cases"]
-    names = sorted({one.node for one in nodes} | affected | set(held))
+    names = sorted({one.node for one in nodes} | affected | set(held), key=natural_order)
     shown = tuple(DomainNode(name, name in affected, held.get(name)) for name in names)
     about = f" about {incident['subject']}" if incident["subject"] else ""
     return IncidentPage(

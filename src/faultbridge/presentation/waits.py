@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import groupby
 
 from faultbridge.presentation.entry_rows import Document, occurred_at
 from faultbridge.presentation.history import CASE_STATUS, NOTE, of_type
@@ -28,7 +30,10 @@ SHORTEST = timedelta(seconds=10)
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """One wait: its begin, its end (None if it lasts), what the case waited for, and why."""
+    """One wait: its begin, its end (None if it lasts), what the case waited for, and why.
+
+    `times` is the number of waits with the same reason that followed each other, interrupted only by tries to repair.
+    """
 
     start: datetime
     end: datetime | None
@@ -36,6 +41,7 @@ class Wait:
     reason: str
     rule: str
     target: str
+    times: int = 1
 
     @property
     def milliseconds(self) -> int | None:
@@ -44,14 +50,16 @@ class Wait:
 
 
 def case_waits(entries: Iterable[Document]) -> tuple[Wait, ...]:
-    """Return the waits of a case, oldest first; very short ones are left out.
+    """Return the waits of a case, oldest first; very short ones are left out, and equal ones in a row are one.
 
     A wait begins when the case waits or is refused, and ends with the next change of the case or the next refusal.
     """
     changes = [one for one in of_type(entries, CASE_STATUS, NOTE) if _is_boundary(one)]
     ends = [*(occurred_at(one) for one in changes[1:]), None]
     waits = (_wait(change, end) for change, end in zip(changes, ends, strict=True) if _begins(change))
-    return tuple(one for one in waits if one.end is None or one.end - one.start >= SHORTEST)
+    long = [one for one in waits if one.end is None or one.end - one.start >= SHORTEST]
+    same = (list(found) for _, found in groupby(long, key=lambda one: (one.waiting_for, one.reason, one.rule)))
+    return tuple(replace(found[0], end=found[-1].end, times=len(found)) for found in same)
 
 
 def _is_boundary(entry: Document) -> bool:
@@ -72,7 +80,7 @@ def _wait(entry: Document, end: datetime | None) -> Wait:
         start=occurred_at(entry),
         end=end,
         waiting_for=WAITING_TEXTS.get(waiting, waiting),
-        reason=f"the case became {data['to']}: {reason}" if data.get("to") else reason,
+        reason=re.sub(r"^[A-Z_]+: ", "", reason),
         rule=str(data.get("rule") or facts.get("rule") or ""),
         target=f"#e-{entry['metadata']['event_id']}",
     )

@@ -1,0 +1,83 @@
+"""Attempts: what each repair attempt of a case did, in words. Attempts with the same course share one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from faultbridge.presentation.entry_rows import Document, step_mark
+from faultbridge.presentation.tones import Tone
+
+MAX_STEPS = 40
+ACTION_TEXTS = {
+    "verify": "run diagnostics",
+    "run_diagnostics": "run diagnostics",
+    "reset_gpu": "reset the GPU",
+    "reboot_node": "reboot the node",
+    "replace_node": "replace the node",
+    "contact_support": "contact support, because no automatic repair is known",
+}
+_STEP_TEXTS = {
+    "drain done": "jobs drained",
+    "drain forced": "drained without waiting for its jobs",
+    "drain not_applicable": "",
+    "collect kept": "logs kept",
+    "intent committed": "",
+    "capacity none_left": "no free capacity",
+    "release_instance released": "instance {old_instance} released",
+    "await_successor claimed": "instance {new_instance} started in its place",
+    "repair_in_place begun": "repair of instance {new_instance} started",
+    "repair_in_place back": "instance {new_instance} is back",
+    "verify begun": "diagnostics run on instance {new_instance}",
+    "verify passed": "diagnostics passed on instance {new_instance}",
+    "verify failed": "diagnostics failed on instance {new_instance}",
+    "return_to_service done": "new work permitted again",
+    "return_to_service not_applicable": "",
+}
+"""The text of a step with its outcome; an empty text is not shown, and another step is shown with its own names."""
+
+
+def action_text(action: object) -> str:
+    """Return a repair action or the action of a rule in words."""
+    return ACTION_TEXTS.get(str(action), words(action))
+
+
+def words(name: object) -> str:
+    """Return a name from a document as words."""
+    return str(name).replace("_", " ")
+
+
+def attempt_sentences(steps: Sequence[Document]) -> Iterator[str]:
+    """Yield one sentence for each attempt, or for several attempts in a row with the same course."""
+    told = [_course(number, of) for number, of in groupby(steps, key=lambda one: int(one["data"].get("attempt") or 0))]
+    for (action, course), same in groupby(told, key=lambda one: (one[1], one[2])):
+        numbers = [number for number, _, _ in same]
+        several = f"Attempts {numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"Attempt {numbers[0]}"
+        yield f"{several} ({action}): {course}."
+
+
+def failures(steps: Iterable[Document]) -> Iterator[tuple[int, str]]:
+    """Yield each failed step with the number of its attempt."""
+    for step in (one["data"] for one in steps):
+        if _failed(step):
+            yield int(step.get("attempt") or 0), _step_text(step)
+
+
+def _course(number: int, steps: Iterable[Document]) -> tuple[int, str, str]:
+    listed = [one["data"] for one in steps][:MAX_STEPS]
+    texts = [_step_text(one) for one in listed if one is listed[-1] or one.get("outcome") != "begun"]
+    return number, action_text(listed[-1].get("repair_action")), "; ".join(filter(None, texts)) or "started"
+
+
+def _step_text(step: Document) -> str:
+    name = f"{step.get('step')} {step.get('outcome')}"
+    known: dict[str, Any] = {"old_instance": "-", "new_instance": "-"} | {key: step[key] for key in step if step[key]}
+    text = (
+        _STEP_TEXTS[name].format_map(known) if name in _STEP_TEXTS else f"{words(step.get('step'))}: {known['outcome']}"
+    )
+    return f"{text} ({step['reason']})" if _failed(step) and step.get("reason") else text
+
+
+def _failed(step: Mapping[str, Any]) -> bool:
+    return step_mark(step).tone is Tone.BAD
