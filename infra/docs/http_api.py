@@ -12,7 +12,35 @@ from infra.docs.schema import type_of
 INTRODUCTION = """\
 The API reads clusters, nodes, cases and entries, and answers requests for approval. Its URL is the stack's output
 `ApiUrl`. IAM signs requests, or a JWT issuer does when the parameter `JwtIssuer` is set. The machine-readable
-description is [openapi.json](openapi.json) (OpenAPI 3.1)."""
+description is [openapi.json](openapi.json) (OpenAPI 3.1).
+
+Each read has an example for curl. `$API` is the address. The embedded stack needs no credentials, and `$AUTH` is empty:
+
+    API=http://127.0.0.1:4566
+
+On AWS, sign with `--aws-sigv4`, or send a token:
+
+    API=https://abcde12345.execute-api.us-east-1.amazonaws.com
+    AUTH="--aws-sigv4 aws:amz:us-east-1:execute-api --user $AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY"
+    AUTH="--oauth2-bearer $TOKEN"
+"""
+
+EXAMPLES = {
+    "cluster": "train-a",
+    "node": "gpu-1",
+    "case": "c-abcdefghijklmnopqrstuvwxyz",
+    "incident": "inc-abcdefghijklmnop",
+    "finding": "f-abcdefghijklmnop",
+    "job": "88213",
+    "device": "1653922001234",
+    "status": "queued",
+    "since": "2026-02-03T00:00:00Z",
+    "limit": "20",
+    "closed": "true",
+    "ended": "true",
+    "after": "0",
+}
+"""Values of parameters in examples; a query parameter without a value here is left out."""
 
 
 def generate() -> str:
@@ -40,6 +68,8 @@ def _operation(method: str, path: str, operation: dict[str, Any]) -> Iterator[st
     yield f"### {operation['operationId']}"
     yield f"`{method.upper()} {path}`"
     yield operation.get("summary", "")
+    if method == "get":
+        yield f"    {_curl(path, operation)}"
     rows = [
         (code(one["name"]), one["in"], type_of(one["schema"]), one.get("description", ""))
         for one in operation.get("parameters", ())
@@ -53,6 +83,13 @@ def _operation(method: str, path: str, operation: dict[str, Any]) -> Iterator[st
     yield f"Response 200: {_linked(shape)}."
     others = [(status, one.get("description", "")) for status, one in answers.items() if status != "200"]
     yield table(["status", "meaning"], others)
+
+
+def _curl(path: str, operation: dict[str, Any]) -> str:
+    """Return a request of an operation as a command."""
+    names = [one["name"] for one in operation.get("parameters", ()) if one["in"] == "query" and one["name"] in EXAMPLES]
+    query = "&".join(f"{name}={EXAMPLES[name]}" for name in names)
+    return f'curl $AUTH "$API{path.format_map(EXAMPLES)}{"?" if query else ""}{query}"'
 
 
 def _linked(schema: dict[str, Any]) -> str:

@@ -5,10 +5,11 @@ Read in this order:
 - `routes`: every route as data, with its parameters and handler
 - `requests`: a request and its caller; reads and limits parameters before any lookup
 - `bodies`: reads the bodies of requests that give an order
-- `handlers`: one method per route, from a request to a JSON document; `hardware` has those of devices and findings
+- `handlers`: one method per route, from a request to a JSON document; `hardware` has those of devices and findings,
+  `jobs` those of jobs
 - `problems`: errors as problem documents (RFC 9457)
-- `node_models`, `cluster_models`, `hardware_models`, `order_models`, `response_models`: the models of responses and
-  bodies, only for the OpenAPI document
+- `node_models`, `cluster_models`, `hardware_models`, `job_models`, `order_models`, `response_models`: the models of
+  responses and bodies, only for the OpenAPI document
 - `openapi`: the OpenAPI document, docs/reference/openapi.json
 
 `faultbridge.entrypoints.timeline` serves these routes. Tests: tests/api.

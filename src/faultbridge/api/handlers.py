@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 
 from faultbridge.api.bodies import read_answer, read_reason
 from faultbridge.api.hardware import HardwareHandlers
+from faultbridge.api.jobs import JobHandlers
 from faultbridge.api.requests import Request
 from faultbridge.domain import names
 from faultbridge.domain.cases import APPROVED, DENIED
@@ -60,6 +61,7 @@ class Handlers:
     clock: Clock
     tokens: Tokens
     hardware: HardwareHandlers
+    jobs: JobHandlers
 
     def clusters(self, request: Request) -> Document:
         """List all clusters."""

@@ -21,6 +21,7 @@ _PATH_SCHEMAS: dict[str, dict[str, Any]] = {
     "case": {"pattern": f"^{CASE_ID.pattern}$"},
     "incident": {"pattern": f"^{INCIDENT_ID.pattern}$"},
     "finding": {"pattern": f"^{FINDING_ID.pattern}$"},
+    "job": {"minLength": 1, "maxLength": MAX_LENGTH, "description": "The scheduler's id of the job."},
     "device": {"minLength": 1, "maxLength": MAX_LENGTH, "description": "Serial number or UUID."},
 }
 _SCHEMA_BY_KIND: dict[str, dict[str, Any]] = {

@@ -22,6 +22,7 @@ _STATUS: Mapping[str, HTTPStatus] = {
     "unknown_incident": HTTPStatus.NOT_FOUND,
     "unknown_device": HTTPStatus.NOT_FOUND,
     "unknown_finding": HTTPStatus.NOT_FOUND,
+    "unknown_job": HTTPStatus.NOT_FOUND,
     "not_asked": HTTPStatus.CONFLICT,
     "too_late": HTTPStatus.CONFLICT,
     "case_over": HTTPStatus.CONFLICT,

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from faultbridge.api.cluster_models import Cluster
 from faultbridge.api.hardware_models import HARDWARE_MODELS
+from faultbridge.api.job_models import JOB_MODELS
 from faultbridge.api.node_models import Component, Count, Instant, Node, ResponseModel
 from faultbridge.api.order_models import ApprovalAnswer, ApprovalResult, FindingMark, OrderReason
 from faultbridge.domain.cases import RepairAction
@@ -219,5 +220,6 @@ MODELS = {
         OrderReason,
         FindingMark,
         *HARDWARE_MODELS,
+        *JOB_MODELS,
     )
 }

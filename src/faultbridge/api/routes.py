@@ -8,6 +8,7 @@ from functools import wraps
 
 from faultbridge.api.handlers import SEVERITIES, STATUSES, TYPES, Handler, Handlers
 from faultbridge.api.hardware import HardwareHandlers
+from faultbridge.api.jobs import JobHandlers
 from faultbridge.api.requests import Request
 from faultbridge.registry.documents import Document
 
@@ -52,6 +53,16 @@ def _of_hardware(method: Callable[[HardwareHandlers, Request], Document]) -> Han
     @wraps(method)
     def handle(handlers: Handlers, request: Request) -> Document:
         return method(handlers.hardware, request)
+
+    return handle
+
+
+def _of_jobs(method: Callable[[JobHandlers, Request], Document]) -> Handler:
+    """Return the handler of a route about jobs."""
+
+    @wraps(method)
+    def handle(handlers: Handlers, request: Request) -> Document:
+        return method(handlers.jobs, request)
 
     return handle
 
@@ -170,5 +181,7 @@ ROUTES: tuple[Route, ...] = (
         _of_hardware(HardwareHandlers.mark_finding),
         body="FindingMark",
     ),
+    Route("GET", f"{_C}/jobs", "listJobs", "Jobs", _of_jobs(JobHandlers.list)),
+    Route("GET", f"{_C}/jobs/{{job}}", "showJob", "Job", _of_jobs(JobHandlers.show)),
     Route("GET", f"{_C}/rejects", "listRejects", "Rejects", Handlers.rejected, (_LIMIT,)),
 )

@@ -101,12 +101,14 @@ class ApiAnswers:
         """Return the handlers of the HTTP API, one method for each route."""
         from faultbridge.api.handlers import Handlers
         from faultbridge.api.hardware import HardwareHandlers
+        from faultbridge.api.jobs import JobHandlers
         from faultbridge.data import offender_odds
         from faultbridge.findings.judgments import Judgments
         from faultbridge.ledger.history.device_history import DeviceHistory
         from faultbridge.ledger.page_tokens import Tokens
         from faultbridge.ledger.timeline import Timeline
         from faultbridge.ledger.verify import Verify
+        from faultbridge.registry.job_views import JobViews
         from faultbridge.registry.views import Views
 
         of = self.installation
@@ -122,6 +124,7 @@ class ApiAnswers:
             hardware=HardwareHandlers(
                 Views(table), DeviceHistory(table), Judgments(of.ledger.append, of.rules.rulebook), offender_odds()
             ),
+            jobs=JobHandlers(Views(table), JobViews(table)),
         )
 
 

@@ -27,11 +27,13 @@ from faultbridge.registry.documents import (
     node_document,
     page_document,
 )
+from faultbridge.registry.job_views import JobViews, job_document
 from faultbridge.registry.roster import RosterNode
 from faultbridge.registry.views import Views
 
 MAX_ENTRIES = 300
 MAX_CASES = 50
+MAX_JOBS = 50
 MAX_COUNTED_CASES = 500
 WEEK = timedelta(days=7)
 ROSTER_AGE = timedelta(minutes=5)
@@ -53,11 +55,12 @@ class CaseDocuments:
 
 @dataclass(frozen=True, slots=True)
 class StreamDocuments:
-    """A document and the newest entries of its stream; `older` states that earlier entries were not read."""
+    """A document, the newest entries of its stream, and a node's jobs; `older`: earlier entries were not read."""
 
     document: Document
     entries: tuple[Document, ...]
     older: bool
+    jobs: tuple[Document, ...] = ()
 
 
 @dataclass(slots=True)
@@ -96,6 +99,7 @@ class Facts:
             self.grid(view.config),
             _documents(lines),
             older,
+            self._jobs(cluster),
         )
 
     def node(self, cluster: str, node: str, window: Window) -> StreamDocuments:
@@ -103,7 +107,14 @@ class Facts:
         self.views.cluster(cluster)
         state = self.views.node(NodeKey(cluster, node))
         lines, older = self.timeline.window(cluster, node, state.head, window, MAX_ENTRIES)
-        return StreamDocuments(node_document(state), _documents(lines), older)
+        return StreamDocuments(node_document(state), _documents(lines), older, self._jobs(cluster, node))
+
+    def job(self, cluster: str, job_id: str) -> StreamDocuments:
+        """Read a job and the newest entries about it."""
+        self.views.cluster(cluster)
+        job = JobViews(self.views.table).job(cluster, job_id)
+        lines, older = self.timeline.of_job(cluster, job_id, MAX_ENTRIES)
+        return StreamDocuments(job_document(job), _documents(lines), older)
 
     def case(self, cluster: str, case_id: str) -> CaseDocuments:
         """Read a case of a cluster, its node, its newest entries and the pages about it."""
@@ -159,6 +170,9 @@ class Facts:
             )
             for one in self._roster(config)
         )
+
+    def _jobs(self, cluster: str, node: str | None = None) -> tuple[Document, ...]:
+        return tuple(map(job_document, JobViews(self.views.table).followed(cluster, node, MAX_JOBS)))
 
     def _roster(self, config: ClusterConfig) -> tuple[RosterNode, ...]:
         now, cluster = self.clock.now(), config.cluster

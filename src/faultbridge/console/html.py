@@ -47,6 +47,10 @@ class Links:
         """Return the address of the page of an incident."""
         return self._path("clusters", cluster, "incidents", incident_id, **query)
 
+    def job(self, cluster: str, job_id: str, **query: str) -> str:
+        """Return the address of the page of a job."""
+        return self._path("clusters", cluster, "jobs", job_id, **query)
+
     def asset(self, name: str) -> str:
         """Return the address of a style sheet or script."""
         return self._path("assets", asset(name).hashed_name)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from faultbridge.api.handlers import CASE_ID, INCIDENT_ID
+from faultbridge.api.jobs import job_id_of
 from faultbridge.api.problems import problem_of
 from faultbridge.api.requests import ALL_CLUSTERS, Request
 from faultbridge.console.assets import SCRIPT, STYLE, by_hashed_name
@@ -25,6 +26,7 @@ from faultbridge.presentation.entry_rows import Document, entry_rows, occurred_a
 from faultbridge.presentation.fleet_page import fleet_page
 from faultbridge.presentation.history import Span
 from faultbridge.presentation.incident_page import incident_page
+from faultbridge.presentation.job_page import job_page
 from faultbridge.presentation.node_page import node_page
 
 FORMATS = ("html", "json", "csv")
@@ -123,6 +125,7 @@ class Pages:
             "live_cases": facts.live_cases,
             "closed_cases": facts.closed_cases,
             "incidents": facts.incidents,
+            "jobs": facts.jobs,
             "entries": facts.entries,
         }
         return PageData("cluster.html", {"page": page}, documents, facts.entries, request.cluster, page.live)
@@ -131,8 +134,9 @@ class Pages:
         """Return the page of a node."""
         window, node = request.window(), names.node_name(request.path["node"])
         found = self.facts.node(request.cluster, node, window)
-        page = node_page(found.document, found.entries, self._span(window, found.entries), older=found.older)
-        documents = {"node": found.document, "entries": found.entries}
+        span = self._span(window, found.entries)
+        page = node_page(found.document, found.entries, span, older=found.older, jobs=found.jobs)
+        documents = {"node": found.document, "jobs": found.jobs, "entries": found.entries}
         return PageData("node.html", {"page": page}, documents, found.entries, f"{request.cluster}-node", page.live)
 
     def case(self, request: Request) -> PageData:
@@ -145,6 +149,13 @@ class Pages:
         page = case_page(facts, found.pages, self._now(facts.entries), older=found.older)
         documents = {"case": facts.case, "node": facts.node, "pages": found.pages, "entries": facts.entries}
         return PageData("case.html", {"page": page}, documents, facts.entries, case_id, page.live)
+
+    def job(self, request: Request) -> PageData:
+        """Return the page of a job."""
+        found = self.facts.job(request.cluster, job_id_of(request))
+        page = job_page(found.document, found.entries, self._now(found.entries), older=found.older)
+        documents = {"job": found.document, "entries": found.entries}
+        return PageData("job.html", {"page": page}, documents, found.entries, f"{request.cluster}-job", page.live)
 
     def incident(self, request: Request) -> PageData:
         """Return the page of an incident."""
@@ -183,6 +194,7 @@ _ROUTES: tuple[tuple[re.Pattern[str], Callable[[Pages, Request], PageData]], ...
     (re.compile(_C), Pages.cluster),
     (re.compile(rf"{_C}/nodes/(?P<node>[^/]+)"), Pages.node),
     (re.compile(rf"{_C}/cases/(?P<case>[^/]+)"), Pages.case),
+    (re.compile(rf"{_C}/jobs/(?P<job>.+)"), Pages.job),
     (re.compile(rf"{_C}/incidents/(?P<incident>[^/]+)"), Pages.incident),
 )
 PATHS = ("", *(f"/{pattern.pattern}" for pattern, _ in _ROUTES[1:]))

@@ -25,14 +25,16 @@ def job_entries(table: Table, cluster: str, job_id: str, order: ReadOrder) -> Fo
 
     The entries of an affected node count from the start of the job's latest run until the job may resume.
     """
-    own = _own(table, jobs.job_partition(cluster, job_id), order)
+    own = own_entries(table, cluster, job_id, order)
     found = table.get(jobs.job_key(cluster, job_id))
     job = jobs.read_job(found) if found else None
     affected = [_of_node(table, job, node, order) for node in sorted(job.affected)] if job else []
     return heapq.merge(own, *affected, key=itemgetter(1), reverse=order.newest_first)
 
 
-def _own(table: Table, partition: str, order: ReadOrder) -> Found:
+def own_entries(table: Table, cluster: str, job_id: str, order: ReadOrder) -> Found:
+    """Return the entries about a job itself with their positions, in an order."""
+    partition = jobs.job_partition(cluster, job_id)
     size, newest_first, end = order.page_size, order.newest_first, jobs.LAST_LINK
     links = query_all(table, partition, after=order.after, up_to=end, page_size=size, newest_first=newest_first)
     while batch := list(islice(links, order.page_size or LINKS_PER_BATCH)):
@@ -49,8 +51,12 @@ def _of_node(table: Table, job: Job, node: str, order: ReadOrder) -> Found:
         since = max(since, from_text(order.after.split("#", 1)[0]))
     until = job.resumable_at or (job.ended_at + RESUME_WITHIN if job.ended_at else None)
     first, last = to_text(since), to_text(until + SKEW) if until else "~"
-    bound = last_before(table, partition, node_head(table, key), since - SKEW)
-    rows = query_all(table, partition, after=bound, prefix=keys.ENTRY)
+    head = node_head(table, key)
+    bound = last_before(table, partition, head, since - SKEW)
+    up_to = last_before(table, partition, head, until + 2 * SKEW) if until else None
+    if until and up_to is None:
+        return iter(())
+    rows = query_all(table, partition, after=bound, up_to=up_to, prefix=keys.ENTRY)
     placed = ((row, str(row[TIMELINE.sk])) for row in rows if first <= str(row["recorded_at"]) <= last)
     after = order.after or ""
     return iter(sorted((one for one in placed if one[1] > after), key=itemgetter(1), reverse=order.newest_first))

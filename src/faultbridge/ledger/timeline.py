@@ -17,7 +17,7 @@ from typing import Any
 from faultbridge.domain.nodes import Head, NodeKey
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.errors import Rejected, UnknownName
-from faultbridge.ledger.job_timeline import job_entries
+from faultbridge.ledger.job_timeline import job_entries, own_entries
 from faultbridge.ledger.page_tokens import make_token, read_token
 from faultbridge.ledger.queries import SKEW, Found, ReadOrder, last_before, newest_in_window, node_head, query_all
 from faultbridge.ports import Table
@@ -132,6 +132,12 @@ class Timeline:
         pk = keys.node_partition(NodeKey(cluster, node)) if node else keys.cluster_partition(cluster)
         found = query_all(self.table, pk, prefix=keys.ENTRY, after=keys.entry(pk, *after).sk, page_size=limit)
         return tuple(Line(str(item["body"]), str(item["hash"]), str(item["sk"])) for item in islice(found, limit))
+
+    def of_job(self, cluster: str, job_id: str, limit: int) -> tuple[tuple[Line, ...], bool]:
+        """Read the newest entries about a job itself, the oldest of them first, and whether it has older ones."""
+        found = own_entries(self.table, cluster, job_id, ReadOrder(page_size=limit + 1, newest_first=True))
+        newest = [Line(str(item["body"]), str(item["hash"]), at) for item, at in islice(found, limit + 1)]
+        return tuple(newest[:limit][::-1]), len(newest) > limit
 
     def window(
         self, cluster: str, node: str | None, head: Head, span: tuple[datetime | None, datetime | None], limit: int

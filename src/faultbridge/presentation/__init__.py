@@ -10,7 +10,8 @@ Nothing here reads a table or writes HTML. Read in this order:
 - `grid`: the nodes of a cluster by group and failure domain, and the share of GPUs in service
 - `case_answers`: the questions of a case, with `advice` (why it was not repaired, what happens next), `attempts` (what
   was done) and `waits` (why it waited)
-- `case_page`, `node_page`, `cluster_page`, `fleet_page`, `incident_page`: one page each
+- `job_rows`: jobs in a list and as lanes, and `job_advice`: the questions of a job
+- `case_page`, `node_page`, `cluster_page`, `fleet_page`, `incident_page`, `job_page`: one page each
 - `downloads`: the entries of a page as CSV
 
 `faultbridge.console` renders these pages. Tests: tests/presentation.

@@ -14,6 +14,7 @@ from faultbridge.presentation.areas import Area, cluster_area
 from faultbridge.presentation.entry_rows import Document, EntryRow, entry_rows
 from faultbridge.presentation.grid import GridNode, NodeGroup, node_groups
 from faultbridge.presentation.history import Span
+from faultbridge.presentation.job_rows import JobRow, job_rows
 from faultbridge.presentation.tones import BREAKER, CASE, CLUSTER, INCIDENT, NODE, SEVERITY, Mark, Tone, mark
 
 REPAIRED = frozenset({"replaced", "repaired"})
@@ -59,6 +60,7 @@ class ClusterPage:
     closed_cases: tuple[CaseRow, ...]
     repair_times: RepairTimes | None
     groups: tuple[NodeGroup, ...]
+    jobs: tuple[JobRow, ...]
     rows: tuple[EntryRow, ...]
     older: bool
 
@@ -79,6 +81,7 @@ class ClusterFacts:
     nodes: Sequence[GridNode]
     entries: Sequence[Document]
     older: bool = False
+    jobs: Sequence[Document] = ()
 
 
 def cluster_page(facts: ClusterFacts, span: Span) -> ClusterPage:
@@ -97,6 +100,7 @@ def cluster_page(facts: ClusterFacts, span: Span) -> ClusterPage:
         closed_cases=tuple(map(_case, facts.closed_cases)),
         repair_times=_repair_times(facts.closed_cases),
         groups=node_groups(facts.nodes),
+        jobs=job_rows(facts.jobs),
         rows=rows,
         older=facts.older,
     )

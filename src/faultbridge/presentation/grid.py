@@ -55,7 +55,7 @@ def node_groups(nodes: Sequence[GridNode]) -> tuple[NodeGroup, ...]:
 
 def natural_order(name: str) -> tuple[tuple[int, str], ...]:
     """Return a sort key by which `node-9` comes before `node-10`."""
-    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name))
+    return tuple((len(part.lstrip("0")) if part.isdecimal() else -1, part) for part in re.split(r"(\d+)", name))
 
 
 def _group(name: tuple[str, str], members: Iterable[GridNode], *, single: bool) -> NodeGroup:

@@ -18,6 +18,7 @@ from faultbridge.presentation.history import (
     instance_lane,
     status_lane,
 )
+from faultbridge.presentation.job_rows import JobRow, job_lanes, job_rows
 from faultbridge.presentation.lanes import Chart, make_chart
 from faultbridge.presentation.tones import CASE, NODE, SEVERITY, Mark, mark
 
@@ -48,12 +49,15 @@ class NodePage:
     case_status: Mark | None
     last_case: str | None
     chart: Chart
+    jobs: tuple[JobRow, ...]
     rows: tuple[EntryRow, ...]
     older: bool
     live: bool
 
 
-def node_page(node: Document, entries: Sequence[Document], span: Span, *, older: bool) -> NodePage:
+def node_page(
+    node: Document, entries: Sequence[Document], span: Span, *, older: bool, jobs: Sequence[Document] = ()
+) -> NodePage:
     """Return the page of a node; `older` states that earlier entries of the span are not part of it."""
     rows, case = entry_rows(entries), node["case"]
     if older and rows:
@@ -64,6 +68,7 @@ def node_page(node: Document, entries: Sequence[Document], span: Span, *, older:
         status_lane("case", entries, CASE_STATUS, CASE, span),
         *attempt_lanes(entries),
         instance_lane(entries, span),
+        *job_lanes(jobs, str(node["node"]), span),
     )
     return NodePage(
         cluster=str(node["cluster"]),
@@ -75,6 +80,7 @@ def node_page(node: Document, entries: Sequence[Document], span: Span, *, older:
         case_status=mark(case["status"], CASE) if case else None,
         last_case=node["last_case"],
         chart=make_chart(span.start, span.end, lanes),
+        jobs=job_rows(jobs),
         rows=rows,
         older=older,
         live=case is not None,

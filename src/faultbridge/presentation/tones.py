@@ -80,6 +80,17 @@ INCIDENT: Mapping[str, Tone] = {
     "expired": Tone.WAIT,
     "closed": Tone.GOOD,
 }
+JOB: Mapping[str, Tone] = {
+    "running": Tone.GOOD,
+    "waiting": Tone.WAIT,
+    "resumable": Tone.WORK,
+    "ended": Tone.OFF,
+    "succeeded": Tone.GOOD,
+    "failed": Tone.BAD,
+    "cancelled": Tone.OFF,
+    "unreported": Tone.WATCH,
+}
+VERDICT: Mapping[str, Tone] = {"RESTART": Tone.GOOD, "RESTART_WITHOUT": Tone.WATCH, "STOP": Tone.BAD}
 BREAKER: Mapping[str, Tone] = {"open": Tone.BAD, "half_open": Tone.WATCH, "closed": Tone.GOOD}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,10 +10,11 @@ import typer
 
 from faultbridge.cli.commands.options import AnyClusterOption, ClusterOption
 from faultbridge.cli.render.output import Columns, Document, examples
-from faultbridge.cli.render.times import PAST_HELP, json_time, parse_time, short_time
+from faultbridge.cli.render.times import PAST_HELP, parse_time, short_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.domain.names import expand_host_list
+from faultbridge.registry.job_views import job_document
 
 if TYPE_CHECKING:
     from faultbridge.domain.cluster.jobs import Job
@@ -89,7 +89,7 @@ def start_job(
     nodes = _nodes(node)
     placed, started_at = _ranks(nodes, ranks, ranks_per_node), parse_time(at, session.now())
     started = session.application.jobs.jobs.start(cluster, job, nodes, name=name, at=started_at, ranks=placed)
-    session.show_one(_document(started), JOB)
+    session.show_one(job_document(started), JOB)
 
 
 @app.command("end", epilog=examples("faultbridge job end 88213 --cluster train-a --outcome failed"))
@@ -111,7 +111,7 @@ def end_job(
         raise typer.BadParameter(f"unknown --outcome: {outcome!r}; allowed: {', '.join(OUTCOMES)}")
     ended_at = parse_time(at, session.now())
     ended = session.application.jobs.jobs.end(cluster, job, outcome=outcome, reason=reason, at=ended_at)
-    session.show_one(_document(ended), JOB)
+    session.show_one(job_document(ended), JOB)
 
 
 @app.command("run", epilog=examples("faultbridge job run 88213 --cluster train-a --node gpu-[1-4] -- srun a.sh"))
@@ -147,14 +147,14 @@ def list_jobs(session: Session, cluster: AnyClusterOption = None) -> None:
     """List the jobs that run, and the failed ones whose faulty nodes are not back yet."""
     clusters = session.cluster_names(cluster)
     followed = (job for name in clusters for job in session.application.jobs.jobs.followed(name))
-    session.show((_document(job) for job in followed), JOBS)
+    session.show((job_document(job) for job in followed), JOBS)
 
 
 @app.command("show", epilog=examples("faultbridge job show 88213 --cluster train-a"))
 @stack_command
 def show_job(session: Session, job: JobArgument, cluster: ClusterOption) -> None:
     """Show a job, its nodes with faults, and whether it may resume. `timeline --job` shows what happened to it."""
-    session.show_one(_document(session.application.jobs.jobs.show(cluster, job)), JOB)
+    session.show_one(job_document(session.application.jobs.jobs.show(cluster, job)), JOB)
 
 
 @app.command("ranks", epilog=examples("faultbridge job ranks 88213 --cluster train-a --rank 17"))
@@ -207,20 +207,3 @@ def _nodes(given: list[str]) -> list[str]:
     if not nodes:
         raise typer.BadParameter("no node in --node; give a node or a host list")
     return nodes
-
-
-def _document(job: Job) -> Document:
-    return {
-        "cluster": job.cluster,
-        "job_id": job.id,
-        "name": job.name,
-        "nodes": list(job.nodes),
-        "ranks": dict(job.ranks),
-        "started_at": json_time(job.started_at),
-        "ended_at": json_time(job.ended_at),
-        "outcome": job.outcome,
-        "state": job.state,
-        "affected_nodes": sorted(job.affected),
-        "resumable_at": json_time(job.resumable_at),
-        "verdict": asdict(job.verdict) if job.verdict else None,
-    }

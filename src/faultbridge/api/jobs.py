@@ -1,0 +1,38 @@
+"""Job handlers: the routes of jobs, one method per route."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from faultbridge.api.requests import MAX_LENGTH, Request
+from faultbridge.errors import Rejected
+from faultbridge.registry.documents import Document
+from faultbridge.registry.job_views import JobViews, job_document
+from faultbridge.registry.views import Views
+
+
+@dataclass(frozen=True, slots=True)
+class JobHandlers:
+    """Handles requests about the jobs of one cluster."""
+
+    directory: Views
+    jobs: JobViews
+
+    def list(self, request: Request) -> Document:
+        """List the jobs that run, and the failed ones whose faulty nodes are not back yet, at most 100."""
+        request.check_parameters()
+        self.directory.cluster(request.cluster)
+        return {"items": [job_document(one) for one in self.jobs.followed(request.cluster)]}
+
+    def show(self, request: Request) -> Document:
+        """Show a job."""
+        request.check_parameters()
+        return job_document(self.jobs.job(request.cluster, job_id_of(request)))
+
+
+def job_id_of(request: Request) -> str:
+    """Return the job id of a path, which a scheduler chose."""
+    job_id = request.path["job"]
+    if not job_id.isprintable() or len(job_id) > MAX_LENGTH:
+        raise Rejected("unknown_job", f"invalid job id; allowed: 1 to {MAX_LENGTH} printable characters")
+    return job_id

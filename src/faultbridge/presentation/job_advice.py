@@ -1,0 +1,90 @@
+"""Job advice: what happened to a job, why it died, whether it may resume, and what an operator should do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from faultbridge.presentation.case_answers import Answer
+from faultbridge.presentation.entry_rows import Document
+
+
+class NodeFault(Protocol):
+    """A fault of a node that affected a job."""
+
+    @property
+    def node(self) -> str:
+        """Return the node."""
+
+    @property
+    def fault(self) -> str:
+        """Return the fault code and its component."""
+
+
+HARDWARE = {
+    "blamed": "A node's own source shows the fault that ended it.",
+    "acquitted": "No fault of a node ended it.",
+    "not_shown": "No node was shown to be at fault, and not every node was checked.",
+}
+_OUTLOOK = {
+    "RESTART": "Yes: it may restart on the same nodes.",
+    "RESTART_WITHOUT": "Yes, without {nodes}.",
+    "STOP": "No: a restart would fail in the same way.",
+}
+_OUTCOMES = {
+    "succeeded": "It succeeded",
+    "failed": "It failed",
+    "cancelled": "It was canceled",
+    "unreported": "It ended, and nobody reported how,",
+}
+_EXPLAIN = "faultbridge explain LOGS --job {job} --cluster {cluster} --record"
+
+
+def job_answers(job: Document, verdict: Mapping[str, Any] | None, hits: Sequence[NodeFault]) -> tuple[Answer, ...]:
+    """Return the questions of a job with their answers. `verdict` is the recorded explanation, if there is one."""
+    explain = (_EXPLAIN.format(job=job["job_id"], cluster=job["cluster"]),)
+    answers = [Answer("What happened?", tuple(_what_happened(job, hits)))]
+    if job["state"] == "running":
+        return (*answers, Answer("What should you do?", ("Nothing: the job runs.",)))
+    if verdict:
+        why = (f"{verdict.get('summary')}.", HARDWARE.get(str(verdict.get("hardware")), ""))
+        answers.append(Answer("Why did it end?", tuple(filter(None, why))))
+    elif job["outcome"] != "succeeded":
+        answers.append(Answer("Why did it end?", ("No explanation is recorded. This command records one:",), explain))
+    if job["outcome"] != "succeeded":
+        answers.append(Answer("May it restart?", tuple(_may_restart(job))))
+    todo = str(verdict["settles"]) if verdict and verdict.get("settles") else _TODO.get(str(job["state"]), "Nothing.")
+    return (*answers, Answer("What should you do?", (todo,)))
+
+
+_TODO = {
+    "waiting": "Wait until its nodes are back, or restart it without them.",
+    "resumable": "Restart it, if your scheduler has not done so.",
+}
+
+
+def _what_happened(job: Document, hits: Sequence[NodeFault]) -> Iterator[str]:
+    number = len(job["nodes"])
+    nodes = f"{number} node{'s' if number != 1 else ''}"
+    yield f"{_OUTCOMES.get(str(job['outcome']), 'It runs')} on {nodes}."
+    listed = dict.fromkeys(f"{one.fault} of {one.node}" for one in hits)
+    if listed:
+        more = f", and {len(listed) - 8} more" if len(listed) > 8 else ""  # noqa: PLR2004 - as many as fit a card
+        yield f"Faults of its nodes affected it: {'; '.join(list(listed)[:8])}{more}."
+    elif job["affected_nodes"]:
+        yield f"Faults of its nodes affected it: {', '.join(job['affected_nodes'][:8])}."
+    else:
+        yield "No fault of its nodes is recorded for it."
+
+
+def _may_restart(job: Document) -> Iterator[str]:
+    outlook = job["verdict"]["outlook"] if job["verdict"] else None
+    if outlook:
+        without = ", ".join(job["verdict"]["nodes"]) or "the nodes of the verdict"
+        yield _OUTLOOK.get(str(outlook), f"The recorded verdict is {outlook}.").format(nodes=without)
+    if job["resumable_at"]:
+        yield "Its faulty nodes are back, replaced or removed."
+    elif job["affected_nodes"] and job["state"] == "waiting":
+        yield f"Its faulty nodes are not back yet: {', '.join(job['affected_nodes'][:8])}."
+    elif not outlook:
+        yield "Not known: no fault of its nodes and no explanation is recorded."

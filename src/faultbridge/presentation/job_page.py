@@ -1,0 +1,183 @@
+"""Job page: what affected a job, why it died with the evidence for and against, and whether it may resume."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from faultbridge.domain.times import from_text
+from faultbridge.ledger.entry_text import component_text, duration_text
+from faultbridge.presentation.case_answers import Answer
+from faultbridge.presentation.entry_rows import Document, EntryRow, entry_rows, occurred_at
+from faultbridge.presentation.grid import natural_order
+from faultbridge.presentation.job_advice import job_answers
+from faultbridge.presentation.job_rows import job_state
+from faultbridge.presentation.lanes import Bar, Chart, Lane, make_chart
+from faultbridge.presentation.tones import VERDICT, Mark, Tone, mark
+
+JOB, EXPLAINED = "Job Change", "Job Explained"
+MAX_NODES = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A fault of a node that affected the job, and the case that it led to."""
+
+    at: datetime
+    node: str
+    fault: str
+    reason: str
+    case_id: str | None
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceRow:
+    """One piece of evidence: the rule that gave the points, what was found, where, and when."""
+
+    points: int
+    weight: str
+    found: str
+    where: str
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobNode:
+    """A node of the job, and whether a fault of it affected the job."""
+
+    node: str
+    affected: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """What the page of a job shows; `explanation` is empty if no verdict is recorded."""
+
+    cluster: str
+    job_id: str
+    name: str
+    state: Mark
+    verdict: Mark | None
+    started_at: datetime
+    ended_at: datetime | None
+    duration: str
+    answers: tuple[Answer, ...]
+    hits: tuple[Hit, ...]
+    explanation: tuple[tuple[str, str], ...]
+    cases: tuple[str, ...]
+    evidence_for: tuple[EvidenceRow, ...]
+    evidence_against: tuple[EvidenceRow, ...]
+    nodes: tuple[JobNode, ...]
+    unlisted: int
+    chart: Chart
+    rows: tuple[EntryRow, ...]
+    older: bool
+    live: bool
+
+
+def job_page(job: Document, entries: Sequence[Document], now: datetime, *, older: bool) -> JobPage:
+    """Return the page of a job; `older` states that earlier entries are not part of it."""
+    started = from_text(str(job["started_at"]))
+    ended = from_text(str(job["ended_at"])) if job["ended_at"] else None
+    run = [one for one in entries if occurred_at(one) >= started or one["metadata"]["event_type"] == EXPLAINED]
+    hits = tuple(map(_hit, _changes(run, "hit")))
+    verdict = next((one["data"] for one in reversed(run) if one["metadata"]["event_type"] == EXPLAINED), None)
+    if verdict and (job["verdict"] is None or verdict.get("started_at") not in {None, job["started_at"]}):
+        verdict = None
+    points = tuple(map(_evidence, (verdict or {}).get("evidence") or ()))
+    affected = set(job["affected_nodes"])
+    names = sorted(job["nodes"], key=lambda name: (name not in affected, natural_order(name)))
+    return JobPage(
+        cluster=str(job["cluster"]),
+        job_id=str(job["job_id"]),
+        name=str(job["name"] or ""),
+        state=job_state(job),
+        verdict=mark(job["verdict"]["outlook"], VERDICT) if job["verdict"] else None,
+        started_at=started,
+        ended_at=ended,
+        duration=duration_text(int(((ended or now) - started).total_seconds() * 1000)),
+        answers=job_answers(job, verdict, hits),
+        hits=hits,
+        explanation=tuple(_explanation(verdict)) if verdict else (),
+        cases=tuple(map(str, (verdict or {}).get("cases") or ())),
+        evidence_for=tuple(one for one in points if one.points > 0),
+        evidence_against=tuple(one for one in points if one.points <= 0),
+        nodes=tuple(JobNode(name, name in affected) for name in names[:MAX_NODES]),
+        unlisted=max(len(names) - MAX_NODES, 0),
+        chart=_chart(job, run, hits, ended, now),
+        rows=entry_rows(entries),
+        older=older,
+        live=job["state"] in {"running", "waiting"},
+    )
+
+
+def _changes(entries: Iterable[Document], kind: str) -> Iterator[Document]:
+    return (one for one in entries if one["metadata"]["event_type"] == JOB and one["data"].get("change") == kind)
+
+
+def _hit(entry: Document) -> Hit:
+    data, metadata = entry["data"]["hit"] or {}, entry["metadata"]
+    about = data.get("about") or {}
+    fault = f"{about.get('code') or 'unknown fault'} {component_text(about.get('component'))}".strip()
+    reason = str(entry["data"].get("reason") or "")
+    target = f"#e-{metadata['event_id']}"
+    return Hit(occurred_at(entry), str(data.get("node")), fault, reason, metadata["case_id"], target)
+
+
+def _evidence(point: Mapping[str, Any]) -> EvidenceRow:
+    rank = f"rank {point['rank']}" if point.get("rank") is not None else ""
+    file = f"{point['file']}:{point.get('line') or '-'}" if point.get("file") else ""
+    return EvidenceRow(
+        points=int(point["points"]),
+        weight=str(point["weight"]).replace("_", " "),
+        found=f"{point['name']}, from a {point['trust']}" if point.get("name") else "",
+        where=", ".join(one for one in (str(point.get("node") or ""), rank, file) if one),
+        at=from_text(str(point["at"])) if point.get("at") else None,
+    )
+
+
+def _explanation(verdict: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "Cause", f"{verdict.get('mechanism') or 'unknown'} ({verdict.get('domain') or 'unknown domain'})"
+    yield "Nodes", str(verdict.get("hardware") or "-").replace("_", " ")
+    for name, key in (
+        ("Leave out", "nodes"),
+        ("Test first", "check"),
+        ("Checked", "checked"),
+        ("Not checked", "not_checked"),
+    ):
+        listed = verdict.get(key) or {}
+        if listed.get("count"):
+            more = listed["count"] - len(listed["listed"])
+            yield name, ", ".join(listed["listed"]) + (f" and {more} more" if more > 0 else "")
+    if verdict.get("ranks"):
+        yield "Ranks that others waited for", ", ".join(map(str, verdict["ranks"]))
+    yield "First failure in the logs", str(verdict.get("failed_at") or "unknown")
+
+
+def _chart(
+    job: Document, entries: Sequence[Document], hits: Sequence[Hit], ended: datetime | None, now: datetime
+) -> Chart:
+    start, end = from_text(str(job["started_at"])), max([now, *map(occurred_at, entries)])
+    resumable = from_text(str(job["resumable_at"])) if job["resumable_at"] else None
+    end = (
+        end
+        if job["state"] in {"running", "waiting"}
+        else max(resumable or ended or end, *(one.at for one in hits), start)
+    )
+    bars = [Bar(start, ended or end, "running", Tone.WORK, running=ended is None)]
+    if ended:
+        outcome = job_state(job)
+        waits = resumable is not None or job["state"] == "waiting"
+        text = "waits for its nodes" if waits else outcome.text
+        bars.append(Bar(ended, (resumable or end) if waits else ended, text, Tone.WAIT if waits else outcome.tone))
+    if resumable:
+        bars.append(Bar(resumable, resumable, "may resume", Tone.GOOD))
+    nodes = {one.node: [hit for hit in hits if hit.node == one.node] for one in hits}
+    lanes = (
+        Lane(node, tuple(Bar(h.at, h.at, h.fault, Tone.BAD, h.reason, h.target) for h in of))
+        for node, of in nodes.items()
+    )
+    return make_chart(start, end, (Lane("job", tuple(bars)), *lanes))

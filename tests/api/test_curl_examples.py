@@ -1,0 +1,27 @@
+"""Each read of the HTTP API has an example for curl, and the API accepts its path and parameters."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from faultbridge.api.routes import ROUTES
+from tests.api.gateway import Gateway
+from tests.architecture.project import ROOT
+from tests.world import World
+
+PAGE = (ROOT / "docs" / "reference" / "http-api.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r'^    curl \$AUTH "\$API([^"?]+)\??([^"]*)"$', PAGE, flags=re.MULTILINE)
+
+
+def test_every_read_has_an_example() -> None:
+    assert len(EXAMPLES) == len([route for route in ROUTES if route.method == "GET"])
+
+
+@pytest.mark.parametrize(("path", "query"), EXAMPLES)
+def test_the_api_accepts_the_example(path: str, query: str) -> None:
+    answer = Gateway(World(nodes=("gpu-1",))).send("GET", path, query)
+    known = answer.json.get("type", "")
+    assert answer.status in {200, 404}
+    assert known != "urn:faultbridge:unknown_route"

@@ -1,0 +1,51 @@
+"""Jobs over HTTP: those that run or wait for their nodes, and one by its id, each within one cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultbridge.api.response_models import MODELS
+from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.nodes import NodeKey
+from tests.api.gateway import Gateway
+from tests.world import World
+
+C = "/clusters/train-a"
+
+
+@pytest.fixture
+def gateway() -> Gateway:
+    """Return a cluster with a job that failed when its node lost a GPU, and one that succeeded."""
+    made = Gateway(World(nodes=("n-1", "n-2")))
+    world, jobs = made.world, made.world.app.jobs.jobs
+    world.app.registry.registration.add_cluster(ClusterConfig("secret-b"))
+    jobs.start("train-a", "88213", ["n-1", "n-2"], name="llm")
+    jobs.start("train-a", "88214", ["n-2"])
+    jobs.end("train-a", "88214", outcome="succeeded")
+    world.app.ingestion.ingest([world.message(node="n-1")])
+    world.app.jobs.impact(NodeKey("train-a", "n-1"))
+    jobs.end("train-a", "88213", outcome="failed")
+    return made
+
+
+def test_the_jobs_that_run_or_wait_are_listed_with_their_affected_nodes(gateway: Gateway) -> None:
+    answer = gateway.get(f"{C}/jobs")
+    MODELS["Jobs"].model_validate_json(answer.text)
+    (listed,) = answer.json["items"]
+    assert (listed["job_id"], listed["state"], listed["affected_nodes"]) == ("88213", "waiting", ["n-1"])
+
+
+def test_a_job_is_shown_by_its_id_also_after_it_ended(gateway: Gateway) -> None:
+    answer = gateway.get(f"{C}/jobs/88214")
+    MODELS["Job"].model_validate_json(answer.text)
+    assert (answer.json["outcome"], answer.json["state"]) == ("succeeded", "ended")
+
+
+@pytest.mark.parametrize("path", [f"{C}/jobs/none", "/clusters/secret-b/jobs/88213", "/clusters/none/jobs"])
+def test_an_unknown_job_or_cluster_is_not_found(gateway: Gateway, path: str) -> None:
+    assert gateway.get(path).status == 404
+
+
+def test_a_token_of_another_cluster_sees_no_job(gateway: Gateway) -> None:
+    for path in (f"{C}/jobs", f"{C}/jobs/88213"):
+        assert gateway.get(path, clusters=("secret-b",)).status == 403

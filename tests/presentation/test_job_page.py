@@ -1,0 +1,128 @@
+"""The page of a job: what affected it, its explanation with evidence for and against, and whether it may resume."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.jobs.jobs import Jobs
+from faultbridge.jobs.verdicts import RecordVerdict
+from faultbridge.presentation.history import Span
+from faultbridge.presentation.job_page import JobPage, job_page
+from faultbridge.presentation.node_page import node_page
+from tests.jobs.test_verdicts import document
+from tests.presentation.histories import facts_of
+from tests.scenarios.world import CLUSTER, World
+
+JOB = "88213"
+SIGNAL = {"name": "xid.79", "trust": "node", "node": "node-2", "rank": 11, "at": "2026-02-03T14:00:00.000Z"}
+
+
+def jobs_of(world: World) -> Jobs:
+    return Jobs(world.table, world.clock, world.append.stack)
+
+
+def ran(world: World | None = None) -> World:
+    """Return a world in which a job ran on four nodes and failed when node 2 lost a GPU."""
+    world = world or World(nodes=6)
+    jobs_of(world).start(CLUSTER, JOB, [world.key(node).node for node in (1, 2, 3, 4)], name="llm-70b")
+    world.advance_minutes(120)
+    world.fault_and_react(2)
+    world.advance_minutes(1)
+    jobs_of(world).end(CLUSTER, JOB, outcome="failed")
+    return world
+
+
+def explain(world: World, **facts: Any) -> None:
+    """Record the verdict that node 2 ended the job."""
+    point = {"weight": "own_source", "points": 6, "signal": {**SIGNAL, "file": "node-2.log", "line": 412, "text": "-"}}
+    against = {"weight": "unknown_time", "points": -1, "signal": None}
+    given = {
+        "nodes": ["node-2"],
+        "domain": "hardware",
+        "mechanism": "gpu_lost",
+        "summary": "node-2 lost a GPU, and the other ranks waited for its ranks",
+        "settles": "Restart without node-2.",
+        "hardware": {"state": "blamed", "checked": ["node-1", "node-2"], "not_checked": ["node-3", "node-4"]},
+        "causes": [{"for": [point], "against": [against]}],
+        "collectives": {"ranks": [8, 9]},
+    }
+    RecordVerdict(jobs_of(world).writer)(CLUSTER, JOB, document("RESTART_WITHOUT", **(given | facts)))
+
+
+def page_of(world: World) -> JobPage:
+    found = facts_of(world).job(CLUSTER, JOB)
+    return job_page(found.document, found.entries, world.clock.now(), older=found.older)
+
+
+def answers(page: JobPage) -> dict[str, str]:
+    return {one.question: " ".join((*one.sentences, *one.commands)) for one in page.answers}
+
+
+def test_a_failed_job_names_the_faults_of_its_nodes_and_their_case() -> None:
+    world = ran()
+    page = page_of(world)
+    (hit,) = page.hits
+    assert (hit.node, hit.fault, hit.case_id) == ("node-2", "xid.79 gpu 0000:c1:00", world.case(2).id)
+    assert [(one.node, one.affected) for one in page.nodes][:2] == [("node-2", True), ("node-1", False)]
+    assert (page.state.text, page.live) == ("failed, waits for its nodes", True)
+    assert "xid.79 gpu 0000:c1:00 of node-2" in answers(page)["What happened?"]
+    assert [lane.name for lane in page.chart.lanes] == ["job", "node-2"]
+
+
+def test_without_an_explanation_the_page_states_how_to_record_one() -> None:
+    page = page_of(ran())
+    assert page.explanation == ()
+    assert f"faultbridge explain LOGS --job {JOB}" in answers(page)["Why did it end?"]
+
+
+def test_the_explanation_has_its_evidence_for_and_against_its_ranks_and_its_nodes() -> None:
+    world = ran()
+    explain(world)
+    page = page_of(world)
+    assert dict(page.explanation) == {
+        "Cause": "gpu_lost (hardware)",
+        "Nodes": "blamed",
+        "Leave out": "node-2",
+        "Checked": "node-1, node-2",
+        "Not checked": "node-3, node-4",
+        "Ranks that others waited for": "8, 9",
+        "First failure in the logs": "unknown",
+    }
+    (for_it,), (against,) = page.evidence_for, page.evidence_against
+    assert (for_it.points, for_it.found, for_it.where) == (6, "xid.79, from a node", "node-2, rank 11, node-2.log:412")
+    assert (against.points, against.weight, against.at) == (-1, "unknown time", None)
+    assert "Yes, without node-2." in answers(page)["May it restart?"]
+    assert answers(page)["What should you do?"] == "Restart without node-2."
+    assert page.verdict
+    assert page.verdict.text == "RESTART WITHOUT"
+
+
+def test_the_resume_state_changes_when_the_node_is_back() -> None:
+    world = ran()
+    assert "not back yet: node-2" in answers(page_of(world))["May it restart?"]
+    world.until(world.case_is(CaseStatus.RESOLVED, 2))
+    world.advance_minutes(10)
+    page = page_of(world)
+    assert (page.state.text, page.live) == ("failed, may resume", False)
+    assert "are back, replaced or removed" in answers(page)["May it restart?"]
+
+
+def test_an_explanation_of_an_earlier_run_is_not_that_of_the_job_that_started_again() -> None:
+    world = ran()
+    explain(world)
+    world.advance_minutes(5)
+    jobs_of(world).start(CLUSTER, JOB, ["node-5"])
+    page = page_of(world)
+    assert (page.state.text, page.explanation, page.hits, page.verdict) == ("running", (), (), None)
+
+
+def test_the_pages_of_node_and_cluster_name_the_jobs() -> None:
+    world = ran()
+    facts = facts_of(world)
+    now = world.clock.now()
+    for node, expected in (("node-2", [JOB]), ("node-6", [])):
+        found = facts.node(CLUSTER, node, (None, None))
+        page = node_page(found.document, found.entries, Span(now, now), older=False, jobs=found.jobs)
+        assert [one.job_id for one in page.jobs] == expected
+    assert [one["job_id"] for one in facts.cluster(CLUSTER, (None, None)).jobs] == [JOB]
