@@ -70,6 +70,29 @@ def show(driver: webdriver.Chrome, width: int, scheme: str) -> None:
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
 
+def faults_of_view(driver: webdriver.Chrome, address: str, path: str) -> list[str]:
+    """Open a view at both ends of the widths and in both color schemes; return everything that is wrong with it."""
+    found = []
+    for width, scheme in ((1920, "light"), (360, "dark"), (360, "light"), (1920, "dark")):
+        show(driver, width, scheme)
+        requests(driver)
+        driver.get(f"{address}{path}")
+        at = f"{path} at {width} px, {scheme}"
+        if driver.execute_script("return document.documentElement.scrollWidth > innerWidth"):
+            found.append(f"{at}: wider than the screen")
+        if not driver.execute_script("return document.querySelector('h1')"):
+            found.append(f"{at}: not rendered")
+        found += [f"{at}: {one}" for one in (*violations(driver), *messages(driver))]
+        found += [f"{at}: requests {one}" for one in requests(driver) if not one.startswith(address)]
+    return found
+
+
+def load_seconds(driver: webdriver.Chrome) -> float:
+    """Return how long the last page took in the browser: from the start of the navigation until it was loaded."""
+    script = "return performance.getEntriesByType('navigation')[0].loadEventEnd"
+    return float(driver.execute_script(script)) / 1000
+
+
 def messages(driver: webdriver.Chrome) -> list[str]:
     """Return the warnings and errors that the browser wrote since the last call."""
     return [one["message"] for one in driver.get_log("browser") if one["level"] in {"WARNING", "SEVERE"}]

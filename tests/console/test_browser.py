@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from faultbridge.console import pages
+from tests.console.all_views import EveryView
 from tests.console.sites import HOSTILE, Site
 from tests.waiting import BUSY_FACTOR
 
@@ -18,6 +19,14 @@ pytestmark = [
     pytest.mark.skipif(not (browser.CHROMIUM and browser.DRIVER), reason="chromium and chromedriver are not installed"),
     pytest.mark.filterwarnings("default"),
 ]
+
+_CONTROLS = """
+window.reached = [];
+addEventListener('focusin', (event) => window.reached.push(event.target));
+return [...document.querySelectorAll('a[href], button, input, select, summary, [tabindex="0"]')]
+  .filter((one) => one.checkVisibility() && !one.closest('[hidden]')).length;
+"""
+"""Counts what a keyboard must reach, and records what gets the focus."""
 
 
 @dataclass
@@ -71,19 +80,28 @@ def opened() -> Iterator[Opened]:
             yield Opened(driver, address, site, case)
 
 
-@pytest.mark.parametrize("name", ["fleet", "cluster", "node", "case"])
-def test_a_page_has_no_error_no_foreign_request_and_no_barrier(opened: Opened, name: str) -> None:
-    driver = opened.driver
-    for width, scheme in ((1440, "light"), (360, "dark")):
-        browser.show(driver, width, scheme)
-        browser.requests(driver)
-        driver.get(opened.paths[name])
-        assert browser.violations(driver) == []
-        assert browser.messages(driver) == []
-        asked = browser.requests(driver)
-        assert asked
-        assert [one for one in asked if not one.startswith(opened.address)] == []
-        assert opened.run("return document.documentElement.scrollWidth <= innerWidth"), f"{name} is wider than {width}"
+def test_no_view_has_an_error_a_foreign_request_or_a_barrier_at_any_width_and_in_any_colors(opened: Opened) -> None:
+    views = EveryView()
+    with browser.served(views.world) as address:
+        for path in views.paths.values():
+            assert browser.faults_of_view(opened.driver, address, path) == []
+        assert browser.requests(opened.driver) == []
+
+
+def test_every_control_of_every_view_is_reached_by_the_tab_key_and_shows_that_it_is(opened: Opened) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    views = EveryView()
+    browser.show(opened.driver, 1920, "light")
+    with browser.served(views.world) as address:
+        for path in views.paths.values():
+            opened.driver.get(f"{address}{path}")
+            wanted = opened.run(_CONTROLS)
+            assert isinstance(wanted, int)
+            for _ in range(wanted):
+                opened.press(Keys.TAB)
+                assert opened.run("return document.activeElement.matches(':focus-visible')"), path
+            assert opened.run("return new Set(window.reached).size") == wanted, path
 
 
 def test_a_barrier_is_found(opened: Opened) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 
@@ -15,6 +16,7 @@ from faultbridge.domain.policy import Rule
 from faultbridge.presentation.case_page import CasePage, case_page
 from faultbridge.presentation.tones import Tone
 from faultbridge.repair.case_orders import OperatorOrder
+from tests.builders import NOON
 from tests.presentation.histories import case_of, facts_of, replaced
 from tests.scenarios.incidents.test_incidents import lose_links, world_of
 from tests.scenarios.world import CLUSTER, World, limits
@@ -155,6 +157,13 @@ def test_the_waits_of_a_repair_are_listed_with_their_reasons() -> None:
     assert all(wait.end is not None and wait.end > wait.start for wait in page.waits)
     assert "approval by an operator" in answers(page)["What delayed the repair?"]
     assert "ada approved attempt 1: replace the node" in answers(page)["Why this action?"]
+
+
+def test_a_case_whose_entries_have_expired_still_has_a_page() -> None:
+    found = case_of(replaced())
+    page = case_page(replace(found.facts, entries=()), found.pages, NOON + timedelta(days=900), older=False)
+    assert (page.status.text, page.rows, page.waits) == ("resolved: replaced", (), ())
+    assert "(xid.79, fatal)" in answers(page)["What happened?"]
 
 
 def test_a_live_case_grows_and_a_closed_one_does_not() -> None:

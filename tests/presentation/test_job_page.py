@@ -82,7 +82,7 @@ def test_the_explanation_has_its_evidence_for_and_against_its_ranks_and_its_node
     page = page_of(world)
     assert dict(page.explanation) == {
         "Cause": "gpu_lost (hardware)",
-        "Nodes": "blamed",
+        "Verdict on the nodes": "blamed",
         "Leave out": "node-2",
         "Checked": "node-1, node-2",
         "Not checked": "node-3, node-4",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any, TypeVar
 
 from faultbridge.data import gpus_by_instance_type, load_catalog
 from faultbridge.domain.cluster.config import ClusterConfig
@@ -29,18 +30,21 @@ from faultbridge.registry.documents import (
 )
 from faultbridge.registry.job_views import JobViews, job_document
 from faultbridge.registry.roster import RosterNode
-from faultbridge.registry.views import Views
+from faultbridge.registry.views import CaseView, Views
+from faultbridge.storage.writes import Item
 
-MAX_ENTRIES = 300
-MAX_CASES = 50
-MAX_JOBS = 50
+MAX_ENTRIES = 100
+MAX_CLUSTER_ENTRIES = 50
+MAX_CASES = 25
+MAX_JOBS = 25
 MAX_COUNTED_CASES = 500
 WEEK = timedelta(days=7)
-ROSTER_AGE = timedelta(minutes=5)
-"""How long the placement of nodes is kept in memory. Their status is read for every page."""
+MINUTE = timedelta(minutes=1)
+FIVE_MINUTES = timedelta(minutes=5)
+"""How long the placement of nodes and the time lost in a week are kept; closed cases are kept for a minute."""
 
-LIVE = tuple(status for status in CaseStatus if status.live)
 CLOSED = tuple(status for status in CaseStatus if not status.live)
+T = TypeVar("T")
 Window = tuple[datetime | None, datetime | None]
 
 
@@ -70,37 +74,48 @@ class Facts:
     views: Views
     timeline: Timeline
     clock: Clock
-    _rosters: dict[str, tuple[datetime, tuple[RosterNode, ...]]] = field(default_factory=dict)
+    _kept: dict[tuple[str, str], tuple[datetime, Any]] = field(default_factory=dict)
 
     def fleet(self, clusters: Iterable[str] | None) -> tuple[FleetFacts, ...]:
         """Read every cluster, or those with the given names as far as they exist, with their nodes."""
         found = [view for view in self.views.clusters() if clusters is None or view.config.cluster in set(clusters)]
-        now = self.clock.now()
         facts = []
         for view in found:
-            config = view.config
-            nodes = self.grid(config)
-            recent = self.views.recent_cases(config, CLOSED, MAX_COUNTED_CASES, now - WEEK)
-            lost = [case_document(one, now) for one in recent]
-            live = [case_document(one, now) for one in self.views.recent_cases(config, LIVE, MAX_COUNTED_CASES)]
-            total = sum(one["gpu_time_lost_ms"] or 0 for one in (*lost, *live))
-            facts.append(FleetFacts(cluster_document(view), nodes, len(live), total))
+            rows = self.views.unhealthy_rows(view.config)
+            lost = self._keep("lost", view.config, FIVE_MINUTES, self._lost_in_a_week)
+            live = sum(1 for row in rows if row["case"])
+            facts.append(FleetFacts(cluster_document(view), self._grid(view.config, rows), live, lost))
         return tuple(facts)
+
+    def _lost_in_a_week(self, config: ClusterConfig) -> int:
+        """Return the GPU milliseconds of the cases that were opened in the last week, at most 500 of each status."""
+        now = self.clock.now()
+        recent = self.views.recent_cases(config, tuple(CaseStatus), MAX_COUNTED_CASES, now - WEEK)
+        return sum(case_document(one, now)["gpu_time_lost_ms"] or 0 for one in recent)
 
     def cluster(self, cluster: str, window: Window) -> ClusterFacts:
         """Read a cluster, its live cases, the cases that closed last, its open incidents, and its own entries."""
         view, now = self.views.cluster(cluster), self.clock.now()
-        lines, older = self.timeline.window(cluster, None, view.state.head, window, MAX_ENTRIES)
+        rows = self.views.unhealthy_rows(view.config)
+        opened = sorted((row for row in rows if row["case"]), key=lambda row: str(row["opened"]), reverse=True)
+        live = self.views.cases_by_id([str(row["case"]) for row in opened[:MAX_CASES]])
+        closed = self._keep("closed", view.config, MINUTE, self._closed_last)
+        lines, older = self.timeline.window(cluster, None, view.state.head, window, MAX_CLUSTER_ENTRIES)
         return ClusterFacts(
             cluster_document(view),
-            [case_document(one, now) for one in self.views.recent_cases(view.config, LIVE, MAX_COUNTED_CASES)],
-            [case_document(one, now) for one in self.views.recent_cases(view.config, CLOSED, MAX_CASES)][::-1],
+            [case_document(one, now) for one in live],
+            [case_document(one, now) for one in closed],
             [incident_document(one) for one in self.views.incidents(cluster)],
-            self.grid(view.config),
+            self._grid(view.config, rows),
             _documents(lines),
             older,
             self._jobs(cluster),
+            live=len(opened),
         )
+
+    def _closed_last(self, config: ClusterConfig) -> tuple[CaseView, ...]:
+        """Return the cases that closed among those that were opened last, the newest first."""
+        return self.views.recent_cases(config, CLOSED, MAX_CASES)[::-1]
 
     def node(self, cluster: str, node: str, window: Window) -> StreamDocuments:
         """Read a node and the newest entries of its stream in a window."""
@@ -153,20 +168,19 @@ class Facts:
             for one in self._roster(config)
             if incident.domain in failure_domains(cluster, one.node, one.domain, one.domains, config.domains)
         }
-        nodes = tuple(node for node in self.grid(config) if node.node in members)
+        nodes = tuple(one for one in self._grid(config, self.views.unhealthy_rows(config)) if one.node in members)
         return StreamDocuments(incident_document(view), entries, older), nodes
 
-    def grid(self, config: ClusterConfig) -> tuple[GridNode, ...]:
+    def _grid(self, config: ClusterConfig, rows: Iterable[Item]) -> tuple[GridNode, ...]:
         """Return every node of a cluster with its status; the placement may be some minutes old."""
-        unhealthy = self.views.unhealthy_status(config)
+        unhealthy = {str(row["node"]): row for row in rows}
         return tuple(
             GridNode(
                 node=one.node,
-                status=unhealthy.get(one.node, ("healthy", None))[0],
+                status=str(unhealthy[one.node]["status"]) if one.node in unhealthy else "healthy",
                 group=one.group,
                 domain=one.domain,
                 instance_type=one.instance_type,
-                case_id=unhealthy.get(one.node, ("healthy", None))[1],
             )
             for one in self._roster(config)
         )
@@ -175,12 +189,16 @@ class Facts:
         return tuple(map(job_document, JobViews(self.views.table).followed(cluster, node, MAX_JOBS)))
 
     def _roster(self, config: ClusterConfig) -> tuple[RosterNode, ...]:
-        now, cluster = self.clock.now(), config.cluster
-        read_at, roster = self._rosters.get(cluster, (None, ()))
-        if read_at is None or now - read_at > ROSTER_AGE:
-            roster = self.views.roster(config)
-            self._rosters[cluster] = (now, roster)
-        return roster
+        return self._keep("roster", config, FIVE_MINUTES, self.views.roster)
+
+    def _keep(self, name: str, config: ClusterConfig, age: timedelta, read: Callable[[ClusterConfig], T]) -> T:
+        """Return what was read of a cluster not longer ago than an age, or read it again."""
+        now, key = self.clock.now(), (name, config.cluster)
+        kept = self._kept.get(key)
+        if kept is None or now - kept[0] > age:
+            kept = self._kept[key] = (now, read(config))
+        value: T = kept[1]
+        return value
 
 
 def gpus() -> dict[str, int]:

@@ -58,7 +58,7 @@ class Links:
     def _path(self, *parts: str, **query: str) -> str:
         if self.base is None:
             return ""
-        path = "/".join((self.base, *(quote(part, safe="") for part in parts)))
+        path = "/".join((self.base, *(quote(part, safe="", errors="replace") for part in parts)))
         return f"{path}?{urlencode(query)}" if query else path
 
 

@@ -63,6 +63,7 @@ class ClusterPage:
     jobs: tuple[JobRow, ...]
     rows: tuple[EntryRow, ...]
     older: bool
+    unlisted_cases: int = 0
 
     @property
     def live(self) -> bool:
@@ -72,7 +73,7 @@ class ClusterPage:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """The documents of a cluster page."""
+    """The documents of a cluster page; `live` is the number of live cases, of which the newest are documents."""
 
     cluster: Document
     live_cases: Sequence[Document]
@@ -82,6 +83,7 @@ class ClusterFacts:
     entries: Sequence[Document]
     older: bool = False
     jobs: Sequence[Document] = ()
+    live: int | None = None
 
 
 def cluster_page(facts: ClusterFacts, span: Span) -> ClusterPage:
@@ -103,6 +105,7 @@ def cluster_page(facts: ClusterFacts, span: Span) -> ClusterPage:
         jobs=job_rows(facts.jobs),
         rows=rows,
         older=facts.older,
+        unlisted_cases=max((facts.live or 0) - len(facts.live_cases), 0),
     )
 
 

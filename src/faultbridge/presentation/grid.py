@@ -17,14 +17,13 @@ IN_SERVICE = frozenset({"healthy", "degraded"})
 
 @dataclass(frozen=True, slots=True)
 class GridNode:
-    """A node in the grid: its status, group, failure domain and instance type, and its live case."""
+    """A node in the grid: its status, group, failure domain and instance type."""
 
     node: str
     status: str = "healthy"
     group: str | None = None
     domain: str | None = None
     instance_type: str | None = None
-    case_id: str | None = None
 
     @property
     def mark(self) -> Mark:

@@ -141,7 +141,7 @@ def _evidence(point: Mapping[str, Any]) -> EvidenceRow:
 
 def _explanation(verdict: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "Cause", f"{verdict.get('mechanism') or 'unknown'} ({verdict.get('domain') or 'unknown domain'})"
-    yield "Nodes", str(verdict.get("hardware") or "-").replace("_", " ")
+    yield "Verdict on the nodes", str(verdict.get("hardware") or "-").replace("_", " ")
     for name, key in (
         ("Leave out", "nodes"),
         ("Test first", "check"),

@@ -56,7 +56,7 @@ def case_waits(entries: Iterable[Document]) -> tuple[Wait, ...]:
     """
     changes = [one for one in of_type(entries, CASE_STATUS, NOTE) if _is_boundary(one)]
     ends = [*(occurred_at(one) for one in changes[1:]), None]
-    waits = (_wait(change, end) for change, end in zip(changes, ends, strict=True) if _begins(change))
+    waits = (_wait(change, end) for change, end in zip(changes, ends, strict=False) if _begins(change))
     long = [one for one in waits if one.end is None or one.end - one.start >= SHORTEST]
     same = (list(found) for _, found in groupby(long, key=lambda one: (one.waiting_for, one.reason, one.rule)))
     return tuple(replace(found[0], end=found[-1].end, times=len(found)) for found in same)

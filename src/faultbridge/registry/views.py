@@ -189,10 +189,14 @@ class Views:
         """Return the group, failure domains and instance type of every node, without reading the nodes' states."""
         return tuple(read_node(row) for row in shard_rows(self.table, config, ROSTER))
 
-    def unhealthy_status(self, config: ClusterConfig) -> Mapping[str, tuple[str, str | None]]:
-        """Return the status and the live case of every node that is not healthy and not retired, by name."""
-        rows = shard_rows(self.table, config, UNHEALTHY)
-        return {str(row["node"]): (str(row["status"]), str(row["case"]) if row["case"] else None) for row in rows}
+    def unhealthy_rows(self, config: ClusterConfig) -> tuple[Item, ...]:
+        """Return the row of every node that is not healthy and not retired: its status, its live case and its age."""
+        return tuple(shard_rows(self.table, config, UNHEALTHY))
+
+    def cases_by_id(self, ids: Sequence[str]) -> tuple[CaseView, ...]:
+        """Return the live cases among these, oldest first."""
+        found = (view for view in self._read(ids) if view.case.status.live)
+        return tuple(sorted(found, key=lambda view: (view.case.opened_at, view.case.id)))
 
     def case(self, case_id: str) -> CaseView:
         """Return a case; rejects an unknown id as `unknown_case`."""
@@ -216,8 +220,8 @@ class Views:
             return self._with_held(self.cluster(incident.cluster).config, [incident])[0]
         raise UnknownName("incident", incident_id, cluster)
 
-    def _with_held(self, config: ClusterConfig, incidents: Iterable[Incident]) -> tuple[IncidentView, ...]:
-        held = tuple(shard_rows(self.table, config, HELD))
+    def _with_held(self, config: ClusterConfig, incidents: Sequence[Incident]) -> tuple[IncidentView, ...]:
+        held = tuple(shard_rows(self.table, config, HELD)) if incidents else ()
         return tuple(
             IncidentView(one, {str(row["node"]): str(row["case"]) for row in held if row["incident"] == one.id})
             for one in sorted(incidents, key=lambda incident: (incident.opened_at, incident.id))

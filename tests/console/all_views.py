@@ -1,0 +1,46 @@
+"""One small history with something to show in every view: a replaced node, a failed job, and an open incident."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from faultbridge.console.pages import Pages
+from faultbridge.domain.edges import CaseStatus
+from tests.console.sites import Site
+from tests.presentation.histories import facts_of
+from tests.presentation.test_job_page import JOB, explain, ran
+from tests.scenarios.incidents.test_incidents import NETWORK_WAITS, lose_links, world_of
+from tests.scenarios.world import CLUSTER, World
+
+NODES = 16
+
+
+class EveryView(Site):
+    """Serves the pages of a scenario; `paths` holds the path of every view below the base."""
+
+    def __init__(self, scenario: World | None = None) -> None:
+        self.scenario = scenario or history()
+        self.pages = Pages(facts_of(self.scenario))
+        console: Any = SimpleNamespace(app=SimpleNamespace(console=SimpleNamespace(pages=self.pages)))
+        super().__init__(console)
+        (incident,) = self.pages.facts.views.incidents(CLUSTER)
+        cluster = f"/clusters/{CLUSTER}"
+        self.paths = {
+            "fleet": "",
+            "cluster": cluster,
+            "node": f"{cluster}/nodes/node-2",
+            "case": f"{cluster}/cases/{self.scenario.case(2).id}",
+            "job": f"{cluster}/jobs/{JOB}",
+            "incident": f"{cluster}/incidents/{incident.incident.id}",
+        }
+
+
+def history() -> World:
+    """Return the history: node 2 was replaced and its job explained, then the second rack lost its links."""
+    world = ran(world_of(NODES, rules=(NETWORK_WAITS,)))
+    explain(world)
+    world.until(world.case_is(CaseStatus.RESOLVED, 2))
+    lose_links(world, range(9, 17))
+    world.advance_minutes(3)
+    return world

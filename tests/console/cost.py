@@ -1,0 +1,57 @@
+"""The cost of views in a month: requests, run time, reads and transfer, at list prices without free tiers."""
+
+from __future__ import annotations
+
+import gzip
+import time
+from dataclasses import dataclass
+
+from tests.bench.dynamodb_meter import PRICES
+from tests.console.year import Year
+
+MONTH_MINUTES = 30 * 24 * 60
+VIEWERS = 10
+WORKERS = 2
+"""Warm functions that serve the viewers; each reads the placement of the nodes every five minutes."""
+
+ROSTER_MINUTES = 5
+GIGABYTES = 0.5
+API_REQUEST, GIGABYTE_OUT = 1.0e-6, 0.09
+"""USD for one request to an HTTP API, and for one gigabyte to the internet."""
+
+
+@dataclass(frozen=True)
+class ViewCost:
+    """What one view costs: `first` is the load that also reads the placement of the nodes."""
+
+    requests: int
+    units: float
+    first_units: float
+    sent: int
+    seconds: float
+
+    @property
+    def dollars(self) -> float:
+        """Return the cost of a month in which ten viewers load the view once a minute, each time anew."""
+        loads, price = VIEWERS * MONTH_MINUTES, PRICES["requests"]
+        rosters = WORKERS * MONTH_MINUTES / ROSTER_MINUTES * max(self.first_units - self.units, 0.0)
+        reads = price["read_request_unit"] * (loads * self.units + rosters)
+        calls = loads * (API_REQUEST + price["lambda_request"] + price["lambda_gb_second"] * GIGABYTES * self.seconds)
+        return float(calls + reads + loads * self.sent / 1e9 * GIGABYTE_OUT)
+
+
+def cost_of(year: Year, path: str) -> ViewCost:
+    """Load a view twice, as a new and as a warm function, and return what the second load cost."""
+    year.pages.facts._kept.clear()
+    first, *_ = _load(year, path)
+    units, requests, seconds, sent = _load(year, path)
+    return ViewCost(requests, units, first, sent, seconds)
+
+
+def _load(year: Year, path: str) -> tuple[float, int, float, int]:
+    table = year.table
+    units, requests, start = table.units, table.requests, time.process_time()
+    answer = year.get(path, accept_encoding="gzip")
+    assert answer.status == 200, path
+    seconds = time.process_time() - start
+    return table.units - units, table.requests - requests, seconds, len(gzip.compress(answer.text.encode(), 6))
