@@ -144,7 +144,7 @@ def no_capacity() -> tuple[PagedWorld, int]:
     return world, 13
 
 
-def bad_newcomer() -> tuple[PagedWorld, int]:
+def bad_successor() -> tuple[PagedWorld, int]:
     world = world_of()
     world.verifier.results[f"i-{17:017x}"] = BAD
     return repaired(failed(world, 10), 10), 10
@@ -162,7 +162,7 @@ HISTORIES: tuple[Callable[[], tuple[PagedWorld, int]], ...] = (
     rebooted,
     second_fault_in_a_day,
     refused_by_breaker,
-    bad_newcomer,
+    bad_successor,
     waits_for_approval,
     quarantined_by_operator,
 )

@@ -27,7 +27,11 @@ TRUTH: dict[str, dict[str, str]] = {
     "rebooted": {CAUSE: LOST, DONE: "The node was rebooted and verified"},
     "second_fault_in_a_day": {CAUSE: LOST, DONE: "No repair", REFUSED: "came back during the probation"},
     "refused_by_breaker": {CAUSE: LOST, DONE: "No repair", REFUSED: "Too many nodes failed at once"},
-    "bad_newcomer": {CAUSE: LOST, DONE: "in 2 attempts", DELAYED: "diagnostics failed on instance i-00000000000000011"},
+    "bad_successor": {
+        CAUSE: LOST,
+        DONE: "in 2 attempts",
+        DELAYED: "diagnostics failed on instance i-00000000000000011",
+    },
     "waits_for_approval": {CAUSE: LOST, DONE: "No repair", REFUSED: "requires that an operator approves it first"},
     "quarantined_by_operator": {
         CAUSE: 'Operator lin ordered "quarantine" for node-11: loss spikes',

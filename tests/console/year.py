@@ -52,7 +52,7 @@ class Year(Site):
 
     def __init__(self, nodes: int = NODES, entries: int = ENTRIES) -> None:
         last_hours = EveryView()
-        made = Rows(last_hours, nodes, entries)
+        made = YearItems(last_hours, nodes, entries)
         self.table: Any = BulkTable(made)
         self.pages = Pages(Facts(Views(self.table), Timeline(self.table), last_hours.scenario.clock))
         console: Any = SimpleNamespace(app=SimpleNamespace(console=SimpleNamespace(pages=self.pages)))
@@ -61,7 +61,7 @@ class Year(Site):
 
 
 @dataclass
-class Rows:
+class YearItems:
     """Every item of the year; `written` counts the entries."""
 
     last_hours: EveryView

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from faultbridge.domain.cluster.ranks import ranks_in_order
 from faultbridge.domain.edges import CaseStatus
-from faultbridge.jobs.jobs import Jobs
 from faultbridge.jobs.verdicts import RecordVerdict
 from faultbridge.presentation.history import Span
 from faultbridge.presentation.job_page import JobPage, job_page
 from faultbridge.presentation.node_page import node_page
+from tests.jobs.test_resume import jobs
 from tests.jobs.test_verdicts import document
 from tests.presentation.histories import facts_of
 from tests.scenarios.world import CLUSTER, World
@@ -18,18 +19,15 @@ JOB = "88213"
 SIGNAL = {"name": "xid.79", "trust": "node", "node": "node-2", "rank": 11, "at": "2026-02-03T14:00:00.000Z"}
 
 
-def jobs_of(world: World) -> Jobs:
-    return Jobs(world.table, world.clock, world.append.stack)
-
-
 def ran(world: World | None = None) -> World:
     """Return a world in which a job ran on four nodes and failed when node 2 lost a GPU."""
     world = world or World(nodes=6)
-    jobs_of(world).start(CLUSTER, JOB, [world.key(node).node for node in (1, 2, 3, 4)], name="llm-70b")
+    names = [world.key(node).node for node in (1, 2, 3, 4)]
+    jobs(world).start(CLUSTER, JOB, names, name="llm-70b", ranks=ranks_in_order(names, 8))
     world.advance_minutes(120)
     world.fault_and_react(2)
     world.advance_minutes(1)
-    jobs_of(world).end(CLUSTER, JOB, outcome="failed")
+    jobs(world).end(CLUSTER, JOB, outcome="failed")
     return world
 
 
@@ -47,7 +45,7 @@ def explain(world: World, **facts: Any) -> None:
         "causes": [{"for": [point], "against": [against]}],
         "collectives": {"ranks": [8, 9]},
     }
-    RecordVerdict(jobs_of(world).writer)(CLUSTER, JOB, document("RESTART_WITHOUT", **(given | facts)))
+    RecordVerdict(jobs(world).writer)(CLUSTER, JOB, document("RESTART_WITHOUT", **(given | facts)))
 
 
 def page_of(world: World) -> JobPage:
@@ -64,7 +62,8 @@ def test_a_failed_job_names_the_faults_of_its_nodes_and_their_case() -> None:
     page = page_of(world)
     (hit,) = page.hits
     assert (hit.node, hit.fault, hit.case_id) == ("node-2", "xid.79 gpu 0000:c1:00", world.case(2).id)
-    assert [(one.node, one.affected) for one in page.nodes][:2] == [("node-2", True), ("node-1", False)]
+    nodes = [(one.node, one.affected, one.ranks) for one in page.nodes]
+    assert nodes[:2] == [("node-2", True, "8-15"), ("node-1", False, "0-7")]
     assert (page.state.text, page.live) == ("failed, waits for its nodes", True)
     assert "xid.79 gpu 0000:c1:00 of node-2" in answers(page)["What happened?"]
     assert [lane.name for lane in page.chart.lanes] == ["job", "node-2"]
@@ -112,7 +111,7 @@ def test_an_explanation_of_an_earlier_run_is_not_that_of_the_job_that_started_ag
     world = ran()
     explain(world)
     world.advance_minutes(5)
-    jobs_of(world).start(CLUSTER, JOB, ["node-5"])
+    jobs(world).start(CLUSTER, JOB, ["node-5"])
     page = page_of(world)
     assert (page.state.text, page.explanation, page.hits, page.verdict) == ("running", (), (), None)
 

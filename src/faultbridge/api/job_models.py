@@ -25,6 +25,7 @@ class Job(ResponseModel):
     cluster: str
     name: str | None
     nodes: list[str]
+    ranks: dict[str, str] = Field(description="Global ranks by node, such as `0-7`, as far as they are known.")
     started_at: Instant
     ended_at: Instant | None
     outcome: str | None

@@ -31,7 +31,6 @@ from faultbridge.registry.documents import (
 from faultbridge.registry.job_views import JobViews, job_document
 from faultbridge.registry.roster import RosterNode
 from faultbridge.registry.views import CaseView, Views
-from faultbridge.storage.writes import Item
 
 MAX_ENTRIES = 100
 MAX_CLUSTER_ENTRIES = 50
@@ -171,7 +170,7 @@ class Facts:
         nodes = tuple(one for one in self._grid(config, self.views.unhealthy_rows(config)) if one.node in members)
         return StreamDocuments(incident_document(view), entries, older), nodes
 
-    def _grid(self, config: ClusterConfig, rows: Iterable[Item]) -> tuple[GridNode, ...]:
+    def _grid(self, config: ClusterConfig, rows: Iterable[Document]) -> tuple[GridNode, ...]:
         """Return every node of a cluster with its status; the placement may be some minutes old."""
         unhealthy = {str(row["node"]): row for row in rows}
         return tuple(

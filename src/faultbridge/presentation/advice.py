@@ -109,7 +109,7 @@ WITHOUT_REPAIR: Mapping[str, str] = {
     "open": "The waiting period of rule {rule} ends at {not_before}.",
     "queued": "The repair waits: {reason}.",
     "queued wait": "The waiting period of rule {rule} ends at {not_before}.",
-    "queued approval": "Rule {rule} requires that an operator approves it first, and nobody has answered since "
+    "queued approval": "Rule {rule} requires that an operator approves it first, and no operator has answered since "
     "{asked_at}: {repair_action}.",
     "queued window": "Rule {rule} permits repairs only in its maintenance window: {reason}.",
     "queued budget": "{reason}. Repairs that run in the cluster: {slots}.",

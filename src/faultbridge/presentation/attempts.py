@@ -50,8 +50,10 @@ def words(name: object) -> str:
 
 def attempt_sentences(steps: Sequence[Document]) -> Iterator[str]:
     """Yield one sentence for each attempt, or for several attempts in a row with the same course."""
-    told = [_course(number, of) for number, of in groupby(steps, key=lambda one: int(one["data"].get("attempt") or 0))]
-    for (action, course), same in groupby(told, key=lambda one: (one[1], one[2])):
+    courses = [
+        _course(number, of) for number, of in groupby(steps, key=lambda one: int(one["data"].get("attempt") or 0))
+    ]
+    for (action, course), same in groupby(courses, key=lambda one: (one[1], one[2])):
         numbers = [number for number, _, _ in same]
         several = f"Attempts {numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"Attempt {numbers[0]}"
         yield f"{several} ({action}): {course}."

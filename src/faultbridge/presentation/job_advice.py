@@ -35,7 +35,7 @@ _OUTCOMES = {
     "succeeded": "It succeeded",
     "failed": "It failed",
     "cancelled": "It was canceled",
-    "unreported": "It ended, and nobody reported how,",
+    "unreported": "It ended with an unreported outcome",
 }
 _EXPLAIN = "faultbridge explain LOGS --job {job} --cluster {cluster} --record"
 

@@ -46,10 +46,11 @@ class EvidenceRow:
 
 @dataclass(frozen=True, slots=True)
 class JobNode:
-    """A node of the job, and whether a fault of it affected the job."""
+    """A node of the job, whether a fault of it affected the job, and its ranks, such as `0-7`, if they are known."""
 
     node: str
     affected: bool
+    ranks: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ def job_page(job: Document, entries: Sequence[Document], now: datetime, *, older
         cases=tuple(map(str, (verdict or {}).get("cases") or ())),
         evidence_for=tuple(one for one in points if one.points > 0),
         evidence_against=tuple(one for one in points if one.points <= 0),
-        nodes=tuple(JobNode(name, name in affected) for name in names[:MAX_NODES]),
+        nodes=tuple(JobNode(name, name in affected, str(job["ranks"].get(name) or "")) for name in names[:MAX_NODES]),
         unlisted=max(len(names) - MAX_NODES, 0),
         chart=_chart(job, run, hits, ended, now),
         rows=entry_rows(entries),

@@ -51,6 +51,7 @@ def job_document(job: Job) -> dict[str, Any]:
         "job_id": job.id,
         "name": job.name,
         "nodes": list(job.nodes),
+        "ranks": dict(job.ranks),
         "started_at": to_text(job.started_at),
         "ended_at": _text(job.ended_at),
         "outcome": job.outcome,
