@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from faultbridge.api.requests import MAX_LENGTH, Request
-from faultbridge.errors import Rejected
+from faultbridge.errors import UnknownName
 from faultbridge.registry.documents import Document
 from faultbridge.registry.job_views import JobViews, job_document
 from faultbridge.registry.views import Views
@@ -34,5 +34,5 @@ def job_id_of(request: Request) -> str:
     """Return the job id of a path, which a scheduler chose."""
     job_id = request.path["job"]
     if not job_id.isprintable() or len(job_id) > MAX_LENGTH:
-        raise Rejected("unknown_job", f"invalid job id; allowed: 1 to {MAX_LENGTH} printable characters")
+        raise UnknownName("job", job_id[:MAX_LENGTH])
     return job_id

@@ -10,7 +10,7 @@ from typing import Any
 
 from faultbridge.domain.cluster.jobs import Job
 from faultbridge.domain.times import to_text
-from faultbridge.errors import Rejected
+from faultbridge.errors import UnknownName
 from faultbridge.ledger.queries import query_all
 from faultbridge.ports import Table
 from faultbridge.storage import jobs
@@ -28,9 +28,7 @@ class JobViews:
         """Return a job; rejects one without a recorded start as `unknown_job`."""
         found = self.table.get(jobs.job_key(cluster, job_id))
         if found is None:
-            raise Rejected(
-                "unknown_job", "no start of this job is recorded in this cluster; list jobs to see their ids"
-            )
+            raise UnknownName("job", job_id, cluster)
         return jobs.read_job(found)
 
     def followed(self, cluster: str, node: str | None = None, limit: int = MAX_JOBS) -> tuple[Job, ...]:
