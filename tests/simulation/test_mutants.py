@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.domain.times import truncate
+from faultbridge.domain.times import to_text, truncate
 from tests.builders import NOON
 from tests.simulation.mutants.__main__ import exit_code, main
 from tests.simulation.mutants.catalog import Mutant, mutants, mutated, source
@@ -71,6 +71,14 @@ def test_functions_frozen_by_the_garbage_collector_are_found() -> None:
     finally:
         gc.freeze()
     assert covered == {("domain/times.py", "truncate")}
+
+
+def test_no_remembered_result_hides_a_function() -> None:
+    to_text(NOON)
+    covered: set[Place] = set()
+    with coverage_recorded(["domain/times.py"], covered):
+        to_text(NOON)
+    assert covered == {("domain/times.py", "to_text")}
 
 
 def test_every_known_survivor_still_exists() -> None:

@@ -9,7 +9,7 @@ from functools import partial
 
 from faultbridge.simulation.exhaustive import ESCALATION, ISOLATION, REPAIR, WATCHED_FAULT, Scenario, explore
 from faultbridge.simulation.history import run
-from tests.simulation.mutants.swap import Place
+from tests.simulation.mutants.swap import Place, forget_results
 
 SEEDS = range(30)
 POINTS = 25
@@ -43,6 +43,7 @@ def seed_runs(seeds: Iterable[int]) -> Iterator[MutantCheck]:
 
 def measure(check: MutantCheck, covered: set[Place]) -> tuple[MutantCheck, str | None]:
     """Measure coverage and cost of a check on the unchanged program; also returns its failure, if any."""
+    forget_results()
     covered.clear()
     start = time.process_time()
     failure = check.run()

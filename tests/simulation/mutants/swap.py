@@ -80,7 +80,17 @@ def _exchange(changed: Mapping[CodeType, CodeType]) -> int:
         if isinstance(one, FunctionType) and (new := changed.get(one.__code__)) is not None:
             one.__code__ = new
             count += 1
+    forget_results()
     return count
+
+
+def forget_results() -> None:
+    """Clear the bounded caches of the package, so that no remembered result stands for a changed function."""
+    modules = [vars(module) for name, module in sys.modules.items() if name.startswith("faultbridge.")]
+    caches = [one for names in modules for one in names.values() if hasattr(one, "cache_parameters")]
+    for cache in caches:
+        if cache.cache_parameters()["maxsize"] is not None:
+            cache.cache_clear()
 
 
 def _functions(unchanged: CodeType, other: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
