@@ -194,6 +194,12 @@ docs-check: docs machines ## build strictly, check links, and run the commands o
 screenshots: setup ## write the screenshots of the README into docs/assets (needs chromium and chromedriver)
 	@$(BIN)/python -m tests.console.screenshots | grep -v '^{'
 
+.PHONY: policy-plots
+policy-plots: setup ## compare policies on held-back parts of a trace, and write the charts into docs/assets (TRACE=file)
+	@test -n "$(TRACE)" || (echo "no trace: make policy-plots TRACE=fault_trace.json" >&2; exit 2)
+	@$(BIN)/faultbridge simulate fleet --trace $(TRACE) --trace-servers 400 --nodes 60 --pool 6 --seeds 20 --compare \
+	  --part 2/4 --part 3/4 --part 4/4 --policy packaged --policy docs/assets/waiting.yaml --plots docs/assets
+
 .PHONY: docstring-sample
 docstring-sample: setup ## print 120 docstrings of the package, drawn by SEED=number
 	@$(BIN)/python -m tests.architecture.docstrings --seed $(or $(SEED),1)
@@ -204,7 +210,7 @@ LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generat
 .PHONY: lock
 lock: setup ## update the lock files (LOCKFLAGS=--upgrade for newer versions)
 	@printf 'pip>=25\nuv>=0.9\n' | $(LOCK) --no-annotate - -o requirements/uv.txt
-	@$(LOCK) pyproject.toml --group lambda --group kubernetes --group console --group dev --extra local -o requirements/dev.txt
+	@$(LOCK) pyproject.toml --group lambda --group kubernetes --group console --group dev --extra local --extra tune -o requirements/dev.txt
 	@$(LOCK) --group lambda --constraint requirements/dev.txt -o requirements/lambda.txt
 	@$(LOCK) --group kubernetes --constraint requirements/dev.txt -o requirements/kubernetes.txt
 	@$(LOCK) --group console --constraint requirements/dev.txt -o requirements/console.txt

@@ -23,6 +23,10 @@ def test_a_fleet_is_replayed_and_compared(trace: str, capsys) -> None:
     assert run(["simulate", "fleet", "--trace", trace, *options]) == 0
     found = {one["system"]: one for one in json.loads(capsys.readouterr().out)}
     assert {"faultbridge-default", "eks-auto-repair", "never-replace"} <= set(found)
+    saving = found["faultbridge-default"]["saving"]
+    assert saving["against"] in found
+    assert saving["meets_goal"] is False
+    assert found["never-replace"]["saving"] is None
     assert all(one["runs"] == 2 and one["margins"]["lost_gpu_hours"] >= 0 for one in found.values())
 
 
@@ -47,3 +51,16 @@ def test_wrong_options_are_refused_in_one_line(trace: str, capsys, options, text
 def test_simulate_without_a_seed_names_both_forms(capsys) -> None:
     assert run(["simulate", "--steps", "3"]) == 2
     assert "--seed" in capsys.readouterr().err
+
+
+def test_several_parts_and_policies_are_compared_in_one_table_and_drawn(trace: str, tmp_path: Path, capsys) -> None:
+    policy, charts = tmp_path / "policy.yaml", tmp_path / "charts"
+    policy.write_text("limits: {concurrent: 1}\n")
+    given = ["--nodes", "10", "--days", "2", "--part", "1/2", "--part", "2/2", "--plots", str(charts)]
+    given += ["--policy", "packaged", "--policy", str(policy), "--json"]
+    assert run(["simulate", "fleet", "--trace", trace, *given]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [one["runs"] for one in found] == [2, 2]
+    assert found[0]["system"] == "faultbridge-default"
+    assert sorted(path.name for path in charts.iterdir()) == ["lost-gpu-hours.svg", "needless-evictions.svg"]
+    assert found[1]["system"] in (charts / "lost-gpu-hours.svg").read_text(encoding="utf-8")

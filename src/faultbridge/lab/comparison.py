@@ -29,6 +29,8 @@ MEASURED = (
     "needless_replacements",
     "pages_a_week",
 )
+GOAL = 0.2
+"""The share of the best baseline's lost GPU-hours that a policy should save at no more needless evictions."""
 System = Policy | Baseline
 Progress = Callable[[float], None]
 
@@ -92,9 +94,16 @@ def _report(progress: Progress, done: int, total: int, share: float) -> None:
 
 
 def paired_saving(better: Compared, other: Compared) -> Interval:
-    """Return the share of the other system's lost GPU-hours that one system saves, paired by scenario."""
+    """Return the share of the other system's lost GPU-hours that one system saves, paired by scenario.
+
+    Where the other one loses nothing, a loss counts as -1.
+    """
     pairs = zip(better.results, other.results, strict=True)
-    return interval([1 - one.lost_gpu_hours / two.lost_gpu_hours for one, two in pairs])
+    return interval([_share_saved(one.lost_gpu_hours, two.lost_gpu_hours) for one, two in pairs])
+
+
+def _share_saved(lost: float, of: float) -> float:
+    return 1 - lost / of if of else -float(lost > 0)
 
 
 def best_baseline(compared: Iterable[Compared], names: Iterable[str]) -> Compared:
@@ -102,6 +111,28 @@ def best_baseline(compared: Iterable[Compared], names: Iterable[str]) -> Compare
     wanted = set(names)
     found = [one for one in compared if one.name in wanted]
     return min(found, key=lambda one: one.interval("lost_gpu_hours").mean)
+
+
+def savings_of(
+    compared: Sequence[Compared], policies: Iterable[str], baselines: Iterable[str]
+) -> dict[str, dict[str, object]]:
+    """Return, for each policy, the share of the best baseline's lost GPU-hours that it saves, paired by scenario.
+
+    It meets the goal if the whole confidence interval is above `GOAL`, at no more needless evictions on average.
+    """
+    best = best_baseline(compared, baselines)
+    wanted, found = set(policies), {}
+    for one in compared:
+        if one.name in wanted:
+            saved, several = paired_saving(one, best), len(one.results) > 1
+            needless = one.interval("needless_evictions").mean <= best.interval("needless_evictions").mean
+            found[one.name] = {
+                "against": best.name,
+                "share": saved.mean,
+                "margin": saved.margin if several else None,
+                "meets_goal": several and needless and saved.mean - saved.margin >= GOAL,
+            }
+    return found
 
 
 def named_policy(text: str | None) -> tuple[str, Policy]:

@@ -17,6 +17,7 @@ from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.errors import Rejected
+from faultbridge.plots.results import backtest_plots, write_plots
 
 if TYPE_CHECKING:
     from faultbridge.rules.policies import PolicyStore
@@ -63,6 +64,7 @@ def backtest_policy(
     against: Annotated[
         str | None, typer.Option("--against", metavar="POLICY", help="Compare with this policy, not with the record.")
     ] = None,
+    plots: Annotated[Path | None, typer.Option("--plots", metavar="FOLDER", help="Write charts as SVG there.")] = None,
 ) -> None:
     """Show what a policy would have decided about recorded history.
 
@@ -72,6 +74,8 @@ def backtest_policy(
     document = _policy(session, file, history)
     other = _policy(session, against, history) if against else None
     clusters = _reports(session, history, document, other)
+    if plots is not None:
+        write_plots(plots, backtest_plots(clusters))
     if not session.prints_table:
         versions = {"policy": document["version"], "against": other["version"] if other else None}
         session.show_one({**versions, "clusters": clusters}, {})

@@ -1,0 +1,115 @@
+"""Charts: stacked bars and points with confidence intervals, as SVG text; lengths are in pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+WIDTH, LEFT, RIGHT, ROW, HEAD = 860, 230, 110, 30, 62
+PLOT_HEIGHT = 400
+COLORS = ("#2563eb", "#d97706", "#dc2626", "#7c3aed", "#059669", "#64748b")
+STYLE = "text{font:13px system-ui,sans-serif;fill:#1f2937}.title{font-weight:600;font-size:15px}.axis{stroke:#9ca3af}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar: the values that it stacks, by name, and half the width of the confidence interval of their sum."""
+
+    name: str
+    parts: Mapping[str, float]
+    margin: float | None = None
+
+    @property
+    def total(self) -> float:
+        """Return the length of the bar."""
+        return sum(self.parts.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One point with half the widths of its confidence intervals; `marked` draws it in another color."""
+
+    name: str
+    x: float
+    y: float
+    margins: tuple[float, float] = (0.0, 0.0)
+    marked: bool = False
+
+
+@dataclass(slots=True)
+class _Drawing:
+    """The elements of one chart."""
+
+    title: str
+    height: int
+    elements: list[str] = field(default_factory=list)
+
+    def add(self, tag: str, text: str | None = None, **attributes: object) -> None:
+        names = {name: name.rstrip("_").replace("_", "-") for name in attributes}
+        named = " ".join(f'{names[name]}="{_value(value)}"' for name, value in attributes.items())
+        self.elements.append(f"<{tag} {named}/>" if text is None else f"<{tag} {named}>{escape(text)}</{tag}>")
+
+    def svg(self) -> str:
+        head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self.height}" role="img"'
+        lines = [f'{head} aria-label="{escape(self.title)}">', f"<style>{STYLE}</style>"]
+        lines.append(f'<rect width="{WIDTH}" height="{self.height}" fill="#ffffff"/>')
+        lines.append(f'<text class="title" x="12" y="24">{escape(self.title)}</text>')
+        return "\n".join([*lines, *self.elements, "</svg>"]) + "\n"
+
+
+def stacked_bars(title: str, bars: Sequence[Bar]) -> str:
+    """Return a chart with one horizontal bar in each row, its total and its confidence interval."""
+    names = list(dict.fromkeys(name for bar in bars for name in bar.parts))
+    drawing = _Drawing(title, HEAD + ROW * len(bars) + 12)
+    scale = (WIDTH - LEFT - RIGHT) / _longest(bar.total + (bar.margin or 0.0) for bar in bars)
+    for number, name in enumerate(names):
+        x = 12 + number * (WIDTH - 24) / len(names)
+        drawing.add("rect", x=x, y=36, width=12, height=12, fill=COLORS[number % len(COLORS)])
+        drawing.add("text", name, x=x + 18, y=47)
+    for row, bar in enumerate(bars):
+        y, x = HEAD + row * ROW, float(LEFT)
+        drawing.add("text", bar.name, x=LEFT - 10, y=y + 16, text_anchor="end")
+        for number, name in enumerate(names):
+            width = bar.parts.get(name, 0.0) * scale
+            drawing.add("rect", x=x, y=y + 3, width=width, height=18, fill=COLORS[number % len(COLORS)])
+            x += width
+        half = (bar.margin or 0.0) * scale
+        if half:
+            drawing.add("path", d=f"M{x - half:.1f} {y + 12}H{x + half:.1f}", stroke="#111827", stroke_width=2)
+        drawing.add("text", f"{bar.total:,.0f}", x=x + half + 8, y=y + 16)
+    return drawing.svg()
+
+
+def points(title: str, axes: tuple[str, str], found: Sequence[Point]) -> str:
+    """Return a chart with one named point for each result, from zero on both axes; `axes` names x and y."""
+    drawing = _Drawing(title, PLOT_HEIGHT)
+    bottom, top, left = PLOT_HEIGHT - 48, 48, 70
+    across = (WIDTH - left - 270) / _longest(one.x + one.margins[0] for one in found)
+    up = (bottom - top) / _longest(one.y + one.margins[1] for one in found)
+    drawing.add("path", d=f"M{left} {top}V{bottom}H{WIDTH - 250}", fill="none", class_="axis")
+    drawing.add("text", axes[0], x=(left + WIDTH - 250) / 2, y=PLOT_HEIGHT - 12, text_anchor="middle")
+    drawing.add("text", axes[1], x=16, y=(top + bottom) / 2, transform=f"rotate(-90 16 {(top + bottom) // 2})")
+    for axis, value in (("x", 0.0), ("x", max(one.x for one in found)), ("y", max(one.y for one in found))):
+        x, y = (left + value * across, bottom + 18) if axis == "x" else (left - 6, bottom - value * up + 4)
+        drawing.add("text", f"{value:,.0f}", x=x, y=y, text_anchor="middle" if axis == "x" else "end")
+    named = [one for one in sorted(found, key=lambda one: (one.x, one.y, one.name)) if one.name]
+    for one in found:
+        x, y, color = left + one.x * across, bottom - one.y * up, COLORS[2 if one.marked else 0]
+        half_x, half_y = one.margins[0] * across, one.margins[1] * up
+        cross = f"M{x - half_x:.1f} {y:.1f}H{x + half_x:.1f}M{x:.1f} {y - half_y:.1f}V{y + half_y:.1f}"
+        drawing.add("path", d=cross, stroke=color)
+        drawing.add("circle", cx=x, cy=y, r=5, fill=color)
+    for row, one in enumerate(named):
+        x, y = left + one.x * across, bottom - one.y * up
+        drawing.add("text", f"{row + 1}", x=x + 7, y=y - 7 - 11 * (row % 2))
+        drawing.add("text", f"{row + 1}  {one.name}", x=WIDTH - 240, y=top + 16 * row)
+    return drawing.svg()
+
+
+def _longest(lengths: Iterator[float]) -> float:
+    return max(lengths, default=0.0) or 1.0
+
+
+def _value(value: object) -> str:
+    return escape(f"{value:.1f}" if isinstance(value, float) else str(value))

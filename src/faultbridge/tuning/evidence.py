@@ -1,0 +1,41 @@
+"""Evidence: the policy file of a search's result, with what it was tried on and how it was judged in comments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from faultbridge.plots.charts import Point, points
+from faultbridge.tuning.search import Tried, best_tradeoffs
+
+
+def with_evidence(found: Tried, judged: Sequence[Mapping[str, Any]], searched_on: str, judged_on: str) -> str:
+    """Return the policy file; `judged` are the documents of a comparison on the parts that were held back."""
+    lines = [
+        "Found by `faultbridge policy tune`: a result of simulation with the assumptions in docs/default-policy.md.",
+        f"Searched on {searched_on}: {found.lost_gpu_hours:,.0f} GPU-hours lost,"
+        f" {found.needless_evictions:.1f} needless evictions.",
+        f"Judged on {judged_on}, which the search did not see:",
+        *(_line(one) for one in judged),
+    ]
+    return "".join(f"# {line}\n" for line in lines) + found.numbers.text()
+
+
+def tradeoff_plot(tried: Sequence[Tried]) -> str:
+    """Return the chart of all policies that were tried; those that no other one beats are marked."""
+    best = best_tradeoffs(tried)
+    found = [
+        Point(str(number) if one in best else "", one.lost_gpu_hours, one.needless_evictions, marked=one in best)
+        for number, one in enumerate(tried, 1)
+    ]
+    return points("Policies that were tried, by number", ("Lost GPU-hours", "Needless evictions"), found)
+
+
+def _line(document: Mapping[str, Any]) -> str:
+    margin = document["margins"].get("lost_gpu_hours", 0.0)
+    text = f"  {document['system']}: {document['lost_gpu_hours']:,.0f} +- {margin:,.0f} GPU-hours lost"
+    saving = document.get("saving")
+    if saving is None:
+        return text
+    words = "meets" if saving["meets_goal"] else "does not meet"
+    return f"{text}, {saving['share']:.0%} fewer than {saving['against']}; {words} the goal"

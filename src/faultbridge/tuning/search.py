@@ -1,0 +1,77 @@
+"""Search: finds the policies that lose the fewest GPU-hours for each number of needless evictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean
+from typing import Any
+
+from faultbridge.errors import Misconfigured
+from faultbridge.lab.comparison import named_policy, run
+from faultbridge.lab.scenario import Scenario
+from faultbridge.tuning.search_space import Numbers, suggested
+
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One policy that was tried: its numbers, and its means over the scenarios."""
+
+    numbers: Numbers
+    lost_gpu_hours: float
+    needless_evictions: float
+
+    def is_beaten_by(self, other: Tried) -> bool:
+        """Return whether another policy is at least as good in both aims and better in one."""
+        mine = self.lost_gpu_hours, self.needless_evictions
+        theirs = other.lost_gpu_hours, other.needless_evictions
+        return theirs != mine and all(one <= two for one, two in zip(theirs, mine, strict=True))
+
+
+def search(
+    scenarios: Sequence[Scenario], trials: int, seed: int, *, may_keep_in_service: bool, progress: Progress
+) -> tuple[Tried, ...]:
+    """Try policies on the scenarios, first one close to the packaged policy; the same seed tries the same ones.
+
+    Raises Misconfigured without Optuna.
+    """
+    optuna = _optuna()
+    tried: list[Tried] = []
+
+    def objective(trial: Any) -> tuple[float, float]:  # noqa: ANN401 - a trial of Optuna
+        numbers = suggested(trial, may_keep_in_service=may_keep_in_service)
+        _, policy = named_policy(numbers.text())
+        results = [run(one, policy) for one in scenarios]
+        lost, needless = fmean(one.lost_gpu_hours for one in results), fmean(one.needless_evictions for one in results)
+        tried.append(Tried(numbers, lost, needless))
+        progress(len(tried) / trials)
+        return lost, needless
+
+    sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=max(5, trials // 5))
+    study = optuna.create_study(directions=["minimize", "minimize"], sampler=sampler)
+    packaged = asdict(Numbers())
+    study.enqueue_trial(packaged if may_keep_in_service else {**packaged, "keep_in_service": False})
+    study.optimize(objective, n_trials=trials)
+    return tuple(tried)
+
+
+def chosen(tried: Sequence[Tried]) -> Tried:
+    """Return the policy that loses the fewest GPU-hours at no more needless evictions than the first one tried."""
+    limit = tried[0].needless_evictions
+    return min((one for one in tried if one.needless_evictions <= limit), key=lambda one: one.lost_gpu_hours)
+
+
+def best_tradeoffs(tried: Sequence[Tried]) -> tuple[Tried, ...]:
+    """Return the policies that no other one beats in both aims."""
+    return tuple(one for one in tried if not any(one.is_beaten_by(other) for other in tried))
+
+
+def _optuna() -> Any:  # noqa: ANN401 - the module
+    try:
+        import optuna
+    except ImportError as error:
+        raise Misconfigured("Optuna is not installed; install it with `pip install 'faultbridge[tune]'`") from error
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return optuna

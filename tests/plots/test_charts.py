@@ -1,0 +1,59 @@
+"""Charts are valid SVG that shows every result with its value and name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faultbridge.plots.charts import LEFT, RIGHT, WIDTH, Bar, Point, points, stacked_bars
+from faultbridge.plots.results import backtest_plots, comparison_plots, write_plots
+
+NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("C",)), max_size=20)
+VALUES = st.floats(0, 1e6)
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def texts(svg: str) -> list[str]:
+    return [one.text or "" for one in ET.fromstring(svg).iter(f"{SVG}text")]  # noqa: S314 - the text is ours
+
+
+@given(st.lists(st.builds(Bar, NAMES, st.dictionaries(NAMES, VALUES, max_size=4), st.none() | VALUES), max_size=5))
+def test_every_bar_has_its_name_and_its_total(bars) -> None:
+    shown = texts(stacked_bars("title <&>", bars))
+    assert shown[0] == "title <&>"
+    for bar in bars:
+        assert {bar.name, f"{bar.total:,.0f}"} <= set(shown)
+
+
+@given(st.lists(st.builds(Point, NAMES, VALUES, VALUES, st.tuples(VALUES, VALUES), st.booleans()), min_size=1))
+def test_every_point_has_its_name(found) -> None:
+    shown = texts(points("title", ("x", "y"), found))
+    for one in found:
+        assert not one.name or any(text.partition("  ")[2] == one.name for text in shown)
+
+
+def test_the_longest_bar_and_its_interval_fill_the_width() -> None:
+    drawn = ET.fromstring(stacked_bars("t", [Bar("a", {"x": 30.0}, 10.0), Bar("b", {"x": 15.0})]))  # noqa: S314
+    widths = [float(one.get("width", "0")) for one in drawn.iter(f"{SVG}rect") if one.get("height") == "18"]
+    assert widths == [(WIDTH - LEFT - RIGHT) * 0.75, (WIDTH - LEFT - RIGHT) * 0.375]
+
+
+def test_a_comparison_and_a_back_test_are_written_as_files(tmp_path: Path) -> None:
+    system = {
+        "system": "faultbridge-default",
+        "lost_gpu_hours": 12.0,
+        "needless_evictions": 3.0,
+        "margins": {},
+        "lost_by_cause": {"node_down": 4.0, "rollback": 8.0},
+    }
+    totals = {"actions": {"verify": 1, "replace_node": 2}, "right": 1, "needless": 2, "undetermined": 0, "missed": 0}
+    clusters = [{"cluster": "train-a", "recorded": totals, "replayed": totals}]
+    write_plots(tmp_path / "new", {**comparison_plots([system], "faultbridge"), **backtest_plots(clusters)})
+    written = {path.name: texts(path.read_text(encoding="utf-8")) for path in (tmp_path / "new").iterdir()}
+    assert {"node down", "12"} <= set(written["lost-gpu-hours.svg"])
+    assert "1  faultbridge-default" in written["needless-evictions.svg"]
+    assert {"record", "policy", "3"} <= set(written["train-a-actions.svg"])
+    assert "needless" in written["train-a-repairs.svg"]
