@@ -135,6 +135,15 @@ def savings_of(
     return found
 
 
+def documents_of(
+    compared: Sequence[Compared], policies: Iterable[str], baselines: Iterable[str]
+) -> list[dict[str, object]]:
+    """Return the results as plain data; with baselines each policy with its saving against the best of them."""
+    names = tuple(baselines)
+    savings = savings_of(compared, policies, names) if names else {}
+    return [{**one.document(), **({"saving": savings.get(one.name)} if names else {})} for one in compared]
+
+
 def named_policy(text: str | None) -> tuple[str, Policy]:
     """Return the name of a policy in a table and the policy; without a text the packaged one.
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
+from faultbridge.cli.commands.offline.fleet_options import Fleet, fleet_options
 from faultbridge.cli.commands.options import read_text
-from faultbridge.cli.render.format_options import formatted_command
+from faultbridge.cli.render.format_options import formatted_command, with_options
 from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, show
 
 PACKAGED = "packaged"
@@ -42,10 +42,6 @@ COLUMNS: Columns = {
 }
 
 
-TraceOption = Annotated[
-    str, typer.Option(metavar="FILE", help="Trace of faults in the form of the InfiniteHBD trace; - reads stdin.")
-]
-NodesOption = Annotated[int, typer.Option(metavar="N", help="Number of nodes.", min=1, max=100_000)]
 PolicyOption = Annotated[
     list[str] | None,
     typer.Option(metavar="FILE", help=f"Policy file, or `{PACKAGED}`; may be repeated. Default: {PACKAGED}."),
@@ -53,35 +49,21 @@ PolicyOption = Annotated[
 DaysOption = Annotated[
     float | None, typer.Option(metavar="D", help="Days to replay. Default: those of the trace.", min=0.1, max=3660)
 ]
-PoolOption = Annotated[
-    int | None, typer.Option(metavar="N", help="Further hosts that replace others. Default: 3 % of nodes.", min=0)
-]
-ServersOption = Annotated[
-    int | None, typer.Option(metavar="N", help="Servers that the trace observed. Default: those with a fault.")
-]
 PartOption = Annotated[
     list[str] | None,
     typer.Option(metavar="N/OF", help="Use one of several equal parts of the trace, such as 1/4; may be repeated."),
 ]
-SeedOption = Annotated[int, typer.Option(metavar="N", help="First random seed.")]
-SeedsOption = Annotated[int, typer.Option(metavar="N", help="Number of seeds.", min=1, max=1000)]
 CompareOption = Annotated[bool, typer.Option("--compare", help="Run other systems on the same faults too.")]
-PlotsOption = Annotated[Path | None, typer.Option("--plots", metavar="FOLDER", help="Write charts as SVG there.")]
 
 
 @formatted_command
+@with_options(fleet=fleet_options)
 def simulate_fleet(
-    trace: TraceOption,
-    nodes: NodesOption,
+    fleet: Fleet,
     policy: PolicyOption = None,
     days: DaysOption = None,
-    pool: PoolOption = None,
-    trace_servers: ServersOption = None,
     part: PartOption = None,
-    seed: SeedOption = 1,
-    seeds: SeedsOption = 1,
     compare: CompareOption = False,
-    plots: PlotsOption = None,
     *,
     output: OutputFormat,
 ) -> None:
@@ -91,46 +73,36 @@ def simulate_fleet(
     """
     from faultbridge.domain.policy import Policy
     from faultbridge.lab.baselines import BASELINES, Baseline
-    from faultbridge.lab.comparison import compare_systems, named_policy, savings_of
-    from faultbridge.lab.scenario import Scenario
-    from faultbridge.lab.trace import DAY, read_part
+    from faultbridge.lab.comparison import compare_systems, documents_of, named_policy
     from faultbridge.plots.results import comparison_plots, write_plots
 
-    text = read_text(trace)
-    found = [read_part(text, trace_servers, one) for one in part or (None,)]
-    hosts = max(1, nodes * 3 // 100) if pool is None else pool
-    scenarios = [
-        Scenario(one, nodes, hosts, days * DAY if days else one.seconds, number)
-        for one in found
-        for number in range(seed, seed + seeds)
-    ]
+    scenarios = [one for name in part or (None,) for one in fleet.scenarios(name, days)]
     policies = dict(named_policy(None if one == PACKAGED else read_text(one)) for one in policy or (PACKAGED,))
     systems: dict[str, Policy | Baseline] = {**policies, **(BASELINES if compare else {})}
     compared = compare_systems(scenarios, systems, progress_notices(output))
-    documents = [one.document() for one in compared]
-    if compare:
-        savings = savings_of(compared, policies, BASELINES)
-        documents = [{**one, "saving": savings.get(one["system"])} for one in documents]
+    documents = documents_of(compared, policies, BASELINES if compare else ())
     show(documents, COLUMNS, output)
-    if plots is not None:
-        write_plots(plots, comparison_plots(documents, "faultbridge"))
+    if fleet.plots is not None:
+        write_plots(fleet.plots, comparison_plots(documents, "faultbridge"))
     if compare and output.for_people:
-        _explain(savings, BASELINES)
+        for one in BASELINES.values():
+            notice(f"{one.name}: {one.approximated}")
+        _explain(documents)
 
 
-def _explain(savings: Mapping[str, Mapping[str, Any]], baselines: Mapping[str, Any]) -> None:
-    """Print what is approximated, and whether each policy saves enough against the best baseline."""
+def _explain(documents: Sequence[Mapping[str, Any]]) -> None:
+    """Print whether each policy saves enough against the best baseline."""
     from faultbridge.lab.comparison import GOAL
 
-    for one in baselines.values():
-        notice(f"{one.name}: {one.approximated}")
-    for name, one in savings.items():
-        share, margin = one["share"] * 100, one["margin"]
-        spread = f" +-{margin * 100:.0f} %" if margin is not None else ""
-        words = "meets" if one["meets_goal"] else "does not meet"
+    for document in documents:
+        saving = document["saving"]
+        if saving is None:
+            continue
+        spread = f" +-{saving['margin'] * 100:.0f} %" if saving["margin"] is not None else ""
+        words = "meets" if saving["meets_goal"] else "does not meet"
         notice(
-            f"{name} saves {share:.0f} %{spread} of the GPU-hours that {one['against']} loses:"
-            f" it {words} the goal of {GOAL:.0%} at no more needless evictions"
+            f"{document['system']} saves {saving['share'] * 100:.0f} %{spread} of the GPU-hours that"
+            f" {saving['against']} loses: it {words} the goal of {GOAL:.0%} at no more needless evictions"
         )
 
 
