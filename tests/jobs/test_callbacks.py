@@ -8,14 +8,18 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.errors import Transient
 from faultbridge.jobs.callbacks import RETRY_FOR
 from faultbridge.jobs.verdicts import RecordVerdict
+from faultbridge.ledger.queries import query_all
 from faultbridge.ports import ProviderFailure
 from faultbridge.simulation.fakes import raise_once
 from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Put
+from faultbridge.storage import jobs as stored
+from faultbridge.storage.writes import Delete, Key, Put
 from tests.events.validate import assert_valid_event
 from tests.jobs.test_resume import break_and_end, changes, job_data, jobs, started
 from tests.jobs.test_verdicts import document
@@ -135,3 +139,18 @@ def test_a_job_with_the_verdict_stop_and_a_removed_callback_are_not_delivered_an
             configure(world)
         world.advance_minutes(5)
         assert (world.callback.received, notified(world)) == ([], [{"name": "webhook", "delivered": False}])
+
+
+def test_a_callback_whose_event_is_gone_is_recorded_as_not_delivered_with_its_cause(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = repaired("webhook", failures=[LOST] * 1000)
+    world.advance_minutes(20)
+    world.callback.failures.clear()
+    partition = stored.job_partition(CLUSTER, "1")
+    for row in query_all(world.table, partition, up_to=stored.LAST_LINK):
+        world.table.write(Delete(Key(str(row["pk"]), str(row["sk"]))))
+    world.advance_minutes(5)
+    assert (world.callback.received, notified(world)) == ([], [{"name": "webhook", "delivered": False}])
+    assert "job_callback_without_event" in caplog.text
+    assert jobs(world).rows(CLUSTER) == ()

@@ -28,6 +28,7 @@ from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
 from faultbridge.jobs.callbacks import DeliverCallbacks
 from faultbridge.jobs.job_impact import JobImpact
 from faultbridge.jobs.jobs import Jobs
+from faultbridge.jobs.progress import JobProgress
 from faultbridge.jobs.resume import ResumeJobs
 from faultbridge.ledger.append import Append, Stack
 from faultbridge.ledger.cluster_reads import ClusterReads
@@ -147,6 +148,7 @@ class World:
             self._publish,
             lambda _: True,
             deliver_callbacks=self.deliver_callbacks,
+            check_progress=JobProgress(jobs).check,
         )
         self._streamed = 0
         self._domain = domain

@@ -3,7 +3,8 @@
 Reading order:
 
 - `installation`: the frozen `Installation(ports, settings)`, and how one is built on AWS or from the environment.
-- `recording`: the rooms that record facts (ledger, rules, registry, ingest, gateway, jobs).
+- `recording`: the rooms that record facts (ledger, rules, registry, ingest, gateway).
+- `job_tracking`: the room that records jobs.
 - `repairing`: the rooms that act (repair, ops).
 - `reporting`: the rooms that inform people and keep the record (pager, archive, api).
 

@@ -14,8 +14,9 @@ from faultbridge.settings import Settings
 
 if TYPE_CHECKING:
     from faultbridge.adapters.aws.clients import Clients
+    from faultbridge.composition.job_tracking import JobTracking
     from faultbridge.composition.ports import AllPorts
-    from faultbridge.composition.recording import Gateway, Ingestion, JobTracking, Ledger, PolicyRules, Registry
+    from faultbridge.composition.recording import Gateway, Ingestion, Ledger, PolicyRules, Registry
     from faultbridge.composition.repairing import Incidents, Operations, Repair
     from faultbridge.composition.reporting import ApiAnswers, ArchiveKeeping, Console, Pages
     from faultbridge.ledger.cluster_reads import ClusterReads
@@ -82,7 +83,7 @@ class Installation:
     @cached_property
     def jobs(self) -> JobTracking:
         """Return the factory of jobs."""
-        from faultbridge.composition.recording import JobTracking
+        from faultbridge.composition.job_tracking import JobTracking
 
         return JobTracking(self)
 

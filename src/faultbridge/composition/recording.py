@@ -1,4 +1,4 @@
-"""Factories of the rooms that record facts: ledger, rules, registry, jobs, ingest and gateway."""
+"""Factories of the rooms that record facts: ledger, rules, registry, ingest and gateway."""
 
 from __future__ import annotations
 
@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
     from faultbridge.ingest.ingest import Ingest
     from faultbridge.ingest.rejects import Rejects
-    from faultbridge.jobs.callbacks import DeliverCallbacks
-    from faultbridge.jobs.job_impact import JobImpact
-    from faultbridge.jobs.jobs import Jobs
-    from faultbridge.jobs.resume import ResumeJobs
-    from faultbridge.jobs.verdicts import RecordVerdict
     from faultbridge.ledger.append import Append
     from faultbridge.ledger.publish import Publish
     from faultbridge.registry.inventory_events import InventoryEventHandler
@@ -107,48 +102,6 @@ class Registry:
         from faultbridge.registry.inventory_events import InventoryEventHandler
 
         return InventoryEventHandler(self.installation.ports.table, self.inventory)
-
-
-@dataclass(frozen=True)
-class JobTracking:
-    """Builds the services that record jobs and the faults that affect them."""
-
-    installation: Installation
-
-    @cached_property
-    def jobs(self) -> Jobs:
-        """Return the service that records the starts and ends of jobs."""
-        from faultbridge.jobs.jobs import Jobs
-
-        return Jobs(self.installation.ledger.append)
-
-    @cached_property
-    def deliver_callbacks(self) -> DeliverCallbacks:
-        """Return the service that delivers to webhooks and schedulers that a job may resume."""
-        from faultbridge.jobs.callbacks import DeliverCallbacks
-
-        return DeliverCallbacks(self.jobs, self.installation.ports.job_callbacks)
-
-    @cached_property
-    def verdict(self) -> RecordVerdict:
-        """Return the service that records verdicts on jobs."""
-        from faultbridge.jobs.verdicts import RecordVerdict
-
-        return RecordVerdict(self.jobs.writer)
-
-    @cached_property
-    def impact(self) -> JobImpact:
-        """Return the service that records the faults of a node on its jobs."""
-        from faultbridge.jobs.job_impact import JobImpact
-
-        return JobImpact(self.installation.ledger.append, self.jobs)
-
-    @cached_property
-    def resume(self) -> ResumeJobs:
-        """Return the service that reports which ended jobs may resume."""
-        from faultbridge.jobs.resume import ResumeJobs
-
-        return ResumeJobs(self.installation.ledger.append, self.jobs)
 
 
 @dataclass(frozen=True)

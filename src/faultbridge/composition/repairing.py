@@ -207,6 +207,7 @@ class Operations:
             heartbeat_monitor=of.ingestion.heartbeats,
             job_impact=of.jobs.impact,
             resume_jobs=of.jobs.resume,
+            check_progress=of.jobs.progress.check,
             release_leaked_slots=ReleaseLeakedSlots(of.table),
             reconcile_spares=ReconcileSpares(SparePool(of.table, ports.clock), repair.step_runner.tools),
             end_unused_launches=EndUnusedLaunches(repair.step_runner.tools),

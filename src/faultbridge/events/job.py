@@ -53,7 +53,8 @@ class JobData(Model):
 class JobChange(Event):
     """A job starts, ends, is affected by a fault of one of its nodes, or may resume after their repair.
 
-    `notified`: the delivery of a callback about this ended.
+    `notified`: the delivery of a callback about this ended. `stalled`: its step did not advance for the limit;
+    `advanced`: it makes progress again. `loss`: its loss is not finite, rose suddenly, or is ordinary again.
     """
 
     event_type: ClassVar[str] = "Job Change"

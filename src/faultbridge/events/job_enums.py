@@ -13,6 +13,9 @@ class JobChangeKind(OpenEnum):
     ENDED = "ended"
     RESUMABLE = "resumable"
     NOTIFIED = "notified"
+    STALLED = "stalled"
+    ADVANCED = "advanced"
+    LOSS = "loss"
     UNKNOWN = "unknown"
 
 

@@ -7,6 +7,7 @@ Read in this order:
 - `placement`: finds the nodes of a job by their names, and the ranks on each node.
 - `job_nodes`: keeps the ids of running jobs in the states of their nodes, whose events name them.
 - `job_impact`: finds the worst active fault of a node and records it on the jobs that run there.
+- `progress`: stores heartbeats of jobs, and records stalls and wrong losses.
 - `resume`: finds the failed jobs whose faulty nodes are back, replaced or retired.
 - `callbacks`: delivers to webhooks and schedulers that a job may resume.
 - `verdicts`: records why a job died and whether it may restart.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -70,12 +71,12 @@ class DeliverCallbacks:
     def _deliver(self, job: Job, name: str, config: ClusterConfig) -> bool:
         """Deliver one callback and record its result. Returns False if it must be tried again."""
         notice = self._notice(job, config)
-        result = self._refusal(job, name, config) or self.callbacks[name].deliver(notice)
+        result = self._refusal(job, name, config) or _deliver(self.callbacks[name], notice)
         is_late = self.jobs.clock.now() >= (job.resumable_at or job.started_at) + RETRY_FOR
         if result.failure is not None and result.failure.retriable and not is_late:
             log_cause("job callback failed; it is retried", reason=result.reason, cluster=job.cluster, job_id=job.id)
             return False
-        change = CallbackResult(name, result.ok, notice.event_id)
+        change = CallbackResult(name, result.ok, notice.event_id if notice else None)
         reason = f"{name}: {result.reason}"[:MAX_REASON]
 
         def update(before: Job | None, _: datetime) -> Job | None:
@@ -94,11 +95,24 @@ class DeliverCallbacks:
             return CallResult(ProviderFailure.PERMISSION_DENIED, "the recorded verdict on the job is STOP")
         return None
 
-    def _notice(self, job: Job, config: ClusterConfig) -> JobNotice:
-        """Return the notice with the published event: the entry that was recorded when the job became resumable."""
+    def _notice(self, job: Job, config: ClusterConfig) -> JobNotice | None:
+        """Return the notice with the published event: the entry that was recorded when the job became resumable.
+
+        Returns None if the table has the entry no longer, or not with its link.
+        """
         partition, at = jobs.job_partition(job.cluster, job.id), to_text(job.resumable_at or job.started_at)
         links = query_all(self.jobs.table, partition, prefix=f"{at}#")
         entries = self.jobs.table.get_many([Key(str(row["entry_pk"]), str(row["entry_sk"])) for row in links])
         bodies = [str(row["body"]) for row in entries.values()]
-        event = next(one for one in bodies if json.loads(one)["data"].get("change") == "resumable")
+        event = next((one for one in bodies if json.loads(one)["data"].get("change") == "resumable"), None)
+        if event is None:
+            facts = {"cluster": job.cluster, "job_id": job.id, "at": at}
+            log_cause("job_callback_without_event", reason="no such entry", level=logging.WARNING, **facts)
+            return None
         return JobNotice(config, job.id, str(json.loads(event)["metadata"]["event_id"]), event)
+
+
+def _deliver(callback: JobCallback, notice: JobNotice | None) -> CallResult:
+    if notice is None:
+        return CallResult(ProviderFailure.NOT_FOUND, "the table has the event of the job no longer; resume it yourself")
+    return callback.deliver(notice)

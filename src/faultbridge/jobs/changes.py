@@ -7,6 +7,7 @@ from typing import Any
 
 from faultbridge.domain.cluster.jobs import Job
 from faultbridge.domain.conditions import Condition, condition_key
+from faultbridge.domain.faults import Severity
 from faultbridge.domain.times import to_text
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.node_list import node_list
@@ -20,6 +21,11 @@ class Impact:
     condition: Condition
     case_id: str | None = None
     instance_id: str | None = None
+
+    @property
+    def is_of_node(self) -> bool:
+        """Return whether the node must be repaired before the job may resume; a wrong loss is no fault of the node."""
+        return self.condition.severity.rank >= Severity.ERROR.rank
 
     @property
     def key(self) -> str:
@@ -51,7 +57,7 @@ class CallbackResult:
 
     name: str
     delivered: bool
-    cause: str
+    cause: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from faultbridge.domain.faults import Severity
-from faultbridge.domain.nodes import NodeKey
+from faultbridge.domain.conditions import Condition
+from faultbridge.domain.faults import ComponentType, Severity
+from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.jobs.changes import Impact
 from faultbridge.jobs.jobs import Jobs
 from faultbridge.ledger.append import Append
@@ -19,7 +20,10 @@ MISSED_WITHIN = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class JobImpact:
-    """Records the worst active condition of a node on its jobs, if it is `error` or `fatal`."""
+    """Records on the jobs of a node its worst `error` or `fatal` condition, and the conditions of the job itself.
+
+    Conditions of the job are what its log reports, such as a loss that is not a number.
+    """
 
     append: Append
     jobs: Jobs
@@ -27,11 +31,12 @@ class JobImpact:
     def __call__(self, key: NodeKey) -> tuple[str, ...]:
         """Return the ids of the affected jobs. The same condition is recorded once for each job."""
         state = self.append.read(key)
-        worst = max(state.active(), key=lambda one: (one.severity.rank, one.last_at), default=None)
-        if worst is None or worst.severity.rank < Severity.ERROR.rank:
-            return ()
         case, instance = state.live_case, state.incarnation.instance_id if state.incarnation else None
-        return self.jobs.record_impact(key.cluster, Impact(key.node, worst, case.id if case else None, instance))
+        affected: dict[str, None] = {}
+        for condition in _harmful(state):
+            impact = Impact(key.node, condition, case.id if case else None, instance)
+            affected |= dict.fromkeys(self.jobs.record_impact(key.cluster, impact))
+        return tuple(affected)
 
     def busy_nodes(self, cluster: str, nodes: Sequence[str]) -> tuple[NodeKey, ...]:
         """Return those of the given nodes on which a job runs or has just ended, with one query for all of them."""
@@ -51,3 +56,14 @@ class JobImpact:
                 busy |= one.nodes - one.affected
         failed = (row for row in unhealthy if row["severity"] and Severity(row["severity"]).rank >= Severity.ERROR.rank)
         return tuple(NodeKey(cluster, str(row["node"])) for row in failed if row["node"] in busy)
+
+
+def _harmful(state: NodeState) -> Iterator[Condition]:
+    """Yield the worst condition of the node, and the conditions that the job itself reports."""
+    worst = max(state.active(), key=lambda one: (one.severity.rank, one.last_at), default=None)
+    if worst is not None and worst.severity.rank >= Severity.ERROR.rank:
+        yield worst
+    for one in state.active():
+        is_of_job = one.component.type is ComponentType.JOB and one.severity.rank >= Severity.WARNING.rank
+        if is_of_job and (one is not worst or one.severity.rank < Severity.ERROR.rank):
+            yield one

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from faultbridge.domain.cluster.jobs import OUTCOMES, Job
+from faultbridge.domain.cluster.progress import STALL_AFTER
 from faultbridge.domain.times import to_text, truncate
 from faultbridge.errors import Conflict, Rejected, UnknownName
 from faultbridge.jobs.changes import Impact, JobChange, Resume
@@ -66,6 +67,7 @@ class Jobs:
         name: str | None = None,
         at: datetime | None = None,
         ranks: Mapping[str, str] = MappingProxyType({}),
+        stall_after: timedelta = STALL_AFTER,
     ) -> Job:
         """Record that a job starts on some nodes, given by node name, other alias or instance id.
 
@@ -87,7 +89,8 @@ class Jobs:
                 raise Rejected("job_runs", f"job {job_id} has run since {since}; end it with `faultbridge job end`")
             version, left = (before.version, before.to_mark) if before else (0, ())
             to_mark = tuple(sorted({*left, *placed}))
-            return Job(cluster, job_id, placed, started_at, name, version=version, to_mark=to_mark, ranks=placed_ranks)
+            started = Job(cluster, job_id, placed, started_at, name, version=version, to_mark=to_mark)
+            return replace(started, ranks=placed_ranks, stall_after=stall_after)
 
         return self._marked(
             self.writer.change(cluster, job_id, update, JobChange("started", f"started on {len(placed)} nodes"))
@@ -114,7 +117,7 @@ class Jobs:
                 text = f"the end {to_text(ended_at)} is before the start of job {job_id}: {to_text(before.started_at)}"
                 raise Rejected("bad_time", text)
             to_mark = tuple(sorted({*before.to_mark, *before.nodes}))
-            return replace(before, ended_at=ended_at, outcome=outcome, to_mark=to_mark)
+            return replace(before, ended_at=ended_at, outcome=outcome, to_mark=to_mark, stalled_at=None)
 
         return self._marked(
             self.writer.change(cluster, job_id, update, JobChange("ended", reason or f"ended: {outcome}"))
@@ -130,7 +133,8 @@ class Jobs:
                 return None
             if not before.takes_hit(condition.since, ordered=condition.code.startswith(ORDERED)):
                 return None
-            nodes = {impact.node: impact.instance_id, **before.affected}
+            own = {impact.node: impact.instance_id} if impact.is_of_node else {}
+            nodes = {**own, **before.affected}
             return replace(before, hits=(*before.hits, impact.key)[-MAX_HITS:], affected=nodes)
 
         reason = f"{impact.node}: {condition.code}, {condition.message}"

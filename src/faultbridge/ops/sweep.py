@@ -3,7 +3,7 @@
 One sweep runs these parts in order; a failed part does not stop the others:
 
 1. publish entries that the stream did not publish within two minutes,
-2. process due timers: retry rejected records, end waiting periods, recover attempts, report missing heartbeats,
+2. process due timers: retry rejects, end waiting periods, recover attempts, report missing heartbeats, stalled jobs,
 3. for each cluster: update incidents and breakers, release leaked slots, reconcile spares, terminate unused launches,
    open postponed cases, isolate nodes, record job impact, report resumable jobs, deliver their callbacks,
    recompute the cluster status, start admitted repairs if incidents are up to date, and compare nodes with their peers.
@@ -49,6 +49,7 @@ from faultbridge.repair.spares.reconcile import ReconcileSpares
 from faultbridge.repair.successor.unused import EndUnusedLaunches
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import keys
+from faultbridge.storage.jobs import JOB
 from faultbridge.storage.projections import REQUESTED_ISOLATIONS, UNHEALTHY
 from faultbridge.storage.rejects import is_reject
 from faultbridge.storage.writes import WORK, Key
@@ -60,7 +61,6 @@ MAX_PUBLISHED = 500
 """How many entries of one outbox a sweep publishes."""
 
 NODE_PREFIX = "NODE#"
-
 T = TypeVar("T")
 
 
@@ -88,6 +88,7 @@ class Sweep:
     retry_reject: Callable[[Key], object]
     compare_peers: Callable[[str], object] = lambda _cluster: None
     deliver_callbacks: Callable[[str, datetime], object] = lambda _cluster, _until: None
+    check_progress: Callable[[Key], object] = lambda _key: None
 
     def __call__(self, seconds: float = 40) -> SweepResult:
         """Sweep for at most this many seconds; failures are part of the result, and none is raised."""
@@ -126,6 +127,9 @@ class Sweep:
                     result.rejects += 1
             elif keys.is_heartbeat(key.sk):
                 overdue.append(_node_of(key))
+            elif key.pk.startswith(JOB):
+                with failures.collect(f"checking the progress of {key.pk}"):
+                    self.check_progress(key)
             elif key.pk.startswith(NODE_PREFIX):
                 node = _node_of(key)
                 with failures.collect(f"updating {node.stream}"):

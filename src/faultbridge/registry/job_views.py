@@ -54,6 +54,8 @@ def job_document(job: Job) -> dict[str, Any]:
         "ended_at": _text(job.ended_at),
         "outcome": job.outcome,
         "state": job.state,
+        "stalled_at": _text(job.stalled_at),
+        "loss_alarm": job.alarm,
         "affected_nodes": sorted(job.affected),
         "resumable_at": _text(job.resumable_at),
         "verdict": asdict(job.verdict) | {"nodes": list(job.verdict.nodes)} if job.verdict else None,

@@ -144,8 +144,15 @@ ITEM_KINDS = (
         r"JOB#[^#]+#.+",
         "JOB",
         unproven="cluster job_id name nodes started_at ended_at outcome version hits affected resumable_at verdict "
-        "callbacks to_mark ranks",
+        "callbacks to_mark ranks stall_after stalled_at alarm",
         limit=_WORK + " The entries about the job are proven.",
+    ),
+    ItemKind(
+        "job progress",
+        r"JOB#[^#]+#.+",
+        "PROGRESS",
+        unproven="version run step advanced_at seen_at losses gsi4pk gsi4sk",
+        limit=_WORK,
     ),
     ItemKind("heartbeat", _NODE, "SEEN", unproven="last_at gsi4pk gsi4sk", limit=_WORK),
     ItemKind("counter samples", _NODE, r"READING#.+", unproven="at samples", limit=_WORK),

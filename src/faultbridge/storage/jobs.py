@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from faultbridge.domain.cluster.jobs import Job, JobVerdict
+from faultbridge.domain.cluster.progress import STALL_AFTER, Progress
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.storage import items
-from faultbridge.storage.keys import shard_partition
-from faultbridge.storage.writes import Absent, Delete, Equals, Key, Put, Write
+from faultbridge.storage.keys import due, shard_partition
+from faultbridge.storage.writes import Absent, Delete, Equals, Key, Put, Update, Write
+
+JOB = "JOB#"
 
 FOLLOWED = "FOLLOWED#"
 """The prefix of the rows of jobs that run, or ended and may become resumable, or whose callbacks are not delivered."""
@@ -51,7 +54,47 @@ def followed_partition(cluster: str) -> str:
 
 def job_partition(cluster: str, job_id: str) -> str:
     """Return the partition of a job and of the links to its entries."""
-    return f"JOB#{cluster}#{job_id}"
+    return f"{JOB}{cluster}#{job_id}"
+
+
+def job_of(partition: str) -> tuple[str, str]:
+    """Return the cluster and the id of the job of a partition."""
+    _, cluster, job_id = partition.split("#", 2)
+    return cluster, job_id
+
+
+def progress_key(cluster: str, job_id: str) -> Key:
+    """Return the key of what the heartbeats of a job reported."""
+    return Key(job_partition(cluster, job_id), "PROGRESS")
+
+
+def progress_write(job: Job, before: Progress | None, after: Progress, due_at: datetime | None, now: datetime) -> Write:
+    """Return the write of progress with its timer; it fails if the stored progress is not `before`."""
+    row = {
+        "version": before.version + 1 if before else 1,
+        "run": to_text(after.run),
+        "step": after.step,
+        "advanced_at": to_text(after.advanced_at),
+        "seen_at": to_text(after.seen_at),
+        "losses": [repr(one) for one in after.losses],
+    }
+    timer = {"gsi4pk": due(f"{job.cluster}/{job.id}"), "gsi4sk": to_text(due_at)} if due_at else {}
+    stored = Put(items.item(progress_key(job.cluster, job.id), now, row | timer))
+    # Progress of an earlier run is replaced.
+    return Put(stored.item, when=Equals("version", before.version)) if before else stored
+
+
+def without_timer(key: Key) -> Write:
+    """Return the write that removes the timer of progress."""
+    return Update(key, remove=(("gsi4pk",), ("gsi4sk",)))
+
+
+def read_progress(row: Mapping[str, Any]) -> Progress:
+    """Return the progress in an item."""
+    times = (from_text(row[name]) for name in ("run", "advanced_at", "seen_at"))
+    run, advanced_at, seen_at = times
+    losses = tuple(float(one) for one in row["losses"])
+    return Progress(run, int(row["step"]), advanced_at, seen_at, losses, int(row["version"]))
 
 
 def job_link(cluster: str, job_id: str, position: str) -> Key:
@@ -102,6 +145,9 @@ def read_job(row: Mapping[str, Any]) -> Job:
         callbacks=tuple(row.get("callbacks", ())),
         to_mark=tuple(row.get("to_mark", ())),
         ranks=dict(row.get("ranks", {})),
+        stall_after=timedelta(seconds=int(row.get("stall_after", STALL_AFTER.total_seconds()))),
+        stalled_at=from_text(row["stalled_at"]) if row.get("stalled_at") else None,
+        alarm=row.get("alarm"),
     )
 
 
@@ -134,6 +180,9 @@ def _attributes(job: Job) -> dict[str, Any]:
         "callbacks": list(job.callbacks),
         "to_mark": list(job.to_mark),
         "ranks": dict(job.ranks),
+        "stall_after": int(job.stall_after.total_seconds()),
+        "stalled_at": _text(job.stalled_at),
+        "alarm": job.alarm,
     }
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from faultbridge.domain.cluster.progress import STALL_AFTER
+
 OUTCOMES = ("succeeded", "failed", "cancelled", "unreported")
 RESUMABLE_OUTCOMES = frozenset({"failed", "unreported"})
 LATE_FAULTS = timedelta(minutes=5)
@@ -45,6 +47,8 @@ class Job:
     `callbacks` names the callbacks that have not been delivered since the job became resumable.
     `to_mark` are nodes whose states do not name the job yet, or still name it.
     `ranks` are the global ranks of nodes, such as `0-7`, if they are known.
+    A running job is stalled since `stalled_at` if its step did not advance for `stall_after`. `alarm` is what is wrong
+    with its last loss: `not_finite` or `spike`.
     """
 
     cluster: str
@@ -62,6 +66,9 @@ class Job:
     callbacks: tuple[str, ...] = ()
     to_mark: tuple[str, ...] = ()
     ranks: Mapping[str, str] = field(default_factory=dict)
+    stall_after: timedelta = STALL_AFTER
+    stalled_at: datetime | None = None
+    alarm: str | None = None
 
     @property
     def runs(self) -> bool:
@@ -75,9 +82,9 @@ class Job:
 
     @property
     def state(self) -> str:
-        """Return `running`, `ended`, `waiting` (for the repair of its nodes) or `resumable`."""
+        """Return `running`, `stalled`, `ended`, `waiting` (for the repair of its nodes) or `resumable`."""
         if self.runs:
-            return "running"
+            return "stalled" if self.stalled_at is not None else "running"
         if self.resumable_at is not None:
             return "resumable"
         return "waiting" if self.may_resume and self.affected else "ended"

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from faultbridge.cli.commands.fleet.job_ranks import RANKS, given_ranks, is_wanted, rank_rows
 from faultbridge.cli.commands.options import AnyClusterOption, ClusterOption
-from faultbridge.cli.render.output import Columns, Document, examples
-from faultbridge.cli.render.times import PAST_HELP, parse_time, short_time
+from faultbridge.cli.render.output import Columns, examples
+from faultbridge.cli.render.times import PAST_HELP, parse_age, parse_time, short_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.domain.names import expand_host_list
 from faultbridge.registry.job_views import job_document
 
 if TYPE_CHECKING:
-    from faultbridge.domain.cluster.jobs import Job
-    from faultbridge.domain.nodes import NodeState
+    from datetime import datetime, timedelta
+
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -47,6 +47,8 @@ JOB: Columns = {
     "Started": lambda one: one["started_at"],
     "Ended": lambda one: one["ended_at"],
     "Outcome": lambda one: one["outcome"],
+    "Stalled since": lambda one: one["stalled_at"],
+    "Loss": lambda one: one["loss_alarm"],
     "Faulty nodes": lambda one: ", ".join(one["affected_nodes"]),
     "Resumable since": lambda one: one["resumable_at"],
     "Verdict": lambda one: " ".join([one["verdict"]["outlook"], *one["verdict"]["nodes"]]) if one["verdict"] else None,
@@ -63,16 +65,6 @@ JOBS: Columns = {
 }
 
 
-RANKS: Columns = {
-    "RANK": lambda one: one["rank"],
-    "NODE": lambda one: one["node"],
-    "LOCAL RANK": lambda one: one["local_rank"],
-    "PCI": lambda one: one["pci"],
-    "UUID": lambda one: one["uuid"],
-    "SERIAL": lambda one: one["serial"],
-}
-
-
 @app.command("start", epilog=examples("faultbridge job start 88213 --cluster train-a --node gpu-[001-004,007]"))
 @stack_command
 def start_job(
@@ -84,11 +76,17 @@ def start_job(
     at: AtOption = None,
     ranks: RanksOption = None,
     ranks_per_node: PerNodeOption = None,
+    stall_after: Annotated[
+        str, typer.Option(metavar="AGE", help="How long a step may take before the job is stalled.")
+    ] = "30m",
 ) -> None:
     """Record that a job started. Repeating the command changes nothing."""
     nodes = _nodes(node)
-    placed, started_at = _ranks(nodes, ranks, ranks_per_node), parse_time(at, session.now())
-    started = session.application.jobs.jobs.start(cluster, job, nodes, name=name, at=started_at, ranks=placed)
+    placed, started_at = given_ranks(nodes, ranks, ranks_per_node), parse_time(at, session.now())
+    limit = _limit(stall_after, session.now())
+    started = session.application.jobs.jobs.start(
+        cluster, job, nodes, name=name, at=started_at, ranks=placed, stall_after=limit
+    )
     session.show_one(job_document(started), JOB)
 
 
@@ -114,6 +112,22 @@ def end_job(
     session.show_one(job_document(ended), JOB)
 
 
+@app.command("heartbeat", epilog=examples("faultbridge job heartbeat 88213 --cluster train-a --step 1200 --loss 2.31"))
+@stack_command
+def record_heartbeat(
+    session: Session,
+    job: JobArgument,
+    cluster: ClusterOption,
+    step: Annotated[int, typer.Option(min=0, metavar="N", help="Last step that the job completed.")],
+    loss: Annotated[float | None, typer.Option(metavar="X", help="Loss of the step; nan and inf are allowed.")] = None,
+) -> None:
+    """Record the last step of a job. A job whose step does not advance for its limit is stalled.
+
+    Nothing is repaired for a stalled job or a wrong loss: the event `Job Change` reports it.
+    """
+    session.show_one(job_document(session.application.jobs.progress.heartbeat(cluster, job, step, loss)), JOB)
+
+
 @app.command("run", epilog=examples("faultbridge job run 88213 --cluster train-a --node gpu-[1-4] -- srun a.sh"))
 @stack_command
 def run_job(
@@ -135,7 +149,7 @@ def run_job(
     nodes, jobs = _nodes(node), session.application.jobs.jobs
     code = run_recorded(
         command,
-        lambda: jobs.start(cluster, job, nodes, name=name, ranks=_ranks(nodes, None, ranks_per_node)),
+        lambda: jobs.start(cluster, job, nodes, name=name, ranks=given_ranks(nodes, None, ranks_per_node)),
         lambda outcome, reason: jobs.end(cluster, job, outcome=outcome, reason=reason),
     )
     raise typer.Exit(code)
@@ -169,36 +183,17 @@ def show_ranks(
     """List the ranks of a job with their nodes and GPUs: with one rank for each GPU, the local rank is its index."""
     found = session.application.jobs.jobs.show(cluster, job)
     states = {state.key.node: state for state in session.directory.nodes(cluster) if state.key.node in found.ranks}
-    session.show((row for row in _rank_rows(found, states) if _is_wanted(row, rank, node)), RANKS)
+    session.show((row for row in rank_rows(found, states) if is_wanted(row, rank, node)), RANKS)
 
 
-def _is_wanted(row: Document, ranks: list[int] | None, node: str | None) -> bool:
-    return (not ranks or row["rank"] in ranks) and node in {None, row["node"]}
+def _limit(text: str, now: datetime) -> timedelta:
+    """Return a limit of a minute or more. Raises BadParameter for anything else."""
+    from datetime import timedelta
 
-
-def _rank_rows(job: Job, states: Mapping[str, NodeState]) -> Iterator[Document]:
-    from faultbridge.domain.cluster.ranks import gpu_of, ranks_of
-
-    for node, text in sorted(job.ranks.items(), key=lambda each: ranks_of(each[1])[:1]):
-        for local_rank, rank in enumerate(ranks_of(text)):
-            gpu = gpu_of(states[node].devices if node in states else (), local_rank)
-            facts = {name: getattr(gpu, name, None) for name in ("pci", "uuid", "serial")}
-            yield {"rank": rank, "node": node, "local_rank": local_rank, **facts}
-
-
-def _ranks(nodes: list[str], file: Path | None, per_node: int | None) -> dict[str, str]:
-    """Return the ranks of each node as text. Raises BadParameter if both options are given."""
-    from faultbridge.cli.commands.offline.rank_map import read_rank_map
-    from faultbridge.domain.cluster.ranks import rank_text, ranks_in_order
-
-    if file is not None and per_node is not None:
-        raise typer.BadParameter("give --ranks or --ranks-per-node, not both")
-    if per_node is not None:
-        return ranks_in_order(nodes, per_node)
-    by_node: dict[str, list[int]] = {}
-    for rank, node in (read_rank_map(file) if file else {}).items():
-        by_node.setdefault(node, []).append(rank)
-    return {node: rank_text(ranks) for node, ranks in by_node.items()}
+    since = parse_age(text, now)
+    if since is None or now - since < timedelta(minutes=1):
+        raise typer.BadParameter(f"invalid --stall-after: {text!r}; allowed: an age of a minute or more, such as 30m")
+    return now - since
 
 
 def _nodes(given: list[str]) -> list[str]:

@@ -1,0 +1,55 @@
+"""Ranks of a job on the command line: the options that give them, and the rows that show them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from faultbridge.cli.render.output import Columns, Document
+
+if TYPE_CHECKING:
+    from faultbridge.domain.cluster.jobs import Job
+    from faultbridge.domain.nodes import NodeState
+
+RANKS: Columns = {
+    "RANK": lambda one: one["rank"],
+    "NODE": lambda one: one["node"],
+    "LOCAL RANK": lambda one: one["local_rank"],
+    "PCI": lambda one: one["pci"],
+    "UUID": lambda one: one["uuid"],
+    "SERIAL": lambda one: one["serial"],
+}
+
+
+def is_wanted(row: Document, ranks: list[int] | None, node: str | None) -> bool:
+    """Return whether a row is of one of these ranks and of this node; None stands for any."""
+    return (not ranks or row["rank"] in ranks) and node in {None, row["node"]}
+
+
+def rank_rows(job: Job, states: Mapping[str, NodeState]) -> Iterator[Document]:
+    """Yield each rank with its node and GPU."""
+    from faultbridge.domain.cluster.ranks import gpu_of, ranks_of
+
+    for node, text in sorted(job.ranks.items(), key=lambda each: ranks_of(each[1])[:1]):
+        for local_rank, rank in enumerate(ranks_of(text)):
+            gpu = gpu_of(states[node].devices if node in states else (), local_rank)
+            facts = {name: getattr(gpu, name, None) for name in ("pci", "uuid", "serial")}
+            yield {"rank": rank, "node": node, "local_rank": local_rank, **facts}
+
+
+def given_ranks(nodes: list[str], file: Path | None, per_node: int | None) -> dict[str, str]:
+    """Return the ranks of each node as text. Raises BadParameter if both options are given."""
+    from faultbridge.cli.commands.offline.rank_map import read_rank_map
+    from faultbridge.domain.cluster.ranks import rank_text, ranks_in_order
+
+    if file is not None and per_node is not None:
+        raise typer.BadParameter("give --ranks or --ranks-per-node, not both")
+    if per_node is not None:
+        return ranks_in_order(nodes, per_node)
+    by_node: dict[str, list[int]] = {}
+    for rank, node in (read_rank_map(file) if file else {}).items():
+        by_node.setdefault(node, []).append(rank)
+    return {node: rank_text(ranks) for node, ranks in by_node.items()}

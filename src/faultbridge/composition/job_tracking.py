@@ -1,0 +1,65 @@
+"""Job tracking: builds the services that record jobs, their faults, their progress and that they may resume."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from faultbridge.composition.installation import Installation
+    from faultbridge.jobs.callbacks import DeliverCallbacks
+    from faultbridge.jobs.job_impact import JobImpact
+    from faultbridge.jobs.jobs import Jobs
+    from faultbridge.jobs.progress import JobProgress
+    from faultbridge.jobs.resume import ResumeJobs
+    from faultbridge.jobs.verdicts import RecordVerdict
+
+
+@dataclass(frozen=True)
+class JobTracking:
+    """Builds the services that record jobs and the faults that affect them."""
+
+    installation: Installation
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """Return the service that records the starts and ends of jobs."""
+        from faultbridge.jobs.jobs import Jobs
+
+        return Jobs(self.installation.ledger.append)
+
+    @cached_property
+    def progress(self) -> JobProgress:
+        """Return the service that stores heartbeats of jobs and reports stalled ones."""
+        from faultbridge.jobs.progress import JobProgress
+
+        return JobProgress(self.jobs)
+
+    @cached_property
+    def deliver_callbacks(self) -> DeliverCallbacks:
+        """Return the service that delivers to webhooks and schedulers that a job may resume."""
+        from faultbridge.jobs.callbacks import DeliverCallbacks
+
+        return DeliverCallbacks(self.jobs, self.installation.ports.job_callbacks)
+
+    @cached_property
+    def verdict(self) -> RecordVerdict:
+        """Return the service that records verdicts on jobs."""
+        from faultbridge.jobs.verdicts import RecordVerdict
+
+        return RecordVerdict(self.jobs.writer)
+
+    @cached_property
+    def impact(self) -> JobImpact:
+        """Return the service that records the faults of a node on its jobs."""
+        from faultbridge.jobs.job_impact import JobImpact
+
+        return JobImpact(self.installation.ledger.append, self.jobs)
+
+    @cached_property
+    def resume(self) -> ResumeJobs:
+        """Return the service that reports which ended jobs may resume."""
+        from faultbridge.jobs.resume import ResumeJobs
+
+        return ResumeJobs(self.installation.ledger.append, self.jobs)

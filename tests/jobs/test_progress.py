@@ -1,0 +1,176 @@
+"""Progress of jobs: a stall is recorded by time alone, once, and a wrong loss when it is reported."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faultbridge.domain.cluster.progress import LOSS_SPIKE, MIN_LOSSES, NOT_FINITE, loss_alarm
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.faults import Action, Component, ComponentType, Severity
+from faultbridge.errors import Rejected
+from faultbridge.jobs.progress import JobProgress
+from faultbridge.storage import keys
+from faultbridge.storage.writes import WORK
+from tests.events.validate import assert_valid_event
+from tests.jobs.test_reads import calls
+from tests.jobs.test_resume import changes, job_data, jobs
+from tests.scenarios.world import CLUSTER, World
+
+LIMIT = timedelta(minutes=10)
+
+
+def running() -> World:
+    """Return a world with a job that is stalled after ten minutes without a step."""
+    world = World(nodes=2)
+    jobs(world).start(CLUSTER, "1", ["node-1"], stall_after=LIMIT)
+    return world
+
+
+def beat(world: World, step: int, loss: float | None = None) -> None:
+    JobProgress(jobs(world)).heartbeat(CLUSTER, "1", step, loss)
+
+
+def state(world: World) -> str:
+    return jobs(world).show(CLUSTER, "1").state
+
+
+def test_a_job_whose_heartbeats_stop_is_stalled_after_its_limit_without_anything_sent_again() -> None:
+    world = running()
+    beat(world, 7)
+    world.advance_minutes(9)
+    assert (state(world), changes(world)) == ("running", ["started"])
+    world.advance_minutes(2)
+    assert (state(world), changes(world)) == ("stalled", ["started", "stalled"])
+    assert job_data(world)[-1]["reason"].startswith("step 7 has not advanced for 600 s; the last heartbeat was at ")
+    world.advance_minutes(30)
+    assert changes(world) == ["started", "stalled"]
+
+
+def test_a_job_whose_heartbeats_repeat_one_step_is_stalled_and_the_event_says_that_they_arrive() -> None:
+    world = running()
+    for _ in range(12):
+        beat(world, 7)
+        world.advance_minutes()
+    assert changes(world) == ["started", "stalled"]
+    assert job_data(world)[-1]["reason"] == "step 7 has not advanced for 600 s; heartbeats still arrive"
+
+
+def test_a_job_that_advances_is_never_stalled() -> None:
+    world = running()
+    for step in range(40):
+        beat(world, step)
+        world.advance_minutes()
+    assert changes(world) == ["started"]
+
+
+def test_a_stalled_job_that_advances_again_is_reported_and_can_stall_again() -> None:
+    world = running()
+    beat(world, 7)
+    world.advance_minutes(11)
+    beat(world, 8)
+    assert (state(world), changes(world)[-1]) == ("running", "advanced")
+    world.advance_minutes(11)
+    assert changes(world) == ["started", "stalled", "advanced", "stalled"]
+    for body in world.bodies(None):
+        assert_valid_event(body)
+
+
+def test_a_job_that_sends_no_heartbeat_or_ended_is_never_stalled() -> None:
+    world = running()
+    world.advance_minutes(40)
+    beat(world, 7)
+    jobs(world).end(CLUSTER, "1", outcome="succeeded")
+    world.advance_minutes(40)
+    assert changes(world) == ["started", "ended"]
+    assert [
+        row for timer in keys.TIMERS for row in world.table.query(timer, index=WORK).items if "JOB" in row["pk"]
+    ] == []
+
+
+def test_a_requeued_job_may_start_at_an_earlier_step() -> None:
+    world = running()
+    beat(world, 700)
+    jobs(world).end(CLUSTER, "1", outcome="failed")
+    world.advance_minutes()
+    jobs(world).start(CLUSTER, "1", ["node-2"], stall_after=LIMIT)
+    beat(world, 650)
+    world.advance_minutes(8)
+    beat(world, 651)
+    world.advance_minutes(8)
+    assert "stalled" not in changes(world)
+    world.advance_minutes(3)
+    assert changes(world)[-1] == "stalled"
+
+
+def test_a_stall_changes_no_node() -> None:
+    world = running()
+    beat(world, 7)
+    world.advance_minutes(15)
+    assert world.append.read(world.key(1)).status is NodeStatus.HEALTHY
+    assert jobs(world).show(CLUSTER, "1").affected == {}
+
+
+def test_a_job_that_makes_progress_costs_a_sweep_no_call_and_repeated_heartbeats_few_writes() -> None:
+    without, with_beats = running(), running()
+    beat(with_beats, 7)
+    for world in (without, with_beats):
+        world.advance_minutes(3)
+    assert len(calls(with_beats)) == len(calls(without))
+    with_beats.seam.calls.clear()
+    for _ in range(10):
+        beat(with_beats, 7)
+    assert [call.name for call in with_beats.seam.calls].count("table.write") <= 1
+
+
+def test_a_loss_that_is_not_finite_or_rises_suddenly_is_recorded_once_until_it_is_ordinary_again() -> None:
+    world = running()
+    for step in range(20):
+        beat(world, step, 2.0 + step / 100)
+    for step, loss in enumerate((9.5, 9.6, float("nan"), float("inf"), 2.1), 20):
+        beat(world, step, loss)
+    reasons = [data["reason"] for data in job_data(world) if data["change"] == "loss"]
+    assert reasons == [
+        "the loss rose suddenly at step 20: 9.5",
+        "the loss is not finite at step 22: nan",
+        "the loss is ordinary again at step 24: 2.1",
+    ]
+    assert jobs(world).show(CLUSTER, "1").alarm is None
+
+
+@given(st.lists(st.floats(min_value=1.0, max_value=1.9), max_size=40))
+def test_losses_that_vary_by_less_than_a_factor_of_two_are_ordinary(losses: list[float]) -> None:
+    assert all(loss_alarm(tuple(losses[:at]), loss) is None for at, loss in enumerate(losses))
+
+
+def test_a_few_losses_are_no_basis_for_a_spike() -> None:
+    assert loss_alarm((2.0,) * (MIN_LOSSES - 1), 50.0) is None
+    assert loss_alarm((2.0,) * MIN_LOSSES, 50.0) == LOSS_SPIKE
+    assert loss_alarm((), float("-inf")) == NOT_FINITE
+
+
+@pytest.mark.parametrize(("step", "reason"), [(-1, "bad_step"), (10**13, "bad_step")])
+def test_a_step_that_no_job_has_is_rejected(step: int, reason: str) -> None:
+    with pytest.raises(Rejected) as rejected:
+        beat(running(), step)
+    assert rejected.value.reason == reason
+
+
+def test_a_heartbeat_of_a_job_that_ended_is_rejected() -> None:
+    world = running()
+    jobs(world).end(CLUSTER, "1")
+    with pytest.raises(Rejected, match="has ended"):
+        beat(world, 1)
+
+
+def test_a_loss_that_is_not_a_number_in_the_log_of_a_node_affects_the_job_but_not_its_resume() -> None:
+    world = running()
+    job = Component(ComponentType.JOB)
+    world.fault(1, "train.loss_not_finite", component=job, severity=Severity.WARNING, action=Action.NONE)
+    world.process_entries()
+    (hit,) = (data["hit"] for data in job_data(world) if data["change"] == "hit")
+    assert hit["about"]["code"] == "train.loss_not_finite"
+    assert jobs(world).show(CLUSTER, "1").affected == {}
