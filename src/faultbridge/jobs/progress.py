@@ -106,6 +106,6 @@ class JobProgress:
 
 
 def _stall(progress: Progress, limit: timedelta) -> str:
-    is_heard = progress.seen_at > progress.advanced_at
-    how = "heartbeats still arrive" if is_heard else f"the last heartbeat was at {to_text(progress.seen_at)}"
+    is_received = progress.seen_at > progress.advanced_at
+    how = "heartbeats still arrive" if is_received else f"the last heartbeat was at {to_text(progress.seen_at)}"
     return f"step {progress.step} has not advanced for {int(limit.total_seconds())} s; {how}"
