@@ -108,6 +108,7 @@ class Settings:
     pagerduty = _optional("the way to the PagerDuty Events API: `bus`, an https URL, or empty to disable it")
     pagerduty_key = _required("the name or ARN of the secret with the PagerDuty routing key; used with an https URL")
     chat_webhooks = _optional("the name or ARN of the secret with the webhook addresses of Slack and Microsoft Teams")
+    job_topic = _optional("the ARN of the SNS topic for jobs that may resume")
     job_callbacks = _optional("the name or ARN of the secret with the webhooks for jobs that may resume")
     max_pages_per_hour = Variable(
         "the maximum number of pages about single nodes per cluster, clock hour and urgency", int, 10

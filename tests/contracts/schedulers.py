@@ -70,7 +70,7 @@ class OnEks:
     NODE, INSTANCE = "ip-10-0-0-7.ec2.internal", "i-00000000000000007"
 
     def __init__(self, clients: Clients, name: str, cluster: Cluster, clock: ManualClock) -> None:
-        self.clock, self.cluster = clock, cluster
+        self.clients, self.clock, self.cluster = clients, clock, cluster
         self.orchestrator: Orchestrator = EksOrchestrator(clients, clock)
         config = ClusterConfig("train-a", orchestrator="eks", eks_cluster=name)
         self.member = ClusterNode(config, "node-1", self.INSTANCE, ("10.0.0.7", self.NODE))

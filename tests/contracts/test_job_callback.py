@@ -5,15 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
+import yaml
+from botocore.exceptions import EndpointConnectionError
 
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.callbacks import job_annotation
+from faultbridge.adapters.callbacks.job_annotation import ANNOTATION, JobAnnotation
+from faultbridge.adapters.callbacks.job_topic import JobTopic
 from faultbridge.adapters.callbacks.job_webhook import JobWebhook
 from faultbridge.adapters.callbacks.slurm_requeue import SlurmRequeue
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.ports import JobCallback, JobNotice, ProviderFailure
 from faultbridge.simulation.fakes import START, FakeJobCallback, ManualClock
+from tests.architecture.project import ROOT
+from tests.contracts.aws import ENDPOINT, REGION, fresh
 from tests.contracts.real_slurm import RealSlurm, real_slurm
+from tests.contracts.schedulers import OnEks, on_eks
 from tests.job_inbox import SECRET, Inbox
 
 CONFIG = ClusterConfig("train-a", slurm_head_node="i-0123456789abcdef0")
@@ -27,6 +37,7 @@ class Receiver:
     job: str
     resumed: Callable[[], int]
     become_unreachable: Callable[[], None]
+    config: ClusterConfig = CONFIG
 
 
 def webhook(url: str, secret: str = SECRET, cluster: str = "train-a") -> JobWebhook:
@@ -67,7 +78,50 @@ def slurm() -> Iterator[RealSlurm]:
         yield started
 
 
-@pytest.fixture(params=["fake", "webhook", "slurm-requeue"])
+def on_sns(clients: Clients) -> Receiver:
+    """A FIFO topic with a queue, whose messages have one event each."""
+    topic = clients.sns.create_topic(Name=f"{fresh('jobs')}.fifo", Attributes={"FifoTopic": "true"})["TopicArn"]
+    attributes = {"FifoQueue": "true"}
+    url = clients.sqs.create_queue(QueueName=f"{fresh('jobs')}.fifo", Attributes=attributes)["QueueUrl"]
+    arn = clients.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    clients.sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn, Attributes={"RawMessageDelivery": "true"})
+
+    def received() -> int:
+        found = clients.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, VisibilityTimeout=0)
+        return len(found.get("Messages", ()))
+
+    own = Clients(region=REGION, endpoint_url=ENDPOINT)
+
+    def break_connection() -> None:
+        own.sns.meta.events.register("before-call.sns.Publish", refuse)
+
+    def refuse(**_: object) -> None:
+        raise EndpointConnectionError(endpoint_url="sns")
+
+    return Receiver(JobTopic(own, topic), "1", received, break_connection)
+
+
+def on_kubernetes(eks: OnEks) -> Receiver:
+    """A Job on the Kubernetes API of the embedded stack."""
+    job: dict[str, Any] = {"kind": "Job", "apiVersion": "batch/v1", "metadata": {"name": "llama", "namespace": "ml"}}
+    eks.cluster.jobs["ml", "llama"] = job
+    callback = JobAnnotation(job_annotation.connect(eks.clients))
+    return Receiver(
+        callback,
+        "ml/llama",
+        lambda: len(job["metadata"].get("annotations", {})),
+        eks.become_unreachable,
+        eks.member.cluster,
+    )
+
+
+@pytest.fixture
+def eks_cluster(clients: Clients) -> Iterator[OnEks]:
+    with on_eks(clients) as eks:
+        yield eks
+
+
+@pytest.fixture(params=["fake", "webhook", "slurm-requeue", "sns", "kubernetes-annotation"])
 def receiver(request: pytest.FixtureRequest) -> Receiver:
     if request.param == "fake":
         fake = FakeJobCallback()
@@ -75,6 +129,10 @@ def receiver(request: pytest.FixtureRequest) -> Receiver:
     if request.param == "webhook":
         inbox: Inbox = request.getfixturevalue("inbox")
         return Receiver(webhook(inbox.url), "1", lambda: len(inbox.events), lambda: close(inbox))
+    if request.param == "sns":
+        return on_sns(request.getfixturevalue("clients"))
+    if request.param == "kubernetes-annotation":
+        return on_kubernetes(request.getfixturevalue("eks_cluster"))
     slurm: RealSlurm = request.getfixturevalue("slurm")
     slurm.clean()
     job = failed_job(slurm)
@@ -83,7 +141,7 @@ def receiver(request: pytest.FixtureRequest) -> Receiver:
 
 
 def notice(receiver: Receiver) -> JobNotice:
-    return JobNotice(CONFIG, receiver.job, "e-1", '{"data": {"change": "resumable"}}')
+    return JobNotice(receiver.config, receiver.job, "e-1", '{"data": {"change": "resumable"}}')
 
 
 class TestJobCallback:
@@ -177,3 +235,27 @@ class TestSlurmRequeue:
     @pytest.mark.parametrize("job", ["999999", "88213; reboot", "ALL", "-1", "1,2"])
     def test_a_job_that_slurm_does_not_have_is_a_final_failure(self, real: RealSlurm, job: str) -> None:
         assert self.deliver(real, job)[0] is ProviderFailure.NOT_FOUND
+
+
+class TestTopic:
+    def test_a_topic_that_is_not_configured_or_does_not_exist_is_a_final_failure(self, clients: Clients) -> None:
+        for topic in ("", "arn:aws:sns:us-east-1:123456789012:no-such-topic"):
+            result = JobTopic(clients, topic).deliver(JobNotice(CONFIG, "1", "e-1", "{}"))
+            assert result.failure is ProviderFailure.PERMISSION_DENIED
+
+
+class TestKubernetesAnnotation:
+    def test_only_the_annotation_is_set_with_the_one_right_that_the_role_grants(self, eks_cluster: OnEks) -> None:
+        receiver = on_kubernetes(eks_cluster)
+        assert receiver.callback.deliver(notice(receiver)).ok
+        assert eks_cluster.cluster.jobs["ml", "llama"]["metadata"]["annotations"] == {ANNOTATION: "e-1"}
+        file = ROOT / "infra" / "kubernetes" / "faultbridge-jobs-rbac.yaml"
+        (role,) = (one for one in yaml.safe_load_all(file.read_text("utf-8")) if one["kind"] == "ClusterRole")
+        granted = {(verb, name) for rule in role["rules"] for name in rule["resources"] for verb in rule["verbs"]}
+        assert eks_cluster.cluster.permissions_used == granted
+
+    @pytest.mark.parametrize("job", ["ml/another", "llama", "ml/../nodes", "ml/llama/status", "ML/llama"])
+    def test_a_job_that_the_cluster_does_not_have_is_a_final_failure(self, eks_cluster: OnEks, job: str) -> None:
+        receiver = on_kubernetes(eks_cluster)
+        result = receiver.callback.deliver(JobNotice(receiver.config, job, "e-1", "{}"))
+        assert result.failure is ProviderFailure.NOT_FOUND

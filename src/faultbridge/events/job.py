@@ -30,7 +30,7 @@ class JobResume(Model):
 class JobCallback(Model):
     """The delivery of a callback about a job that may resume."""
 
-    name: Text = Field(description="`webhook` or `slurm-requeue`.")
+    name: Text = Field(description="`webhook`, `sns`, `slurm-requeue` or `kubernetes-annotation`.")
     delivered: bool = Field(description="False if it will not be tried again.")
 
 

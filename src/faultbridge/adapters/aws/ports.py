@@ -81,13 +81,20 @@ class AwsPorts(ComputePorts):
     def job_callbacks(self) -> Mapping[str, JobCallback]:
         """Return the callbacks for jobs that may resume, by name."""
         from faultbridge.adapters.aws.stack import StackSecret
+        from faultbridge.adapters.callbacks import job_annotation
+        from faultbridge.adapters.callbacks.job_topic import JobTopic
         from faultbridge.adapters.callbacks.job_webhook import JobWebhook
         from faultbridge.adapters.callbacks.slurm_requeue import SlurmRequeue
         from faultbridge.adapters.slurm.head_node import connect
 
         name = self.settings.job_callbacks
         webhook = JobWebhook(lambda: StackSecret(self.clients, name).value if name else b"{}", self.clock)
-        return {"webhook": webhook, "slurm-requeue": SlurmRequeue(connect(self.clients))}
+        return {
+            "webhook": webhook,
+            "sns": JobTopic(self.clients, self.settings.job_topic),
+            "slurm-requeue": SlurmRequeue(connect(self.clients)),
+            "kubernetes-annotation": job_annotation.JobAnnotation(job_annotation.connect(self.clients)),
+        }
 
     @cached_property
     def workflow(self) -> Workflow:

@@ -18,7 +18,8 @@ SLURM = "slurm"
 """The orchestrator name of clusters that Slurm schedules."""
 
 SLURM_REQUEUE = "slurm-requeue"
-JOB_CALLBACKS = frozenset({"webhook", SLURM_REQUEUE})
+ANNOTATION = "kubernetes-annotation"
+JOB_CALLBACKS = frozenset({"webhook", "sns", SLURM_REQUEUE, ANNOTATION})
 """The names of the callbacks that a cluster may use for jobs that may resume."""
 
 HYPERPOD = "hyperpod"
@@ -101,10 +102,9 @@ class ClusterConfig:
         if unknown:
             allowed = ", ".join(sorted(JOB_CALLBACKS))
             raise Rejected("bad_callback", f"unknown job callback: {unknown[0]}; allowed: {allowed}")
-        if self.orchestrator == EKS and not self.eks_cluster:
-            raise Rejected(
-                "no_eks_cluster", f"the EKS cluster name is missing: {self.cluster}; orchestrator {EKS} requires it"
-            )
+        if (self.orchestrator == EKS or ANNOTATION in self.job_callbacks) and not self.eks_cluster:
+            user = f"orchestrator {EKS}" if self.orchestrator == EKS else f"job callback {ANNOTATION}"
+            raise Rejected("no_eks_cluster", f"the EKS cluster name is missing: {self.cluster}; {user} requires it")
         needs_head_node = self.orchestrator == SLURM or SLURM_REQUEUE in self.job_callbacks
         if needs_head_node and not self.slurm_head_node:
             user = f"orchestrator {SLURM}" if self.orchestrator == SLURM else f"job callback {SLURM_REQUEUE}"

@@ -34,6 +34,7 @@ NODE = re.compile(r"/api/v1/nodes/([^/]+)")
 EVENTS = re.compile(r"/api/v1/namespaces/default/events")
 PODS = re.compile(r"/api/v1/pods")
 EVICTION = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)/eviction")
+JOB = re.compile(r"/apis/batch/v1/namespaces/([^/]+)/jobs/([^/]+)")
 VERSION = re.compile(r"/version")
 
 Query = dict[str, list[str]]
@@ -129,6 +130,18 @@ def _list_pods(cluster: Cluster, _: tuple[str, ...], query: Query, __: WSGIEnvir
     return 200, _page("PodList", found, query, cluster)
 
 
+def _annotate_job(cluster: Cluster, names: tuple[str, ...], _: Query, environ: WSGIEnvironment) -> tuple[int, Document]:
+    if str(environ.get("CONTENT_TYPE")) not in MERGE_PATCHES:
+        raise ApiStatusError(415, "UnsupportedMediaType", "the body of the request was in an unknown format")
+    with cluster.lock:
+        found = cluster.jobs.get((names[0], names[1]))
+        if found is None:
+            raise ApiStatusError(404, "NotFound", f'jobs.batch "{names[1]}" not found')
+        annotations = found["metadata"].setdefault("annotations", {})
+        annotations |= _body(environ)["metadata"]["annotations"]
+        return 200, found
+
+
 def _evict(cluster: Cluster, names: tuple[str, ...], _: Query, environ: WSGIEnvironment) -> tuple[int, Document]:
     eviction = _body(environ)
     if eviction.get("kind") != "Eviction" or eviction.get("apiVersion") != "policy/v1":
@@ -149,6 +162,7 @@ _ROUTES: tuple[tuple[str, re.Pattern[str], tuple[str, str] | None, _Handler], ..
     ("PATCH", NODE, ("patch", "nodes"), _patch_node),
     ("GET", PODS, ("list", "pods"), _list_pods),
     ("POST", EVICTION, ("create", "pods/eviction"), _evict),
+    ("PATCH", JOB, ("patch", "jobs"), _annotate_job),
     ("GET", VERSION, ("get", "version"), _version),
 )
 

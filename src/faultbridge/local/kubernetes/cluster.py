@@ -86,6 +86,7 @@ class Cluster:
     events: dict[str, Document] = field(default_factory=dict)
     pods: list[Pod] = field(default_factory=list)
     budgets: list[Budget] = field(default_factory=list)
+    jobs: dict[tuple[str, str], Document] = field(default_factory=dict)
     reachable: bool = True
     register_taints: tuple[Document, ...] = ()
     lock: threading.RLock = field(default_factory=threading.RLock)

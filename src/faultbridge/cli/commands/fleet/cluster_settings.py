@@ -56,7 +56,8 @@ CallbackOption = Annotated[
     typer.Option(
         "--job-callback",
         metavar="NAME",
-        help='Callback for jobs that may resume: webhook or slurm-requeue; "" removes all. Repeatable.',
+        help='Callback for jobs that may resume: webhook, sns, slurm-requeue or kubernetes-annotation; "" removes all. '
+        "Repeatable.",
     ),
 ]
 EksOption = Annotated[str | None, typer.Option(metavar="NAME", help="Name of the EKS cluster.")]

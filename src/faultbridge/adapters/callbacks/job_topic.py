@@ -1,0 +1,47 @@
+"""Publishes a job that may resume to an SNS topic of the customer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.errors import translated
+from faultbridge.errors import FaultbridgeError, Misconfigured, Transient
+from faultbridge.ports import CallResult, JobNotice, ProviderFailure
+
+FIFO = ".fifo"
+
+
+class JobTopic:
+    """A JobCallback by SNS. A FIFO topic keeps the order of a cluster and drops repeated events within five minutes."""
+
+    def __init__(self, clients: Clients, topic: str) -> None:
+        self._clients, self._topic = clients, topic
+
+    @property
+    def ordered(self) -> bool:
+        """Return True: a subscriber of a FIFO topic receives the events of a cluster in their order."""
+        return True
+
+    def deliver(self, notice: JobNotice) -> CallResult:
+        """Publish the event, with its id, its cluster and its job as attributes."""
+        names = {"event_id": notice.event_id, "cluster": notice.cluster.cluster, "job_id": notice.job_id}
+        attributes: dict[str, Any] = {
+            name: {"DataType": "String", "StringValue": value} for name, value in names.items()
+        }
+        order = {"MessageGroupId": notice.cluster.cluster, "MessageDeduplicationId": notice.event_id}
+        try:
+            if not self._topic:
+                raise Misconfigured("no topic is configured; set the parameter JobTopicArn")
+            with translated(f"publishing to {self._topic}"):
+                self._clients.sns.publish(
+                    TopicArn=self._topic,
+                    Message=notice.event,
+                    MessageAttributes=attributes,
+                    **(order if self._topic.endswith(FIFO) else {}),
+                )
+        except Transient as error:
+            return CallResult(ProviderFailure.TIMEOUT, str(error), no_response=True)
+        except FaultbridgeError as error:
+            return CallResult(ProviderFailure.PERMISSION_DENIED, str(error))
+        return CallResult(reason="the topic accepted the event")
