@@ -40,6 +40,7 @@ DEFAULTS = {
     "webhook_senders": "",
     "chat_webhooks": "",
     "job_callbacks": "",
+    "job_topic": "",
 }
 
 

@@ -48,7 +48,7 @@ def test_a_job_that_hyperpod_resumed_is_not_called_back(ends: bool) -> None:
         assert ("resumable" in changes(world), world.callback.received) == (False, [])
 
 
-def test_a_job_that_nobody_resumed_is_called_back_once_after_the_replacement_by_hyperpod() -> None:
+def test_a_job_that_was_not_resumed_is_called_back_once_after_the_replacement_by_hyperpod() -> None:
     with hyperpod_world(RepairOwner.PROVIDER, AUTOMATIC, nodes=2) as world:
         repaired_by_hyperpod(world, ends=True, restarts=False)
         assert [name for name in changes(world) if name != "hit"] == ["started", "ended", "resumable", "notified"]

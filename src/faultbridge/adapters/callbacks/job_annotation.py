@@ -11,8 +11,6 @@ from faultbridge.errors import FaultbridgeError, Misconfigured, Transient
 from faultbridge.ports import CallResult, JobNotice, ProviderFailure
 
 if TYPE_CHECKING:
-    from lightkube import Client
-
     from faultbridge.adapters.aws.clients import Clients
     from faultbridge.adapters.kubernetes.client import Kubernetes
     from faultbridge.domain.cluster.config import ClusterConfig
@@ -49,15 +47,9 @@ class JobAnnotation:
         return CallResult(reason=f"Job {notice.job_id} is annotated with {ANNOTATION}")
 
     def _annotate(self, notice: JobNotice, namespace: str, name: str) -> None:
-        from lightkube.resources.batch_v1 import Job
-        from lightkube.types import PatchType
+        from faultbridge.adapters.kubernetes.job_client import annotate_job
 
-        patch = {"metadata": {"annotations": {ANNOTATION: notice.event_id}}}
-
-        def apply(client: Client) -> None:
-            client.patch(Job, name, patch, namespace=namespace, patch_type=PatchType.MERGE)
-
-        self._connect(notice.cluster).call(f"annotating the Job {namespace}/{name}", apply)
+        annotate_job(self._connect(notice.cluster), namespace, name, {ANNOTATION: notice.event_id})
 
 
 def _failure(error: FaultbridgeError) -> ProviderFailure:

@@ -1,4 +1,4 @@
-"""Nodes and pods of EKS clusters through the Kubernetes API.
+"""Nodes, pods and Jobs of EKS clusters through the Kubernetes API.
 
 Import only `orchestrator` and `node_listing` at module level. The others need lightkube, a layer that only some Lambda
 functions have.
@@ -9,6 +9,7 @@ Read in this order:
 - `node_client`: finds and patches the Kubernetes node of an instance
 - `taints`: the patches that isolate and release a node
 - `eviction`: evicts the pods of a node
+- `job_client`: annotates Jobs
 - `in_cluster`: the access of a pod, with its service account
 - `object_watch`: lists and watches nodes and events, for the collector
 - `orchestrator`: the Orchestrator port
