@@ -58,6 +58,7 @@ def job_answers(job: Document, verdict: Mapping[str, Any] | None, hits: Sequence
 
 
 _TODO = {
+    "stalled": "Look at the logs of its ranks: its step does not advance.",
     "waiting": "Wait until its nodes are back, or restart it without them.",
     "resumable": "Restart it, if your scheduler has not done so.",
 }

@@ -82,6 +82,7 @@ INCIDENT: Mapping[str, Tone] = {
 }
 JOB: Mapping[str, Tone] = {
     "running": Tone.GOOD,
+    "stalled": Tone.WATCH,
     "waiting": Tone.WAIT,
     "resumable": Tone.WORK,
     "ended": Tone.OFF,
