@@ -62,6 +62,12 @@ def text_of(kind: str, data: dict[str, Any]) -> tuple[str, str]:
         ),
         (
             EntryType.REPLACEMENT_STEP,
+            {"step": "verify", "outcome": "begun", "attempt": 1, "operation": "7c1a"},
+            "verify begun (attempt 1)",
+            "operation 7c1a",
+        ),
+        (
+            EntryType.REPLACEMENT_STEP,
             {"step": "intent", "outcome": "done", "attempt": 2, "old_instance": "i-1", "reason": "given up"},
             "intent done (attempt 2, i-1)",
             "given up",

@@ -86,7 +86,7 @@ class NodeOrders:
         self, state: NodeState, code: str, order: OperatorOrder, rules: Rules, now: datetime
     ) -> Transition:
         """Observe the order as a fault of the node, and add a note with the operator's name."""
-        text = order.reason or "ordered by an operator"
+        text = order.reason or "no reason given"
         arrival = Arrival(Fault(SOURCE, code, NODE_COMPONENT, text), now, "")
         catalog = self.rulebook.catalog()
         observed = observe(state, [arrival], rebooted=False, rules=rules, catalog=catalog, now=now)

@@ -25,11 +25,14 @@ from faultbridge.ingest.send import RawInput
 from faultbridge.registry.registration import NewNode
 
 if TYPE_CHECKING:
+    from faultbridge.domain.instances import Instance
     from faultbridge.domain.nodes import NodeState
+    from faultbridge.registry.registration import Registration
 
 app = typer.Typer(rich_markup_mode=None)
 
 NODE_NAME = "gpu-{}"
+NO_PROVIDER = "none"
 CHANGED: Columns = {
     "NODE": lambda one: one["node"],
     "INSTANCE": lambda one: one["instance_id"],
@@ -62,11 +65,20 @@ def create(
 
     registration = session.application.registry.registration
     config = ClusterConfig(cluster, mode=mode, repair_owner=RepairOwner.FAULTBRIDGE)
-    registration.add_cluster(config)
+    registration.add_cluster(replace(config, provider=NO_PROVIDER))
     create_fleet(cluster, nodes, stack=session.target.stack)
-    for number, instance in enumerate(Ec2Inventory(session.clients).serving_instances(config, cluster), 1):
-        registration.add_node(cluster, replace(NewNode.of_instance(instance), name=NODE_NAME.format(number)))
+    add_fleet(registration, config, Ec2Inventory(session.clients).serving_instances(config, cluster))
     session.show(map(node_document, session.directory.nodes(cluster)), NODES)
+
+
+def add_fleet(registration: Registration, config: ClusterConfig, instances: Iterable[Instance]) -> None:
+    """Register the instances as `gpu-1`, `gpu-2` and so on, and then set the provider of the cluster.
+
+    Without a provider, no inventory sync registers an instance meanwhile under its host name.
+    """
+    for number, instance in enumerate(instances, 1):
+        registration.add_node(config.cluster, replace(NewNode.of_instance(instance), name=NODE_NAME.format(number)))
+    registration.set_cluster(config.cluster, {"provider": config.provider})
 
 
 @app.command(

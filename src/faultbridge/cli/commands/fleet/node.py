@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from faultbridge.cli.commands.fleet.node_effect import after_order
+from faultbridge.cli.commands.fleet.node_effect import show_effect
 from faultbridge.cli.commands.fleet.node_import import IMPORT_EXAMPLES, import_nodes
 from faultbridge.cli.commands.options import ClusterOption, NodeArgument, ReasonOption, YesOption, confirm
 from faultbridge.cli.render.columns import NODE, NODE_HISTORY, NODES, node_document
@@ -122,7 +122,7 @@ def _add_order(verb: str, summary: str, reason: str, effect: str = "") -> None:
             "retire": session.application.registry.retirement,
         }
         ordered = orders[verb](NodeKey(cluster, node), OperatorOrder(session.operator, reason))
-        session.show_one(node_document(after_order(session, ordered)), NODE)
+        show_effect(session, ordered)
 
 
 _add_order(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from faultbridge.cli.render.columns import NODE, node_document
 from faultbridge.cli.render.output import notice
 from faultbridge.cli.stack.session import Session
 from faultbridge.domain.cases import WaitingFor
@@ -15,8 +16,8 @@ MAX_POLLS = 20
 _UNDECIDED = frozenset({None, WaitingFor.ADMISSION})
 
 
-def after_order(session: Session, state: NodeState) -> NodeState:
-    """Wait at most 10 seconds until the order has taken effect, and return the node as it is then.
+def show_effect(session: Session, state: NodeState) -> None:
+    """Wait at most 10 seconds until the order has taken effect, and print the node as it is then.
 
     An order is recorded at once. The stack acts on the record within seconds, where no limit of repairs holds it.
     """
@@ -25,9 +26,9 @@ def after_order(session: Session, state: NodeState) -> NodeState:
             break
         wait()
         state = session.directory.node(state.key)
+    session.show_one(node_document(state), NODE)
     if session.prints_table:
         notice(_next_text(state))
-    return state
 
 
 def wait() -> None:
