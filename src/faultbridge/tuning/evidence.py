@@ -38,4 +38,5 @@ def _line(document: Mapping[str, Any]) -> str:
     if saving is None:
         return text
     words = "meets" if saving["meets_goal"] else "does not meet"
-    return f"{text}, {saving['share']:.0%} fewer than {saving['against']}; {words} the goal"
+    share = f"{abs(saving['share']):.0%} {'fewer' if saving['share'] >= 0 else 'more'}"
+    return f"{text}, {share} than {saving['against']}; {words} the goal"
