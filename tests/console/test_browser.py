@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from faultbridge.console import pages
+from faultbridge.console.report import Reports
 from tests.console.all_views import EveryView
 from tests.console.sites import HOSTILE, Site
 from tests.waiting import BUSY_FACTOR
@@ -20,6 +21,7 @@ pytestmark = [
     pytest.mark.filterwarnings("default"),
 ]
 
+_UNLIMITED = {"downloadThroughput": -1, "uploadThroughput": -1}
 _CONTROLS = """
 window.reached = [];
 addEventListener('focusin', (event) => window.reached.push(event.target));
@@ -112,7 +114,11 @@ def test_a_barrier_is_found(opened: Opened) -> None:
 
 def test_a_report_opens_from_disk_and_requests_nothing_else(opened: Opened, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
-    file.write_text(opened.site.world.app.console.reports.cluster("train-a", (None, None), 300), encoding="utf-8")
+    file.write_text(Reports(EveryView().pages.facts).cluster("train-a", (None, None), 300), encoding="utf-8")
+    assert file.stat().st_size < 1_000_000
+    offline = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
+    opened.driver.execute_cdp_cmd("Network.enable", {})
+    opened.driver.execute_cdp_cmd("Network.emulateNetworkConditions", offline)
     opened.driver.get("about:blank")  # ends the page before, which asks for changes every second
     browser.requests(opened.driver)
     browser.messages(opened.driver)
@@ -122,6 +128,7 @@ def test_a_report_opens_from_disk_and_requests_nothing_else(opened: Opened, tmp_
     assert browser.violations(opened.driver) == []
     opened.run("document.querySelector('.bar[href]').dispatchEvent(new MouseEvent('click', {bubbles: true}))")
     opened.wait_for("return document.querySelector('.entry details[open]') !== null")
+    opened.driver.execute_cdp_cmd("Network.emulateNetworkConditions", {**offline, "offline": False, **_UNLIMITED})
 
 
 def test_the_filter_is_reached_by_a_key_and_is_part_of_the_address(opened: Opened) -> None:

@@ -53,7 +53,7 @@ def test_the_case_page_answers_the_five_questions(site: Site) -> None:
     ):
         assert question in text
     assert "GPU has fallen off the bus." in text
-    assert "Why was this not repaired?" in text
+    assert "Why is this not repaired yet?" in text
     assert "No repair was started." in text
 
 

@@ -26,12 +26,13 @@ NEXT: Mapping[str, str] = {
     "open": "The repair is considered at {not_before}, unless the fault ends before.",
     "queued": "The case is in the repair queue.",
     "queued wait": "The repair may start at {not_before}, unless the fault ends before.",
-    "queued approval": "The repair starts when an operator approves it. The request expires at {answer_by}.",
+    "queued approval": "The repair starts when an operator approves it. Without an answer until {answer_by}, the case "
+    "is escalated: no repair starts, and an operator is paged.",
     "queued window": "The repair starts in the next maintenance window.",
     "queued budget": "The repair starts when the limit permits another one.",
     "queued breaker": "The breaker closes by itself when its nodes are healthy again, or permits one repair at a time "
     "as a trial. An operator can close it.",
-    "queued capacity": "Faultbridge tries again at intervals. The node keeps its instance until capacity is free.",
+    "queued capacity": "Faultbridge tries again every few minutes. The node keeps its instance until capacity is free.",
     "queued incident": "The repair starts when the incident closes.",
     "queued pause": "The repair starts when an operator resumes the repairs of the cluster.",
     "in_progress": "Attempt {attempt} runs: {repair_action}. The node returns to service only after verification.",

@@ -19,7 +19,9 @@ from faultbridge.presentation.grid import IN_SERVICE
 from faultbridge.presentation.history import DETECTED, NOTE, STEP, UPDATED, of_type
 from faultbridge.presentation.waits import case_waits
 
-NOT_REPAIRED, DELAYED = "Why was this not repaired?", "What delayed the repair?"
+NOT_REPAIRED, NOT_YET = "Why was this not repaired?", "Why is this not repaired yet?"
+DELAYED = "What delayed the repair?"
+_WAITING = frozenset({"open", "queued", "absorbed"})
 _REPAIRED = {
     "replace_node": "The node was replaced",
     "reboot_node": "The node was rebooted",
@@ -40,7 +42,7 @@ class Answer:
     @property
     def is_refusal(self) -> bool:
         """Return whether this answers why a node was not repaired, or was repaired late."""
-        return self.question in {NOT_REPAIRED, DELAYED}
+        return self.question in {NOT_REPAIRED, NOT_YET, DELAYED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,8 @@ def case_answers(facts: CaseFacts) -> tuple[Answer, ...]:
 def _refusal(facts: CaseFacts, values: _Values) -> Iterator[Answer]:
     reason = without_repair(facts.case)
     if reason:
-        yield Answer(NOT_REPAIRED, (_sentence(reason.format_map(values)),))
+        question = NOT_YET if facts.case["status"] in _WAITING else NOT_REPAIRED
+        yield Answer(question, (_sentence(reason.format_map(values)),))
         return
     waited = (f"it waited for {one.waiting_for}: {one.reason}" for one in case_waits(facts.entries))
     failed = (f"attempt {number} failed: {text}" for number, text in failures(of_type(facts.entries, STEP)))
@@ -121,14 +124,14 @@ def _why(facts: CaseFacts) -> Iterator[str]:
     elif case["rule"] == "catalog":
         yield f"The fault catalog decides: {action}. No rule of policy {case['policy']} matches."
     else:
-        yield f"Rule {case['rule']} of policy {case['policy']} decides: {action}."
+        yield f"Rule {case['rule']} of policy {case['policy']} applies to this fault: {action}."
     repair = action_text(case["repair_action"])
     if repair != action and case["action"] != "contact_support":
         yield f"The current repair action is: {repair}."
     approval = case["approval"]
     if approval and approval["answer"]:
         asked = action_text(approval["repair_action"])
-        yield f"{_short(approval['operator'])} {approval['answer']} attempt {approval['attempt']}: {asked}."
+        yield f"{_short(approval['operator'])} {approval['answer']} the request of this case: {asked}."
 
 
 def _what_was_done(facts: CaseFacts) -> Iterator[str]:

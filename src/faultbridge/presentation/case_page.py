@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from faultbridge.domain.times import from_text
 from faultbridge.ledger.entry_text import component_text, duration_text
+from faultbridge.presentation.attempts import action_text
 from faultbridge.presentation.case_answers import Answer, CaseFacts, case_answers
 from faultbridge.presentation.entry_rows import Document, EntryRow, entry_rows
 from faultbridge.presentation.history import (
@@ -23,6 +24,15 @@ from faultbridge.presentation.tones import CASE, NODE, SEVERITY, Mark, Tone, mar
 from faultbridge.presentation.waits import Wait, case_waits
 
 FINAL = frozenset({"resolved", "expired"})
+PAGE_TEXTS = {
+    "opened": "A repair is needed and runs or waits",
+    "approval": "An approval is required",
+    "stopped": "Automation stopped: an operator is needed",
+    "escalated": "The case is escalated: an operator is needed",
+    "isolation": "The node could not be isolated",
+}
+"""The subjects of pages by kind."""
+
 _WAITING_PHASES = frozenset({"detected", "open", "queued", "absorbed"})
 
 
@@ -33,6 +43,11 @@ class SentPage:
     kind: str
     state: str
     sent_at: datetime
+
+    @property
+    def meaning(self) -> str:
+        """Return the subject of the page in words."""
+        return PAGE_TEXTS.get(self.kind, self.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +168,9 @@ def _sent_page(page: Document) -> SentPage:
 def _facts(case: Document) -> tuple[tuple[str, str], ...]:
     lost = case.get("gpu_time_lost_ms")
     rows = (
-        ("Action", str(case["action"]).replace("_", " ")),
-        ("Repair action", str(case["repair_action"]).replace("_", " ")),
+        ("Repair action", action_text(case["repair_action"])),
         ("Attempts", str(case["attempt"])),
         ("Rule", f"{case['rule']} (policy {case['policy']})"),
-        ("Reason", str(case["reason"] or "-")),
         ("GPU time lost", "unknown" if lost is None else f"{lost / 3_600_000:.2f} GPU-hours"),
     )
     return tuple(rows)

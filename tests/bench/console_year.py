@@ -1,0 +1,98 @@
+"""The console on a year of a large cluster in a real Chromium: time of each view in the browser, requests, cost.
+
+    python -m tests.bench.console_year [--nodes 12500] [--entries 1000000] [--shots FOLDER]
+
+It exits with 1 if a view has an error, a foreign request, a serious barrier, or takes longer than the limit. The whole
+year needs 3.5 GB of memory and some minutes, so it is not part of `make bench`; `make nightly` runs it as a test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.bench.report import Row, report
+from tests.console import browser
+from tests.console.all_views import EveryView
+from tests.console.cost import cost_of
+from tests.console.sites import Site
+from tests.console.year import ENTRIES, NODES, Year
+
+LIMITS = {"demo": 1.0, "year": 3.0}
+"""Seconds of browser time of the first view, on the small history and on the year."""
+
+WIDTHS, SCHEMES = (360, 1280, 1920), ("light", "dark")
+
+
+def measure(driver: Any, site: Any, name: str, shots: Path | None = None) -> tuple[list[Row], list[str]]:
+    """Open every view of a site; return its figures, and everything that is wrong."""
+    rows: list[Row] = []
+    wrong: list[str] = []
+    with browser.served(site.world) as address:
+        browser.show(driver, 1280, "light")
+        for view, path in site.paths.items():
+            driver.get(f"{address}{path}")
+            seconds = browser.load_seconds(driver)
+            rows.append({"history": name, "view": view, "browser seconds": round(seconds, 2), **_cost(site, path)})
+            if view == "fleet" and seconds > LIMITS[name]:
+                wrong.append(f"{name}: the first view takes {seconds:.1f} s; limit: {LIMITS[name]} s")
+        for path in site.paths.values():
+            wrong += browser.faults_of_view(driver, address, path)
+        if shots is not None:
+            take(driver, address, site.paths, shots / name)
+    return rows, wrong
+
+
+def _cost(site: Site, path: str) -> Row:
+    if not isinstance(site, Year):
+        return {"requests": "-", "read units": "-", "bytes": "-", "USD a month": "-"}
+    cost = cost_of(site, path)
+    return {
+        "requests": cost.requests,
+        "read units": cost.units,
+        "bytes": cost.sent,
+        "USD a month": round(cost.dollars, 2),
+    }
+
+
+def take(driver: Any, address: str, paths: dict[str, str], folder: Path) -> None:
+    """Write a screenshot of every view at every width and in both color schemes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for view, path in paths.items():
+        for width in WIDTHS:
+            for scheme in SCHEMES:
+                browser.show(driver, width, scheme)
+                driver.get(f"{address}{path}")
+                height = min(driver.execute_script("return document.documentElement.scrollHeight"), 3000)
+                clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+                options = {"clip": clip, "captureBeyondViewport": True}
+                shot = driver.execute_cdp_cmd("Page.captureScreenshot", options)["data"]
+                (folder / f"{view}-{width}-{scheme}.png").write_bytes(base64.b64decode(shot))
+
+
+def run(nodes: int, entries: int, shots: Path | None = None) -> tuple[list[Row], list[str]]:
+    """Measure the small history and the year."""
+    with browser.chromium() as driver:
+        rows, wrong = measure(driver, EveryView(), "demo", shots)
+        more, others = measure(driver, Year(nodes, entries), "year", shots)
+    return [*rows, *more], [*wrong, *others]
+
+
+def main() -> None:
+    """Print the figures; exit with 1 if something is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=NODES)
+    parser.add_argument("--entries", type=int, default=ENTRIES)
+    parser.add_argument("--shots", type=Path)
+    options = parser.parse_args()
+    rows, wrong = run(options.nodes, options.entries, options.shots)
+    report("console_year", rows)
+    if wrong:
+        sys.exit("\n".join(wrong))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""Tokens of an OIDC issuer: what the documented set-up lets a viewer see. A local issuer takes the place of Cognito."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.entrypoints.console import answer
+from tests.api.gateway import event
+from tests.architecture.project import ROOT
+from tests.console.oidc import Issuer, authorize, served
+from tests.console.sites import Site
+
+NOW = 1_770_000_000.0
+AUDIENCE = "faultbridge-console"
+VALID: dict[str, Any] = {"sub": "ada", "aud": AUDIENCE, "exp": NOW + 600, "iat": NOW - 5}
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[Issuer]:
+    with served(Issuer()) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def site() -> Site:
+    made = Site()
+    made.world.app.registry.registration.add_cluster(ClusterConfig("secret-b"))
+    return made
+
+
+def status(site: Site, issuer: Issuer, path: str, token: str) -> tuple[int, str]:
+    """Return the status and the text that a browser with this token gets behind the authorizer."""
+    claims = authorize(f"Bearer {token}", issuer.address, AUDIENCE, NOW)
+    if claims is None:
+        return 401, ""
+    request = event("GET", f"/console{path}", "", b"", ())
+    request["requestContext"]["authorizer"] = {"jwt": {"claims": claims, "scopes": None}}
+    found = answer(request, site.world.app)
+    return found["statusCode"], base64.b64decode(found["body"]).decode()
+
+
+@pytest.mark.parametrize("claim", ["train-a", "train-a other", ["train-a", "other"]])
+def test_a_token_shows_the_clusters_of_its_claim_and_no_other(site: Site, issuer: Issuer, claim: Any) -> None:
+    token = issuer.token(**VALID, faultbridge_clusters=claim)
+    code, text = status(site, issuer, "", token)
+    assert (code, "train-a" in text, "secret-b" in text) == (200, True, False)
+    assert status(site, issuer, "/clusters/train-a", token)[0] == 200
+    assert status(site, issuer, "/clusters/secret-b", token)[0] == 403
+
+
+def test_a_token_with_a_star_shows_all_clusters_and_one_without_the_claim_none(site: Site, issuer: Issuer) -> None:
+    assert "secret-b" in status(site, issuer, "", issuer.token(**VALID, faultbridge_clusters="*"))[1]
+    code, text = status(site, issuer, "", issuer.token(**VALID))
+    assert (code, "train-a" in text) == (200, False)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"aud": "other-app"}, {"exp": NOW - 1}, {"nbf": NOW + 60}, {"iss": "https://evil.example"}, {"algorithm": "none"}],
+    ids=lambda one: next(iter(one)),
+)
+def test_a_token_that_the_authorizer_must_refuse_reaches_no_page(site: Site, issuer: Issuer, changed: Any) -> None:
+    token = issuer.token(**(VALID | {"faultbridge_clusters": "*"} | changed))
+    assert status(site, issuer, "", token)[0] == 401
+
+
+def test_a_token_signed_by_another_key_is_refused(site: Site, issuer: Issuer) -> None:
+    forger = Issuer()
+    forger.address = issuer.address
+    assert status(site, issuer, "", forger.token(**VALID, faultbridge_clusters="*"))[0] == 401
+
+
+def test_the_template_accepts_the_issuer_of_the_documented_set_up_and_uses_it_for_the_console() -> None:
+    class Loader(yaml.SafeLoader):
+        pass
+
+    Loader.add_multi_constructor("!", lambda loader, tag, node: f"!{tag} {node.value}")
+    template = yaml.load((ROOT / "infra" / "template.yaml").read_text(encoding="utf-8"), Loader)  # noqa: S506 - a SafeLoader
+    pattern = template["Parameters"]["JwtIssuer"].get("AllowedPattern", ".*")
+    assert re.fullmatch(pattern, "https://cognito-idp.us-east-1.amazonaws.com/us-east-1_Ab129faBb")
+    authorizer = template["Resources"]["ApiTokens"]["Properties"]
+    assert (authorizer["AuthorizerType"], authorizer["IdentitySource"]) == ("JWT", ["$request.header.Authorization"])
+    for route in ("ApiConsoleFleet", "ApiConsolePages"):
+        assert "ApiTokens" in str(template["Resources"][route]["Properties"]["AuthorizerId"])
