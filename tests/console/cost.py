@@ -12,9 +12,9 @@ from tests.console.year import Year
 MONTH_MINUTES = 30 * 24 * 60
 VIEWERS = 10
 WORKERS = 2
-"""Warm functions that serve the viewers; each reads the placement of the nodes every five minutes."""
+"""Warm functions that serve the viewers; each reads the placement of the nodes every fifteen minutes."""
 
-ROSTER_MINUTES = 5
+ROSTER_MINUTES = 15
 GIGABYTES = 0.5
 API_REQUEST, GIGABYTE_OUT = 1.0e-6, 0.09
 """USD for one request to an HTTP API, and for one gigabyte to the internet."""

@@ -33,13 +33,13 @@ from faultbridge.registry.roster import RosterNode
 from faultbridge.registry.views import CaseView, Views
 
 MAX_ENTRIES = 100
-MAX_CLUSTER_ENTRIES = 50
-MAX_CASES = 25
+MAX_CLUSTER_ENTRIES = 40
+MAX_CASES = 20
 MAX_JOBS = 25
 MAX_COUNTED_CASES = 500
 WEEK = timedelta(days=7)
 MINUTE = timedelta(minutes=1)
-FIVE_MINUTES = timedelta(minutes=5)
+QUARTER_HOUR = timedelta(minutes=15)
 """How long the placement of nodes and the time lost in a week are kept; closed cases are kept for a minute."""
 
 CLOSED = tuple(status for status in CaseStatus if not status.live)
@@ -81,7 +81,7 @@ class Facts:
         facts = []
         for view in found:
             rows = self.views.unhealthy_rows(view.config)
-            lost = self._keep("lost", view.config, FIVE_MINUTES, self._lost_in_a_week)
+            lost = self._keep("lost", view.config, QUARTER_HOUR, self._lost_in_a_week)
             live = sum(1 for row in rows if row["case"])
             facts.append(FleetFacts(cluster_document(view), self._grid(view.config, rows), live, lost))
         return tuple(facts)
@@ -188,7 +188,7 @@ class Facts:
         return tuple(map(job_document, JobViews(self.views.table).followed(cluster, node, MAX_JOBS)))
 
     def _roster(self, config: ClusterConfig) -> tuple[RosterNode, ...]:
-        return self._keep("roster", config, FIVE_MINUTES, self.views.roster)
+        return self._keep("roster", config, QUARTER_HOUR, self.views.roster)
 
     def _keep(self, name: str, config: ClusterConfig, age: timedelta, read: Callable[[ClusterConfig], T]) -> T:
         """Return what was read of a cluster not longer ago than an age, or read it again."""
