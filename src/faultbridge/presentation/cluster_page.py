@@ -94,7 +94,7 @@ def cluster_page(facts: ClusterFacts, span: Span) -> ClusterPage:
         cluster=str(cluster["cluster"]),
         status=mark(cluster["status"], CLUSTER),
         counts=tuple((mark(name, NODE), count) for name, count in in_order(cluster["counts"])),
-        controls=_controls(cluster, facts.live_cases),
+        controls=_controls(cluster, facts),
         facts=_facts(cluster),
         incidents=tuple(map(_incident, facts.incidents)),
         area=cluster_area(facts.entries, start, span.end),
@@ -139,11 +139,13 @@ def _incident(incident: Document) -> tuple[str, Mark, str, datetime]:
     return str(incident["incident_id"]), mark(incident["status"], INCIDENT), text, from_text(str(incident["opened_at"]))
 
 
-def _controls(cluster: Document, cases: Iterable[Document]) -> tuple[tuple[str, Mark], ...]:
+def _controls(cluster: Document, facts: ClusterFacts) -> tuple[tuple[str, Mark], ...]:
     """Return what permits or blocks repairs: mode, pause, maintenance, running repairs, breakers, waiting cases."""
     acts = cluster["mode"] == "act" and cluster["repair_owner"] == "faultbridge"
     mode = f"{str(cluster['mode']).replace('_', ' ')}, repair owner {cluster['repair_owner']}"
-    waiting = Counter(str(one["waiting_for"]) for one in cases if one["waiting_for"])
+    waiting = Counter(str(one["waiting_for"]) for one in facts.live_cases if one["waiting_for"])
+    listed = len(facts.live_cases)
+    which = f"Of the newest {listed} cases: waiting for" if (facts.live or 0) > listed else "Cases waiting for"
     running, until = len(cluster["holders"]), cluster["maintenance_until"]
     return (
         ("Mode", Mark(mode, Tone.GOOD if acts else Tone.WATCH)),
@@ -151,7 +153,7 @@ def _controls(cluster: Document, cases: Iterable[Document]) -> tuple[tuple[str, 
         *((("Maintenance", Mark(f"until {until}", Tone.WAIT)),) if until else ()),
         ("Running repairs", Mark(str(running), Tone.WORK if running else Tone.GOOD)),
         *((f"Breaker {one['name']}", mark(one["state"], BREAKER)) for one in cluster["breakers"]),
-        *((f"Cases waiting for {name}", Mark(str(count), Tone.WAIT)) for name, count in sorted(waiting.items())),
+        *((f"{which} {name}", Mark(str(count), Tone.WAIT)) for name, count in sorted(waiting.items())),
     )
 
 

@@ -49,7 +49,10 @@ def node_groups(nodes: Sequence[GridNode]) -> tuple[NodeGroup, ...]:
     for node in nodes:
         members[node.group or "no group", node.domain or ""].append(node)
     single = len(nodes) <= MAX_SINGLE_NODES
-    return tuple(_group(name, members[name], single=single) for name in sorted(members))
+    return tuple(
+        _group(name, members[name], single=single)
+        for name in sorted(members, key=lambda one: [natural_order(part) for part in one])
+    )
 
 
 def natural_order(name: str) -> tuple[tuple[int, str], ...]:
