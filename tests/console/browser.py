@@ -70,6 +70,22 @@ def show(driver: webdriver.Chrome, width: int, scheme: str) -> None:
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
 
+def disconnect(driver: webdriver.Chrome) -> None:
+    """Switch the network of the browser off, and forget the requests and messages so far."""
+    driver.execute_cdp_cmd("Network.enable", {})
+    offline = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
+    driver.execute_cdp_cmd("Network.emulateNetworkConditions", offline)
+    driver.get("about:blank")  # ends the page before, which asks for changes every second
+    requests(driver)
+    messages(driver)
+
+
+def connect(driver: webdriver.Chrome) -> None:
+    """Switch the network of the browser on again."""
+    online = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    driver.execute_cdp_cmd("Network.emulateNetworkConditions", online)
+
+
 def faults_of_view(driver: webdriver.Chrome, address: str, path: str) -> list[str]:
     """Open a view at both ends of the widths and in both color schemes; return everything that is wrong with it."""
     found = []

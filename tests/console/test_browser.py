@@ -21,7 +21,6 @@ pytestmark = [
     pytest.mark.filterwarnings("default"),
 ]
 
-_UNLIMITED = {"downloadThroughput": -1, "uploadThroughput": -1}
 _CONTROLS = """
 window.reached = [];
 addEventListener('focusin', (event) => window.reached.push(event.target));
@@ -116,19 +115,14 @@ def test_a_report_opens_from_disk_and_requests_nothing_else(opened: Opened, tmp_
     file = tmp_path / "report.html"
     file.write_text(Reports(EveryView().pages.facts).cluster("train-a", (None, None), 300), encoding="utf-8")
     assert file.stat().st_size < 1_000_000
-    offline = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
-    opened.driver.execute_cdp_cmd("Network.enable", {})
-    opened.driver.execute_cdp_cmd("Network.emulateNetworkConditions", offline)
-    opened.driver.get("about:blank")  # ends the page before, which asks for changes every second
-    browser.requests(opened.driver)
-    browser.messages(opened.driver)
+    browser.disconnect(opened.driver)
     opened.driver.get(file.as_uri())
     assert browser.requests(opened.driver) == [file.as_uri()]
     assert browser.messages(opened.driver) == []
     assert browser.violations(opened.driver) == []
     opened.run("document.querySelector('.bar[href]').dispatchEvent(new MouseEvent('click', {bubbles: true}))")
     opened.wait_for("return document.querySelector('.entry details[open]') !== null")
-    opened.driver.execute_cdp_cmd("Network.emulateNetworkConditions", {**offline, "offline": False, **_UNLIMITED})
+    browser.connect(opened.driver)
 
 
 def test_the_filter_is_reached_by_a_key_and_is_part_of_the_address(opened: Opened) -> None:

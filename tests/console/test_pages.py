@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 import pytest
 
 from faultbridge.console.content import POLICY
+from faultbridge.console.html import Links, linked_ids
 from faultbridge.domain.cluster.config import ClusterConfig
 from tests.console.sites import HOSTILE, Site
 
@@ -186,3 +187,13 @@ def test_an_unexpected_error_is_a_page_without_details(site: Site, monkeypatch: 
     monkeypatch.setattr(type(site.world.app.console.facts), "fleet", lambda *_: 1 / 0)
     answer = site.get()
     assert (answer.status, "division" in answer.text) == (500, False)
+
+
+def test_an_id_in_a_sentence_is_not_broken_and_the_id_of_a_case_is_a_link() -> None:
+    case, instance = "c-ikrcm5fjwpib6rdy7oj3jj3mym", "i-00000000000000041"
+    shown = linked_ids(f"<b>{instance}</b> was started for {case}", Links(), "train-a")
+    assert shown == (
+        f'&lt;b&gt;<span class="id">{instance}</span>&lt;/b&gt; was started for '
+        f'<a class="id" href="/console/clusters/train-a/cases/{case}">{case}</a>'
+    )
+    assert "<a" not in linked_ids(case, Links(None), "train-a")

@@ -1,16 +1,34 @@
-"""The demo: one command, and consistent numbers."""
+"""The demo: one command, consistent numbers, and a console and a report that open in a browser."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from tests.console import browser
 from tests.e2e.harness.installation import Installation
 
 pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 
+in_chromium = pytest.mark.skipif(
+    not (browser.CHROMIUM and browser.DRIVER), reason="chromium and chromedriver are not installed"
+)
+"""Skips a test where no browser is installed."""
 
-def test_the_demo_ends_with_a_verified_node_and_consistent_numbers(installation: Installation) -> None:
-    result = installation.cli_json("demo")
+
+@pytest.fixture(scope="module")
+def demo(installation: Installation) -> dict[str, Any]:
+    """Run the demo; return its result."""
+    result: dict[str, Any] = installation.cli_json("demo")
+    return result
+
+
+def test_the_demo_ends_with_a_verified_node_and_consistent_numbers(
+    installation: Installation, demo: dict[str, Any]
+) -> None:
+    result = demo
     assert result["wrong"] == []
     assert result["outcomes"] == {
         "clean": 2, "duplicate": 1, "stale": 0, "folded": 0, "recorded": 5, "rejected": 2,
@@ -33,3 +51,28 @@ def test_the_demo_ends_with_a_verified_node_and_consistent_numbers(installation:
     first, *others = installation.cli_json("timeline", "--cause", result["pages"][-1]["event_id"])
     assert (first["metadata"]["event_type"], first["data"]["code"]) == ("Node Fault Detected", "xid.79")
     assert any(one["relation"] == "event" for one in others)
+
+
+@in_chromium
+@pytest.mark.filterwarnings("default")
+def test_every_view_of_the_console_opens_after_the_demo(demo: dict[str, Any]) -> None:
+    console, cluster = demo["console"].split("/clusters/")
+    views = ("", f"/nodes/{demo['node']}", f"/cases/{demo['cases'][0]['case_id']}")
+    with browser.chromium() as driver:
+        for path in ("", *(f"/clusters/{cluster}{view}" for view in views)):
+            assert browser.faults_of_view(driver, console, path) == []
+
+
+@in_chromium
+@pytest.mark.filterwarnings("default")
+def test_a_report_of_the_demo_is_small_and_opens_from_disk_without_a_network(
+    installation: Installation, demo: dict[str, Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "report.html"
+    assert installation.cli("report", "--cluster", demo["cluster"], "-o", str(file)).returncode == 0
+    assert file.stat().st_size < 1_000_000
+    with browser.chromium() as driver:
+        browser.disconnect(driver)
+        driver.get(file.as_uri())
+        assert browser.requests(driver) == [file.as_uri()]
+        assert [*browser.messages(driver), *browser.violations(driver)] == []

@@ -56,7 +56,7 @@ def test_the_api_returns_pages_by_token(other_inputs: OtherInputs) -> None:
 def test_the_console_shows_the_fleet_and_a_case_that_waits_for_an_approval(other_inputs: OtherInputs) -> None:
     fleet, case = other_inputs.pages.values()
     assert other_inputs.cluster in fleet
-    assert "Why was this not repaired?" in case
+    assert "Why is this not repaired yet?" in case
     assert f"faultbridge case approve {other_inputs.case}" in case
 
 

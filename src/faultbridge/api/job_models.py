@@ -29,10 +29,14 @@ class Job(ResponseModel):
     started_at: Instant
     ended_at: Instant | None
     outcome: str | None
-    state: Literal["running", "ended", "waiting", "resumable"] = Field(
-        description="`waiting`: it ended, and its affected nodes are not back."
+    state: Literal["running", "stalled", "ended", "waiting", "resumable"] = Field(
+        description="`waiting`: it ended, and its affected nodes are not back. `stalled`: its step does not advance."
     )
     affected_nodes: list[str]
+    stalled_at: Instant | None
+    loss_alarm: str | None = Field(
+        description="What is wrong with the last loss: `not_finite` or `spike`; null if nothing is."
+    )
     resumable_at: Instant | None
     verdict: JobVerdict | None
 

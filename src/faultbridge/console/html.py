@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +11,7 @@ from pathlib import Path
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from faultbridge.console.assets import SCRIPT, STYLE, asset
 from faultbridge.domain.safe_text import visible
@@ -19,6 +20,7 @@ from faultbridge.ledger.entry_text import duration_text
 
 FOLDER = Path(__file__).parent / "templates"
 BASE = "/console"
+_ID = re.compile(r"\b(i-[0-9a-f]{8,17}|c-[a-z2-7]{26}|inc-[a-z2-7]{16})\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +83,25 @@ def _environment() -> Environment:
         "time": lambda at: f"{at:%Y-%m-%d %H:%M:%S}",
         "iso": to_text,
         "percent": lambda share: f"{100 * share:.3f}%",
+        "linked_ids": linked_ids,
         "duration": lambda length: duration_text(length) if length is not None else "",
     }
     environment.globals["points"] = _points
     return environment
+
+
+def linked_ids(text: str, links: Links, cluster: str) -> Markup:
+    """Return a sentence in which no id is broken into two lines, and the ids of cases and incidents are links."""
+    parts = _ID.split(visible(text))  # every second part is an id
+    shown = [_id(part, links, cluster) if number % 2 else escape(part) for number, part in enumerate(parts)]
+    return Markup().join(shown)
+
+
+def _id(text: str, links: Links, cluster: str) -> Markup:
+    page = {"c": links.case, "inc": links.incident}.get(text.partition("-")[0])
+    address = page(cluster, text) if page else ""
+    link = Markup('<a class="id" href="{}">{}</a>')
+    return link.format(address, text) if address else Markup('<span class="id">{}</span>').format(text)
 
 
 def _show(value: object) -> object:

@@ -62,7 +62,7 @@ def test_a_case_that_requires_approval_waits_for_admission_and_approval_and_neve
     world.process_entries()
     recorded = [body["data"].get("waiting_for") for body in world.bodies(1)]
     refused = [(body["data"].get("facts") or {}).get("waiting_for") for body in world.bodies(1)]
-    assert {one for one in (*recorded, *refused) if one} == {"admission", "approval"}
+    assert {one for one in (*recorded, *refused) if one} == {"admission"}
     assert world.case(1).waiting_for is WaitingFor.APPROVAL
 
 

@@ -16,7 +16,7 @@ PACKAGED = "packaged"
 EPILOG = examples(
     "faultbridge simulate fleet --trace trace.json --nodes 400 --days 30",
     "faultbridge simulate fleet --trace trace.json --nodes 200 --compare",
-    "faultbridge simulate fleet --trace trace.json --nodes 200 --part 2/4 --part 3/4 --compare --plots charts",
+    "faultbridge simulate fleet --trace trace.json --compare --plots charts",
 )
 
 
