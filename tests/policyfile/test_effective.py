@@ -78,3 +78,17 @@ def test_a_dropped_breaker_or_a_weaker_limit_is_named(text: str, lines: tuple[st
 def test_a_dropped_verification_level_is_weaker() -> None:
     before, after = read_policy("limits: {verify_level: 3}"), read_policy("limits: {concurrent: 2}")
     assert weakened_protection(before, after) == ("limits.verify_level: 3 before, null now",)
+
+
+@pytest.mark.parametrize(
+    ("rules", "lines"),
+    [
+        ([], ("rule ask no longer asks for approval of reboot_node, replace_node",)),
+        ([{"name": "ask", "match": {}, "approval": ["replace_node"]}],
+         ("rule ask no longer asks for approval of reboot_node",)),
+        ([{"name": "ask", "match": {}, "approval": ["replace_node", "reboot_node", "verify"]}], ()),
+    ],
+)  # fmt: skip
+def test_a_dropped_approval_weakens_a_policy(rules: list[dict[str, object]], lines: tuple[str, ...]) -> None:
+    before = {"version": "p-1", "rules": [{"name": "ask", "match": {}, "approval": ["reboot_node", "replace_node"]}]}
+    assert weakened_protection(before, {"version": "p-2", "rules": rules}) == lines

@@ -39,12 +39,20 @@ _WEAKER_WHEN_LOWER = frozenset(
 
 
 def weakened_protection(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return one line for each breaker that the new policy drops, and each limit or breaker that it weakens."""
+    """Return one line for each breaker or approval that the new policy drops, and each limit that it weakens."""
     lines: dict[str, None] = {}
     for change in changed_settings(before, after):
-        if change.rule is None and (line := _weaker(change)):
+        if line := _weaker(change) if change.rule is None else _without_approval(change):
             lines[line] = None
     return tuple(lines)
+
+
+def _without_approval(change: ChangedSetting) -> str:
+    if change.field != "approval" or change.before is None:
+        return ""
+    kept = change.after.value if change.after else ()
+    dropped = [action for action in change.before.value if action not in kept]
+    return f"rule {change.rule} no longer asks for approval of {', '.join(dropped)}" if dropped else ""
 
 
 def _weaker(change: ChangedSetting) -> str:

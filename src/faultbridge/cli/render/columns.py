@@ -113,7 +113,7 @@ CASE: Columns = {
     "Action": lambda one: f"{one['action']}, now {one['repair_action']}, attempt {one['attempt']}",
     "Opened": lambda one: short_time(one["opened_at"]),
     "Approval": lambda one: _approval_text(one["approval"]),
-    "Continues at": lambda one: short_time(one["not_before"]),
+    "Continues at": lambda one: short_time(one["not_before"]) if _continues_later(one) else None,
     "Closed": lambda one: short_time(one["closed_at"]),
     "Age": lambda one: duration_text(one["age_ms"]),
     "Phases": lambda one: "\n".join(f"{name:<14}{duration_text(took)}" for name, took in one["phases"].items()),
@@ -164,6 +164,11 @@ def by_cluster(columns: Columns, clusters: Sequence[str]) -> Columns:
     before = list(columns).index("NODE")
     titles = [*list(columns)[:before], "CLUSTER", *list(columns)[before:]]
     return {title: {**columns, **cluster}[title] for title in titles}
+
+
+def _continues_later(case: Document) -> bool:
+    """Return whether a case waits for a time, and not for an operator or a free slot."""
+    return bool(case["not_before"]) and case["not_before"] > case["opened_at"] and case["status"] in {"open", "queued"}
 
 
 def _approval_text(approval: Document | None) -> str | None:

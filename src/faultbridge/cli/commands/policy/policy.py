@@ -79,10 +79,10 @@ def print_schema(*, output: OutputFormat) -> None:
 @app.command("put", epilog=examples("faultbridge policy put policy.yaml"))
 @stack_command
 def put_policy(session: Session, file: FileArgument, yes: YesOption = False) -> None:
-    """Publish a policy as the current version. An invalid policy is rejected, and the current one stays.
+    """Publish a policy as the current version, for every cluster that names no version of its own.
 
-    If the policy drops a breaker or weakens a limit of the current one, the command says so and asks. Without a
-    terminal it then needs --yes.
+    An invalid policy is rejected, and the current one stays. If the policy drops a breaker or an approval, or weakens
+    a limit of the current one, the command says so and asks. Without a terminal it then needs --yes.
     """
     document = read_policy_file(file, session.output)
     policies = policy_store(session)
@@ -181,6 +181,8 @@ def show_policy(
 def _show_published(session: Session, version: str) -> None:
     """Print the version, and when every process has read it: until then a fault may still follow the one before."""
     session.show_one({"version": version, "applies_at": json_time(session.applies_at())}, PUBLISHED)
+    if session.output.for_people:
+        notice("it applies to every cluster that names no version (`faultbridge cluster set --policy`)")
 
 
 def _confirm_weaker(before: Mapping[str, Any], after: Mapping[str, Any], *, yes: bool) -> bool:

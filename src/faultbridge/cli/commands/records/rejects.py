@@ -37,11 +37,11 @@ MAX_SHOWN_BYTES = 2000
 
 REJECTS: Columns = {
     "RECORD": lambda one: one["record_id"],
-    "SENT (UTC)": lambda one: short_time(one["sent_at"]),
-    "CLUSTER": lambda one: one["cluster"],
-    "NODE": lambda one: one["node"],
-    "SOURCE": lambda one: one["source"],
     "REASON": lambda one: one["reason"],
+    "NODE": lambda one: one["node"],
+    "CLUSTER": lambda one: one["cluster"],
+    "SENT (UTC)": lambda one: short_time(one["sent_at"]),
+    "SOURCE": lambda one: one["source"],
     "DETAIL": lambda one: one["detail"],
 }
 REJECT: Columns = {
