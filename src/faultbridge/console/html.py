@@ -98,8 +98,11 @@ def linked_ids(text: str, links: Links, cluster: str) -> Markup:
 
 
 def _id(text: str, links: Links, cluster: str) -> Markup:
-    page = {"c": links.case, "inc": links.incident}.get(text.partition("-")[0])
-    address = page(cluster, text) if page else ""
+    address = ""
+    if text.startswith("c-"):
+        address = links.case(cluster, text)
+    elif text.startswith("inc-"):
+        address = links.incident(cluster, text)
     link = Markup('<a class="id" href="{}">{}</a>')
     return link.format(address, text) if address else Markup('<span class="id">{}</span>').format(text)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from faultbridge.cli.render.output import Columns
 from faultbridge.cli.render.times import short_time
@@ -166,7 +167,7 @@ def by_cluster(columns: Columns, clusters: Sequence[str]) -> Columns:
     return {title: {**columns, **cluster}[title] for title in titles}
 
 
-def _continues_later(case: Document) -> bool:
+def _continues_later(case: Mapping[str, Any]) -> bool:
     """Return whether a case waits for a time, and not for an operator or a free slot."""
     return bool(case["not_before"]) and case["not_before"] > case["opened_at"] and case["status"] in {"open", "queued"}
 
