@@ -112,8 +112,8 @@ up: setup ## start the embedded stack
 	@$(BIN)/faultbridge up
 
 .PHONY: down
-down: setup ## stop the embedded stack
-	@$(BIN)/faultbridge down --yes
+down: setup ## stop the embedded stack and delete its data (asks on a terminal)
+	@$(BIN)/faultbridge down
 
 .PHONY: demo
 demo: setup ## show a fault, its repair, its page and its timeline on this machine

@@ -17,6 +17,10 @@ Every command has `--help` with examples. `--json` prints one JSON document, `--
 Commands that use a stack find it in this order: the options `--stack`, `--region`, `--profile` and `--endpoint-url`,
 then a running embedded stack, then the AWS credentials of the shell.
 
+A command that destroys or gives up something asks first; `--yes` confirms in advance, and without a terminal it is
+required. These commands have that option; no other command asks. An approval (`case approve`) is itself the answer to a
+question. `down` and `up --fresh` delete only test data, so a script needs no `--yes` for them.
+
 Exit codes: 0 success; 1 the check that the command makes found a problem; 2 wrong usage; 65 unreadable input; 69 the
 stack cannot be reached; 70 an internal error; 75 a temporary failure, safe to retry."""
 

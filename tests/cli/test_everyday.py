@@ -1,68 +1,17 @@
-"""Everyday use: confirmation, the default cluster, completion, short help, and watching a case."""
+"""Everyday use: the default cluster, completion, short help, and watching a case."""
 
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 
-from faultbridge import local
-from faultbridge.cli.app import run
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.builders import KEY
 from tests.cli.desk import OPERATOR, Desk
 from tests.cli.test_orders import case_for_approval
-from tests.cli.test_reported_problems import Terminal
 
 CLUSTER, NODE = KEY
-
-
-def typed(desk: Desk, monkeypatch: pytest.MonkeyPatch, text: str, *arguments: str) -> tuple[int, str]:
-    """The exit code and the messages of a command on a terminal where a user types a line."""
-    monkeypatch.setattr(sys, "stdin", Terminal(text))
-    desk._capture.readouterr()
-    code = run(arguments)
-    return code, desk._capture.readouterr()[1].decode()
-
-
-DESTRUCTIVE = (
-    ("node", "retire", NODE, "--cluster", CLUSTER),
-    ("node", "replace", NODE, "--cluster", CLUSTER),
-    ("breaker", "--cluster", CLUSTER, "--close"),
-    ("recover",),
-    ("erase", CLUSTER),
-)
-
-
-@pytest.mark.parametrize("arguments", DESTRUCTIVE, ids=" ".join)
-def test_a_destructive_command_asks_on_a_terminal_and_any_answer_but_yes_changes_nothing(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
-) -> None:
-    before = desk("timeline", "--cluster", CLUSTER, "--json").document
-    for answer in ("", "\n", "n\n", "yesterday\n"):
-        code, err = typed(desk, monkeypatch, answer, *arguments)
-        assert (code, "Continue? [y/N]" in err, "nothing was changed" in err) == (2, True, True)
-    assert desk("timeline", "--cluster", CLUSTER, "--json").document == before
-
-
-@pytest.mark.parametrize(("answer", "option"), [("y\n", ()), ("", ("--yes",))])
-def test_yes_confirms_by_answer_or_by_option(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, answer: str, option: tuple[str, ...]
-) -> None:
-    code, err = typed(desk, monkeypatch, answer, "node", "retire", NODE, "--cluster", CLUSTER, *option)
-    assert (code, "Continue?" in err) == (0, not option)
-    assert desk.json("node", "show", NODE, "--cluster", CLUSTER)["status"] == "retired"
-
-
-def test_down_asks_before_it_deletes_a_running_stack(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    stopped: list[str] = []
-    monkeypatch.setattr(local, "stack_info", lambda stack: stack)
-    monkeypatch.setattr(local, "down", lambda stack, progress: stopped.append(stack) or True)
-    assert typed(desk, monkeypatch, "n\n", "down")[0] == 2
-    assert stopped == []
-    assert typed(desk, monkeypatch, "y\n", "down")[0] == 0
-    assert stopped == ["faultbridge"]
 
 
 def test_the_environment_gives_the_default_cluster(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

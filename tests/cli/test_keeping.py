@@ -6,20 +6,20 @@ from tests.cli.desk import OPERATOR, Desk
 
 
 def test_recover_starts_an_epoch_in_every_stream(desk: Desk) -> None:
-    done = desk.json("recover", "--by", OPERATOR)
+    done = desk.json("recover", "--by", OPERATOR, "--yes")
     assert (done["epoch"], done["streams"], done["already"]) == (2, 2, 0)
     assert desk.world.node().head.epoch == 2
 
 
 def test_recover_with_an_epoch_continues_it_and_without_starts_another(desk: Desk) -> None:
-    first = desk.json("recover")
+    first = desk.json("recover", "--yes")
     assert desk.json("recover", "--epoch", str(first["epoch"]))["already"] == first["streams"]
-    assert desk.json("recover")["epoch"] == first["epoch"] + 1
+    assert desk.json("recover", "--yes")["epoch"] == first["epoch"] + 1
 
 
 def test_erase_deletes_nothing_without_confirmation(desk: Desk) -> None:
     ran = desk("erase", "train-a")
-    assert (ran.code, "add --yes" in ran.err) == (2, True)
+    assert (ran.code, "give --yes" in ran.err) == (2, True)
     assert desk.world.node().head.sequence > 0
 
 

@@ -41,6 +41,14 @@ def test_an_approved_repair_starts(desk: Desk) -> None:
     assert operators(desk, "--case", case) == [OPERATOR]
 
 
+def test_an_approved_case_no_longer_shows_that_it_waits_for_the_approval(desk: Desk) -> None:
+    case = case_for_approval(desk)
+    assert "requires approval" in desk("case", "show", case).out
+    approved = desk("case", "approve", case).out
+    assert "requires approval" not in approved
+    assert "replace_node is approved and waits for admission" in approved
+
+
 def test_an_answer_for_another_repair_action_is_rejected(desk: Desk) -> None:
     case = case_for_approval(desk)
     for verb in ("approve", "deny"):
@@ -71,7 +79,7 @@ def test_stuck_lists_what_only_a_command_moves_on_and_the_command_moves_it(desk:
 
 def test_closed_cases_are_listed_with_all(desk: Desk) -> None:
     case = case_for_approval(desk)
-    desk.json("node", "retire", KEY.node, "--cluster", KEY.cluster)
+    desk.json("node", "retire", KEY.node, "--cluster", KEY.cluster, "--yes")
     assert desk.json("case", "list") == []
     assert [one["case_id"] for one in desk.json("case", "list", "--all")] == [case]
 
@@ -98,7 +106,36 @@ def test_a_pause_and_its_end_record_the_operator(desk: Desk) -> None:
     assert operators(desk, "--cluster", KEY.cluster) == [OPERATOR, OPERATOR]
 
 
-@pytest.mark.parametrize("close", [(), ("--close",)])
+def test_all_clusters_of_the_stack_are_paused_and_resumed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.json("cluster", "add", "train-b")
+    monkeypatch.setenv("FAULTBRIDGE_CLUSTER", "train-b")
+    paused = desk.json("pause", "--all", "--yes")
+    assert {one["cluster"]: one["paused"] for one in paused} == {KEY.cluster: True, "train-b": True}
+    assert desk("pause", "--all", "--yes").out.split() == [
+        "CLUSTER", "PAUSED", "REPAIRS", "RUNNING", KEY.cluster, "yes", "-", "train-b", "yes", "-",
+    ]  # fmt: skip
+    assert {one["paused"] for one in desk.json("resume", "--all", "--yes")} == {False}
+
+
+def test_a_pause_is_for_one_cluster_or_for_all(desk: Desk) -> None:
+    for verb in ("pause", "resume"):
+        assert "give --cluster or --all" in desk(verb).err
+        assert "conflicting options" in desk(verb, "--cluster", KEY.cluster, "--all").err
+    assert operators(desk, "--cluster", KEY.cluster) == []
+
+
+def test_a_pause_names_the_command_that_stops_a_repair_that_has_begun(desk: Desk) -> None:
+    assert "case cancel" not in desk("pause", "--cluster", KEY.cluster).err
+    desk.json("resume", "--cluster", KEY.cluster)
+    case = case_for_approval(desk)
+    desk.json("case", "approve", case)
+    desk.world.app.repair.dispatch(KEY.cluster)
+    ran = desk("pause", "--cluster", KEY.cluster)
+    assert "repairs that run and continue: 1; `faultbridge case cancel CASE` stops one before its intent" in ran.err
+    assert desk("case", "cancel", case).code == 0
+
+
+@pytest.mark.parametrize("close", [(), ("--close", "--yes")])
 def test_a_cluster_without_tripped_breakers_lists_none(desk: Desk, close: tuple[str, ...]) -> None:
     assert desk.json("breaker", "--cluster", KEY.cluster, *close) == []
 
@@ -117,7 +154,7 @@ def test_orders_for_a_node_record_the_operator(desk: Desk) -> None:
     node = (KEY.node, "--cluster", KEY.cluster)
     assert desk.json("node", "quarantine", *node, "--reason", "cable")["status"] == "quarantined"
     assert desk.json("node", "return", *node)["case"]["status"] == "in_progress"
-    assert desk.json("node", "replace", *node)["status"] == "quarantined"
+    assert desk.json("node", "replace", *node, "--yes")["status"] == "quarantined"
     assert operators(desk, "--cluster", KEY.cluster) == [OPERATOR] * 3
 
 
@@ -133,7 +170,7 @@ def test_an_order_prints_the_node_after_it_and_what_happens_next(desk: Desk) -> 
 
 def test_an_order_that_a_limit_holds_prints_what_it_waits_for(desk: Desk) -> None:
     desk("pause", "--cluster", KEY.cluster)
-    ran = desk("node", "replace", KEY.node, "--cluster", KEY.cluster)
+    ran = desk("node", "replace", KEY.node, "--cluster", KEY.cluster, "--yes")
     assert "the order is recorded and waits for pause; `faultbridge case watch c-" in ran.err
 
 
@@ -146,7 +183,7 @@ def test_stuck_names_the_operators_own_quarantine(desk: Desk) -> None:
 def test_a_retired_node_keeps_its_timeline_and_rejects_new_records(desk: Desk) -> None:
     node = (KEY.node, "--cluster", KEY.cluster)
     desk.world.app.ingestion.ingest([desk.world.message()])
-    retired = desk.json("node", "retire", *node, "--reason", "rack given up")
+    retired = desk.json("node", "retire", *node, "--reason", "rack given up", "--yes")
     assert (retired["status"], retired["conditions"]) == ("retired", [])
     desk.world.app.repair.cluster_status(KEY.cluster)
     assert desk.json("cluster", "show", KEY.cluster)["expected"] == 0
@@ -160,7 +197,7 @@ def test_a_retired_node_keeps_its_timeline_and_rejects_new_records(desk: Desk) -
     assert desk.json("node", "show", *node)["conditions"] == []
     assert desk.json("verify", "--cluster", KEY.cluster)["whole"]
     before = len(desk.json("timeline", "--cluster", KEY.cluster))
-    assert desk("node", "retire", *node).code == 0
+    assert desk("node", "retire", *node, "--yes").code == 0
     assert len(desk.json("timeline", "--cluster", KEY.cluster)) == before
 
 

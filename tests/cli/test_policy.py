@@ -7,8 +7,9 @@ import json
 
 import pytest
 
+from faultbridge.cli.render.times import short_time
 from faultbridge.data.policies import default_document
-from faultbridge.domain.times import from_text
+from faultbridge.domain.times import from_text, to_text
 from faultbridge.ingest.caches import DEFAULT_TTL
 from tests.builders import KEY
 from tests.cli.desk import OPERATOR, Desk
@@ -114,7 +115,10 @@ def test_put_and_reset_print_when_the_policy_applies_to_new_faults(desk: Desk) -
     desk.world.outcomes(desk.world.message(node="n-2"))
     (case,) = [one for one in desk.json("case", "list", "--all") if one["node"] == "n-2"]
     assert case["policy"] == published["version"]
-    assert "within 15 seconds" in desk("policy", "reset", "--yes").out
+    ran = desk("policy", "reset", "--yes")
+    applies_at = short_time(to_text(desk.world.now + DEFAULT_TTL))
+    assert f"Applies  to every fault from {applies_at} on\n" in ran.out
+    assert "a fault before that time may still follow the policy before it" in ran.err
 
 
 def test_a_shadow_policy_is_set_shown_listed_and_removed(desk: Desk) -> None:

@@ -70,10 +70,21 @@ def test_the_secret_before_a_rotation_stays_valid_until_the_next(desk: Desk, sto
     assert senders_of(stored.document)["prometheus"].secrets == (third.encode(), second.encode())
 
 
+def test_a_sender_is_replaced_only_after_a_confirmation(desk: Desk, stored: StoredSenders) -> None:
+    first = add(desk)["secret"]
+    ran = desk("webhook", "add", "prometheus", "--cluster", KEY.cluster, "--source", "grafana")
+    assert (ran.code, "not confirmed: the secrets of prometheus become invalid" in ran.err) == (2, True)
+    assert senders_of(stored.document)["prometheus"].secrets == (first.encode(),)
+    second = add(desk, "prometheus", "--yes")["secret"]
+    assert senders_of(stored.document)["prometheus"].secrets == (second.encode(),)
+
+
 def test_a_removed_sender_is_gone_and_the_others_stay(desk: Desk, stored: StoredSenders) -> None:
     add(desk)
     add(desk, "other", "--proof", "basic")
-    desk.json("webhook", "remove", "prometheus")
+    assert desk("webhook", "remove", "prometheus").code == 2
+    assert list(senders_of(stored.document)) == ["prometheus", "other"]
+    desk.json("webhook", "remove", "prometheus", "--yes")
     assert list(senders_of(stored.document)) == ["other"]
 
 

@@ -73,7 +73,8 @@ class CaseOrders:
                 return Transition(state)
             approval = _open_approval(case, attempt, action, now)
             granted = replace(approval, granted=True, operator=order.operator)
-            waiting = replace(case, approval=granted, waiting_for=WaitingFor.ADMISSION)
+            reason = f"{approval.repair_action.value} is approved and waits for admission"
+            waiting = replace(case, approval=granted, waiting_for=WaitingFor.ADMISSION, reason=reason)
             state = replace(state, case=waiting)
             draft = _note(case, APPROVED, order, now, answered=approval)
             return Transition(replace(state, due_at=due_at(state, now)), (draft,))

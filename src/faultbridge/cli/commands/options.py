@@ -26,7 +26,7 @@ AnyClusterOption = Annotated[
 ]
 NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="Name of the node.")]
 ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason for the timeline, a few words.")]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Confirm in advance. Required without a terminal.")]
 StackName = Annotated[str, typer.Option("--stack", metavar="NAME", help="Name of the stack.")]
 
 
@@ -56,17 +56,15 @@ def standard_input() -> BinaryIO:
     return sys.stdin.buffer
 
 
-def confirm(effect: str, *, yes: bool, required: bool = False) -> None:
-    """Ask on a terminal before an effect that cannot be undone. Any answer but yes is `Rejected`.
+def confirm(effect: str, *, yes: bool) -> None:
+    """Ask on a terminal before an effect that destroys or gives up something. Any answer but yes is `Rejected`.
 
-    Without a terminal it does not ask, so that scripts work without `--yes`; if `required`, it is `Rejected` there.
+    Without a terminal, only `--yes` confirms.
     """
     if yes:
         return
     if not sys.stdin.isatty():
-        if required:
-            raise Rejected("not_confirmed", f"{effect}; nothing was changed")
-        return
+        raise Rejected("not_confirmed", f"not confirmed: {effect}; nothing was changed")
     print_line(f"faultbridge: {effect}. Continue? [y/N] ", to_stderr=True, end="", flush=True)
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
         raise Rejected("not_confirmed", "not confirmed; nothing was changed")

@@ -56,7 +56,7 @@ def short_time(text: str | None) -> str:
 
 def applies_text(applies_at: str) -> str:
     """Describe for people from when a change of settings applies."""
-    return f"to faults from {short_time(applies_at)} on, within 15 seconds"
+    return f"to every fault from {short_time(applies_at)} on"
 
 
 def json_time(at: datetime | None) -> str | None:

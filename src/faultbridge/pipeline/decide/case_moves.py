@@ -81,9 +81,10 @@ def drop_approval(case: Case, now: datetime, text: str) -> tuple[Case, tuple[Dra
 
     A case that waited for the answer waits for admission, which asks again if the next attempt requires approval.
     """
-    waiting_for = WaitingFor.ADMISSION if case.waiting_for is WaitingFor.APPROVAL else case.waiting_for
     drafts = () if case.pending_approval is None else (_approval_over(case, now, text),)
-    return replace(case, approval=None, waiting_for=waiting_for), drafts
+    if case.waiting_for is WaitingFor.APPROVAL:
+        case = replace(case, waiting_for=WaitingFor.ADMISSION, reason=text)
+    return replace(case, approval=None), drafts
 
 
 def _withdraw_approval_request(before: Case | None, case: Case, now: datetime) -> tuple[Draft, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -42,7 +43,7 @@ def start(
     from faultbridge.local import up
 
     if fresh:
-        confirm(f"--fresh deletes all data of the stack {stack}", yes=yes)
+        _confirm_deletion(stack, yes=yes)
     info = up(fresh, notice, stack=stack)
     show_one(info.as_json(), STARTED, output)
 
@@ -51,9 +52,16 @@ def start(
 @formatted_command
 def stop(stack: StackName = DEFAULT_STACK, yes: YesOption = False, *, output: OutputFormat) -> None:
     """Stop the embedded stack and delete its data."""
-    from faultbridge.local import down, stack_info
+    from faultbridge.local import down
 
-    if stack_info(stack=stack) is not None:
-        confirm(f"this deletes all data of the stack {stack}", yes=yes)
+    _confirm_deletion(stack, yes=yes)
     stopped = down(stack=stack, progress=notice)
     show_one({"stack": stack, "stopped": stopped}, STOPPED, output)
+
+
+def _confirm_deletion(stack: str, *, yes: bool) -> None:
+    """Ask on a terminal before the test data of a stack that is up are deleted. A script is not asked."""
+    from faultbridge.local import stack_info
+
+    if sys.stdin.isatty() and stack_info(stack=stack) is not None:
+        confirm(f"this deletes all data of the stack {stack}", yes=yes)

@@ -12,6 +12,7 @@ from faultbridge.cli.commands.fleet.node_effect import show_effect
 from faultbridge.cli.commands.fleet.node_import import IMPORT_EXAMPLES, import_nodes
 from faultbridge.cli.commands.options import ClusterOption, NodeArgument, ReasonOption, YesOption, confirm
 from faultbridge.cli.render.columns import NODE, NODE_HISTORY, NODES, node_document
+from faultbridge.cli.render.format_options import with_options
 from faultbridge.cli.render.output import examples
 from faultbridge.cli.render.times import FUTURE_HELP, parse_future_time
 from faultbridge.cli.stack.command import stack_command
@@ -95,25 +96,30 @@ def add_node(
 app.command("import", epilog=IMPORT_EXAMPLES)(import_nodes)
 
 
+def _confirmed_by_option(yes: YesOption = False) -> bool:
+    return yes
+
+
+def _needs_no_confirmation() -> bool:
+    return True
+
+
 def _add_order(verb: str, summary: str, reason: str, effect: str = "") -> None:
     """Add a command with which an operator orders an action on a node. `reason` is for the example.
 
-    The command asks for confirmation where the order has an `effect` that cannot be undone.
+    The command has `--yes` and asks for confirmation only where the order has an `effect` that gives up something.
     """
 
     @app.command(
         verb, epilog=examples(f"faultbridge node {verb} n-7 --cluster train-a --reason '{reason}'"), help=summary
     )
     @stack_command
+    @with_options(yes=_confirmed_by_option if effect else _needs_no_confirmation)
     def give_order(
-        session: Session,
-        node: NodeArgument,
-        cluster: ClusterOption,
-        reason: ReasonOption = "",
-        yes: YesOption = False,
+        session: Session, node: NodeArgument, cluster: ClusterOption, reason: ReasonOption = "", *, yes: bool
     ) -> None:
-        if effect:
-            confirm(f"{effect}: {cluster}/{node}", yes=yes)
+        key = session.directory.node(NodeKey(cluster, node)).key
+        confirm(f"{effect}: {cluster}/{node}", yes=yes)
         node_orders = session.application.repair.node_orders
         orders: dict[str, Callable[[NodeKey, OperatorOrder], NodeState]] = {
             "replace": node_orders.replace,
@@ -121,7 +127,7 @@ def _add_order(verb: str, summary: str, reason: str, effect: str = "") -> None:
             "return": node_orders.return_node,
             "retire": session.application.registry.retirement,
         }
-        ordered = orders[verb](NodeKey(cluster, node), OperatorOrder(session.operator, reason))
+        ordered = orders[verb](key, OperatorOrder(session.operator, reason))
         show_effect(session, ordered)
 
 

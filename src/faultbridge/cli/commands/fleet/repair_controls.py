@@ -1,4 +1,4 @@
-"""`faultbridge pause`, `resume` and `breaker`: control whether repairs of a cluster may start."""
+"""`faultbridge pause`, `resume` and `breaker`: control whether repairs may start."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from faultbridge.cli.commands.options import ClusterOption, YesOption, confirm
+from faultbridge.cli.commands.options import CLUSTER_VARIABLE, ClusterOption, YesOption, confirm, default_cluster
 from faultbridge.cli.render.columns import CLUSTER, cluster_document
-from faultbridge.cli.render.output import Columns, Document, examples
+from faultbridge.cli.render.output import Columns, Document, examples, notice
 from faultbridge.cli.render.times import json_time, short_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
@@ -32,20 +32,36 @@ CONTROL: Columns = {
     "Paused": CLUSTER["Paused"],
     "Repairs running": CLUSTER["Repairs running"],
 }
+CONTROLS: Columns = {title.upper(): cell for title, cell in CONTROL.items()}
+
+OneClusterOption = Annotated[
+    str | None,
+    typer.Option("--cluster", metavar="CLUSTER", help=f"Name of the cluster. Default: {CLUSTER_VARIABLE}."),
+]
+AllOption = Annotated[bool, typer.Option("--all", help="All clusters of the stack; asks first.")]
 
 
-@app.command("pause", epilog=examples("faultbridge pause --cluster train-a"))
+@app.command("pause", epilog=examples("faultbridge pause --cluster train-a", "faultbridge pause --all"))
 @stack_command
-def pause(session: Session, cluster: ClusterOption) -> None:
-    """Pause new repairs in a cluster. A repair whose intent is recorded continues."""
-    _set_paused(session, cluster, paused=True)
+def pause(
+    session: Session, cluster: OneClusterOption = None, everything: AllOption = False, yes: YesOption = False
+) -> None:
+    """Pause new repairs in a cluster, or in all clusters.
+
+    Repairs that run continue. `faultbridge case cancel` stops one before its intent; after its intent it finishes.
+    """
+    names = _clusters(session, cluster, "pauses new repairs", everything=everything, yes=yes)
+    _set_paused(session, names, paused=True, listed=everything)
 
 
-@app.command("resume", epilog=examples("faultbridge resume --cluster train-a"))
+@app.command("resume", epilog=examples("faultbridge resume --cluster train-a", "faultbridge resume --all"))
 @stack_command
-def resume(session: Session, cluster: ClusterOption) -> None:
-    """Resume repairs in a cluster after a pause."""
-    _set_paused(session, cluster, paused=False)
+def resume(
+    session: Session, cluster: OneClusterOption = None, everything: AllOption = False, yes: YesOption = False
+) -> None:
+    """Resume repairs in a cluster, or in all clusters, after a pause."""
+    names = _clusters(session, cluster, "resumes repairs", everything=everything, yes=yes)
+    _set_paused(session, names, paused=False, listed=everything)
 
 
 @app.command(
@@ -64,16 +80,40 @@ def show_breakers(
 
     A breaker opens when too many nodes fail at once. While it is open, no node is taken out of service.
     """
+    controls = session.application.repair.controls
+    control = controls.read(cluster)
     if close:
         confirm(f"repairs of {cluster} start again although nodes are still failing", yes=yes)
-    controls = session.application.repair.controls
-    control = controls.close_breakers(cluster, session.operator) if close else controls.read(cluster)
+        control = controls.close_breakers(cluster, session.operator)
     session.show(breaker_documents(control), BREAKERS)
 
 
-def _set_paused(session: Session, cluster: str, *, paused: bool) -> None:
-    session.application.repair.controls.pause(cluster, paused=paused, operator=session.operator)
-    session.show_one(cluster_document(session.directory.cluster(cluster)), CONTROL)
+def _clusters(session: Session, cluster: str | None, effect: str, *, everything: bool, yes: bool) -> list[str]:
+    """Return the clusters that an order is for: one, or after a confirmation all."""
+    if not everything:
+        named = cluster or default_cluster()
+        if named is None:
+            raise typer.BadParameter("no cluster named: give --cluster or --all")
+        return [named]
+    if cluster is not None:
+        raise typer.BadParameter("conflicting options: --cluster and --all; give one of them")
+    names = session.cluster_names()
+    confirm(f"this {effect} in all {len(names)} clusters of the stack", yes=yes)
+    return names
+
+
+def _set_paused(session: Session, names: list[str], *, paused: bool, listed: bool) -> None:
+    """Pause or resume clusters, and print the repairs that run there: as a list, or of the only cluster."""
+    for name in names:
+        session.application.repair.controls.pause(name, paused=paused, operator=session.operator)
+    documents = [cluster_document(session.directory.cluster(name)) for name in names]
+    if listed:
+        session.show(documents, CONTROLS)
+    else:
+        session.show_one(documents[0], CONTROL)
+    running = sum(len(one["holders"]) for one in documents)
+    if paused and running and session.prints_table:
+        notice(f"repairs that run and continue: {running}; `faultbridge case cancel CASE` stops one before its intent")
 
 
 def breaker_documents(control: Control) -> list[Document]:

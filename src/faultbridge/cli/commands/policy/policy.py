@@ -82,7 +82,7 @@ def put_policy(session: Session, file: FileArgument, yes: YesOption = False) -> 
     """Publish a policy as the current version, for every cluster that names no version of its own.
 
     An invalid policy is rejected, and the current one stays. If the policy drops a breaker or an approval, or weakens
-    a limit of the current one, the command says so and asks. Without a terminal it then needs --yes.
+    a limit of the current one, the command says so and asks.
     """
     document = read_policy_file(file, session.output)
     policies = policy_store(session)
@@ -94,12 +94,14 @@ def put_policy(session: Session, file: FileArgument, yes: YesOption = False) -> 
 @app.command("reset", epilog=examples("faultbridge policy reset"))
 @stack_command
 def reset_policy(session: Session, yes: YesOption = False) -> None:
-    """Return to the packaged policy for all clusters that name no version. Stored versions stay."""
+    """Return to the packaged policy for all clusters that name no version. Stored versions stay.
+
+    As `policy put`, the command asks if the packaged policy protects less than the current one.
+    """
     policies, packaged = policy_store(session), packaged_document()
     before = policies.current()
     if before is not None:
-        if not _confirm_weaker(before, packaged, yes=yes):
-            confirm(f"policy {before['version']} no longer applies", yes=yes)
+        _confirm_weaker(before, packaged, yes=yes)
         policies.reset()
     _show_published(session, packaged["version"])
 
@@ -182,18 +184,18 @@ def _show_published(session: Session, version: str) -> None:
     """Print the version, and when every process has read it: until then a fault may still follow the one before."""
     session.show_one({"version": version, "applies_at": json_time(session.applies_at())}, PUBLISHED)
     if session.output.for_people:
-        notice("it applies to every cluster that names no version (`faultbridge cluster set --policy`)")
+        notice("it is for every cluster that names no version with `faultbridge cluster set --policy`")
+        notice("a fault before that time may still follow the policy before it")
 
 
-def _confirm_weaker(before: Mapping[str, Any], after: Mapping[str, Any], *, yes: bool) -> bool:
-    """Print what a policy drops or weakens against the current one, and ask. Returns False where it is as strict."""
+def _confirm_weaker(before: Mapping[str, Any], after: Mapping[str, Any], *, yes: bool) -> None:
+    """Print what a policy drops or weakens against the current one, and ask."""
     from faultbridge.policyfile.weakened import weakened_protection
 
     weaker = weakened_protection(before, after)
     if weaker:
         notice("weaker than the current policy: " + "; ".join(weaker))
-        confirm("the policy protects less than the current one", yes=yes, required=True)
-    return bool(weaker)
+        confirm("the policy protects less than the current one", yes=yes)
 
 
 register(app)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
@@ -67,22 +66,19 @@ def recover(
     session.show_one({"epoch": done.epoch, "streams": done.streams, "already": done.already}, RECOVERED)
 
 
-@app.command("erase", epilog=examples("faultbridge erase train-a --yes"))
+@app.command("erase", epilog=examples("faultbridge erase train-a"))
 @stack_command
 def erase_cluster(
     session: Session,
     cluster: ClusterArgument,
-    yes: Annotated[bool, typer.Option("--yes", help="Confirm. Only a backup can undo the deletion.")] = False,
+    yes: YesOption = False,
 ) -> None:
-    """Delete the items of a cluster from the table. The archive stays.
+    """Delete the items of a cluster from the table. Only a backup can undo that. The archive stays.
 
     The runbook docs/runbooks/record.md explains how to delete the archive.
     """
     from faultbridge.ops.erase import Erase
 
-    if not yes and sys.stdin.isatty():
-        confirm(f"this deletes the record of {cluster} for good", yes=False)
-    elif not yes:
-        raise typer.BadParameter(f"deletion not confirmed: {cluster}; add --yes to delete its record for good")
+    confirm(f"this deletes the record of {cluster} for good", yes=yes)
     erased = Erase(session.ports.table)(cluster)
     session.show_one({"cluster": cluster, "erased": erased}, ERASED)

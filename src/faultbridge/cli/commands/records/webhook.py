@@ -58,12 +58,17 @@ def add(
     cluster: ClusterOption,
     source: Annotated[list[Source], typer.Option("--source", help="What the sender posts. Repeatable.")],
     proof: Annotated[Proof, typer.Option("--proof", help="How the sender proves itself.")] = Proof.BEARER,
+    yes: YesOption = False,
 ) -> None:
     """Add or replace a sender with a new secret, and print its URL and the secret once.
+
+    Replacing a sender asks first, because its secrets become invalid; `webhook rotate` keeps the one before.
 
     With `basic`, the user is the sender's name and the password is the secret.
     """
     session.directory.cluster(cluster)  # refuses a cluster that is not registered
+    if sender in senders_of(session.webhook_senders()):
+        confirm(f"the secrets of {sender} become invalid", yes=yes)
     secret = secrets.token_urlsafe(SECRET_BYTES)
     sources = frozenset(one.value for one in source)
     _store(session, WebhookSender(names.cluster_name(sender), cluster, sources, (secret.encode(),), proof), secret)
