@@ -28,7 +28,7 @@ ASKING = {
     "recover": (),
     "erase": (CLUSTER,),
 }
-ASKING_ELSEWHERE = {"policy put", "policy reset", "webhook add", "webhook remove"}
+ASKING_WHEN_STORED = {"policy put", "policy reset", "webhook add", "webhook remove"}
 """Their questions depend on what is stored: test_policy.py and test_webhook.py."""
 EMBEDDED = {"up", "down"}
 """They delete only test data, so a script needs no `--yes`."""
@@ -53,7 +53,7 @@ def commands_with_yes() -> Iterator[str]:
 
 
 def test_exactly_the_commands_that_ask_have_the_option() -> None:
-    assert set(commands_with_yes()) == ASKING.keys() | ASKING_ELSEWHERE | EMBEDDED
+    assert set(commands_with_yes()) == ASKING.keys() | ASKING_WHEN_STORED | EMBEDDED
 
 
 @pytest.mark.parametrize("command", ASKING)
