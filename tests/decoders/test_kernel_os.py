@@ -55,6 +55,11 @@ LINES = {
     "nvidia: probe of 0000:02:00.0 failed with error -1": "host.gpu_init_failed",
     "nvidia 0000:c1:00.0: probe with driver nvidia failed with error -1": "host.gpu_init_failed",
     "NVRM: The NVIDIA probe routine failed for 1 device(s).": "host.gpu_init_failed",
+    "NEURON_HW_ERR=SRAM_UNCORRECTABLE_ERROR instance-id=i-0a hostname=h nd-id=2 nc-id=1 serial-num=1 action=X": (
+        "agent.neuron_memory_error"
+    ),
+    "neuron: NEURON_HW_ERR=DMA_ERROR nd-id=2": "agent.neuron_dma_error",
+    "NEURON_HW_ERR=HANG_ON_COLLECTIVES nd-id=2": "agent.neuron_error",
     "NVRM: The NVIDIA GPU 0000:0e:00.0 (PCI ID: 10de:1b06) installed in this system has fallen off the bus": "xid.79",
 }
 

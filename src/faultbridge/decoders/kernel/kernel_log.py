@@ -22,6 +22,7 @@ from faultbridge.decoders.common.envelope import log_events
 from faultbridge.decoders.common.prefix import USER, KernelMessage, unprefixed
 from faultbridge.decoders.common.wrappers import wrapped_lines
 from faultbridge.decoders.kernel.driver_messages import DriverMessageReader
+from faultbridge.decoders.kernel.journal_text import journal_lines
 from faultbridge.decoders.kernel.line_filter import PIECE, BenignLineFilter, matching_lines, pieces_of, whole_lines
 from faultbridge.decoders.kernel.line_parts import SIGNATURE, candidates, parts_of
 from faultbridge.decoders.kernel.pcie import PcieReader
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
 
 _ANSI = re.compile(rb"\x1b\[[0-9;]{0,16}[A-Za-z]")
 # A pretty-printed journal names the kernel beside each message.
-_TRANSPORT = re.compile(rb'"_TRANSPORT" {0,4}: {0,4}"kernel"|"dmesg" {0,4}: {0,4}\[')
+_TRANSPORT = re.compile(
+    rb'"_TRANSPORT" {0,4}: {0,4}"kernel"|"dmesg" {0,4}: {0,4}\[|^ {0,8}_TRANSPORT=kernel$', re.MULTILINE
+)
 # pstore keeps the last messages of a boot that crashed, in parts with this head.
 _PSTORE = re.compile(rb"\s{0,16}(?:Panic|Oops|Emergency|Restart|Halt|Poweroff|Shutdown)#\d{1,6} Part\d{1,6}\b")
 _MAX_FRAMING_LINES = 10_000
@@ -57,12 +60,12 @@ def decode(body: bytes, hints: Hints) -> Decoded:
     records = wrapped_lines(body)
     if records is not None:
         body = records
-    return _decoded([(body, None)], hints) if len(body) <= PIECE else decode_pieces(pieces_of(body), hints)
+    return decode_pieces([body] if len(body) <= PIECE else pieces_of(body), hints)
 
 
 def decode_pieces(pieces: Iterable[bytes], hints: Hints) -> Decoded:
     """Decode a log of any length piece by piece; only the observations stay in memory."""
-    return _decoded(((text, None) for text in whole_lines(pieces)), hints)
+    return _decoded(((text, None) for text in journal_lines(whole_lines(pieces))), hints)
 
 
 def _decoded(texts: Iterable[tuple[bytes, datetime | None]], hints: Hints) -> Decoded:

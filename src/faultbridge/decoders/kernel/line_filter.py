@@ -92,6 +92,7 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     ("E", "EXT4-fs warning"),
     ("T", "rigger a crash"),
     ("L", ": Link down"),
+    ("N", "NEURON_HW_ERR="),
     # journald writes a message that is not plain text as a list of numbers, which hides every phrase.
     ("M", '"MESSAGE":['),
     ("M", '"MESSAGE" : ['),
@@ -165,7 +166,7 @@ _HARMLESS = re.compile(_AT + rb"(?:[^\s:]{1,20}: |nvidia-peermem |" + _MOUNTS + 
 _RELEVANT = re.compile(
     _AT + rb"(?:NVRM: (?:Xid|GPU|The|\(P|fall|knv|nvGpu)|nvidia-nvswitch\d{1,3}: SX|nvGpu|mlx|mce: |nfs: |NFS: |rcu: "
     rb"|nvidia: |VFS: |unregister_net|Lustre|nf_conntrack: |Oops|sysrq: |watchdog: |BUG: |BTRFS|INFO: (?:task |rcu)"
-    rb"|blk_update_request: |end_request: |systemd-networkd|kern|user|MESSAGE=|md|NETDEV"
+    rb"|[Nn]euron|blk_update_request: |end_request: |systemd-networkd|kern|user|MESSAGE=|md|NETDEV"
     rb"|\{|\[|<|[\w.-]{1,15}: (?:NIC )?Link)"
 )
 # After these words the following text decides, so the whole start of the line is learned.

@@ -1,4 +1,4 @@
-"""Rules for kernel messages about the operating system: crashes, stalls, file servers and limits."""
+"""Rules for kernel messages about the operating system (crashes, stalls, file servers, limits) and about Neuron."""
 
 from __future__ import annotations
 
@@ -9,6 +9,12 @@ _NODE, _DISK, _NIC, _GPU = ComponentType.NODE, ComponentType.DISK, ComponentType
 _BDF = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
 _SERVER = r"(?P<name>[^\s,]{1,128})"
 _LUSTRE = r"Lustre(?:Error)?: (?:\d{1,10}:\d{1,10}:\(.{1,80}?\) |[\w-]{1,16}: )?\S{1,128}: Connection "
+# AWS Neuron's driver and runtime name the device of an error behind its kind.
+_NEURON = (
+    r"(?:.{{0,160}}?\W)?NEURON_HW_ERR=(?P<error>{})\b"
+    r"(?:.{{0,160}}?\bnd-id=(?P<device>\d{{1,4}}))?(?:.{{0,40}}?\bnc-id=(?P<core>\d{{1,4}}))?"
+    r"(?:.{{0,80}}?\baction=(?P<suggested>\w{{1,40}}))?"
+)
 OOPS, PANIC = "host.kernel_oops", "host.kernel_panic"
 
 RULES: tuple[Rule, ...] = (
@@ -63,5 +69,13 @@ RULES: tuple[Rule, ...] = (
         rf"nvidia(?:: probe of)? (?P<pci>{_BDF})(?:: probe with driver \w+)? failed with error (?P<error>-?\d{{1,4}})",
         "host.gpu_init_failed",
         _GPU,
+    ),
+    *(
+        rule("NEURON_HW_ERR=", _NEURON.format(kind), code, _NODE)
+        for kind, code in {
+            r"(?:SRAM|NC|HBM)_UNCORRECTABLE_ERROR": "agent.neuron_memory_error",
+            "DMA_ERROR": "agent.neuron_dma_error",
+            r"\w{1,40}": "agent.neuron_error",
+        }.items()
     ),
 )
