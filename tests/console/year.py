@@ -92,21 +92,21 @@ class YearItems:
         yield from (incidents.incident_item(one.incident, self.now) for one in self._views.incidents(CLUSTER))
 
     def _node(self, number: int) -> Iterator[Item]:
-        key, head, shard = NodeKey(CLUSTER, f"node-{number}"), Head(), self.config.shard(f"node-{number}")
+        key, head, shard = NodeKey(CLUSTER, f"node-{number}"), Head(), self._shard(number)
         for cycle in range(self.cycles):
             case = self._case(key, cycle)
             yield items.case_item(case, key, shard, self.now)
             shift = case.opened_at - self.repaired.opened_at
-            head = yield from self._append(key, head, self.repair, shift, case.id)
+            head = yield from self._append((key, shard), head, self.repair, shift, case.id)
         state = self._state(key, number)
         if number <= KNOWN:
-            head = yield from self._append(key, head, self.last_hours.scenario.bodies(number), timedelta())
+            head = yield from self._append((key, shard), head, self.last_hours.scenario.bodies(number), timedelta())
         if state.case is not None:
             yield items.case_item(state.case, key, shard, self.now)
-        state = replace(state, head=replace(head, version=1))
+        state = replace(state, shard=shard, head=replace(head, version=1))
         yield items.state_item(state, self.now)
-        yield new_row(state, self.config, self.now, described=True).item
-        yield from derived_rows(state, self.config, self.now)
+        yield new_row(state, self.now, described=True).item
+        yield from derived_rows(state, self.now)
         return state
 
     def _case(self, key: NodeKey, cycle: int) -> Case:
@@ -131,10 +131,18 @@ class YearItems:
         placement = replace(like.placement, domain=f"rack-{number // RACK + 10}")
         return replace(like, key=key, case=case, placement=placement)
 
+    def _shard(self, number: int) -> int:
+        return (number - 1) * SHARDS // self.nodes
+
     def _append(
-        self, key: NodeKey, head: Head, bodies: Sequence[dict[str, Any]], shift: timedelta, case: str | None = None
+        self,
+        place: tuple[NodeKey, int],
+        head: Head,
+        bodies: Sequence[dict[str, Any]],
+        shift: timedelta,
+        case: str | None = None,
     ) -> Iterator[Item]:
-        partition, shard = keys.node_partition(key), self.config.shard(key.node)
+        (key, shard), partition = place, keys.node_partition(place[0])
         for body in bodies:
             head = yield from self._seal(self.stack.stream(*key), head, body, (partition, shard), shift, case)
         return head

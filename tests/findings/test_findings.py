@@ -49,7 +49,7 @@ class Fleet:
 
     def findings(self, **others: Any) -> list[Finding]:
         app = self.world.app
-        return list(Judgments(app.ledger.append, app.rules.rulebook).list([KEY.cluster], **others))
+        return list(Judgments(app.ledger.append).list([KEY.cluster], **others))
 
 
 @pytest.fixture

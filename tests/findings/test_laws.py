@@ -77,7 +77,7 @@ class History:
 
     def _mark(self, mark: str) -> None:
         app = self.world.app
-        known = Judgments(app.ledger.append, app.rules.rulebook)
+        known = Judgments(app.ledger.append)
         for finding in known.list([KEY.cluster]):
             self.found.add(finding.id)
             if mark != QUIET:

@@ -16,7 +16,6 @@ from faultbridge.domain.records import Outcome
 from faultbridge.errors import Transient
 from faultbridge.ingest.node_batch import MAX_ENTRIES, MAX_WRITES, DraftedBatch, group_commits
 from faultbridge.ledger.append import Appended
-from faultbridge.rules.rulebook import rules_of
 from faultbridge.simulation.fakes.seam import Call
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Put
@@ -67,13 +66,11 @@ def test_a_conflict_of_one_node_does_not_prevent_the_commits_of_the_others() -> 
 
     def write_concurrently() -> None:
         app = world.app
-        config = rules_of(app.rules.rulebook, KEY.cluster).config
         other = app.ledger.append.read(key("n3"))
         app.ledger.append(
             other.key,
             lambda state, now: Transition(state, (), (_unrelated_write(world),)),
             actor=Actor.CLI,
-            config=config,
         )
 
     world.ports.seam.before = once(write_concurrently)

@@ -34,7 +34,9 @@ class LedgerFixture:
     state = world.observe_faults(key)  # an Xid 79
     """
 
-    def __init__(self, *, shards: int = 1, index_lag: timedelta = timedelta(0), page_size: int | None = None) -> None:
+    def __init__(
+        self, *, nodes_per_shard: int = 800, index_lag: timedelta = timedelta(0), page_size: int | None = None
+    ) -> None:
         self.clock = ManualClock()
         self.table = FakeTable(self.clock, index_lag=index_lag, page_size=page_size)
         self.stack = Stack(STACK_ID, "faultbridge")
@@ -43,7 +45,9 @@ class LedgerFixture:
         self.rulebook = Rulebook(self.table, STACK_ID, lambda: CATALOG, lambda: POLICY)
         self.rollup = ClusterRollup(self.table, self.clock, self.stack, self.rulebook)
         self.config = self.registration.add_cluster(
-            ClusterConfig("train-a", shards=shards, mode=Mode.ACT, repair_owner=RepairOwner.FAULTBRIDGE)
+            ClusterConfig(
+                "train-a", nodes_per_shard=nodes_per_shard, mode=Mode.ACT, repair_owner=RepairOwner.FAULTBRIDGE
+            )
         )
 
     def register_node(self, name: str, **others: Any) -> NodeKey:
@@ -63,7 +67,7 @@ class LedgerFixture:
             draft = entry_builder.note(kind="operator", text=text, at=at or now)
             return Transition(state, (replace(draft, **others),))
 
-        return self.append(key, revise, actor=Actor.CLI, config=self.config).state
+        return self.append(key, revise, actor=Actor.CLI).state
 
     def observe_faults(self, key: NodeKey, *faults: Fault) -> NodeState:
         """Observe faults on a node at the current time, by default one Xid 79."""
@@ -74,4 +78,4 @@ class LedgerFixture:
             observed = observe(state, arrivals, rebooted=False, rules=rules, catalog=CATALOG, now=now)
             return Transition(observed.state, observed.drafts)
 
-        return self.append(key, revise, actor=Actor.INGEST, config=self.config).state
+        return self.append(key, revise, actor=Actor.INGEST).state

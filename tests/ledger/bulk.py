@@ -132,6 +132,6 @@ def rows(entries: int, nodes: int, shards: int) -> Iterator[Item]:
             sealed, heads[key] = seal(
                 STACK.stream(*key), head, (draft,), actor=Actor.INGEST, severity=None, recorded_at=at
             )
-            yield items.entry_item(sealed[0], keys.node_partition(key), config.shard(key.node))
+            yield items.entry_item(sealed[0], keys.node_partition(key), offset % shards)
     for key, head in heads.items():
         yield items.state_item(replace(node(), key=key, head=head), NOON)

@@ -18,7 +18,7 @@ from faultbridge.pipeline.observe import observe
 from faultbridge.simulation.fakes import FakeTable, ManualClock, Seam, raise_once
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Put
-from tests.builders import CATALOG, KEY, NOON, STACK_ID, arrival, config, fault, node, rules
+from tests.builders import CATALOG, KEY, NOON, STACK_ID, arrival, fault, node, rules
 
 STACK = Stack(STACK_ID, "faultbridge")
 
@@ -38,10 +38,10 @@ class AppendOnFakes:
             registered = replace(node(NodeStatus.HEALTHY), head=state.head)
             return Transition(registered, (entry_builder.status_change(state, NodeStatus.HEALTHY, now, "imported"),))
 
-        self.append(KEY, revise, actor=Actor.CLI, config=config())
+        self.append(KEY, revise, actor=Actor.CLI)
 
     def fail(self, code: str = "xid.79"):
-        return self.append(KEY, failing(code), actor=Actor.INGEST, config=config())
+        return self.append(KEY, failing(code), actor=Actor.INGEST)
 
     def entries(self) -> list[str]:
         page = self.table.query(keys.node_partition(KEY), prefix=keys.ENTRY)
@@ -61,11 +61,10 @@ def test_a_commit_writes_state_entries_and_derived_rows_in_one_transaction():
     setup = AppendOnFakes()
     setup.register()
     appended = setup.fail()
-    shard = config().shard(KEY.node)
     assert len(setup.entries()) == 5
-    assert setup.table.get(keys.unhealthy_node(KEY.cluster, shard, KEY.node)) is not None
+    assert setup.table.get(keys.unhealthy_node(KEY.cluster, 0, KEY.node)) is not None
     assert setup.table.get(keys.case(appended.state.case.id)) is not None
-    assert len(setup.table.query(keys.shard_partition(KEY.cluster, shard), prefix="ADMISSION#").items) == 1
+    assert len(setup.table.query(keys.shard_partition(KEY.cluster, 0), prefix="ADMISSION#").items) == 1
     assert len({record.transaction for record in setup.table.stream}) == 2
 
 
@@ -73,7 +72,7 @@ def test_a_transition_without_changes_writes_nothing():
     setup = AppendOnFakes()
     setup.register()
     before = len(setup.table.stream)
-    setup.append(KEY, lambda state, now: Transition(state), actor=Actor.INGEST, config=config())
+    setup.append(KEY, lambda state, now: Transition(state), actor=Actor.INGEST)
     assert len(setup.table.stream) == before
 
 
@@ -98,7 +97,7 @@ def test_after_a_conflict_the_transition_is_computed_again_from_the_new_state(ca
             setup.fail("xid.48")
         return failing()(state, now)
 
-    appended = setup.append(KEY, revise, actor=Actor.INGEST, config=config())
+    appended = setup.append(KEY, revise, actor=Actor.INGEST)
     assert {condition.code for condition in appended.state.active()} == {"xid.48", "xid.79"}
     assert len(setup.pauses) == 1
     (retried,) = [record for record in caplog.records if record.message == "commit_conflict"]
@@ -144,7 +143,7 @@ def test_a_move_without_an_edge_for_its_actor_is_refused_and_logged(actor, targe
         return Transition(replace(state, status=target), (entry_builder.status_change(state, target, now, "because"),))
 
     with pytest.raises(IllegalTransition):
-        setup.append(KEY, revise, actor=actor, config=config())
+        setup.append(KEY, revise, actor=actor)
     (refused,) = [record for record in caplog.records if record.message == "transition_refused"]
     assert (refused.cluster, refused.node, refused.actor) == (*KEY, actor.value)
     assert f"{actor.value} may not record a move from healthy to {target.value}" in refused.reason
@@ -158,7 +157,6 @@ def test_a_status_change_without_an_entry_is_refused():
             KEY,
             lambda state, now: Transition(replace(state, status=NodeStatus.DEGRADED)),
             actor=Actor.INGEST,
-            config=config(),
         )
 
 
@@ -174,8 +172,8 @@ def test_two_writers_of_the_same_version_have_different_transaction_tokens() -> 
 
     def run_the_other_writer(call):
         if call.name == "table.transact" and first_writers:
-            setup.append(KEY, write_item(first_writers.pop()), actor=Actor.SWEEP, config=config())
+            setup.append(KEY, write_item(first_writers.pop()), actor=Actor.SWEEP)
 
     setup.seam.before = run_the_other_writer
-    setup.append(KEY, write_item("mine"), actor=Actor.SWEEP, config=config())
+    setup.append(KEY, write_item("mine"), actor=Actor.SWEEP)
     assert {str(item["sk"]) for item in setup.table.query("OTHER").items} == {"mine", "other"}

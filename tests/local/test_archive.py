@@ -130,7 +130,7 @@ def _note(installation: Installation, config: ClusterConfig, text: str) -> None:
     def revise(state: NodeState, now: datetime) -> Transition:
         return Transition(state, (entry_builder.note(kind="operator", text=text, at=now),))
 
-    installation.ledger.append(KEY, revise, actor=Actor.CLI, config=config)
+    installation.ledger.append(KEY, revise, actor=Actor.CLI)
 
 
 def _ids(installation: Installation) -> dict[str, str]:

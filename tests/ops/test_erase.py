@@ -19,7 +19,7 @@ from tests.world import World
 
 
 def world() -> ArchiveWorld:
-    made = ArchiveWorld(shards=4)
+    made = ArchiveWorld(nodes_per_shard=1)
     made.record_history()
     made.registration.add_cluster(ClusterConfig("other"))
     made.registration.add_node("other", NewNode("n-1", "i-0bbbbbbbbbbbbbbb1", aliases=("alias",)))

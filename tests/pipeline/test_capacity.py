@@ -77,9 +77,7 @@ class Ledger:
         self.commit(tick(self.state, rules=self.rules, now=at), at)
 
     def commit(self, transition, at: datetime) -> None:
-        appended, writes = self.append.prepare(
-            self.state, transition, actor=Actor.INGEST, config=self.rules.config, now=at
-        )
+        appended, writes = self.append.prepare(self.state, transition, actor=Actor.INGEST, now=at)
         self.commits += 1
         assert len(writes) <= MAX_WRITES
         assert size(items.state_item(appended.state, at)) <= MAX_BYTES

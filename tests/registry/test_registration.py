@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.cluster.config import MAX_SHARDS, ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import NodeKey
@@ -85,7 +85,7 @@ def test_the_mode_of_a_cluster_can_be_changed() -> None:
     assert (config.acts, config.version) == (True, 2)
 
 
-@pytest.mark.parametrize("field", ["shards", "cluster", "version", "color"])
+@pytest.mark.parametrize("field", ["shards", "nodes_per_shard", "cluster", "version", "color"])
 def test_fixed_fields_of_a_cluster_cannot_be_set(field: str) -> None:
     with pytest.raises(Rejected, match="not_settable"):
         with_cluster().set_cluster("train-a", {field: 3})
@@ -120,16 +120,32 @@ def test_every_name_of_a_node_leads_to_the_node() -> None:
 
 
 def test_a_new_node_is_added_to_the_roster_and_to_the_expected_number() -> None:
-    registration = with_cluster(shards=4)
+    registration = with_cluster()
     for number in range(5):
         registration.add_node("train-a", NewNode(f"n-{number}"))
-    rows = [
-        row["node"]
-        for shard in range(4)
-        for row in registration.table.query(keys.shard_partition("train-a", shard), prefix="NODE#").items
-    ]
-    assert sorted(map(str, rows)) == [f"n-{number}" for number in range(5)]
+    rows = registration.table.query(keys.shard_partition("train-a", 0), prefix="NODE#").items
+    assert sorted(str(row["node"]) for row in rows) == [f"n-{number}" for number in range(5)]
     assert registration.cluster("train-a").expected == 5
+
+
+def test_nodes_fill_one_shard_after_the_other_and_a_node_stays_in_its_shard() -> None:
+    registration = with_cluster(nodes_per_shard=2)
+    for number in range(5):
+        registration.add_node("train-a", NewNode(f"n-{number}"))
+    shards = {
+        shard: [
+            row["node"]
+            for row in registration.table.query(keys.shard_partition("train-a", shard), prefix="NODE#").items
+        ]
+        for shard in range(registration.cluster("train-a").shards)
+    }
+    assert shards == {0: ["n-0", "n-1"], 1: ["n-2", "n-3"], 2: ["n-4"]}
+    assert registration.add_node("train-a", NewNode("n-0")).shard == 0
+
+
+def test_the_number_of_shards_has_a_limit() -> None:
+    config = ClusterConfig("train-a", nodes_per_shard=2, expected=2 * MAX_SHARDS + 7)
+    assert (config.next_shard, config.with_next_node().shards) == (MAX_SHARDS - 1, MAX_SHARDS)
 
 
 def test_registering_a_node_again_changes_nothing() -> None:

@@ -26,7 +26,7 @@ def test_a_cluster_view_contains_configuration_status_and_slots() -> None:
 
 
 def test_nodes_of_all_shards_are_listed_by_name() -> None:
-    world = LedgerFixture(shards=4)
+    world = LedgerFixture(nodes_per_shard=1)
     keys = [world.register_node(f"n-{number}") for number in (3, 1, 2)]
     world.observe_faults(keys[0])
     nodes = Views(world.table).nodes("train-a")
@@ -35,7 +35,7 @@ def test_nodes_of_all_shards_are_listed_by_name() -> None:
 
 
 def test_live_cases_are_listed_oldest_first_by_default() -> None:
-    world = LedgerFixture(shards=4)
+    world = LedgerFixture(nodes_per_shard=1)
     second, first = world.register_node("n-2"), world.register_node("n-1")
     world.observe_faults(first)
     world.pass_time(minutes=1)

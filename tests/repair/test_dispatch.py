@@ -55,7 +55,7 @@ def test_more_cases_than_one_transaction_holds_are_admitted_in_batches():
 
 def test_cases_of_all_shards_are_admitted_by_urgency():
     rule = Rule("mild", Match(codes=("xid.48",)), severity=Severity.ERROR)
-    world = World(nodes=20, shards=16, rules=(rule,), limits=limits(concurrent=2, per_hour=100))
+    world = World(nodes=20, nodes_per_shard=2, rules=(rule,), limits=limits(concurrent=2, per_hour=100))
     world.pause_repairs(paused=True)
     for node in range(1, 21):
         world.fault(node, code="xid.79" if node > 18 else "xid.48")

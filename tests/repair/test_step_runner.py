@@ -204,12 +204,10 @@ def test_the_instance_of_a_node_without_a_group_is_not_released():
     from faultbridge.domain.edges import Actor
 
     world = World()
-    config = world.rulebook.config("train-a")
     world.append(
         world.key(),
         lambda state, _: Transition(replace(state, placement=replace(state.placement, group=None))),
         actor=Actor.CLI,
-        config=config,
     )
     world.fault()
     world.process_entries()

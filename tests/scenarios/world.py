@@ -79,7 +79,7 @@ class World:
         breakers: tuple[BreakerLimit, ...] = (),
         domain: Callable[[int], str | None] = lambda _: None,
         launch_delay: timedelta = timedelta(minutes=3),
-        shards: int = 1,
+        nodes_per_shard: int = 800,
     ) -> None:
         self.clock = fakes.ManualClock(NOON)
         self.seam = fakes.Seam()
@@ -152,7 +152,7 @@ class World:
         )
         self._streamed = 0
         self._domain = domain
-        self._register(nodes, mode, shards)
+        self._register(nodes, mode, nodes_per_shard)
 
     def _tools(self) -> StepTools:
         return StepTools(
@@ -170,9 +170,11 @@ class World:
             {"ssm-dcgm": self.verifier},
         )
 
-    def _register(self, nodes: int, mode: Mode, shards: int) -> None:
+    def _register(self, nodes: int, mode: Mode, nodes_per_shard: int) -> None:
         registration = Registration(self.table, self.append, self.clock)
-        config = ClusterConfig(CLUSTER, repair_owner=RepairOwner.FAULTBRIDGE, mode=mode, shards=shards)
+        config = ClusterConfig(
+            CLUSTER, repair_owner=RepairOwner.FAULTBRIDGE, mode=mode, nodes_per_shard=nodes_per_shard
+        )
         registration.add_cluster(config)
         day_before = NOON - timedelta(days=1)
         for number in range(1, nodes + 1):
@@ -218,16 +220,13 @@ class World:
             passed = observe(state, seen, rebooted=False, rules=rules, catalog=CATALOG, now=now)
             return Transition(passed.state, passed.drafts)
 
-        self.append(self.key(node), revise, actor=Actor.INGEST, config=rules.config)
+        self.append(self.key(node), revise, actor=Actor.INGEST)
 
     def report_boot(self, boot_id: str, node: int = 1) -> None:
         """Report a node's boot id through a record of the node."""
         key, now = self.key(node), self.clock.now()
         record = RawRecord("r-boot", "kernel-log", CLUSTER, key.node, b"", now, now, boot_id=boot_id)
-        rules = rules_of(self.rulebook, CLUSTER)
-        self.append(
-            key, lambda state, _: Transition(record_boot(state, record)), actor=Actor.INGEST, config=rules.config
-        )
+        self.append(key, lambda state, _: Transition(record_boot(state, record)), actor=Actor.INGEST)
 
     def process_entries(self) -> None:
         """Run `react` for new entries until there are none; the sweep repeats a failed batch."""

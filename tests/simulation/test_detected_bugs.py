@@ -88,8 +88,7 @@ def violations_of_a_race() -> list[str]:
     def note(state: NodeState, _: datetime) -> Transition:
         return Transition(replace(state, noted={**state.noted, "race": "2026-02-03"}))
 
-    config = app.registry.registration.cluster(REPAIRED)
-    injector.race = lambda: app.ledger.append(NODE, note, actor=Actor.STEP, config=config)
+    injector.race = lambda: app.ledger.append(NODE, note, actor=Actor.STEP)
     system.workers.send(RawInput("kernel-log", REPAIRED, kernel_line(79, 0, None), node=NODE.node))
     come_to_rest(system)
     assert injector.race is None

@@ -121,9 +121,7 @@ class ApiAnswers:
             incident_orders=of.incidents.orders,
             clock=of.ports.clock,
             tokens=Tokens(of.ports.token_secret),
-            hardware=HardwareHandlers(
-                Views(table), DeviceHistory(table), Judgments(of.ledger.append, of.rules.rulebook), offender_odds()
-            ),
+            hardware=HardwareHandlers(Views(table), DeviceHistory(table), Judgments(of.ledger.append), offender_odds()),
             jobs=JobHandlers(Views(table), JobViews(table)),
         )
 

@@ -122,12 +122,14 @@ class NodeState:
 
     `probations` are the faults whose relapse is repaired with the next stronger action.
     `custody` lists the devices that were recorded for the current instance.
+    `shard` is the shard of the cluster that holds the rows of the node; it never changes.
     `jobs` are the ids of the jobs that run on the node; `jobs.job_nodes` adds and removes them.
     """
 
     key: NodeKey
     head: Head = Head()
     status: NodeStatus | None = None
+    shard: int = 0
     placement: Placement = Placement()
     incarnation: Incarnation | None = None
     former_instances: tuple[str, ...] = ()

@@ -115,7 +115,7 @@ class ComparePeers:
             note = entry_builder.note(kind="shadow", text=text, at=now, facts=_facts(found), stage="begun")
             return Transition(state, (note,), (Put(stored.finding_item(found, now), when=Absent()),))
 
-        self.append(NodeKey(config.cluster, node), revise, actor=Actor.SWEEP, config=config)
+        self.append(NodeKey(config.cluster, node), revise, actor=Actor.SWEEP)
 
     def _end(self, config: ClusterConfig, finding: Finding, reason: str) -> None:
         def revise(state: NodeState, now: datetime) -> Transition:
@@ -128,7 +128,7 @@ class ComparePeers:
             unchanged = Equals("updated_at", str(row["updated_at"]))
             return Transition(state, (note,), (Put(stored.finding_item(ended, now), when=unchanged),))
 
-        self.append(NodeKey(config.cluster, finding.node), revise, actor=Actor.SWEEP, config=config)
+        self.append(NodeKey(config.cluster, finding.node), revise, actor=Actor.SWEEP)
 
     def _judge(self, config: ClusterConfig, finding: str, case_id: str) -> None:
         """Mark a finding right, because a case of the node opened soon after it."""

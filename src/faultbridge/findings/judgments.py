@@ -14,7 +14,6 @@ from faultbridge.errors import UnknownName
 from faultbridge.ledger.append import Append
 from faultbridge.ledger.queries import query_all
 from faultbridge.pipeline import entry_builder
-from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import findings as stored
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Equals, Item, Put
@@ -25,7 +24,6 @@ class Judgments:
     """Reads findings and records the answers of operators."""
 
     append: Append
-    rulebook: Rulebook
 
     def list(self, clusters: Iterable[str], *, ended: bool = False) -> tuple[Finding, ...]:
         """Return the findings of clusters, oldest first; ended ones only on request."""
@@ -49,7 +47,6 @@ class Judgments:
         """Record whether a finding was right; a later answer replaces an earlier one."""
         known = self.show(finding)
         marked = replace(known, mark=mark, marked_by=operator, reason=reason)
-        config = rules_of(self.rulebook, known.cluster).config
 
         def revise(state: NodeState, now: datetime) -> Transition:
             nonlocal marked
@@ -61,7 +58,7 @@ class Judgments:
             when = Equals("updated_at", str(row["updated_at"]))
             return Transition(state, (note,), (Put(stored.finding_item(marked, now), when=when),))
 
-        self.append(NodeKey(known.cluster, known.node), revise, actor=Actor.CLI, config=config)
+        self.append(NodeKey(known.cluster, known.node), revise, actor=Actor.CLI)
         return marked
 
     def precision(self, detectors: Sequence[Detector], findings: Sequence[Finding]) -> tuple[Precision, ...]:

@@ -91,5 +91,5 @@ class Correlate:
             return
         incidents = {incident.id: incident for incident in self.changes.read(control)}
         by_node = {str(row["node"]): row for row in rows}
-        self.held.absorb(control, incidents, by_node, rules)
+        self.held.absorb(control, incidents, by_node)
         self.held.release(control, incidents, held, rules)

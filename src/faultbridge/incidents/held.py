@@ -40,9 +40,7 @@ class HeldCases:
             sorted(shard_rows(self.table, rules.config, HELD), key=lambda row: (str(row["opened"]), str(row["case"])))
         )
 
-    def absorb(
-        self, control: Control, incidents: Mapping[str, Incident], rows: Mapping[str, Item], rules: Rules
-    ) -> int:
+    def absorb(self, control: Control, incidents: Mapping[str, Incident], rows: Mapping[str, Item]) -> int:
         """Let the live cases of the nodes of open incidents wait; returns the number of cases.
 
         `rows` are the rows of unhealthy nodes by name. A case that waits already is left alone.
@@ -60,7 +58,7 @@ class HeldCases:
             def revise(state: NodeState, now: datetime, incident: Incident = incident) -> Transition:
                 return absorb(state, incident, now)
 
-            count += self._append(NodeKey(control.cluster, node), revise, rules, "case_absorbed", incident.id)
+            count += self._append(NodeKey(control.cluster, node), revise, "case_absorbed", incident.id)
         return count
 
     def release(self, control: Control, incidents: Mapping[str, Incident], held: tuple[Item, ...], rules: Rules) -> int:
@@ -76,11 +74,11 @@ class HeldCases:
                 return release(state, rules.policy, now, reason, holding)
 
             key = NodeKey(control.cluster, str(row["node"]))
-            count += self._append(key, revise, rules, "case_released", str(row["incident"]))
+            count += self._append(key, revise, "case_released", str(row["incident"]))
         return count
 
-    def _append(self, key: NodeKey, revise: Revise, rules: Rules, decision: str, reason: str) -> int:
-        appended = self.append(key, revise, actor=Actor.CORRELATE, config=rules.config)
+    def _append(self, key: NodeKey, revise: Revise, decision: str, reason: str) -> int:
+        appended = self.append(key, revise, actor=Actor.CORRELATE)
         if not appended.entries:
             return 0
         case = appended.state.case

@@ -120,7 +120,7 @@ class HeartbeatMonitor:
             observed = observe(state, [arrival], rebooted=False, rules=rules, catalog=self.rulebook.catalog(), now=now)
             return Transition(observed.state, observed.drafts, (without_timer,))
 
-        self.append(node, revise, actor=Actor.SWEEP, config=rules.config)
+        self.append(node, revise, actor=Actor.SWEEP)
 
     def _must_store(self, node: NodeKey, at: datetime, last: datetime | None) -> bool:
         return last is None or at - last > self._timeout(node) / STORED_PART

@@ -53,9 +53,7 @@ class NodeCommits:
                 self._give_back(parts, node, error)
                 continue
             try:
-                appended, writes = self.append.draft(
-                    cached[node].current, batch, actor=Actor.INGEST, config=batch.rules.config
-                )
+                appended, writes = self.append.draft(cached[node].current, batch, actor=Actor.INGEST)
             except Exception as error:  # noqa: BLE001 - as above
                 self._isolate(batch, error)
             else:
@@ -94,11 +92,9 @@ class NodeCommits:
         while waiting:
             batch = waiting.popleft()
             batch.cached = latest or batch.cached
-            node, config = batch.cached.current, batch.rules.config
+            node = batch.cached.current
             try:
-                appended = self.append(
-                    node.key, batch, actor=Actor.INGEST, config=config, current=node if is_fresh else None
-                )
+                appended = self.append(node.key, batch, actor=Actor.INGEST, current=node if is_fresh else None)
                 latest, is_fresh = self._finish(batch, appended), True
                 waiting.extendleft(batch.rest(latest))
             except Exception as error:  # noqa: BLE001 - it concerns this node only, and is logged

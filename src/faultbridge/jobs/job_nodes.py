@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.jobs import MAX_JOBS_OF_NODE, Job
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.nodes import NodeKey, NodeState
@@ -19,7 +18,7 @@ from faultbridge.errors import Conflict
 from faultbridge.jobs.job_writer import JobWriter
 from faultbridge.ledger.append import MAX_TRIES, Append
 from faultbridge.log import log_cause
-from faultbridge.storage import items, jobs, keys
+from faultbridge.storage import jobs
 from faultbridge.storage.writes import Check, Equals, Write
 
 NODES_PER_TRANSACTION = 24
@@ -35,23 +34,23 @@ class MarkNodes:
     def __call__(self, cluster: str, job_id: str) -> None:
         """Update the nodes of a job that are not updated yet. After 20 conflicts, the next sweep continues."""
         for _ in range(MAX_TRIES):
-            job, found = self.writer.find(cluster, job_id), self.append.table.get(keys.cluster_config(cluster))
-            if job is None or found is None or not job.to_mark:
+            job = self.writer.find(cluster, job_id)
+            if job is None or not job.to_mark:
                 return
             try:
-                self._mark(job, items.read_config(found))
+                self._mark(job)
             except Conflict as conflict:
                 log_cause("job_nodes_conflict", reason=str(conflict), cluster=cluster, job_id=job_id)
                 self.append.pause(self.append.random.uniform(0, 0.2))
             else:
                 return
 
-    def _mark(self, job: Job, config: ClusterConfig) -> None:
+    def _mark(self, job: Job) -> None:
         for first in range(0, len(job.to_mark), NODES_PER_TRANSACTION):
-            self._mark_group(job, job.to_mark[first : first + NODES_PER_TRANSACTION], config)
+            self._mark_group(job, job.to_mark[first : first + NODES_PER_TRANSACTION])
         self.writer.store(job, replace(job, to_mark=()))
 
-    def _mark_group(self, job: Job, nodes: Sequence[str], config: ClusterConfig) -> None:
+    def _mark_group(self, job: Job, nodes: Sequence[str]) -> None:
         """Update some nodes in one transaction, which fails if the job changed: it may run again or no longer."""
         now = truncate(self.append.clock.now())
         writes: list[Write] = []
@@ -59,7 +58,7 @@ class MarkNodes:
             after = replace(before, jobs=jobs_after(before, job))
             if before.registered and after != before:
                 transition = Transition(after, ())
-                _, added = self.append.prepare(before, transition, actor=Actor.CLI, config=config, now=now)
+                _, added = self.append.prepare(before, transition, actor=Actor.CLI, now=now)
                 writes += added
         if writes:
             unchanged = Check(jobs.job_key(job.cluster, job.id), Equals("version", job.version))

@@ -15,7 +15,6 @@ from random import Random
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.causation import name_causes
-from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import Entry, Stream, seal
 from faultbridge.domain.nodes import NodeKey, NodeState
@@ -78,7 +77,6 @@ class Append:
         revise: Revise,
         *,
         actor: Actor,
-        config: ClusterConfig,
         current: NodeState | None = None,
     ) -> Appended:
         """Commit a transition of one node, and retry after conflicts.
@@ -89,7 +87,7 @@ class Append:
         for attempt in range(MAX_TRIES):
             before = current if current is not None and attempt == 0 else self.read(key)
             try:
-                appended, writes = self.draft(before, revise, actor=actor, config=config)
+                appended, writes = self.draft(before, revise, actor=actor)
                 self.commit(writes)
             except Conflict as conflict:
                 _log_conflict(conflict, key, actor, attempt)
@@ -111,7 +109,7 @@ class Append:
         return tuple(items.read_state(node, found.get(key)) for key, node in wanted.items())
 
     def prepare(
-        self, before: NodeState, transition: Transition, *, actor: Actor, config: ClusterConfig, now: datetime
+        self, before: NodeState, transition: Transition, *, actor: Actor, now: datetime
     ) -> tuple[Appended, tuple[Write, ...]]:
         """Return the writes of a transition, for a caller that commits several transitions at once."""
         check_moves(before, transition.state, transition.drafts, actor)
@@ -120,23 +118,21 @@ class Append:
         drafts = tuple(replace(draft, job_ids=after.jobs) for draft in drafts)
         entries, head = seal(stream, head, drafts, actor=actor, severity=after.severity, recorded_at=now)
         after = replace(after, head=head)
-        partition, shard = keys.node_partition(before.key), config.shard(before.key.node)
+        partition, shard = keys.node_partition(before.key), after.shard
         writes: list[Write] = [Put(items.state_item(after, now), when=_unchanged(before))]
         instance_id = after.incarnation.instance_id if after.incarnation else None
         writes += [Put(items.entry_item(entry, partition, shard, instance_id), when=Absent()) for entry in entries]
         writes += index_rows(drafts, entries, partition, now)
-        writes += [*projection_writes(before, after, config, now), *transition.writes]
+        writes += [*projection_writes(before, after, now), *transition.writes]
         return Appended(after, entries), tuple(writes)
 
-    def draft(
-        self, before: NodeState, revise: Revise, *, actor: Actor, config: ClusterConfig
-    ) -> tuple[Appended, tuple[Write, ...]]:
+    def draft(self, before: NodeState, revise: Revise, *, actor: Actor) -> tuple[Appended, tuple[Write, ...]]:
         """Compute a transition and its writes without committing them; without changes there are no writes."""
         now = truncate(self.clock.now())
         transition = revise(before, now)
         if transition.state == before and not transition.drafts and not transition.writes:
             return Appended(before), ()
-        return self.prepare(before, transition, actor=actor, config=config, now=now)
+        return self.prepare(before, transition, actor=actor, now=now)
 
     def commit(self, writes: Sequence[Write]) -> None:
         """Commit the writes of one or more drafts, all or nothing. Raises Conflict when any condition fails."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.state import ClusterState
 from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.nodes import NodeState
@@ -63,9 +62,7 @@ class StreamFacts:
                 self.links[put.key] = put.item
 
 
-def node_differences(
-    table: Table, stored: Item, state: NodeState, config: ClusterConfig, facts: StreamFacts
-) -> Iterator[Difference]:
+def node_differences(table: Table, stored: Item, state: NodeState, facts: StreamFacts) -> Iterator[Difference]:
     """Yield what differs between a node's state, its entries, and the rows that are derived from both."""
     key = keys.node_state(state.key)
     yield from differences(key, stored, {**items.state_item(state, _ANY_TIME), "state": stored["state"]})
@@ -73,14 +70,14 @@ def node_differences(
         yield key, f"state.status: the last entry says {facts.status}"
     if facts.status_event not in (None, state.status_event):
         yield key, f"state.status_event: the last status change is {facts.status_event}"
-    expected = {_key(row): row for row in projections.derived_rows(state, config, _ANY_TIME)}
-    shard = config.shard(state.key.node)
+    expected = {_key(row): row for row in projections.derived_rows(state, _ANY_TIME)}
+    shard = state.shard
     absent = {keys.unhealthy_node(state.key.cluster, shard, state.key.node)} - expected.keys()
     found = table.get_many([*expected, *absent])
     for row_key, row in expected.items():
         yield from differences(row_key, found.get(row_key), row)
     yield from ((row_key, "the node is healthy or retired") for row_key in absent & found.keys())
-    yield from _case_differences(table, state, config, facts)
+    yield from _case_differences(table, state, facts)
     yield from index_differences(table, facts)
 
 
@@ -104,9 +101,7 @@ def index_differences(table: Table, facts: StreamFacts) -> Iterator[Difference]:
             yield key, f"serial: the entries of the device say {', '.join(sorted(serials))}"
 
 
-def _case_differences(
-    table: Table, state: NodeState, config: ClusterConfig, facts: StreamFacts
-) -> Iterator[Difference]:
+def _case_differences(table: Table, state: NodeState, facts: StreamFacts) -> Iterator[Difference]:
     ids = {*facts.cases, *([state.case.id] if state.case else [])}
     found = table.get_many([keys.case(case_id) for case_id in sorted(ids)])
     for case_id in sorted(ids):
@@ -120,7 +115,7 @@ def _case_differences(
         except (KeyError, TypeError, ValueError, AttributeError, Misconfigured) as error:
             yield key, f"case: it cannot be read: {error}"
             continue
-        shard = config.shard(state.key.node)
+        shard = state.shard
         expected = {**items.case_item(case, state.key, shard, _ANY_TIME), "case": row["case"]}
         yield from differences(key, row, expected)
         last = facts.cases.get(case_id)
@@ -130,9 +125,9 @@ def _case_differences(
             yield key, "case: it differs from the case in the node's state"
 
 
-def unexpected_row(row: Item, state: NodeState, config: ClusterConfig) -> bool:
+def unexpected_row(row: Item, state: NodeState) -> bool:
     """Return whether an unhealthy-node or queue row is not one of the rows that the state of its node requires."""
-    return _key(row) not in {_key(one) for one in projections.derived_rows(state, config, _ANY_TIME)}
+    return _key(row) not in {_key(one) for one in projections.derived_rows(state, _ANY_TIME)}
 
 
 def _key(row: Item) -> Key:

@@ -87,16 +87,16 @@ class RecoverTable:
         """Begin the epoch in every stream of a cluster; yield False for a stream that has begun it already."""
         yield self._begin_cluster_stream(config.cluster, epoch, by)
         for name in node_names(self.table, config):
-            yield self._begin_node_stream(NodeKey(config.cluster, name), config, epoch, by)
+            yield self._begin_node_stream(NodeKey(config.cluster, name), epoch, by)
 
-    def _begin_node_stream(self, key: NodeKey, config: ClusterConfig, epoch: int, by: str | None) -> bool:
+    def _begin_node_stream(self, key: NodeKey, epoch: int, by: str | None) -> bool:
         before = self.append.read(key)
         if before.head.epoch >= epoch:
             return False
         now = truncate(self.clock.now())
         begun = replace(before, head=_first_head(before.head, epoch))
         transition = Transition(begun, (_note(before.head, now, by),))
-        _, writes = self.append.prepare(begun, transition, actor=Actor.CLI, config=config, now=now)
+        _, writes = self.append.prepare(begun, transition, actor=Actor.CLI, now=now)
         self.table.transact(writes)
         return True
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.entries import Stream
-from faultbridge.domain.nodes import Head, NodeKey
+from faultbridge.domain.nodes import Head, NodeKey, NodeState
 from faultbridge.errors import Misconfigured, Rejected
 from faultbridge.ledger.derived_rows import StreamFacts, cluster_differences, node_differences
 from faultbridge.ledger.entry_attributes import table_form
@@ -54,7 +53,6 @@ class StreamVerification:
 
     table: Table
     stream: Stream
-    config: ClusterConfig
     anchored: AnchoredHashes | None
     entries: int = 0
     _facts: StreamFacts = field(default_factory=StreamFacts)
@@ -83,7 +81,7 @@ class StreamVerification:
             found += _check_seal(self.stream, seal.head, anchored.sealed.get(self.stream.name, {}))
         scan = ChainScan(
             self.stream,
-            table_form(self.config.shard(self.stream.node) if self.stream.node else 0),
+            table_form(self._shard()),
             seal=seal,
             known=anchored.of(self.stream.name),
             recovered=anchored.recovered,
@@ -125,14 +123,27 @@ class StreamVerification:
             cluster = items.read_cluster(self.stream.cluster, stored)
             found = cluster_differences(self.table, stored, cluster, self._facts)
         else:
-            state = items.read_state(NodeKey(self.stream.cluster, self.stream.node), stored)
-            found = node_differences(self.table, stored, state, self.config, self._facts)
+            state = self._node(stored)
+            found = node_differences(self.table, stored, state, self._facts)
         return [row_break(self.stream.name, key, detail) for key, detail in found]
+
+    def _shard(self) -> int:
+        """Return the shard that holds the stream; a state that cannot be read is reported later."""
+        if self.stream.node is None:
+            return 0
+        try:
+            return self._node(self.table.get(_state_key(self.stream))).shard
+        except UNREADABLE:
+            return 0
 
     def _head(self, stored: Item | None) -> Head:
         if self.stream.node is None:
             return items.read_cluster(self.stream.cluster, stored).head
-        return registered(items.read_state(NodeKey(self.stream.cluster, self.stream.node), stored)).head
+        return self._node(stored).head
+
+    def _node(self, stored: Item | None) -> NodeState:
+        """Return the node of the stream. Raises Rejected `unknown_node` when it is not registered."""
+        return registered(items.read_state(NodeKey(self.stream.cluster, str(self.stream.node)), stored))
 
 
 def _state_key(stream: Stream) -> Key:

@@ -92,7 +92,7 @@ class Verify:
     def _verify(
         self, config: ClusterConfig, node: str | None, verified: Verified, anchored: AnchoredHashes | None
     ) -> None:
-        one = StreamVerification(self.table, self.stack.stream(config.cluster, node), config, anchored)
+        one = StreamVerification(self.table, self.stack.stream(config.cluster, node), anchored)
         verified.breaks += one.breaks()
         verified.streams += 1
         verified.entries += one.entries
@@ -104,10 +104,10 @@ class Verify:
             if key.sk.startswith(keys.NODE_ROW):
                 if key.sk != keys.NODE_ROW + node.node:
                     yield row_break(node.stream, key, "node: another name than in the sort key")
-            elif not key.sk.startswith(FOLLOWED) and self._is_unexpected(key, row, node, config):
+            elif not key.sk.startswith(FOLLOWED) and self._is_unexpected(key, row, node):
                 yield row_break(node.stream, key, "it does not follow from the state of its node")
 
-    def _is_unexpected(self, key: Key, row: Item, node: NodeKey, config: ClusterConfig) -> bool:
+    def _is_unexpected(self, key: Key, row: Item, node: NodeKey) -> bool:
         """Return whether a row does not follow from the state of its node.
 
         Repeats the reads until the state did not change between them, so that a concurrent commit is no break.
@@ -115,7 +115,7 @@ class Verify:
         while True:
             stored = self.table.get(keys.node_state(node))
             try:
-                unexpected = unexpected_row(row, items.read_state(node, stored), config)
+                unexpected = unexpected_row(row, items.read_state(node, stored))
             except UNREADABLE:
                 return True
             if not unexpected or self.table.get(key) is None:

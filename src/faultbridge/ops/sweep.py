@@ -151,7 +151,7 @@ class Sweep:
             passed = tick(state, rules=rules, now=now)
             return Transition(passed.state, passed.drafts)
 
-        self.append(key, pass_time, actor=Actor.SWEEP, config=rules.config)
+        self.append(key, pass_time, actor=Actor.SWEEP)
         result.ticked += 1
         recovered = self.recover_attempts(key)
         if recovered is not RecoveryResult.NOTHING:

@@ -29,9 +29,8 @@ from faultbridge.registry.roster import new_row
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Absent, Equals, Put, Write
 
-MAX_SHARDS = 64
 MAX_ALIASES = 20
-SETTABLE = frozenset(one.name for one in fields(ClusterConfig)) - {"cluster", "shards", "version"}
+SETTABLE = frozenset(one.name for one in fields(ClusterConfig)) - {"cluster", "shards", "nodes_per_shard", "version"}
 SERVING_NODE_REASON = "import of a serving fleet, unverified"
 EMPTY_NODE_REASON = "node registered, no instance"
 
@@ -96,8 +95,6 @@ class Registration:
     def add_cluster(self, config: ClusterConfig) -> ClusterConfig:
         """Register a cluster; by default it only observes. Rejects a name in use as `cluster_exists`."""
         names.cluster_name(config.cluster)
-        if not 1 <= config.shards <= MAX_SHARDS:
-            raise Rejected("bad_shards", f"the number of shards is not 1 to {MAX_SHARDS}: {config.shards}")
         now, config = self.clock.now(), replace(config.validated(), version=1)
         check_repair_owner(self.inventories, config)
         listed = items.item(keys.cluster_listed(config.cluster), now, {"cluster": config.cluster})
@@ -158,7 +155,7 @@ class Registration:
             # The configuration is read here, so that a retry after a conflict reads it again.
             return self._register(before, node, self.cluster(cluster), now)
 
-        return self.append(key, revise, actor=actor, config=config).state
+        return self.append(key, revise, actor=actor).state
 
     def add_nodes(self, cluster: str, nodes: Iterable[NewNode]) -> Iterator[NodeState | Rejected]:
         """Register nodes one after the other; yields the rejection of a refused node and continues."""
@@ -174,6 +171,7 @@ class Registration:
         status = NodeStatus.HEALTHY if node.instance_id else NodeStatus.PROVISIONING
         state = replace(
             before,
+            shard=config.next_shard,
             placement=_placement(node),
             incarnation=_incarnation(node, now),
             unverified=node.instance_id is not None,
@@ -183,8 +181,8 @@ class Registration:
         )
         writes = (
             *self._alias_writes(before.key, node, now),
-            new_row(state, config, now, described=bool(node.host_names)),
-            self._put_config(replace(config, expected=config.expected + 1, version=config.version + 1), now),
+            new_row(state, now, described=bool(node.host_names)),
+            self._put_config(replace(config.with_next_node(), version=config.version + 1), now),
         )
         return Transition(replace(state, status=status), (draft,), writes)
 

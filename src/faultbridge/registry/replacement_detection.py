@@ -59,10 +59,10 @@ class ReplacementDetection:
             updated = replace(state, placement=_placement(state, instance, state.placement.domains))
             updated, drafts = _apply_opt_out(updated, instance, now)
             aliases = _alias_change(state, instance, current.since, former=None)
-            writes = (*alias_writes(self.table, aliases, now), row_update(updated, config, instance))
+            writes = (*alias_writes(self.table, aliases, now), row_update(updated, instance))
             return Transition(updated, drafts, writes)
 
-        after = self.append(key, revise, actor=Actor.INVENTORY, config=config).state
+        after = self.append(key, revise, actor=Actor.INVENTORY).state
         return _is_backed_by(after, instance.instance_id) and after.status is not NodeStatus.RETIRED
 
     def vacate(self, config: ClusterConfig, node: str, instance_id: str) -> bool:
@@ -80,7 +80,7 @@ class ReplacementDetection:
             return Transition(replace(state, status=NodeStatus.PROVISIONING), (draft,))
 
         key = NodeKey(config.cluster, node)
-        result = self.append(key, revise, actor=Actor.INVENTORY, config=config)
+        result = self.append(key, revise, actor=Actor.INVENTORY)
         vacated = result.state.status is NodeStatus.PROVISIONING
         if result.entries or not vacated:
             decision = "node_vacated" if vacated else "node_not_vacated"
@@ -101,12 +101,12 @@ class ReplacementDetection:
             aliases = _alias_change(state, instance, since, former)
             writes: tuple[Write, ...] = (
                 *alias_writes(self.table, aliases, now),
-                row_update(replaced, config, instance),
+                row_update(replaced, instance),
             )
             changed = _replaced(state, replaced, former, rules, now)
             return Transition(replace(changed.state, due_at=due_at(changed.state, now)), changed.drafts, writes)
 
-        after = self.append(key, revise, actor=Actor.INVENTORY, config=config).state
+        after = self.append(key, revise, actor=Actor.INVENTORY).state
         attached = _is_backed_by(after, instance.instance_id)
         decision = "instance_replaced_externally" if attached else "replacement_left_to_repair"
         reason = f"the node is {after.status}" if attached else f"a repair controls the node ({after.status})"

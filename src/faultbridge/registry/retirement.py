@@ -56,7 +56,7 @@ class Retirement:
                 return Transition(state)
             return Transition(*_retired(state, rules, order, now), tuple(self._registry_writes(state, now)))
 
-        return self.append(key, revise, actor=Actor.CLI, config=rules.config).state
+        return self.append(key, revise, actor=Actor.CLI).state
 
     def _registry_writes(self, state: NodeState, now: datetime) -> Iterator[Write]:
         """Yield the writes that delete the node's aliases and reduce the expected number of nodes."""

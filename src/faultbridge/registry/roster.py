@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import DomainKind, NodeState
 from faultbridge.storage import items, keys
@@ -47,7 +46,7 @@ def _text(value: Value) -> str | None:
     return None if value is None else str(value)
 
 
-def new_row(state: NodeState, config: ClusterConfig, now: datetime, *, described: bool) -> Put:
+def new_row(state: NodeState, now: datetime, *, described: bool) -> Put:
     """Return the write of a new node's row; `described` is True if the metadata of its instance is complete."""
     instance = state.incarnation.instance_id if state.incarnation else None
     row: Item = {
@@ -63,11 +62,11 @@ def new_row(state: NodeState, config: ClusterConfig, now: datetime, *, described
         "slot": state.placement.slot,
         "described": instance if described else None,
     }
-    key = keys.roster(state.key.cluster, config.shard(state.key.node), state.key.node)
+    key = keys.roster(state.key.cluster, state.shard, state.key.node)
     return Put(items.item(key, now, row))
 
 
-def row_update(state: NodeState, config: ClusterConfig, instance: Instance) -> Update:
+def row_update(state: NodeState, instance: Instance) -> Update:
     """Return the write that updates a node's row from its state and the metadata of its instance."""
     written: dict[tuple[str, ...], Value] = {
         ("generation",): state.incarnation.instance if state.incarnation else 0,
@@ -81,7 +80,7 @@ def row_update(state: NodeState, config: ClusterConfig, instance: Instance) -> U
         ("slot",): state.placement.slot,
         ("opted_out",): instance.opted_out,
     }
-    return Update(keys.roster(state.key.cluster, config.shard(state.key.node), state.key.node), set=written)
+    return Update(keys.roster(state.key.cluster, state.shard, state.key.node), set=written)
 
 
 def new_metadata(row: Item, orchestrator: Instance | None) -> Instance | None:

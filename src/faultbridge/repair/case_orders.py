@@ -140,8 +140,7 @@ class CaseOrders:
                 raise Rejected("case_over", f"case has ended: {case_id}")
             return revise(state, case, now)
 
-        config = rules_of(self.rulebook, key.cluster).config
-        return self.append(key, revise_live, actor=Actor.CLI, config=config).state
+        return self.append(key, revise_live, actor=Actor.CLI).state
 
 
 def _queue_verification(transition: Transition, case: Case, now: datetime) -> Transition:

@@ -109,7 +109,7 @@ class Dispatch:
         if not ready:
             return AdmittedBatch()
         try:
-            return AdmittedBatch(self._commit(control, ready, rules, now))
+            return AdmittedBatch(self._commit(control, ready, now))
         except Conflict as conflict:
             log_cause("admission_conflict", reason=str(conflict), cluster=rules.config.cluster, cases=len(ready))
             return self._admit_each(picks, rules)
@@ -134,7 +134,7 @@ class Dispatch:
             if ready is None:
                 break
             try:
-                return AdmittedBatch(self._commit(control, (ready,), rules, now))
+                return AdmittedBatch(self._commit(control, (ready,), now))
             except Conflict as conflict:
                 log_admission(pick.key, pick.case, "admission_conflict", str(conflict))
         return AdmittedBatch()  # other writers won every race; the next tick tries again
@@ -155,7 +155,7 @@ class Dispatch:
             return None
         choice = choose_repair_action(state, case, rules.policy)
         if choice.repair_action is None:
-            self._queued_cases.escalate(pick, choice.reason, rules)
+            self._queued_cases.escalate(pick, choice.reason)
             return None
         # The approval is checked for the repair action that the attempt really takes.
         approved = case.approves(choice.repair_action, case.attempts + 1)
@@ -178,10 +178,9 @@ class Dispatch:
             return state
         return self.append.read(pick.key)
 
-    def _commit(self, control: Control, ready: Sequence[ReadyCase], rules: Rules, now: datetime) -> list[NodeState]:
+    def _commit(self, control: Control, ready: Sequence[ReadyCase], now: datetime) -> list[NodeState]:
         prepared = [
-            self.append.prepare(one.state, admit_case(one, now), actor=Actor.DISPATCH, config=rules.config, now=now)
-            for one in ready
+            self.append.prepare(one.state, admit_case(one, now), actor=Actor.DISPATCH, now=now) for one in ready
         ]
         writes = (take_slots(control, ready, now), *(write for _, writes in prepared for write in writes))
         self.table.transact(writes, transaction_token(writes))

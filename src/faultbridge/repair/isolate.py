@@ -92,7 +92,7 @@ class Isolate:
         config = rules.config
         permitted = state.registered and opted_out_until(state, config, self.append.clock.now()) is None
         if permitted and config.follows_provider:
-            return self._confirm_for_provider(state, config, ordered=ordered)
+            return self._confirm_for_provider(state, ordered=ordered)
         if not permitted or config.mode is not Mode.ACT or not config.acts:
             return IsolationResult.NOTHING
         orchestrator = self._orchestrator(config)
@@ -106,11 +106,11 @@ class Isolate:
             return self._withdraw(state, rules, orchestrator)
         return IsolationResult.NOTHING
 
-    def _confirm_for_provider(self, state: NodeState, config: ClusterConfig, *, ordered: bool) -> IsolationResult:
+    def _confirm_for_provider(self, state: NodeState, *, ordered: bool) -> IsolationResult:
         """Mark a node that the provider repairs as `quarantined`: the provider keeps work off it."""
         if not _needs_isolation(state, ordered=ordered):
             return IsolationResult.NOTHING
-        return self._confirm(state, config, Isolation.NOT_APPLICABLE, PROVIDER_ISOLATES, ordered=ordered)
+        return self._confirm(state, Isolation.NOT_APPLICABLE, PROVIDER_ISOLATES, ordered=ordered)
 
     def _held_by_breaker(self, state: NodeState, control: Control | None, *, ordered: bool) -> bool:
         if control is not None and _breaker_holds(control, state, ordered=ordered):
@@ -120,16 +120,16 @@ class Isolate:
     def _isolate(self, state: NodeState, rules: Rules, orchestrator: Orchestrator, *, ordered: bool) -> IsolationResult:
         config = rules.config
         if not orchestrator.applicable:
-            return self._confirm(state, config, Isolation.NOT_APPLICABLE, NO_ORCHESTRATOR, ordered=ordered)
+            return self._confirm(state, Isolation.NOT_APPLICABLE, NO_ORCHESTRATOR, ordered=ordered)
         if state.isolation is Isolation.NONE:
-            state = self._request(state, config, ordered=ordered)
+            state = self._request(state, ordered=ordered)
             if state.isolation is not Isolation.REQUESTED:
                 return IsolationResult.NOTHING
         if state.isolation_again_at is not None and self.append.clock.now() < state.isolation_again_at:
             return IsolationResult.POSTPONED
         answer = orchestrator.cordon(ClusterNode.of(state, config))
         if answer.ok:
-            return self._confirm(state, config, Isolation.CONFIRMED, CONFIRMED, ordered=ordered)
+            return self._confirm(state, Isolation.CONFIRMED, CONFIRMED, ordered=ordered)
         return self._proceed_without(self._record_failure(state, rules, answer), rules, ordered=ordered)
 
     def _proceed_without(self, state: NodeState, rules: Rules, *, ordered: bool) -> IsolationResult:
@@ -146,26 +146,24 @@ class Isolate:
                 return Transition(now)
             return _quarantine(now, at, f"isolation not confirmed: {proof}")
 
-        after = self.append(state.key, revise, actor=Actor.ISOLATE, config=rules.config, current=state).state
+        after = self.append(state.key, revise, actor=Actor.ISOLATE, current=state).state
         if after.status is not NodeStatus.QUARANTINED:
             return IsolationResult.FAILED
         _log(state, "isolation_skipped", "the orchestrator is out of reach and the instance is proven dead")
         return IsolationResult.DONE
 
-    def _request(self, state: NodeState, config: ClusterConfig, *, ordered: bool) -> NodeState:
+    def _request(self, state: NodeState, *, ordered: bool) -> NodeState:
         def revise(now: NodeState, at: datetime) -> Transition:
             needed = _needs_isolation(now, ordered=ordered) and now.isolation is Isolation.NONE
             requested = replace(now, isolation=Isolation.REQUESTED, isolation_since=at, orchestrator_lost_at=None)
             return Transition(requested if needed else now)
 
-        after = self.append(state.key, revise, actor=Actor.ISOLATE, config=config, current=state).state
+        after = self.append(state.key, revise, actor=Actor.ISOLATE, current=state).state
         if after.isolation is Isolation.REQUESTED:
             _log(after, "isolation_requested", after.live_case.code if after.live_case else "")
         return after
 
-    def _confirm(
-        self, state: NodeState, config: ClusterConfig, how: Isolation, reason: str, *, ordered: bool
-    ) -> IsolationResult:
+    def _confirm(self, state: NodeState, how: Isolation, reason: str, *, ordered: bool) -> IsolationResult:
         def revise(now: NodeState, at: datetime) -> Transition:
             # If the node recovered in the meantime, the request stays recorded until it is withdrawn.
             if not _needs_isolation(now, ordered=ordered):
@@ -173,7 +171,7 @@ class Isolate:
             isolated, drafts = end_backoff(replace(now, isolation=how), at)
             return _quarantine(isolated, at, reason, *drafts)
 
-        after = self.append(state.key, revise, actor=Actor.ISOLATE, config=config, current=state).state
+        after = self.append(state.key, revise, actor=Actor.ISOLATE, current=state).state
         if after.status is not NodeStatus.QUARANTINED:
             return IsolationResult.NOTHING
         _log(after, "isolation_confirmed", reason)
@@ -193,7 +191,7 @@ class Isolate:
             serving, drafts = end_backoff(replace(now, isolation=Isolation.NONE, due_at=at), at)
             return Transition(serving, (draft, *drafts))
 
-        self.append(state.key, revise, actor=Actor.ISOLATE, config=rules.config)
+        self.append(state.key, revise, actor=Actor.ISOLATE)
         _log(state, "isolation_withdrawn", WITHDRAWN)
         return IsolationResult.WITHDRAWN
 
@@ -201,7 +199,7 @@ class Isolate:
         def revise(now: NodeState, at: datetime) -> Transition:
             return record_failed_call(now, at, answer, rules.policy.limits)
 
-        after = self.append(state.key, revise, actor=Actor.ISOLATE, config=rules.config).state
+        after = self.append(state.key, revise, actor=Actor.ISOLATE).state
         _log(after, "isolation_retried", answer.reason, level=logging.WARNING, failure=answer.failure)
         return after
 

@@ -111,7 +111,7 @@ class NodeOrders:
                 raise UnknownName("node", key.node, key.cluster)
             return revise(state, rules, now)
 
-        return self.append(key, revise_registered, actor=Actor.CLI, config=rules.config).state
+        return self.append(key, revise_registered, actor=Actor.CLI).state
 
 
 def _resumed(state: NodeState) -> NodeState:

@@ -47,5 +47,5 @@ class OptOut:
                 raise UnknownName("node", key.node, key.cluster)
             return revise(state, now)
 
-        config = rules_for_order(self.rulebook, key.cluster).config
-        return self.append(key, revise_registered, actor=Actor.CLI, config=config).state
+        rules_for_order(self.rulebook, key.cluster)  # rejects an unregistered cluster
+        return self.append(key, revise_registered, actor=Actor.CLI).state

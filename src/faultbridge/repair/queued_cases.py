@@ -39,16 +39,15 @@ class QueuedCases:
             def revise(state: NodeState, now: datetime, refusal: Refused = refusal, rule: Rule = rule) -> Transition:
                 return record_refusal(state, refusal, rule, now)
 
-            self.append(queued.key, revise, actor=Actor.DISPATCH, config=rules.config)
+            self.append(queued.key, revise, actor=Actor.DISPATCH)
             log_admission(queued.key, queued.case, "admission_refused", refusal.reason, waiting_for=waiting_for)
 
-    def escalate(self, pick: QueuedCase, reason: str, rules: Rules) -> None:
+    def escalate(self, pick: QueuedCase, reason: str) -> None:
         """Escalate a case to an operator because the policy permits no repair action for it."""
         self.append(
             pick.key,
             lambda state, now: escalate_queued(state, pick.case, reason, now),
             actor=Actor.DISPATCH,
-            config=rules.config,
         )
         log_admission(pick.key, pick.case, "case_escalated", reason)
 
@@ -60,7 +59,7 @@ class QueuedCases:
             def revise(state: NodeState, now: datetime, queued: QueuedCase = queued) -> Transition:
                 return apply_dry_run(state, queued.case, rules, now)
 
-            after = self.append(queued.key, revise, actor=Actor.DISPATCH, config=rules.config).state
+            after = self.append(queued.key, revise, actor=Actor.DISPATCH).state
             if after.live_case is None or after.live_case.status is not CaseStatus.QUEUED:
                 ended.add(queued.case)
         return ended

@@ -31,22 +31,22 @@ REMOTE_ATTRIBUTES = ("switch", "server", "target", "peer", "remote")
 _WITHOUT_ROW = frozenset({None, NodeStatus.HEALTHY, NodeStatus.RETIRED})
 
 
-def projection_writes(before: NodeState, after: NodeState, config: ClusterConfig, now: datetime) -> tuple[Write, ...]:
+def projection_writes(before: NodeState, after: NodeState, now: datetime) -> tuple[Write, ...]:
     """Return the writes that update the rows derived from a node's state."""
     writes: list[Write] = []
     if after.case is not None and after.case != before.case:
-        writes.append(Put(items.case_item(after.case, after.key, config.shard(after.key.node), now)))
-    writes += _row_writes(_unhealthy_row(before, config, now), _unhealthy_row(after, config, now))
-    writes += _row_writes(_isolation_row(before, config, now), _isolation_row(after, config, now))
-    writes += _row_writes(_queue_row(before, config, now), _queue_row(after, config, now))
-    writes += _row_writes(_held_row(before, config, now), _held_row(after, config, now))
+        writes.append(Put(items.case_item(after.case, after.key, after.shard, now)))
+    writes += _row_writes(_unhealthy_row(before, now), _unhealthy_row(after, now))
+    writes += _row_writes(_isolation_row(before, now), _isolation_row(after, now))
+    writes += _row_writes(_queue_row(before, now), _queue_row(after, now))
+    writes += _row_writes(_held_row(before, now), _held_row(after, now))
     writes += slot_release(before, after)
     return tuple(writes)
 
 
-def derived_rows(state: NodeState, config: ClusterConfig, now: datetime) -> tuple[Item, ...]:
+def derived_rows(state: NodeState, now: datetime) -> tuple[Item, ...]:
     """Return the rows that a node's state requires, besides the item of its case."""
-    writes = projection_writes(NodeState(state.key), state, config, now)
+    writes = projection_writes(NodeState(state.key), state, now)
     rows = (write.item for write in writes if isinstance(write, Put))
     return tuple(row for row in rows if row["sk"] != "CASE")
 
@@ -68,13 +68,13 @@ def _content(row: Item) -> Item:
     return {name: value for name, value in row.items() if name != "updated_at"}
 
 
-def _unhealthy_row(state: NodeState, config: ClusterConfig, now: datetime) -> Item | None:
+def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
     """Return the row of a node that is registered, not healthy and not retired, or None."""
     if state.status in _WITHOUT_ROW:
         return None
     case, severity = state.live_case, state.severity
     return items.item(
-        keys.unhealthy_node(state.key.cluster, config.shard(state.key.node), state.key.node),
+        keys.unhealthy_node(state.key.cluster, state.shard, state.key.node),
         now,
         {
             "node": state.key.node,
@@ -101,11 +101,11 @@ def _incident(state: NodeState) -> str | None:
     return case.incident if case.status is CaseStatus.ABSORBED or recovered else None
 
 
-def _isolation_row(state: NodeState, config: ClusterConfig, now: datetime) -> Item | None:
+def _isolation_row(state: NodeState, now: datetime) -> Item | None:
     """Return the row of a node that the orchestrator may have cordoned without confirming it, or None."""
     if state.isolation is not Isolation.REQUESTED or state.status in {None, NodeStatus.RETIRED}:
         return None
-    key = keys.requested_isolation(state.key.cluster, config.shard(state.key.node), state.key.node)
+    key = keys.requested_isolation(state.key.cluster, state.shard, state.key.node)
     return items.item(key, now, {"node": state.key.node})
 
 
@@ -128,17 +128,17 @@ def _remote(condition: Condition) -> str | None:
     return next((condition.attributes[name] for name in REMOTE_ATTRIBUTES if condition.attributes.get(name)), None)
 
 
-def _held_row(state: NodeState, config: ClusterConfig, now: datetime) -> Item | None:
+def _held_row(state: NodeState, now: datetime) -> Item | None:
     """Return the row of a case that waits for an incident, or None."""
     case = state.live_case
     if case is None or case.status is not CaseStatus.ABSORBED:
         return None
-    key = stored_incidents.held_case(state.key.cluster, config.shard(state.key.node), case.id)
+    key = stored_incidents.held_case(state.key.cluster, state.shard, case.id)
     opened = to_text(case.opened_at)
     return items.item(key, now, {"node": state.key.node, "case": case.id, "incident": case.incident, "opened": opened})
 
 
-def _queue_row(state: NodeState, config: ClusterConfig, now: datetime) -> Item | None:
+def _queue_row(state: NodeState, now: datetime) -> Item | None:
     """Return the row of a queued case, or None; `read_queued` reads it back."""
     case = state.live_case
     if case is None or case.status is not CaseStatus.QUEUED:
@@ -147,7 +147,7 @@ def _queue_row(state: NodeState, config: ClusterConfig, now: datetime) -> Item |
     was_held = CaseStatus.ABSORBED.value in case.marks
     since = case.opened_at if was_held else case.marks.get(CaseStatus.QUEUED.value, case.opened_at)
     return items.item(
-        keys.queue(state.key.cluster, config.shard(state.key.node), priority(case), since, case.id),
+        keys.queue(state.key.cluster, state.shard, priority(case), since, case.id),
         now,
         {
             "node": state.key.node,

@@ -25,7 +25,9 @@ def put_policy(installation: Installation, text: str) -> None:
 def register_large_cluster(installation: Installation, name: str, nodes: int, *, grouped: bool = True) -> str:
     """Register a cluster of `node-0000`...; `grouped` nodes are in Auto Scaling groups of a hundred."""
     registration = installation.application.registry.registration
-    registration.add_cluster(ClusterConfig(name, repair_owner=RepairOwner.FAULTBRIDGE, mode=Mode.ACT, shards=4))
+    registration.add_cluster(
+        ClusterConfig(name, repair_owner=RepairOwner.FAULTBRIDGE, mode=Mode.ACT, nodes_per_shard=max(nodes // 4, 1))
+    )
     for first in range(0, nodes, GROUP_SIZE):
         size, group = min(GROUP_SIZE, nodes - first), f"{name}-{first // GROUP_SIZE}" if grouped else None
         instances = (

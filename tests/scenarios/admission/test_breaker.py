@@ -140,7 +140,7 @@ def test_nodes_without_an_instance_yet_do_not_open_the_breaker():
             draft = entry_builder.status_change(state, NodeStatus.PROVISIONING, now, "growing")
             return Transition(replace(state, status=NodeStatus.PROVISIONING), (draft,))
 
-        world.append(world.key(node), gone, actor=Actor.INVENTORY, config=world.rulebook.config(CLUSTER))
+        world.append(world.key(node), gone, actor=Actor.INVENTORY)
     fail(world, 20)
     assert states(world) == {}
     world.until(world.case_is(RESOLVED, 20))

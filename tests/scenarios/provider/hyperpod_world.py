@@ -41,11 +41,13 @@ class HyperPodWorld(World):
         )
         return replace(tools, compute_of_cluster=lambda _: tools)
 
-    def _register(self, nodes: int, mode: Mode, shards: int) -> None:
+    def _register(self, nodes: int, mode: Mode, nodes_per_shard: int) -> None:
         inventories = {HYPERPOD: HyperPodInventory(self.clients)}
         registration = Registration(self.table, self.append, self.clock, inventories)
         parts = {"provider": HYPERPOD, "verifier": HYPERPOD, "restarter": HYPERPOD, "hyperpod_cluster": NAME}
-        registration.add_cluster(ClusterConfig(CLUSTER, repair_owner=self.owner, mode=mode, shards=shards, **parts))
+        registration.add_cluster(
+            ClusterConfig(CLUSTER, repair_owner=self.owner, mode=mode, nodes_per_shard=nodes_per_shard, **parts)
+        )
         for number in range(1, nodes + 1):
             node = self.cluster.launch(GROUP)
             new = NewNode(f"node-{number}", node.instance_id, GROUP, node.group.instance_type, slot=node.slot)

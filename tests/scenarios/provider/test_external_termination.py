@@ -12,7 +12,7 @@ from faultbridge.domain.cases import Resolution
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action
 from faultbridge.domain.policy import Match, Rule
-from tests.scenarios.world import CLUSTER, World
+from tests.scenarios.world import World
 
 RESOLVED = CaseStatus.RESOLVED
 FIRST = "i-00000000000000001"
@@ -179,12 +179,10 @@ def test_a_late_report_from_before_the_verification_counts_only_for_the_original
     # An instance first seen at the time of the fault may be the original or a successor.
     world = busy_world(DIAGNOSE)
     incarnation = replace(world.node().incarnation, instance=instance, since=world.clock.now() - known_for)
-    config = world.rulebook.config(CLUSTER)
     world.append(
         world.key(),
         lambda state, _: Transition(replace(state, incarnation=incarnation)),
         actor=Actor.INVENTORY,
-        config=config,
     )
     world.fault_and_react(code="xid.48")
     report_late_a_fault_from_before_the_verification(world)

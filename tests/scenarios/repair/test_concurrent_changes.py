@@ -100,7 +100,6 @@ def test_a_node_without_a_known_instance_is_escalated() -> None:
         world.key(),
         lambda state, _: Transition(replace(state, incarnation=replace(state.incarnation, instance_id=None))),
         actor=Actor.CLI,
-        config=world.rulebook.config(CLUSTER),
     )
     world.fault_and_react()
     assert (world.case().status, world.released_instances()) == (CaseStatus.ESCALATED, [])

@@ -307,7 +307,6 @@ def test_a_step_that_loses_its_attempt_writes_nothing() -> None:
             world.key(),
             lambda state, now: escalate_case(state, now, "an operator took over"),
             actor=Actor.STEP,
-            config=world.rulebook.config("train-a"),
         ),
     )
     world.sweep()
@@ -336,11 +335,10 @@ def test_a_slow_step_of_a_lost_execution_leaves_the_node_to_the_next_attempt() -
         attempt = replace(state.case.attempt, number=2, step=None, task_token=None, probe_at=now)
         return Transition(replace(state, case=replace(state.case, attempts=2, attempt=attempt), due_at=now))
 
-    config = world.rulebook.config("train-a")
     run_before_call(
         world.seam,
         "provider.candidates",
-        lambda: world.append(world.key(), next_attempt, actor=Actor.SWEEP, config=config),
+        lambda: world.append(world.key(), next_attempt, actor=Actor.SWEEP),
     )
     world.sweep()
     assert world.status() is NodeStatus.PROVISIONING

@@ -12,7 +12,6 @@ USAGE_HINTS: Mapping[str, str] = {
     "bad_job": "give the job id of the scheduler",
     "bad_node_name": "choose another name",
     "bad_nodes": "name the nodes with --node",
-    "bad_shards": "see `faultbridge cluster add --help`",
     "bad_time": "give another time with --at",
     "bad_token": "start again without the token",
     "case_over": "`faultbridge case show` shows its resolution",

@@ -118,7 +118,7 @@ class Session:
         """Return the service that reads and judges findings."""
         from faultbridge.findings.judgments import Judgments
 
-        return Judgments(self.application.ledger.append, self.application.rules.rulebook)
+        return Judgments(self.application.ledger.append)
 
     @cached_property
     def verify(self) -> Verify:

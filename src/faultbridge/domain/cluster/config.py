@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from zlib import crc32
@@ -27,6 +27,10 @@ HYPERPOD = "hyperpod"
 
 OWN_PARTS: Mapping[str, Mapping[str, str]] = {HYPERPOD: {"verifier": HYPERPOD, "restarter": HYPERPOD}}
 """Verifier and restarter that belong to a provider, used unless a registration names others."""
+
+
+MAX_SHARDS = 64
+"""The maximum number of shards of a cluster: readers of a whole cluster query each of them."""
 
 
 class Mode(StrEnum):
@@ -57,7 +61,8 @@ class ProviderRole:
 class ClusterConfig:
     """The registration of a cluster.
 
-    `expected` is the number of nodes. `shards` cannot change after registration.
+    `expected` is the number of nodes. Nodes fill one shard after the other, `nodes_per_shard` in each; `shards` is the
+    number of shards that hold nodes, and only grows. It keeps the rate of writes of each key within DynamoDB's limits.
     `trusted_senders` may send records about every node of the cluster: `<role id>:<session>`, or `<role id>:*`.
     `node_roles` are the ids of the roles that instances of the cluster have; a session of another role proves no
     instance. Without them, every role counts.
@@ -78,6 +83,7 @@ class ClusterConfig:
     repair_owner: RepairOwner = RepairOwner.OBSERVE
     mode: Mode = Mode.OBSERVE
     shards: int = 1
+    nodes_per_shard: int = 800
     expected: int = 0
     policy: str | None = None
     version: int = 0
@@ -126,9 +132,14 @@ class ClusterConfig:
         """Return whether a fault in this cluster opens a case."""
         return self.acts or self.follows_provider
 
-    def shard(self, node: str) -> int:
-        """Return the shard that holds the rows of a node."""
-        return shard_of(node, self.shards)
+    @property
+    def next_shard(self) -> int:
+        """Return the shard that will hold the rows of the next node."""
+        return min(self.expected // self.nodes_per_shard, MAX_SHARDS - 1)
+
+    def with_next_node(self) -> ClusterConfig:
+        """Return the configuration with one more node."""
+        return replace(self, expected=self.expected + 1, shards=max(self.shards, self.next_shard + 1))
 
 
 def shard_of(name: str, shards: int) -> int:

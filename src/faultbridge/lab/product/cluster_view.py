@@ -176,7 +176,7 @@ class ClusterView:
     def _update_queue(self, state: NodeState) -> None:
         services, case = self._services, state.live_case
         if case is not None and case.status is CaseStatus.QUEUED:
-            rows = derived_rows(state, services.rules.config, services.store.clock.now())
+            rows = derived_rows(state, services.store.clock.now())
             row = next(one for one in rows if str(one["sk"]).startswith(QUEUE))
             services.dispatch.queue.put(read_queued(services.rules.config, row))
         else:

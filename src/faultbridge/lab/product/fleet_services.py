@@ -84,7 +84,7 @@ class FleetDispatch(Dispatch):
         now = truncate(self.clock.now())
         return self.queue.shown_to(self._control(rules.config.cluster), rules.policy, now, excluded)
 
-    def _commit(self, control: Control, ready: Sequence[ReadyCase], rules: Rules, now: datetime) -> list[NodeState]:  # noqa: ARG002 - as above
+    def _commit(self, control: Control, ready: Sequence[ReadyCase], now: datetime) -> list[NodeState]:
         self.table.write(take_slots(control, ready, now))
         store = self.append
         if not isinstance(store, NodeStore):

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft
@@ -49,7 +48,6 @@ class NodeStore(Append):
         revise: Revise,
         *,
         actor: Actor,
-        config: ClusterConfig,  # noqa: ARG002 - the signature of `Append`
         current: NodeState | None = None,
     ) -> Appended:
         """Commit a transition of one node; no other writer exists, so it cannot conflict."""

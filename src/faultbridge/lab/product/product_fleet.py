@@ -149,7 +149,7 @@ class ProductFleet:
             passed = observe(state, seen, rebooted=False, rules=services.rules, catalog=services.catalog, now=now)
             return Transition(passed.state, passed.drafts)
 
-        services.store(key, revise, actor=Actor.INGEST, config=services.rules.config)
+        services.store(key, revise, actor=Actor.INGEST)
 
     def _operate(self, key: NodeKey, case_id: str) -> None:
         """Repair an escalated node and return it, as an operator does."""
@@ -175,7 +175,7 @@ class ProductFleet:
             if skipped is not None:
                 services.store.store(current, Transition(skipped), Actor.SWEEP)
             else:
-                services.store(state.key, self._tick, actor=Actor.SWEEP, config=services.rules.config)
+                services.store(state.key, self._tick, actor=Actor.SWEEP)
                 services.recover(state.key)
         self.view.update_breakers(now)
         for key in self.view.to_isolate():

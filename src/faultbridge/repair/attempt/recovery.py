@@ -124,7 +124,6 @@ class RecoverAttempts:
 
     def _append(self, state: NodeState, case: Case, revise: Callable[[NodeState, datetime], Transition]) -> NodeState:
         """Change the node, unless its attempt was superseded or has ended."""
-        config = rules_of(self.runner.tools.rulebook, state.key.cluster).config
 
         def unless_moved(now: NodeState, at: datetime) -> Transition:
             current = now.live_case
@@ -132,7 +131,7 @@ class RecoverAttempts:
                 return Transition(now)
             return revise(now, at) if current.status is CaseStatus.IN_PROGRESS else Transition(now)
 
-        return self.runner.tools.append(state.key, unless_moved, actor=Actor.SWEEP, config=config, current=state).state
+        return self.runner.tools.append(state.key, unless_moved, actor=Actor.SWEEP, current=state).state
 
 
 def _is_due(attempt: Attempt, now: datetime) -> bool:

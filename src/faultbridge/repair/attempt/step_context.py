@@ -132,7 +132,7 @@ class StepContext:
             self.fence(state)
             return revise(state, now)
 
-        appended = self.tools.append(self.state.key, fenced, actor=actor, config=self.rules.config, current=self.state)
+        appended = self.tools.append(self.state.key, fenced, actor=actor, current=self.state)
         return replace(self, state=appended.state)
 
     def finish(self, outcome: StepOutcome, phase: Phase, change: Change, actor: Actor = Actor.STEP) -> StepResult:

@@ -48,7 +48,7 @@ def claim(context: StepContext, candidate: LaunchedInstance) -> Change:
         free = {key: alias for key, alias in aliases.items() if not _belongs_to_other(found.get(key), state)}
         writes: tuple[Write, ...] = (
             _claim_write(context, candidate, now),
-            _roster_write(context, state, candidate),
+            _roster_write(state, candidate),
             *(_alias_write(alias, found.get(key), state, candidate, now) for key, alias in free.items()),
             *_end_former_alias(former, found, now),
         )
@@ -146,7 +146,7 @@ def _end_former_alias(former: str | None, found: dict[Key, Item], now: datetime)
         yield Put(items.alias_item(Alias("instance", former), row, now))
 
 
-def _roster_write(context: StepContext, state: NodeState, candidate: LaunchedInstance) -> Update:
+def _roster_write(state: NodeState, candidate: LaunchedInstance) -> Update:
     generation = (state.incarnation.instance if state.incarnation else 0) + 1
-    key = keys.roster(state.key.cluster, context.rules.config.shard(state.key.node), state.key.node)
+    key = keys.roster(state.key.cluster, state.shard, state.key.node)
     return Update(key, set={("generation",): generation, ("instance",): candidate.instance_id})

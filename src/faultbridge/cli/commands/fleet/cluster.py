@@ -50,13 +50,10 @@ def add_cluster(
     session: Session,
     cluster: ClusterArgument,
     settings: dict[str, Any],
-    shards: Annotated[
-        int, typer.Option(metavar="N", help="Index shards: 1 up to 500 nodes, 16 above. Cannot be changed later.")
-    ] = 1,
 ) -> None:
     """Register a cluster. The default mode is observe: Faultbridge records and repairs nothing."""
     _check_parts(session, settings)
-    session.application.registry.registration.add_cluster(ClusterConfig(cluster, shards=shards, **settings))
+    session.application.registry.registration.add_cluster(ClusterConfig(cluster, **settings))
     _show_registered(session, cluster)
 
 
