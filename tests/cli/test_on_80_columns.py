@@ -8,6 +8,8 @@ import sys
 import pytest
 
 from faultbridge.cli.render.live_output import LiveTable
+from faultbridge.cli.render.output import OutputFormat, show
+from faultbridge.cli.render.wrap import wrapped
 from tests.builders import KEY
 from tests.cli.desk import Desk
 from tests.cli.test_orders import APPROVAL_POLICY, case_for_approval
@@ -108,6 +110,62 @@ def test_policy_check_prints_what_the_file_sets_with_its_origin(desk: Desk, monk
     assert max(map(len, everything)) <= 80
     defaults = desk.json("policy", "check", "-", given=APPROVAL_POLICY)
     assert {one["origin"] for one in defaults} == {"file", "default"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus.",
+        "NVRM: Xid (PCI:0000:c1:00): 119, pid=1234, name=python, Timeout waiting for RPC from GSP.",
+    ],
+)
+def test_decode_keeps_the_message(desk: Desk, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    use_terminal(monkeypatch)
+    ran = desk("decode", "--source", "kernel-log", given=text)
+    heading, *rows = lines(ran.out)
+    assert max(map(len, rows)) <= 80
+    what, severity, message, node = (heading.index(title) for title in ("WHAT", "SEVERITY", "MESSAGE", "NODE"))
+    assert words_of(rows, what, severity).endswith("gpu 0000:c1:00")
+    assert words_of(rows, message, node).startswith(("GPU has fallen off the bus.", "Timeout waiting for RPC"))
+
+
+def test_decode_marks_the_end_of_a_fault(desk: Desk) -> None:
+    clear = '{"kind": "clear", "code": "net.link_down", "message": "up", "component": {"type": "nic", "name": "ib0"}}'
+    assert "net.link_down nic ib0 cleared" in desk("decode", "--source", "faultbridge", given=clear).out
+
+
+def test_one_document_and_every_message_fit_80_columns(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_terminal(monkeypatch)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    case_for_approval(desk)
+    for arguments in (
+        ("node", "show", NODE, "--cluster", CLUSTER),
+        ("catalog", "xid", "79"),
+        ("catalog", "xid.99999"),
+        ("policy", "put", "-"),
+        ("audit", "--since", "1h"),
+    ):
+        ran = desk(*arguments, given=APPROVAL_POLICY)
+        assert [one for one in lines(ran.out) + lines(ran.err) if len(one) > 80 and "(see `" not in one] == []
+    folded, complete = (desk("catalog", "xid", "79", *wide).out for wide in ((), ("--wide",)))
+    assert folded.split() == complete.split()
+    assert max(map(len, complete.splitlines())) > 80
+
+
+def test_a_command_in_a_message_stays_on_one_line() -> None:
+    text = f"{'word ' * 12}`faultbridge case show c-abcdefghijklmnopqrstuvwxyz` shows it"
+    assert wrapped(text, 80, 2).split("\n")[1] == "  `faultbridge case show c-abcdefghijklmnopqrstuvwxyz` shows it"
+    assert wrapped(text, None, 2) == text
+
+
+def test_an_id_in_a_column_of_text_is_broken_only_where_the_words_do_not_fit(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_terminal(monkeypatch)
+    event = "0b8e1c9a-51c7-5a39-9d4e-2f6f6f0f7d11"
+    row = {"time": "11-22 19:50:12", "what": "a fault of a GPU that was reported " * 2, "why": f"caused by {event}"}
+    show([row], COLUMNS, OutputFormat.TABLE)
+    assert event in capsys.readouterr().out
 
 
 def test_audit_explains_records_that_it_does_not_compare(desk: Desk) -> None:

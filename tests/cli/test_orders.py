@@ -12,6 +12,7 @@ from faultbridge.storage import items, keys
 from tests.builders import KEY
 from tests.cli.desk import OPERATOR, Desk
 
+NO_REPAIR = "NVRM: Xid (PCI:0000:c1:00): 92, pid=1, name=python, High single-bit ECC error rate"
 APPROVAL_POLICY = "rules: [{name: approve-replace, approval: [replace_node]}]"
 
 
@@ -224,3 +225,26 @@ def test_the_command_line_refuses_an_approval_that_an_older_stack_stored(
         assert ran.err.count("\n") == 1
         assert keys.case(case).pk in ran.err
         assert "another release" in ran.err
+
+
+def test_a_degraded_node_without_a_repair_says_why_and_what_would_change_it(desk: Desk) -> None:
+    node = (KEY.node, "--cluster", KEY.cluster)
+    assert "no_repair" in desk.json("node", "show", *node)
+    assert "No repair" not in desk("node", "show", *node).out
+    desk.world.app.ingestion.ingest([desk.world.message(NO_REPAIR)])
+    shown = desk("node", "show", *node).out
+    assert "No repair        no fault of the node needs a repair: xid.92 (action none)" in shown
+    assert "`faultbridge node replace" in shown
+    assert desk.json("stuck") == []
+    ran = desk("stuck")
+    assert f"{KEY.stream} is degraded without a repair: no fault of the node needs a repair: xid.92" in ran.err
+    assert f"`faultbridge node show {KEY.node} --cluster {KEY.cluster}` shows more" in ran.err
+
+
+def test_stuck_names_at_most_ten_nodes_without_a_repair(desk: Desk) -> None:
+    for number in range(12):
+        desk.world.register_node(f"n-{number}")
+        desk.world.app.ingestion.ingest([desk.world.message(NO_REPAIR, node=f"n-{number}")])
+    ran = desk("stuck")
+    assert ran.err.count("without a repair: no fault") == 10
+    assert "more nodes without a repair: 2" in ran.err

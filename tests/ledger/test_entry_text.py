@@ -64,7 +64,7 @@ def text_of(kind: str, data: dict[str, Any]) -> tuple[str, str]:
             EntryType.REPLACEMENT_STEP,
             {"step": "verify", "outcome": "begun", "attempt": 1, "operation": "7c1a"},
             "verify begun (attempt 1)",
-            "operation 7c1a",
+            "",
         ),
         (
             EntryType.REPLACEMENT_STEP,

@@ -107,8 +107,8 @@ def _cluster(data: Data) -> EntryText:
 def _step(data: Data) -> EntryText:
     instances = [one for one in (data.get("old_instance"), data.get("new_instance")) if one]
     swap = f", {' -> '.join(instances)}" if instances else ""
-    reason = data.get("reason") or (f"operation {data['operation']}" if data.get("operation") else "")
-    return EntryText(f"{data.get('step')} {data.get('outcome')} (attempt {data.get('attempt')}{swap})", str(reason))
+    what = f"{data.get('step')} {data.get('outcome')} (attempt {data.get('attempt')}{swap})"
+    return EntryText(what, str(data.get("reason") or ""))
 
 
 def _incident(data: Data) -> EntryText:

@@ -1,4 +1,4 @@
-"""Stuck nodes: lists the nodes and cases that wait for an operator's command, each with the exact command."""
+"""Stuck nodes: lists the nodes and cases that wait for an operator's command, and the faulty nodes without a case."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from faultbridge.domain.nodes import NodeState
+from faultbridge.pipeline.decide.no_repair import NoRepair, no_repair
 from faultbridge.pipeline.decide.required_order import RequiredOrder, required_order
 from faultbridge.ports import Clock
 from faultbridge.registry.views import Views
@@ -33,3 +34,11 @@ class StuckNodes:
             order = required_order(state, view.config, now, view.control)
             if order is not None:
                 yield StuckNode(state, order)
+
+    def unrepaired(self, cluster: str) -> Iterator[tuple[NodeState, NoRepair]]:
+        """Yield the nodes in service that have faults and no case, by name, each with why no repair starts."""
+        config, now = self.views.cluster(cluster).config, self.clock.now()
+        for state in self.views.unhealthy(cluster):
+            found = no_repair(state, config, now)
+            if found is not None:
+                yield state, found

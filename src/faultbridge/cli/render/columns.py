@@ -92,6 +92,11 @@ NODE: Columns = {
     "Case": lambda one: f"{one['case']['case_id']} ({one['case']['status']})" if one["case"] else None,
     "Next check": lambda one: short_time(one["due_at"]),
 }
+NODE_WITHOUT_REPAIR: Columns = {
+    **NODE,
+    "No repair": lambda one: one["no_repair"]["reason"],
+    "Changed by": lambda one: one["no_repair"]["change"],
+}
 CASES: Columns = {
     "CASE": lambda one: one["case_id"],
     "NODE": lambda one: one["node"],

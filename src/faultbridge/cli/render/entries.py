@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 
 from faultbridge.cli.render.columns import ENTRIES, entry_document
-from faultbridge.cli.render.live_output import LiveTable, terminal_columns
+from faultbridge.cli.render.live_output import LiveTable
 from faultbridge.cli.render.output import OutputFormat, print_line
 from faultbridge.ledger.timeline import Line
 
@@ -17,7 +17,7 @@ WIDTHS = (14, 13, 46)
 def print_as_recorded(lines: Iterable[Line], output: OutputFormat) -> None:
     """Print each entry when it arrives: a row of a table, or one JSON object per line."""
     wide = output is OutputFormat.WIDE_TABLE
-    table = LiveTable(ENTRIES, WIDTHS, terminal=(lambda: None) if wide else terminal_columns)
+    table = LiveTable(ENTRIES, WIDTHS, terminal=(lambda: None) if wide else None)
     for line in lines:
         document = entry_document(line)
         if output.for_people:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 from itertools import zip_longest
 
 from faultbridge.cli.render.output import Columns, Document, print_line
+from faultbridge.cli.render.wrap import terminal_columns
 from faultbridge.domain.safe_text import visible
 
 MIN_LAST_COLUMN = 40
@@ -32,20 +32,15 @@ def progress(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
         yield lambda count: bar.advance(task, count)
 
 
-def terminal_columns() -> int | None:
-    """Return the width of the terminal in columns, or None where stdout is no terminal."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-
-
 class LiveTable:
     """Prints each row when it arrives. On a narrow terminal, long cells continue in the next lines of their column."""
 
     def __init__(
-        self, columns: Columns, widths: Sequence[int], terminal: Callable[[], int | None] = terminal_columns
+        self, columns: Columns, widths: Sequence[int], terminal: Callable[[], int | None] | None = None
     ) -> None:
         """Take the columns, the widths of all but the last, and what returns the width of the terminal, if any."""
         self._columns = columns
-        width = terminal()
+        width = terminal() if terminal else terminal_columns(sys.stdout)
         self._wraps = width is not None
         self._widths = (*widths, 0) if width is None else _fit(widths, width)
         self._has_heading = False

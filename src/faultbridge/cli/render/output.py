@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
+from faultbridge.cli.render.wrap import terminal_columns, wrapped
 from faultbridge.domain.safe_text import visible
 
 Document = Mapping[str, Any]
@@ -70,16 +71,16 @@ def show_one(document: Document, columns: Columns, output: OutputFormat) -> None
         print_line(json.dumps(document, indent=2 if output is OutputFormat.JSON else None))
         return
     width = max(len(title) for title in columns)
+    terminal = terminal_columns(sys.stdout) if output is OutputFormat.TABLE else None
     for title, value in columns.items():
-        first, *more = cell_text(value(document)).split("\n")
-        print_line(f"{title:<{width}}  {first}".rstrip())
-        for line in more:
-            print_line(f"{'':<{width}}  {line}".rstrip())
+        for number, line in enumerate(cell_text(value(document)).split("\n")):
+            label = f"{'' if number else title:<{width}}  "
+            print_line(wrapped(label + line, terminal, indent=len(label)).rstrip())
 
 
 def notice(text: str) -> None:
-    """Print a message on stderr. Only results go to standard output."""
-    print_line(f"faultbridge: {text}", to_stderr=True)
+    """Print a message on stderr, in several lines where a terminal is too narrow. Only results go to standard output."""
+    print_line(wrapped(f"faultbridge: {text}", terminal_columns(sys.stderr), indent=2), to_stderr=True)
 
 
 def _show_rows(rows: list[list[str]], columns: Columns, output: OutputFormat, empty: str) -> None:

@@ -41,7 +41,7 @@ def draw(screen: Screen, width: int, height: int) -> RenderableType:
         numbers = fitting_columns(list(columns), rows, width)
         parts += [Text(""), Text(f"{title} ({len(documents)})", style="bold")]
         kept = [[row[number] for number in numbers] for row in ([*columns], *rows)]
-        parts.append(styled_table(kept[0], kept[1:]))
+        parts.append(styled_table(kept[0], kept[1:], width))
         if len(shown) < len(documents):
             parts.append(Text(f"... and {len(documents) - len(shown)} more"))
     if not filled:

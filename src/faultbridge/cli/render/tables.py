@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 GAP = 2
-MIN_FOLDED_WIDTH = 20
+MIN_FOLDED_WIDTH = 16
 EMPTY = "-"
 STYLES: Mapping[str, str] = {
     "healthy": "green",
@@ -60,10 +60,34 @@ def fitting_columns(titles: Sequence[str], rows: Sequence[Sequence[str]], termin
 
 def _min_width(lines: Sequence[Sequence[str]]) -> int:
     """Return the width of a table whose columns of several words are folded as far as possible."""
+    return _sum(_min_widths(lines, MIN_FOLDED_WIDTH))
+
+
+def _min_widths(lines: Sequence[Sequence[str]], folded: int, *, whole_words: bool = False) -> list[int]:
+    """Return the widths of folded columns: at most `folded`, their title or, with `whole_words`, their longest word."""
     widths = _widths(lines)
     for number, title in enumerate(lines[0]):
-        if _folds(line[number] for line in lines[1:]):
-            widths[number] = min(widths[number], max(MIN_FOLDED_WIDTH, len(title)))
+        cells = [line[number] for line in lines[1:]]
+        if _folds(cells):
+            longest = max((len(word) for cell in cells for word in cell.split()), default=0) if whole_words else 0
+            widths[number] = min(widths[number], max(folded, len(title), longest))
+    return widths
+
+
+def folded_widths(lines: Sequence[Sequence[str]], terminal: int) -> list[int]:
+    """Return the width of each column in a terminal. A word is broken only where all words together do not fit."""
+    natural = _widths(lines)
+    smallest = _min_widths(lines, MIN_FOLDED_WIDTH, whole_words=True)
+    if _sum(smallest) > terminal:
+        smallest = _min_widths(lines, MIN_FOLDED_WIDTH)
+    missing = [most - least for most, least in zip(natural, smallest, strict=True)]
+    free = max(0, min(terminal - _sum(smallest), sum(missing)))
+    shares = [free * one // (sum(missing) or 1) for one in missing]
+    shares[-1] += min(free - sum(shares), missing[-1] - shares[-1])
+    return [least + share for least, share in zip(smallest, shares, strict=True)]
+
+
+def _sum(widths: Sequence[int]) -> int:
     return sum(widths) + GAP * (len(widths) - 1)
 
 
@@ -81,20 +105,18 @@ def _print_on_terminal(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> 
 
     console = Console()
     console.width = max(console.width, _min_width([titles, *rows]))
-    console.print(styled_table(titles, rows))
+    console.print(styled_table(titles, rows, console.width))
 
 
-def styled_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Return a table with styles. Only columns of several words fold, and not below 20 characters."""
+def styled_table(titles: Sequence[str], rows: Sequence[Sequence[str]], terminal: int) -> Table:
+    """Return a table with styles for a terminal of this width. Only columns of several words fold."""
     from rich.table import Table
     from rich.text import Text
 
     styles = {} if os.environ.get("NO_COLOR") else STYLES
     table = Table(box=None, pad_edge=False, header_style="bold" if styles else "")
-    for number, title in enumerate(titles):
-        folds = number == len(titles) - 1 or _folds(row[number] for row in rows)
-        width = min(MIN_FOLDED_WIDTH, max(len(row[number]) for row in (titles, *rows)))
-        table.add_column(title, overflow="fold", no_wrap=not folds, min_width=width if folds else None)
+    for title, width in zip(titles, folded_widths([titles, *rows], terminal), strict=True):
+        table.add_column(title, overflow="fold", width=width)
     for row in rows:
         table.add_row(*(Text(cell, style=styles.get(cell, "")) for cell in row))
     return table

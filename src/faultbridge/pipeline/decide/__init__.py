@@ -13,6 +13,7 @@ Rules for one node, in reading order:
 - `approval_timeout`: escalates a case whose approval request was not answered in time.
 - `shadow`: what a second policy would have decided, as a note.
 - `required_order`: the command that a node or its case waits for.
+- `no_repair`: why a node with faults has no case, as a text for operators.
 - `phase_durations`: the durations that the closing entry reports.
 - `orchestrator_unreachable`: whether a repair may proceed without the orchestrator.
 

@@ -36,7 +36,7 @@ def required_order(state: NodeState, config: ClusterConfig, now: datetime, contr
     if case is None:
         return _without_case(state, config, now)
     if case.status is CaseStatus.ESCALATED:
-        return _acting(config) or _on_node("return", state, f"the case is escalated: {case.reason}")
+        return permission_order(config) or _on_node("return", state, f"the case is escalated: {case.reason}")
     if case.status is CaseStatus.QUEUED:
         return _queued(state, case, config, now, control)
     return None
@@ -47,7 +47,7 @@ def _queued(
 ) -> RequiredOrder | None:
     if config.mode is Mode.DRY_RUN and config.opens_cases and state.status is not None and state.status.in_service:
         return None  # the next dispatch ends the case
-    blocked = _acting(config) or _excluded(state, config, now)
+    blocked = permission_order(config) or inclusion_order(state, config, now)
     if blocked is not None:
         return blocked
     request = case.pending_approval
@@ -69,11 +69,11 @@ def _without_case(state: NodeState, config: ClusterConfig, now: datetime) -> Req
         return _on_node("retire", state, "no instance backs the node, unless its group launches another one")
     if state.status is not None and state.status.in_service:
         requested = state.isolation is Isolation.REQUESTED
-        return (_acting(config) or _excluded(state, config, now)) if requested else None
+        return (permission_order(config) or inclusion_order(state, config, now)) if requested else None
     return _on_node("retire", state, "the node is out of service without a case")
 
 
-def _acting(config: ClusterConfig) -> RequiredOrder | None:
+def permission_order(config: ClusterConfig) -> RequiredOrder | None:
     """Return the command that permits actions in the cluster, or None if they are permitted."""
     if config.opens_cases and config.mode is Mode.ACT:
         return None
@@ -82,7 +82,7 @@ def _acting(config: ClusterConfig) -> RequiredOrder | None:
     return RequiredOrder(reason, f"faultbridge cluster set {config.cluster} --mode act{owner}")
 
 
-def _excluded(state: NodeState, config: ClusterConfig, now: datetime) -> RequiredOrder | None:
+def inclusion_order(state: NodeState, config: ClusterConfig, now: datetime) -> RequiredOrder | None:
     """Return the command that ends an exclusion from repairs without end, or None."""
     if opted_out_until(state, config, now) != FOREVER or state.ignored is None:
         return None

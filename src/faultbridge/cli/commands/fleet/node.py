@@ -11,7 +11,7 @@ import typer
 from faultbridge.cli.commands.fleet.node_effect import show_effect
 from faultbridge.cli.commands.fleet.node_import import IMPORT_EXAMPLES, import_nodes
 from faultbridge.cli.commands.options import ClusterOption, NodeArgument, ReasonOption, YesOption, confirm
-from faultbridge.cli.render.columns import NODE, NODE_HISTORY, NODES, node_document
+from faultbridge.cli.render.columns import NODE, NODE_HISTORY, NODE_WITHOUT_REPAIR, NODES, node_document
 from faultbridge.cli.render.format_options import with_options
 from faultbridge.cli.render.output import examples
 from faultbridge.cli.render.times import FUTURE_HELP, parse_future_time
@@ -19,6 +19,7 @@ from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.pipeline.decide.no_repair import no_repair
 from faultbridge.registry.registration import NewNode
 from faultbridge.repair.case_orders import OperatorOrder
 
@@ -48,8 +49,12 @@ def list_nodes(
 @app.command("show", epilog=examples("faultbridge node show ip-10-0-0-7 --cluster train-a"))
 @stack_command
 def show_node(session: Session, node: NodeArgument, cluster: ClusterOption) -> None:
-    """Show the instance, the active faults and the case of a node."""
-    session.show_one(node_document(session.directory.node(NodeKey(cluster, node))), NODE)
+    """Show the instance, the active faults and the case of a node; without a case also why no repair starts."""
+    state = session.directory.node(NodeKey(cluster, node))
+    found = no_repair(state, session.directory.cluster(cluster).config, session.now())
+    without = asdict(found) if found else None
+    columns = NODE_WITHOUT_REPAIR if without else NODE
+    session.show_one({**node_document(state), "no_repair": without}, columns)
 
 
 @app.command("history", epilog=examples("faultbridge node history ip-10-0-0-7 --cluster train-a"))

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import typer
 
 from faultbridge.cli.commands.options import AnyClusterOption
 from faultbridge.cli.render.columns import by_cluster
-from faultbridge.cli.render.output import Columns, Document, OutputFormat, examples, print_line
+from faultbridge.cli.render.output import Columns, Document, OutputFormat, examples, notice, print_line
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
+from faultbridge.domain.nodes import NodeState
 from faultbridge.ops.required_orders import StuckNode, StuckNodes
+from faultbridge.pipeline.decide.no_repair import NoRepair
 
 app = typer.Typer(rich_markup_mode=None)
+
+MAX_UNREPAIRED = 10
+"""At most so many nodes without a repair are named."""
 
 STUCK: Columns = {
     "NODE": lambda one: one["node"],
@@ -32,15 +37,18 @@ def list_stuck(
 ) -> None:
     """List the nodes and cases that wait for an operator's command, with the command.
 
-    Everything that is not listed is final or continues by itself.
+    Everything that is not listed is final or continues by itself. Nodes whose faults start no repair are named with the
+    reason; `faultbridge node show` shows what would change it.
     """
     stuck_nodes = StuckNodes(session.directory, session.ports.clock)
     clusters = session.cluster_names(cluster)
     found = [_document(one) for name in clusters for one in stuck_nodes(name)]
     if found and session.output is OutputFormat.TABLE and sys.stdout.isatty():
         _print_with_commands(found)
-        return
-    session.show(found, by_cluster(STUCK, clusters))
+    else:
+        session.show(found, by_cluster(STUCK, clusters))
+    if session.prints_table:
+        _print_unrepaired([one for name in clusters for one in stuck_nodes.unrepaired(name)])
 
 
 def _print_with_commands(found: Iterable[Document]) -> None:
@@ -48,6 +56,15 @@ def _print_with_commands(found: Iterable[Document]) -> None:
     for one in found:
         print_line(f"{one['cluster']}/{one['node']} is {one['status']}: {one['reason']}")
         print_line(f"    {one['command']}")
+
+
+def _print_unrepaired(unrepaired: Sequence[tuple[NodeState, NoRepair]]) -> None:
+    """Print why nodes with faults have no case and wait for no command."""
+    for state, without in unrepaired[:MAX_UNREPAIRED]:
+        command = f"faultbridge node show {state.key.node} --cluster {state.key.cluster}"
+        notice(f"{state.key.stream} is {state.status} without a repair: {without.reason}; `{command}` shows more")
+    if len(unrepaired) > MAX_UNREPAIRED:
+        notice(f"more nodes without a repair: {len(unrepaired) - MAX_UNREPAIRED}")
 
 
 def _document(stuck: StuckNode) -> Document:

@@ -17,7 +17,7 @@ from faultbridge.cli.errors.failures import failure_of
 from faultbridge.cli.render.format_options import format_of, formatted_command, with_options
 from faultbridge.cli.render.observations import Caller, component_name, documents, summary_document
 from faultbridge.cli.render.output import Columns, Document, OutputFormat, examples, notice, show
-from faultbridge.cli.render.times import PAST_HELP, parse_age
+from faultbridge.cli.render.times import PAST_HELP, parse_age, short_time
 from faultbridge.data import load_catalog
 from faultbridge.data.mapping import parse_extensions
 from faultbridge.decoders import registry
@@ -36,14 +36,12 @@ CHUNK_BYTES = 64 * 1024
 """Bytes of each read. The first chunk is also what `--source auto` recognizes the format from."""
 
 DECODED: Columns = {
-    "TIME": lambda one: one["observed_at"],
-    "KIND": lambda one: one["kind"],
-    "CODE": lambda one: one.get("code"),
+    "TIME (UTC)": lambda one: short_time(one["observed_at"])[5:],
+    "WHAT": lambda one: _what(one),
     "SEVERITY": lambda one: one.get("severity"),
     "ACTION": lambda one: one.get("action"),
-    "COMPONENT": lambda one: component_name(one["component"]) if "component" in one else None,
-    "NODE": lambda one: one["node"],
     "MESSAGE": lambda one: one.get("message") or _summary(one),
+    "NODE": lambda one: one["node"],
 }
 SOURCES: Columns = {
     "SOURCE": lambda one: one["source"],
@@ -220,6 +218,13 @@ def _checked_name(check: Callable[[str], str], text: str | None, option: str) ->
 
 def _title(file: str) -> str:
     return "standard input" if file == STDIN else file
+
+
+def _what(one: Document) -> str:
+    """Return the code of a fault or clear, or the kind of another document, and its component."""
+    component = component_name(one["component"]) if "component" in one else ""
+    ended = "cleared" if one["kind"] == "clear" else ""
+    return " ".join(part for part in (one.get("code") or one["kind"], component, ended) if part)
 
 
 def _summary(one: Document) -> str:

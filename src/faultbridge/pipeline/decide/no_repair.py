@@ -1,0 +1,47 @@
+"""No repair: why a node with faults has no case, and what would change that.
+
+This is the text for operators. `decide` opens cases, and `required_order` names the command that a case waits for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.nodes import NodeState
+from faultbridge.pipeline.decide.opt_out import FOREVER, opted_out_until
+from faultbridge.pipeline.decide.required_order import inclusion_order, permission_order
+
+
+@dataclass(frozen=True, slots=True)
+class NoRepair:
+    """Why no repair of a node starts, and what would change that."""
+
+    reason: str
+    change: str
+
+
+def no_repair(state: NodeState, config: ClusterConfig, now: datetime) -> NoRepair | None:
+    """Return why a node in service has faults and no case; None for every other node."""
+    faults = tuple(state.active())
+    if not faults or state.live_case is not None or state.status is None or not state.status.in_service:
+        return None
+    replace_node = f"`faultbridge node replace {state.key.node} --cluster {state.key.cluster}`"
+    needing_repair = [one for one in faults if one.action.opens_case]
+    if not needing_repair:
+        listed = ", ".join(sorted({f"{one.code} (action {one.action.value})" for one in faults}))
+        change = "the fault ends, a worse one joins it, or a policy rule sets another action (docs/policy.md); "
+        return NoRepair(f"no fault of the node needs a repair: {listed}", f"{change}{replace_node} orders a repair")
+    order = permission_order(config) or inclusion_order(state, config, now)
+    if order is not None:
+        return NoRepair(order.reason, f"`{order.command}` permits the repair")
+    until = opted_out_until(state, config, now)
+    if until is not None and until != FOREVER:
+        end = f"{until:%Y-%m-%dT%H:%MZ}"
+        return NoRepair(f"the node or its cluster is excluded from repairs until {end}", "a repair is considered then")
+    if not any(one.known_incarnation for one in needing_repair):
+        reason = "it is not certain that the faults are those of the current instance and boot"
+        return NoRepair(reason, f"a report that names its instance opens a case; {replace_node} orders a repair")
+    reason = "no report was recent enough to act on since the fault began or the last case ended"
+    return NoRepair(reason, f"the next report opens a case; {replace_node} orders a repair")
