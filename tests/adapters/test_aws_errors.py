@@ -67,6 +67,16 @@ def test_a_lost_response_is_transient_and_a_bad_setting_is_misconfigured(
     assert raised.value.__cause__ is cause
 
 
+@pytest.mark.parametrize(
+    ("cause", "settings"),
+    [(NoRegionError(), ("AWS_REGION", "--region")), (NoCredentialsError(), ("AWS_PROFILE", "--profile"))],
+)
+def test_a_missing_setting_is_named_without_the_words_of_boto(cause: Exception, settings: tuple[str, ...]) -> None:
+    text = str(translate(cause, "reading"))
+    assert str(cause) not in text
+    assert all(one in text for one in settings)
+
+
 def test_other_errors_are_not_converted() -> None:
     with pytest.raises(KeyError), translated("reading"):
         raise KeyError

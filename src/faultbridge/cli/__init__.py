@@ -10,6 +10,11 @@ from __future__ import annotations
 
 def main() -> None:
     """Run the command line and exit with its exit code."""
+    import gc
+
+    gc.disable()  # what is imported stays; collections meanwhile take a tenth of the start
     from faultbridge.cli.app import run
 
+    gc.freeze()
+    gc.enable()
     raise SystemExit(run())

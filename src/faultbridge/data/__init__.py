@@ -10,11 +10,13 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from faultbridge.domain.catalog import Catalog, Kind, Recommendation, Row, Scope
 from faultbridge.domain.faults import Action, Family, Severity
-from faultbridge.domain.offenders import Odds
+
+if TYPE_CHECKING:
+    from faultbridge.domain.offenders import Odds
 
 FOLDER = Path(__file__).parent
 _ENDS_ON = ("reboot_node", "replace_node", "verified")
@@ -65,6 +67,8 @@ def nvlink5_units() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
 @cache
 def offender_odds() -> Odds:
     """Return the probabilities by which a card and its slot are compared."""
+    from faultbridge.domain.offenders import Odds
+
     raw = _read_beside("offenders.json")
     return Odds(float(raw["repeat"]), float(raw["background"]))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 
@@ -12,6 +12,8 @@ from botocore.exceptions import (
     CredentialRetrievalError,
     HTTPClientError,
     MetadataRetrievalError,
+    NoCredentialsError,
+    NoRegionError,
 )
 from botocore.exceptions import ConnectionError as BotoConnectionError
 from botocore.parsers import ResponseParserError
@@ -25,6 +27,12 @@ CONFLICTS = frozenset(
         "TransactionConflictException",
     }
 )
+
+MISSING_SETTINGS: Mapping[type[Exception], str] = {
+    NoRegionError: "no AWS region is set; set AWS_REGION, or give --region REGION",
+    NoCredentialsError: "no AWS credentials were found; set AWS_PROFILE, or give --profile PROFILE",
+}
+"""What is missing, and where to set it, in place of the texts of botocore."""
 
 THROTTLES = frozenset(
     {
@@ -102,7 +110,7 @@ def translate(error: Exception, action: str) -> FaultbridgeError:
         if code_of(error) in CONFLICTS:
             return Conflict(text)
         return Transient(text) if is_throttle(error) or is_outage(error) else Misconfigured(text)
-    text = f"{action}: {error}"
+    text = f"{action}: {MISSING_SETTINGS.get(type(error)) or error}"
     return Transient(text) if isinstance(error, NO_RESPONSE) else Misconfigured(text)
 
 

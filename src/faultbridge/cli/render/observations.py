@@ -103,3 +103,10 @@ def component_name(component: Document) -> str:
     names = ("pci", "name", "index", "uuid", "link")
     found = next((component[name] for name in names if component[name] is not None), None)
     return component["type"] if found is None else f"{component['type']} {found}"
+
+
+def what_text(document: Document) -> str:
+    """Return the code of a fault or clear, or the kind of another document, and its component."""
+    component = component_name(document["component"]) if "component" in document else ""
+    ended = "cleared" if document["kind"] == "clear" else ""
+    return " ".join(part for part in (document.get("code") or document["kind"], component, ended) if part)

@@ -79,7 +79,7 @@ def show_one(document: Document, columns: Columns, output: OutputFormat) -> None
 
 
 def notice(text: str) -> None:
-    """Print a message on stderr, in several lines where a terminal is too narrow. Only results go to standard output."""
+    """Print a message on stderr, wrapped to the terminal. Only results go to standard output."""
     print_line(wrapped(f"faultbridge: {text}", terminal_columns(sys.stderr), indent=2), to_stderr=True)
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 
 from faultbridge.decoders.common.clock import calendar_time, instant, iso_instant, month_name, yearless_time
 from faultbridge.decoders.common.wrappers import unwrap
@@ -49,8 +50,8 @@ def unprefixed(line: str, received_at: datetime | None = None) -> KernelMessage:
 def _strip_one(message: KernelMessage, received_at: datetime | None) -> bool:
     text = message.text
     first = text[:1]
-    patterns = _BY_FIRST.get(first) or (_LETTER if first.isalpha() else _DIGIT if first.isdigit() else ())
-    for pattern, strip in patterns:
+    patterns = _BY_FIRST.get(first) or (_from_letter if first.isalpha() else _from_digit if first.isdigit() else None)
+    for pattern, strip in patterns() if patterns else ():
         match = pattern.match(text)
         if match is not None:
             message.text = text[match.end() :]
@@ -169,42 +170,69 @@ _ISO = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
 _DATE_AND_TIME = r"(\d{4}[-/]\d\d[-/]\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(?: ?(?:UTC|Z|\+00:?00))?"
 _FACILITY = r"(kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local[0-7])"
 _WEEKDAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
-_BRACKET: _Patterns = (
-    (
-        re.compile(r"\[ {0,6}(\d{1,10}\.\d{1,9})(?: <[ \d.+]{1,24}>)?\](?:\[ {0,6}[TC]\d{1,9}\])? ?"),
-        _uptime,
-    ),
-    (re.compile(rf"\[{_WEEKDAY} {_MONTH} (\d{{4}})\] ?"), _calendar),
-    (re.compile(r"\[ {0,8}[<+] {0,8}\d{1,10}\.\d{1,9}>?\] ?"), _strip_only),
-    (re.compile(r"\[(\w{3}) {1,2}(\d{1,2}) (\d\d:\d\d)\] ?"), _minute),
-    (re.compile(r"\[\S{1,5} {1,3}(\S{1,6}) {1,3}(\d{1,2}) (\d\d:\d\d:\d\d) (\d{4})\] ?"), _localized),
-    (re.compile(r"\[(?:pod|container)/[\w./-]{1,253}\] "), _strip_only),
-)
-_ANGLE: _Patterns = (
-    (
-        re.compile(rf"<(\d{{1,3}})>1 {_ISO} (\S{{1,255}}) kernel \S{{1,64}} \S{{1,64}} (?:-|\[.{{0,256}}?\]) ?"),
-        _rfc5424,
-    ),
-    (re.compile(r"<(\d{1,3})>"), _priority),
-)
-_DIGIT: _Patterns = (
-    (re.compile(rf"{_ISO} (?:std(?:out|err) [FP] )?"), _iso),
-    (re.compile(r"(\d{1,6}),(\d{1,20}),(\d{1,18}),[^,;]{1,16}(?:,[^;]{0,200})?;"), _kmsg),
-    (re.compile(rf"{_DATE_AND_TIME} "), _date_and_time),
-    (re.compile(r"(\d{10}\.\d{3,9}) (?=[\w.-]{1,253} kernel)"), _epoch),
-    (re.compile(r"([0-9][\w.-]{0,253}) kernel(?:\[\d{1,10}\])?: ?"), _host),
-)
-_LETTER: _Patterns = (
-    (re.compile(rf"{_MONTH}(?:\.\d{{1,9}})? "), _yearless),
-    (re.compile(rf"{_FACILITY} {{0,4}}:(?:emerg|alert|crit|err|warn|notice|info|debug) {{0,4}}: "), _level),
-    (re.compile(r"(?:([A-Za-z][\w.-]{0,253}) )?kernel(?:\[\d{1,10}\])?: ?"), _host),
-    (re.compile(r"MESSAGE="), _strip_only),
-    (re.compile(r"message repeated (\d{1,6}) times: \[ ?"), _repeated),
-    (re.compile(rf"{_WEEKDAY} {_DATE_AND_TIME} "), _date_and_time),
-    (re.compile(rf"{_WEEKDAY} {_MONTH} (\d{{4}}) "), _calendar),
-    (re.compile(r"(?:[\w.-]{1,253} )?login: {0,8}"), _strip_only),
-    (re.compile(r"[\w.-]{1,64} {1,24}\| "), _strip_only),
-)
-# What is left of /dev/kmsg's head if its front was cut off.
-_REST_OF_HEAD: _Patterns = ((re.compile(r"-; ?"), _strip_only),)
-_BY_FIRST: Mapping[str, _Patterns] = {"[": _BRACKET, "<": _ANGLE, "-": _REST_OF_HEAD}
+
+
+@cache
+def _in_brackets() -> _Patterns:
+    return (
+        (
+            re.compile(r"\[ {0,6}(\d{1,10}\.\d{1,9})(?: <[ \d.+]{1,24}>)?\](?:\[ {0,6}[TC]\d{1,9}\])? ?"),
+            _uptime,
+        ),
+        (re.compile(rf"\[{_WEEKDAY} {_MONTH} (\d{{4}})\] ?"), _calendar),
+        (re.compile(r"\[ {0,8}[<+] {0,8}\d{1,10}\.\d{1,9}>?\] ?"), _strip_only),
+        (re.compile(r"\[(\w{3}) {1,2}(\d{1,2}) (\d\d:\d\d)\] ?"), _minute),
+        (re.compile(r"\[\S{1,5} {1,3}(\S{1,6}) {1,3}(\d{1,2}) (\d\d:\d\d:\d\d) (\d{4})\] ?"), _localized),
+        (re.compile(r"\[(?:pod|container)/[\w./-]{1,253}\] "), _strip_only),
+    )
+
+
+@cache
+def _in_angle_brackets() -> _Patterns:
+    return (
+        (
+            re.compile(rf"<(\d{{1,3}})>1 {_ISO} (\S{{1,255}}) kernel \S{{1,64}} \S{{1,64}} (?:-|\[.{{0,256}}?\]) ?"),
+            _rfc5424,
+        ),
+        (re.compile(r"<(\d{1,3})>"), _priority),
+    )
+
+
+@cache
+def _from_digit() -> _Patterns:
+    return (
+        (re.compile(rf"{_ISO} (?:std(?:out|err) [FP] )?"), _iso),
+        (re.compile(r"(\d{1,6}),(\d{1,20}),(\d{1,18}),[^,;]{1,16}(?:,[^;]{0,200})?;"), _kmsg),
+        (re.compile(rf"{_DATE_AND_TIME} "), _date_and_time),
+        (re.compile(r"(\d{10}\.\d{3,9}) (?=[\w.-]{1,253} kernel)"), _epoch),
+        (re.compile(r"([0-9][\w.-]{0,253}) kernel(?:\[\d{1,10}\])?: ?"), _host),
+    )
+
+
+@cache
+def _from_letter() -> _Patterns:
+    return (
+        (re.compile(rf"{_MONTH}(?:\.\d{{1,9}})? "), _yearless),
+        (re.compile(rf"{_FACILITY} {{0,4}}:(?:emerg|alert|crit|err|warn|notice|info|debug) {{0,4}}: "), _level),
+        (re.compile(r"(?:([A-Za-z][\w.-]{0,253}) )?kernel(?:\[\d{1,10}\])?: ?"), _host),
+        (re.compile(r"MESSAGE="), _strip_only),
+        (re.compile(r"message repeated (\d{1,6}) times: \[ ?"), _repeated),
+        (re.compile(rf"{_WEEKDAY} {_DATE_AND_TIME} "), _date_and_time),
+        (re.compile(rf"{_WEEKDAY} {_MONTH} (\d{{4}}) "), _calendar),
+        (re.compile(r"(?:[\w.-]{1,253} )?login: {0,8}"), _strip_only),
+        (re.compile(r"[\w.-]{1,64} {1,24}\| "), _strip_only),
+    )
+
+
+@cache
+def _rest_of_head() -> _Patterns:
+    """Return the pattern of what is left of the head of /dev/kmsg if its front was cut off."""
+    return ((re.compile(r"-; ?"), _strip_only),)
+
+
+# Each group of patterns is compiled when a line first needs it: compiling them all takes longer than a short decoding.
+_BY_FIRST: Mapping[str, Callable[[], _Patterns]] = {
+    "[": _in_brackets,
+    "<": _in_angle_brackets,
+    "-": _rest_of_head,
+}

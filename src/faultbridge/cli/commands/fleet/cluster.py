@@ -23,8 +23,13 @@ app = typer.Typer(rich_markup_mode=None)
 @app.command("list", epilog=examples("faultbridge cluster list", "faultbridge cluster list --json"))
 @stack_command
 def list_clusters(session: Session) -> None:
-    """List every cluster."""
-    session.show((cluster_document(view) for view in session.directory.clusters()), CLUSTERS)
+    """List every cluster, also the one without nodes through which Faultbridge sends its own test records."""
+    from faultbridge.ingest.canary import CLUSTER as CANARY_CLUSTER
+
+    views = session.directory.clusters()
+    session.show(map(cluster_document, views), CLUSTERS)
+    if session.prints_table and any(view.config.cluster == CANARY_CLUSTER for view in views):
+        notice(f"{CANARY_CLUSTER} has no nodes: every five minutes, a test record of Faultbridge passes through it")
 
 
 @app.command("show", epilog=examples("faultbridge cluster show train-a"))

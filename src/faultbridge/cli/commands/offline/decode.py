@@ -15,7 +15,7 @@ import typer
 from faultbridge.cli.commands.options import CLUSTER_VARIABLE, STDIN, known_source, standard_input
 from faultbridge.cli.errors.failures import failure_of
 from faultbridge.cli.render.format_options import format_of, formatted_command, with_options
-from faultbridge.cli.render.observations import Caller, component_name, documents, summary_document
+from faultbridge.cli.render.observations import Caller, documents, summary_document, what_text
 from faultbridge.cli.render.output import Columns, Document, OutputFormat, examples, notice, show
 from faultbridge.cli.render.times import PAST_HELP, parse_age, short_time
 from faultbridge.data import load_catalog
@@ -37,7 +37,7 @@ CHUNK_BYTES = 64 * 1024
 
 DECODED: Columns = {
     "TIME (UTC)": lambda one: short_time(one["observed_at"])[5:],
-    "WHAT": lambda one: _what(one),
+    "WHAT": what_text,
     "SEVERITY": lambda one: one.get("severity"),
     "ACTION": lambda one: one.get("action"),
     "MESSAGE": lambda one: one.get("message") or _summary(one),
@@ -218,13 +218,6 @@ def _checked_name(check: Callable[[str], str], text: str | None, option: str) ->
 
 def _title(file: str) -> str:
     return "standard input" if file == STDIN else file
-
-
-def _what(one: Document) -> str:
-    """Return the code of a fault or clear, or the kind of another document, and its component."""
-    component = component_name(one["component"]) if "component" in one else ""
-    ended = "cleared" if one["kind"] == "clear" else ""
-    return " ".join(part for part in (one.get("code") or one["kind"], component, ended) if part)
 
 
 def _summary(one: Document) -> str:

@@ -79,7 +79,8 @@ def explain_job(
 
     Reads logs of the job, files of its nodes in every format of `faultbridge sources`, and PyTorch Flight Recorder
     dumps. With --job, --case or --at, also the faults that a stack recorded; --record publishes the verdict. A line of
-    the job's log is no evidence of a fault of a node. Exit code 65: a dump or a document is damaged, or
+    the job's log is no evidence of a fault of a node. Points weigh the evidence for each mechanism; docs/explain.md
+    lists them. Exit code 65: a dump or a document is damaged, or
     no file can be read.
     """
     recorded = request.find(session)

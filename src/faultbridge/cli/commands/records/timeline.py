@@ -116,7 +116,10 @@ def show_timeline(
     limit: LimitOption = MAX_ENTRIES,
     archive: ArchiveOption = None,
 ) -> None:
-    """Show timeline entries, oldest first. An entry that was recorded late is marked as late.
+    """Show timeline entries in the order in which things happened, oldest first.
+
+    `late` marks an entry that was recorded more than two minutes after it happened, for example because its report was
+    delayed. With --follow, entries appear in the order in which they are recorded.
 
     --code finds a fault by its code and by the code that its source reported.
     """
