@@ -26,7 +26,9 @@ AnyClusterOption = Annotated[
 ]
 NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="Name of the node.")]
 ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason for the timeline, a few words.")]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Confirm in advance. Required without a terminal.")]
+YesOption = Annotated[
+    bool, typer.Option("--yes", "-y", help="Confirm in advance; required without a terminal if it asks.")
+]
 StackName = Annotated[str, typer.Option("--stack", metavar="NAME", help="Name of the stack.")]
 
 

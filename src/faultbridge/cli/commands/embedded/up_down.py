@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
-from faultbridge.cli.commands.options import StackName, YesOption, confirm
+from faultbridge.cli.commands.options import StackName, confirm
 from faultbridge.cli.render.format_options import formatted_command
 from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, show_one
 from faultbridge.cli.stack.locate import DEFAULT_STACK
 
 app = typer.Typer(rich_markup_mode=None)
+
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")]
 
 STARTED: Columns = {
     "Stack": lambda one: one["stack"],
