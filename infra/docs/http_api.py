@@ -10,11 +10,11 @@ from infra.docs.markdown import code, page, table
 from infra.docs.schema import type_of
 
 INTRODUCTION = """\
-The API reads clusters, nodes, cases and entries, and answers requests for approval. Its URL is the stack's output
+The API reads clusters, nodes, cases and entries, answers requests for approval, and records reports of jobs. Its URL is the stack's output
 `ApiUrl`. IAM signs requests, or a JWT issuer does when the parameter `JwtIssuer` is set. The machine-readable
 description is [openapi.json](openapi.json) (OpenAPI 3.1).
 
-Each read has an example for curl. `$API` is the address. The embedded stack needs no credentials, and `$AUTH` is empty:
+Each read, and the report of a job, has an example for curl. `$API` is the address. The embedded stack needs no credentials, and `$AUTH` is empty:
 
     API=http://127.0.0.1:4566
 
@@ -41,6 +41,16 @@ EXAMPLES = {
     "after": "0",
 }
 """Values of parameters in examples; a query parameter without a value here is left out."""
+
+
+BODIES = {
+    "reportJob": (
+        '{"change": "start", "job_id": "88213", "nodes": ["gpu-[1-2]"], "ranks_per_node": 8}',
+        '{"change": "heartbeat", "job_id": "88213", "step": 1200, "loss": 2.31}',
+        '{"change": "end", "job_id": "88213", "outcome": "failed", "reason": "exit code 1"}',
+    ),
+}
+"""Bodies in examples, in their order, by operation."""
 
 
 def generate() -> str:
@@ -70,6 +80,8 @@ def _operation(method: str, path: str, operation: dict[str, Any]) -> Iterator[st
     yield operation.get("summary", "")
     if method == "get":
         yield f"    {_curl(path, operation)}"
+    if bodies := BODIES.get(operation["operationId"], ()):
+        yield "\n".join(f"    {_curl(path, operation)} -d '{body}'" for body in bodies)
     rows = [
         (code(one["name"]), one["in"], type_of(one["schema"]), one.get("description", ""))
         for one in operation.get("parameters", ())

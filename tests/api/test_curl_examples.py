@@ -1,4 +1,4 @@
-"""Each read of the HTTP API has an example for curl, and the API accepts its path and parameters."""
+"""Each read of the HTTP API has an example for curl, and so has the report of a job; the API accepts them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tests.world import World
 
 PAGE = (ROOT / "docs" / "reference" / "http-api.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r'^    curl \$AUTH "\$API([^"?]+)\??([^"]*)"$', PAGE, flags=re.MULTILINE)
+REPORTS = re.findall(r"^    curl \$AUTH \"\$API([^\"]+)\" -d '(.*)'$", PAGE, flags=re.MULTILINE)
 
 
 def test_every_read_has_an_example() -> None:
@@ -25,3 +26,9 @@ def test_the_api_accepts_the_example(path: str, query: str) -> None:
     known = answer.json.get("type", "")
     assert answer.status in {200, 404}
     assert known != "urn:faultbridge:unknown_route"
+
+
+def test_the_reports_of_a_job_work_in_the_order_of_the_page() -> None:
+    gateway = Gateway(World(nodes=("gpu-1", "gpu-2")))
+    answers = [gateway.send("POST", path, body=body.encode()) for path, body in REPORTS]
+    assert [(one.status, one.json["state"]) for one in answers] == [(200, "running"), (200, "running"), (200, "ended")]

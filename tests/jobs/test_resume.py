@@ -57,7 +57,9 @@ def test_a_job_may_resume_after_its_node_was_replaced_and_this_is_reported_once(
     assert changes(world) == ["started", "hit", "ended", "resumable"]
     last = job_data(world)[-1]
     none = {"count": 0, "listed": []}
+    moves = last["resume"].pop("moves")
     assert last["resume"] == {"returned": none, "replaced": {"count": 1, "listed": ["node-1"]}, "retired": none}
+    assert [(one["node"], one["ranks"]) for one in moves] == [("node-1", None)]
     assert last["reason"] == "no affected node holds the job back any longer: 1 replaced"
 
 
@@ -72,12 +74,34 @@ def test_the_event_is_valid_and_names_the_return_of_the_node_as_its_cause() -> N
     assert (cause["metadata"]["event_type"], cause["data"]["to"]) == ("Node Status Change", "healthy")
 
 
+def test_the_ranks_of_a_replaced_node_must_move_to_its_new_instance_and_no_others() -> None:
+    world = World(nodes=2)
+    nodes = [world.key(number).node for number in (1, 2)]
+    jobs(world).start(CLUSTER, "1", nodes, ranks={nodes[0]: "0-7", nodes[1]: "8-15"})
+    incarnation = world.node(2).incarnation
+    assert incarnation is not None
+    break_and_end(world, 2)
+    world.until(world.case_is(RESOLVED))
+    world.advance_minutes(10)
+    successor = world.node(2).incarnation
+    assert successor is not None
+    (move,) = job_data(world)[-1]["resume"]["moves"]
+    assert move == {
+        "node": nodes[1],
+        "ranks": "8-15",
+        "from_instance_id": incarnation.instance_id,
+        "to_instance_id": successor.instance_id,
+    }
+    assert move["from_instance_id"] != move["to_instance_id"]
+
+
 def test_a_node_that_keeps_its_instance_is_returned() -> None:
     world = started(1, rules=(REBOOT,))
     break_and_end(world)
     world.until(world.case_is(RESOLVED))
     world.advance_minutes(10)
     assert job_data(world)[-1]["resume"]["returned"] == {"count": 1, "listed": ["node-1"]}
+    assert job_data(world)[-1]["resume"]["moves"] == []
 
 
 def test_a_job_waits_for_all_of_its_affected_nodes_and_for_no_other() -> None:

@@ -31,6 +31,7 @@ def document(verdict: str = "STOP", **facts: Any) -> dict[str, Any]:
         "settles": "the traceback",
         "hardware": {"state": "acquitted", "checked": ["node-1"], "not_checked": []},
         "causes": [{"for": [point], "against": [{"weight": "unknown_time", "points": -1, "signal": None}]}],
+        "devices": [],
         "collectives": None,
         "failed_at": None,
         "repairs": [],
@@ -55,6 +56,15 @@ def test_a_verdict_is_a_valid_event_with_its_evidence() -> None:
     assert (first["file"], first["line"], first["rank"], first["points"]) == ("job.err", 7, 3, 8)
     assert (second["name"], second["points"]) == (None, -1)
     assert jobs(world).show(CLUSTER, "1").verdict == JobVerdict("STOP", (), "python_error", "acquitted")
+
+
+def test_a_verdict_names_the_devices_with_their_ranks() -> None:
+    world = started(1)
+    device = {"node": "node-1", "rank": 3, "index": 3, "pci": "0000:c1:00.0", "uuid": None, "serial": None}
+    record(world, devices=[device | {"signal": "xid.79"}])
+    (event,) = explained(world)
+    assert_valid_event(event)
+    assert event["data"]["devices"] == [device | {"signal": "xid.79"}]
 
 
 def test_the_text_of_a_log_is_not_part_of_the_event() -> None:

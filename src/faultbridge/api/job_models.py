@@ -7,6 +7,10 @@ from typing import Literal
 from pydantic import Field
 
 from faultbridge.api.node_models import Instant, ResponseModel
+from faultbridge.jobs.jobs import MAX_ID_LENGTH, MAX_REASON
+from faultbridge.jobs.placement import MAX_NODES
+from faultbridge.jobs.progress import MAX_STEP
+from faultbridge.jobs.reports import MAX_NAME, MAX_RANKS_PER_NODE, MAX_STALL, MIN_STALL
 
 
 class JobVerdict(ResponseModel):
@@ -47,4 +51,33 @@ class Jobs(ResponseModel):
     items: list[Job]
 
 
-JOB_MODELS = (Job, Jobs)
+class JobReport(ResponseModel):
+    """What happened to a job. `start` needs `nodes`, `heartbeat` needs `step`; a field of another change is refused."""
+
+    change: Literal["start", "end", "heartbeat"]
+    job_id: str = Field(min_length=1, max_length=MAX_ID_LENGTH, description="The scheduler's id of the job.")
+    at: Instant | None = Field(default=None, description="`start`, `end`: when it happened. Default: now.")
+    nodes: list[str] = Field(
+        default=[],
+        max_length=MAX_NODES,
+        description="`start`: names of nodes, instance ids, or host lists such as `gpu-[001-004]`.",
+    )
+    name: str | None = Field(default=None, max_length=MAX_NAME, description="`start`: name of the job for people.")
+    ranks: dict[str, str] | None = Field(default=None, description='`start`: global ranks by node, such as `"0-7"`.')
+    ranks_per_node: int | None = Field(
+        default=None, ge=1, le=MAX_RANKS_PER_NODE, description="`start`: equally many ranks, in the order of `nodes`."
+    )
+    stall_after_seconds: int | None = Field(
+        default=None, ge=MIN_STALL, le=MAX_STALL, description="`start`: how long a step may take. Default: 1800."
+    )
+    outcome: Literal["succeeded", "failed", "cancelled", "unreported"] = Field(
+        default="unreported", description="`end`: how the job ended."
+    )
+    reason: str = Field(default="", max_length=MAX_REASON, description="`end`: a few words.")
+    step: int | None = Field(default=None, ge=0, le=MAX_STEP, description="`heartbeat`: last step that was completed.")
+    loss: float | Literal["nan", "inf", "-inf"] | None = Field(
+        default=None, description="`heartbeat`: loss of the step."
+    )
+
+
+JOB_MODELS = (Job, JobReport, Jobs)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from faultbridge.api.requests import MAX_LENGTH, Request
 from faultbridge.errors import UnknownName
+from faultbridge.jobs.reports import MAX_REPORT, RecordReport
 from faultbridge.registry.documents import Document
 from faultbridge.registry.job_views import JobViews, job_document
 from faultbridge.registry.views import Views
@@ -17,12 +18,20 @@ class JobHandlers:
 
     directory: Views
     jobs: JobViews
+    record_report: RecordReport
 
     def list(self, request: Request) -> Document:
         """List the jobs that run, and the failed ones whose faulty nodes are not back yet, at most 100."""
         request.check_parameters()
         self.directory.cluster(request.cluster)
         return {"items": [job_document(one) for one in self.jobs.followed(request.cluster)]}
+
+    def report(self, request: Request) -> Document:
+        """Record that a job started, ended or reached a step. The same report again changes nothing."""
+        request.check_parameters()
+        report = request.json_body(MAX_REPORT)
+        self.directory.cluster(request.cluster)
+        return job_document(self.record_report(request.cluster, report))
 
     def show(self, request: Request) -> Document:
         """Show a job."""

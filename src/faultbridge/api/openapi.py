@@ -35,7 +35,8 @@ _PROBLEM_DESCRIPTIONS = {
     "401": "The request has no valid credentials.",
     "403": "The caller may not see this cluster.",
     "404": "Not found.",
-    "409": "The approval request was already answered, has expired, or does not exist; or the incident is closed.",
+    "409": "The approval request was already answered, has expired, or does not exist; the incident is closed; "
+    "or the job runs already or has ended.",
     "422": "The stream is too long for one request.",
     "503": "Try again later.",
 }

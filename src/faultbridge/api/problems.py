@@ -28,6 +28,8 @@ _STATUS: Mapping[str, HTTPStatus] = {
     "case_over": HTTPStatus.CONFLICT,
     "answered": HTTPStatus.CONFLICT,
     "incident_over": HTTPStatus.CONFLICT,
+    "job_runs": HTTPStatus.CONFLICT,
+    "job_ended": HTTPStatus.CONFLICT,
     "too_long": HTTPStatus.UNPROCESSABLE_ENTITY,
 }
 

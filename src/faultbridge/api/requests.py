@@ -116,10 +116,10 @@ class Request:
             raise Rejected("bad_parameter", "since is not before until")
         return since, until
 
-    def json_body(self) -> Mapping[str, Any]:
-        """Return the body, a JSON object of at most 4 KB. An empty body is an empty object."""
-        if len(self.body) > MAX_BODY:
-            raise Rejected("bad_body", f"the body is too large; allowed: {MAX_BODY} characters")
+    def json_body(self, limit: int = MAX_BODY) -> Mapping[str, Any]:
+        """Return the body, a JSON object of at most 4 KB or another limit. An empty body is an empty object."""
+        if len(self.body) > limit:
+            raise Rejected("bad_body", f"the body is too large; allowed: {limit} characters")
         try:
             parsed = json.loads(self.body or "{}")
         except (ValueError, RecursionError):

@@ -182,6 +182,7 @@ ROUTES: tuple[Route, ...] = (
         body="FindingMark",
     ),
     Route("GET", f"{_C}/jobs", "listJobs", "Jobs", _of_jobs(JobHandlers.list)),
+    Route("POST", f"{_C}/jobs", "reportJob", "Job", _of_jobs(JobHandlers.report), body="JobReport"),
     Route("GET", f"{_C}/jobs/{{job}}", "showJob", "Job", _of_jobs(JobHandlers.show)),
     Route("GET", f"{_C}/rejects", "listRejects", "Rejects", Handlers.rejected, (_LIMIT,)),
 )

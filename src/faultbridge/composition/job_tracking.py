@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from faultbridge.jobs.job_impact import JobImpact
     from faultbridge.jobs.jobs import Jobs
     from faultbridge.jobs.progress import JobProgress
+    from faultbridge.jobs.reports import RecordReport
     from faultbridge.jobs.resume import ResumeJobs
     from faultbridge.jobs.verdicts import RecordVerdict
 
@@ -28,6 +29,14 @@ class JobTracking:
         from faultbridge.jobs.jobs import Jobs
 
         return Jobs(self.installation.ledger.append)
+
+    @cached_property
+    def report(self) -> RecordReport:
+        """Return the service that records reports of jobs from the HTTP API and the event bus."""
+        from faultbridge.jobs.jobs import Jobs
+        from faultbridge.jobs.reports import RecordReport
+
+        return RecordReport(Jobs(self.installation.ledger.append, marks_nodes=False))
 
     @cached_property
     def progress(self) -> JobProgress:

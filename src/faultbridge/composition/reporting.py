@@ -122,7 +122,7 @@ class ApiAnswers:
             clock=of.ports.clock,
             tokens=Tokens(of.ports.token_secret),
             hardware=HardwareHandlers(Views(table), DeviceHistory(table), Judgments(of.ledger.append), offender_odds()),
-            jobs=JobHandlers(Views(table), JobViews(table)),
+            jobs=JobHandlers(Views(table), JobViews(table), of.jobs.report),
         )
 
 

@@ -19,12 +19,26 @@ class JobImpact(Model):
     about: FaultReference | None = Field(description="The fault, if known.")
 
 
+class RankMove(Model):
+    """The ranks of a node whose instance is another one or gone. Their local state is lost: they must move."""
+
+    node: Text
+    ranks: str | None = Field(
+        description="Global ranks on the node, such as `0-7`; null if they are unknown or too many."
+    )
+    from_instance_id: Text | None = Field(description="Instance at the first fault that affected the job.")
+    to_instance_id: Text | None = Field(description="Instance of the node now; null if the node left the cluster.")
+
+
 class JobResume(Model):
     """The nodes whose faults affected a job, by what became of them."""
 
     returned: NodeList = Field(description="Nodes that are in service again with the same instance.")
     replaced: NodeList = Field(description="Nodes that are in service with another instance.")
     retired: NodeList = Field(description="Nodes that left the cluster.")
+    moves: Annotated[tuple[RankMove, ...], Field(max_length=MAX_LISTED)] = Field(
+        description="The replaced and retired nodes with their ranks. All other ranks keep their node and instance."
+    )
 
 
 class JobCallback(Model):
@@ -76,6 +90,18 @@ class JobEvidence(Model):
     line: Count | None = Field(description="Line of the file, or sequence number of the entry.")
 
 
+class JobDevice(Model):
+    """A GPU that the cause or a dump names, with the rank that ran on it. What is unknown is null."""
+
+    node: Text
+    rank: Count | None = Field(description="Global rank.")
+    index: Count | None = Field(description="Index of the GPU on its node.")
+    pci: Text | None
+    uuid: Text | None
+    serial: Text | None
+    signal: Text = Field(description="Fault code, or the state of the rank in the dumps.")
+
+
 class JobExplainedData(Model):
     """The recorded verdict on a job."""
 
@@ -93,6 +119,9 @@ class JobExplainedData(Model):
     not_checked: NodeList
     ranks: Annotated[tuple[Count, ...], Field(max_length=MAX_LISTED)] = Field(
         description="Ranks that the others waited for, from dumps."
+    )
+    devices: Annotated[tuple[JobDevice, ...], Field(max_length=MAX_LISTED)] = Field(
+        description="GPUs that the cause or the dumps name."
     )
     evidence: Annotated[tuple[JobEvidence, ...], Field(max_length=20)]
     cases: Annotated[tuple[CaseId, ...], Field(max_length=MAX_LISTED)] = Field(

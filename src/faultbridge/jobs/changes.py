@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from faultbridge.domain.cluster.jobs import Job
@@ -10,7 +10,7 @@ from faultbridge.domain.conditions import Condition, condition_key
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.times import to_text
 from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.node_list import node_list
+from faultbridge.pipeline.node_list import MAX_LISTED, node_list
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,27 @@ class Impact:
 
 
 @dataclass(frozen=True, slots=True)
+class RankMove:
+    """The ranks of a node, None if unknown, that must move: the node has another instance, or None at all."""
+
+    node: str
+    ranks: str | None
+    from_instance_id: str | None
+    to_instance_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Resume:
-    """Why a job may resume: the affected nodes by what became of them, and the event that ended the wait."""
+    """Why a job may resume: the affected nodes by what became of them, and the event that ended the wait.
+
+    `moves` has one item for each replaced and retired node; all other ranks keep their node and instance.
+    """
 
     returned: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
     retired: tuple[str, ...] = ()
     cause: str | None = None
+    moves: tuple[RankMove, ...] = ()
 
     @property
     def reason(self) -> str:
@@ -99,4 +113,6 @@ def _callback(callback: CallbackResult) -> dict[str, Any]:
 
 
 def _resume(resume: Resume) -> dict[str, Any]:
-    return {name: node_list(getattr(resume, name)) for name in ("returned", "replaced", "retired")}
+    nodes = {name: node_list(getattr(resume, name)) for name in ("returned", "replaced", "retired")}
+    moves = sorted(resume.moves, key=lambda one: one.node)[:MAX_LISTED]
+    return {**nodes, "moves": [asdict(one) for one in moves]}

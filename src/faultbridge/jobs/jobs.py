@@ -29,14 +29,18 @@ from faultbridge.storage.jobs import FollowedJob, read_job
 
 MAX_HITS = 64
 MAX_REASON = 512
-_MAX_ID_LENGTH = 128
+MAX_ID_LENGTH = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """Records the starts, ends and impacts of jobs. Recording the same fact again changes nothing."""
+    """Records the starts, ends and impacts of jobs. Recording the same fact again changes nothing.
+
+    Without `marks_nodes`, the sweep adds the ids of jobs to the states of their nodes, within a minute.
+    """
 
     append: Append
+    marks_nodes: bool = True
 
     @property
     def table(self) -> Table:
@@ -77,8 +81,8 @@ class Jobs:
         """
         names = resolved_nodes(self.table, cluster, nodes)
         placed, placed_ranks = tuple(sorted(set(names.values()))), ranks_by_node(names, ranks)
-        if not 0 < len(job_id) <= _MAX_ID_LENGTH:
-            raise Rejected("bad_job", f"the job id has {len(job_id)} characters; 1 to {_MAX_ID_LENGTH} are allowed")
+        if not 0 < len(job_id) <= MAX_ID_LENGTH:
+            raise Rejected("bad_job", f"the job id has {len(job_id)} characters; 1 to {MAX_ID_LENGTH} are allowed")
 
         def update(before: Job | None, now: datetime) -> Job | None:
             started_at = truncate(at or now)
@@ -87,6 +91,8 @@ class Jobs:
                     return None
                 since = to_text(before.started_at)
                 raise Rejected("job_runs", f"job {job_id} has run since {since}; end it with `faultbridge job end`")
+            if before is not None and at is not None and started_at <= before.started_at:
+                return None  # a start that was delivered again, after the end
             version, left = (before.version, before.to_mark) if before else (0, ())
             to_mark = tuple(sorted({*left, *placed}))
             started = Job(cluster, job_id, placed, started_at, name, version=version, to_mark=to_mark)
@@ -157,7 +163,7 @@ class Jobs:
 
     def _marked(self, job: Job) -> Job:
         """Update the nodes of a job, and return the job as it is then."""
-        if not job.to_mark:
+        if not job.to_mark or not self.marks_nodes:
             return job
         self.mark_nodes(job.cluster, job.id)
         return self.show(job.cluster, job.id)

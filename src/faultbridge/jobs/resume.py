@@ -10,10 +10,14 @@ from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.times import to_text
-from faultbridge.jobs.changes import Resume
+from faultbridge.jobs.changes import RankMove, Resume
 from faultbridge.jobs.jobs import Jobs
 from faultbridge.ledger.append import Append
 from faultbridge.storage import items, keys
+
+
+MAX_RANK_TEXT = 256
+"""A longer list of the ranks of one node is left out of the event; `faultbridge job ranks` lists them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,16 @@ def resume_of(job: Job, states: Iterable[NodeState]) -> Resume | None:
     replaced = {node for node in job.affected.keys() - retired if _instance(found[node]) != job.affected[node]}
     returned = job.affected.keys() - retired - replaced
     latest = max(found.values(), key=lambda state: (_closed_at(state), state.key.node))
-    return Resume(tuple(sorted(returned)), tuple(sorted(replaced)), tuple(sorted(retired)), latest.status_event)
+    moves = tuple(_move(job, found[node]) for node in sorted(replaced | retired))
+    return Resume(tuple(sorted(returned)), tuple(sorted(replaced)), tuple(sorted(retired)), latest.status_event, moves)
+
+
+def _move(job: Job, state: NodeState) -> RankMove:
+    """Return the move of the ranks of a node. A retired node has no instance for them."""
+    node = state.key.node
+    instance = None if state.status is NodeStatus.RETIRED else _instance(state)
+    ranks = job.ranks.get(node)
+    return RankMove(node, ranks if ranks and len(ranks) <= MAX_RANK_TEXT else None, job.affected[node], instance)
 
 
 def _holds_back(state: NodeState) -> bool:

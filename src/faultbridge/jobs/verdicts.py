@@ -59,12 +59,18 @@ def explained_data(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:
         "checked": node_list(hardware["checked"]),
         "not_checked": node_list(hardware["not_checked"]),
         "ranks": list((document["collectives"] or {}).get("ranks", ()))[:MAX_LISTED],
+        "devices": [_device(one) for one in document["devices"][:MAX_LISTED]],
         "evidence": [_point(one) for one in points[:MAX_EVIDENCE]],
         "cases": sorted({one["case_id"] for one in document["repairs"]})[:MAX_LISTED],
         "started_at": to_text(job.started_at),
         "ended_at": to_text(job.ended_at) if job.ended_at else None,
         "failed_at": document["failed_at"],
     }
+
+
+def _device(device: Mapping[str, Any]) -> dict[str, Any]:
+    texts = {name: str(device[name])[:MAX_TEXT] if device[name] else None for name in ("pci", "uuid", "serial")}
+    return {name: device[name] for name in ("node", "rank", "index", "signal")} | texts
 
 
 def _point(point: Mapping[str, Any]) -> dict[str, Any]:

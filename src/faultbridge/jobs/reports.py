@@ -1,0 +1,166 @@
+"""Job reports: JSON documents in which schedulers state that a job started, ended or reached a step.
+
+The HTTP API and the event bus accept the same document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from faultbridge.domain.cluster.jobs import OUTCOMES, Job
+from faultbridge.domain.cluster.progress import STALL_AFTER
+from faultbridge.domain.cluster.ranks import ranks_in_order
+from faultbridge.domain.names import expand_host_list
+from faultbridge.domain.times import from_text
+from faultbridge.errors import Rejected
+from faultbridge.jobs.jobs import MAX_ID_LENGTH, MAX_REASON, Jobs
+from faultbridge.jobs.placement import MAX_NODES
+from faultbridge.jobs.progress import MAX_STEP, JobProgress
+
+MAX_REPORT = 256 * 1024
+"""Most characters of a report: a job of 5,000 nodes fits."""
+
+MAX_NAME, MAX_RANKS_PER_NODE, MAX_STALL = 256, 64, 7 * 86400
+MIN_STALL = 60
+MAX_CLOCK_SKEW = timedelta(minutes=5)
+"""How far in the future a reported time may be; it is then taken as now."""
+
+NOT_FINITE = ("nan", "inf", "-inf")
+Read = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordReport:
+    """Records reports of jobs. The sweep adds the id of a job to the states of its nodes within a minute."""
+
+    jobs: Jobs
+
+    def __call__(self, cluster: str, report: Mapping[str, Any], reported_at: datetime | None = None) -> Job:
+        """Record one report and return the job. The same report again changes nothing.
+
+        `reported_at` is the time of the report, for one without `at`. Raises Rejected `bad_report` for a document of
+        another shape, and whatever the start, the end or the heartbeat of a job is rejected for.
+        """
+        given = read_report(report)
+        change, job_id = given.pop("change"), given.pop("job_id")
+        if change == "heartbeat":
+            return JobProgress(self.jobs).heartbeat(cluster, job_id, **given)
+        at = self._time(given.pop("at", None) or reported_at)
+        if change == "end":
+            return self.jobs.end(cluster, job_id, at=at, **given)
+        nodes, per_node = given.pop("nodes"), given.pop("ranks_per_node", None)
+        if per_node is not None:
+            given["ranks"] = ranks_in_order(nodes, per_node)
+        stall_after = timedelta(seconds=given.pop("stall_after_seconds", STALL_AFTER.total_seconds()))
+        return self.jobs.start(cluster, job_id, nodes, at=at, stall_after=stall_after, **given)
+
+    def _time(self, at: datetime | None) -> datetime | None:
+        now = self.jobs.clock.now()
+        if at is not None and at > now + MAX_CLOCK_SKEW:
+            raise Rejected("bad_time", "the time of the report is in the future")
+        return at and min(at, now)
+
+
+def read_report(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a report that are given, validated. Raises Rejected `bad_report`."""
+    change = report.get("change")
+    if not isinstance(change, str) or change not in FIELDS:
+        raise Rejected("bad_report", f"invalid `change`; allowed: {', '.join(FIELDS)}")
+    fields = FIELDS[change]
+    if unknown := sorted(set(map(str, report)) - {*fields, "change"}):
+        raise Rejected("bad_report", f"unknown field: {unknown[0][:40]!r}; allowed: change, {', '.join(fields)}")
+    if missing := [name for name in fields if name in REQUIRED and report.get(name) is None]:
+        raise Rejected("bad_report", f"`{missing[0]}` is missing")
+    if report.get("ranks") is not None and report.get("ranks_per_node") is not None:
+        raise Rejected("bad_report", "give `ranks` or `ranks_per_node`, not both")
+    return {"change": change} | {name: _read(name, report[name]) for name in fields if report.get(name) is not None}
+
+
+def _read(name: str, value: object) -> object:
+    read, allowed = READERS[name]
+    try:
+        return read(value)
+    except (ValueError, OverflowError, Rejected):
+        raise Rejected("bad_report", f"invalid `{name}`; allowed: {allowed}") from None
+
+
+def _text(value: object, limit: int) -> str:
+    if not isinstance(value, str) or not value.isprintable() or len(value) > limit:
+        raise ValueError
+    return value
+
+
+def _integer(value: object, minimum: int, maximum: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:
+        raise ValueError
+    return value
+
+
+def _nodes(value: object) -> list[str]:
+    if not isinstance(value, list) or not 0 < len(value) <= MAX_NODES:
+        raise ValueError
+    nodes = [name for one in value for name in expand_host_list(_text(one, MAX_REPORT))]
+    if not 0 < len(nodes) <= MAX_NODES:
+        raise ValueError
+    return nodes
+
+
+def _ranks(value: object) -> dict[str, str]:
+    if not isinstance(value, dict) or len(value) > MAX_NODES:
+        raise ValueError
+    return {_text(node, MAX_NAME): _text(ranks, MAX_NAME) for node, ranks in value.items()}
+
+
+def _loss(value: object) -> float:
+    if value in NOT_FINITE:
+        return float(str(value))
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise ValueError
+    return float(value)
+
+
+def _outcome(value: object) -> str:
+    if value not in OUTCOMES:
+        raise ValueError
+    return str(value)
+
+
+def _job_id(value: object) -> str:
+    if not value:
+        raise ValueError
+    return _text(value, MAX_ID_LENGTH)
+
+
+READERS: Mapping[str, tuple[Read, str]] = {
+    "job_id": (_job_id, f"1 to {MAX_ID_LENGTH} printable characters"),
+    "nodes": (_nodes, f"a list of 1 to {MAX_NODES} nodes or host lists"),
+    "name": (partial(_text, limit=MAX_NAME), f"{MAX_NAME} printable characters"),
+    "at": (lambda value: from_text(_text(value, 64)), "an RFC 3339 time with a time zone"),
+    "ranks": (_ranks, 'the ranks of nodes, such as {"gpu-1": "0-7"}'),
+    "ranks_per_node": (
+        partial(_integer, minimum=1, maximum=MAX_RANKS_PER_NODE),
+        f"an integer from 1 to {MAX_RANKS_PER_NODE}",
+    ),
+    "stall_after_seconds": (
+        partial(_integer, minimum=MIN_STALL, maximum=MAX_STALL),
+        f"an integer from {MIN_STALL} to {MAX_STALL}",
+    ),
+    "outcome": (_outcome, ", ".join(OUTCOMES)),
+    "reason": (partial(_text, limit=MAX_REASON), f"{MAX_REASON} printable characters"),
+    "step": (partial(_integer, minimum=0, maximum=MAX_STEP), f"an integer from 0 to {MAX_STEP}"),
+    "loss": (_loss, f"a number, or one of the texts {', '.join(NOT_FINITE)}"),
+}
+"""How each field is read, and what is allowed."""
+
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    "start": ("job_id", "nodes", "name", "at", "ranks", "ranks_per_node", "stall_after_seconds"),
+    "end": ("job_id", "outcome", "reason", "at"),
+    "heartbeat": ("job_id", "step", "loss"),
+}
+"""The fields of a report of each change, besides `change`."""
+
+REQUIRED = frozenset({"job_id", "nodes", "step"})
