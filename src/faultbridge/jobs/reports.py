@@ -118,9 +118,9 @@ def _ranks(value: object) -> dict[str, str]:
 def _loss(value: object) -> float:
     if value in NOT_FINITE:
         return float(str(value))
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise ValueError
-    return float(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    raise ValueError
 
 
 def _outcome(value: object) -> str:

@@ -15,7 +15,6 @@ from faultbridge.jobs.jobs import Jobs
 from faultbridge.ledger.append import Append
 from faultbridge.storage import items, keys
 
-
 MAX_RANK_TEXT = 256
 """A longer list of the ranks of one node is left out of the event; `faultbridge job ranks` lists them."""
 
