@@ -11,8 +11,8 @@ from infra.docs.schema import type_of
 
 INTRODUCTION = """\
 The API reads clusters, nodes, cases and entries, answers requests for approval, and records reports of jobs. Its URL is
-the stack's output `ApiUrl`. IAM signs requests, or a JWT issuer does when the parameter `JwtIssuer` is set. The machine-readable
-description is [openapi.json](openapi.json) (OpenAPI 3.1).
+the stack's output `ApiUrl`. IAM signs requests, or a JWT issuer does when the parameter `JwtIssuer` is set. The
+machine-readable description is [openapi.json](openapi.json) (OpenAPI 3.1).
 
 Each read, and the report of a job, has an example for curl. `$API` is the address. The embedded stack needs no
 credentials, and `$AUTH` is empty:
