@@ -26,6 +26,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "proof.md": proof.generate,
     "../policy.md": policy.generate,
     "../../schemas/policy/v1.json": policy.json_schema,
+    "../../schemas/job-report/v1.json": http_api.job_report_schema,
     "metrics.md": metrics.generate,
     "http-api.md": http_api.generate,
     "openapi.json": lambda: json.dumps(openapi_document(), indent=2) + "\n",
@@ -45,7 +46,7 @@ def stale() -> list[str]:
 
 
 def write() -> None:
-    """Write every page and the schema of policy files."""
+    """Write every page and the schemas of policy files and reports of jobs."""
     for name, make in PAGES.items():
         (REFERENCE / name).parent.mkdir(parents=True, exist_ok=True)
         (REFERENCE / name).write_text(make(), encoding="utf-8")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
+from faultbridge.api.job_models import JobReportDetail
 from faultbridge.api.openapi import openapi_document
 from infra.docs.markdown import code, page, table
 from infra.docs.schema import type_of
@@ -73,6 +75,12 @@ def generate() -> str:
         "## Shapes",
         *(section for name in sorted(shapes) for section in _shape(name, shapes[name])),
     )
+
+
+def job_report_schema() -> str:
+    """Return the schema of the event in which a scheduler reports a job: the body of `reportJob`, and the cluster."""
+    schema = JobReportDetail.model_json_schema()
+    return json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}, indent=2) + "\n"
 
 
 def _operation(method: str, path: str, operation: dict[str, Any]) -> Iterator[str]:

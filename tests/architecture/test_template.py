@@ -105,7 +105,7 @@ def test_the_source_compiles_without_warnings_on_every_allowed_runtime(runtime: 
 
 def test_queues_that_trust_eventbridge_accept_only_the_rules_that_feed_them() -> None:
     for policy, rules in (
-        ("CloudEventsQueuePolicy", ["HyperPodEvents", "Ec2Events", "HealthEvents"]),
+        ("CloudEventsQueuePolicy", ["HyperPodEvents", "Ec2Events", "HealthEvents", "JobReports"]),
         ("InventoryEventsQueuePolicy", ["InventoryEvents"]),
     ):
         (allowed,) = (one for one in properties(policy)["PolicyDocument"]["Statement"] if one["Effect"] == "Allow")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from faultbridge.api.node_models import Instant, ResponseModel
+from faultbridge.domain.names import CLUSTER_NAME
 from faultbridge.jobs.jobs import MAX_ID_LENGTH, MAX_REASON
 from faultbridge.jobs.placement import MAX_NODES
 from faultbridge.jobs.progress import MAX_STEP
@@ -54,6 +55,8 @@ class Jobs(ResponseModel):
 class JobReport(ResponseModel):
     """What happened to a job. `start` needs `nodes`, `heartbeat` needs `step`; a field of another change is refused."""
 
+    model_config = ConfigDict(json_schema_extra={"additionalProperties": False})
+
     change: Literal["start", "end", "heartbeat"]
     job_id: str = Field(min_length=1, max_length=MAX_ID_LENGTH, description="The scheduler's id of the job.")
     at: Instant | None = Field(default=None, description="`start`, `end`: when it happened. Default: now.")
@@ -78,6 +81,12 @@ class JobReport(ResponseModel):
     loss: float | Literal["nan", "inf", "-inf"] | None = Field(
         default=None, description="`heartbeat`: loss of the step."
     )
+
+
+class JobReportDetail(JobReport):
+    """The detail of an event `Faultbridge Job Report` on the event bus: a report, and the cluster of the job."""
+
+    cluster: str = Field(pattern=f"^{CLUSTER_NAME.pattern}$")
 
 
 JOB_MODELS = (Job, JobReport, Jobs)

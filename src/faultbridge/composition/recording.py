@@ -122,6 +122,7 @@ class Ingestion:
         from faultbridge.ingest.node_lookup import NodeLookup
         from faultbridge.ingest.poison_messages import PoisonMessages
         from faultbridge.ingest.record_reader import RecordReader
+        from faultbridge.jobs.report_records import RecordReportRecord
 
         of = self.installation
         table, clock = of.ports.table, of.ports.clock
@@ -138,6 +139,7 @@ class Ingestion:
             heartbeats=replace(self.heartbeats, rulebook=rulebook),
             reject=self.rejects,
             canary=RecordCanary(table, clock, of.stack),
+            job_report=RecordReportRecord(of.jobs.report),
         )
 
     @cached_property

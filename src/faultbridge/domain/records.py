@@ -10,6 +10,10 @@ CANARY = "canary"
 """The source name of the test records that an installation sends to itself."""
 
 
+JOB_REPORT = "job-report"
+"""The source name of records in which a scheduler or a collector reports a job."""
+
+
 @dataclass(frozen=True, slots=True)
 class RawRecord:
     """One message of one source, not yet decoded.

@@ -24,21 +24,21 @@ from faultbridge.ingest.node_commits import NodeCommits
 from faultbridge.ingest.node_lookup import FoundNode, NodeLookup
 from faultbridge.ingest.outcomes import GiveBackReason, IngestResult
 from faultbridge.ingest.poison_messages import ALONE_FROM_RECEIVES, MAX_ATTEMPTS, PoisonMessages
-from faultbridge.ingest.record_reader import Delivery, RecordPart, RecordReader
+from faultbridge.ingest.record_reader import WHOLE_SOURCES, Delivery, RecordPart, RecordReader
 from faultbridge.ledger.append import Append
 from faultbridge.log import log_cause
 from faultbridge.rules.rulebook import Rulebook
 
 PartsByNode = dict[NodeKey, tuple[ClusterConfig, list[tuple[RecordPart, AliasRow]]]]
 StoreReject = Callable[[Delivery, RawRecord | None, Rejected], None]
-StoreCanary = Callable[[RawRecord], Outcome]
+StoreWhole = Callable[[RawRecord], Outcome]
 
 
 @dataclass(frozen=True, slots=True)
 class Ingest:
     """Processes deliveries of the raw queue.
 
-    `reject` stores a rejected record, and `canary` records a canary.
+    `reject` stores a rejected record, `canary` records a canary, and `job_report` the report of a job.
     """
 
     node_cache: NodeCache
@@ -50,7 +50,8 @@ class Ingest:
     poison_messages: PoisonMessages
     heartbeats: HeartbeatMonitor
     reject: StoreReject
-    canary: StoreCanary
+    canary: StoreWhole
+    job_report: StoreWhole
 
     def __call__(self, deliveries: Sequence[Delivery]) -> IngestResult:
         """Process a batch and return the outcome of each record. An invalid record is rejected.
@@ -105,16 +106,17 @@ class Ingest:
         return result
 
     def _read(self, delivery: Delivery, result: IngestResult) -> Iterable[RecordPart]:
-        """Return the parts of a delivery. A canary is recorded here and has no parts."""
+        """Return the parts of a delivery. A canary or the report of a job is recorded here and has no parts."""
         unavailable = GiveBackReason.INPUT_UNAVAILABLE
         try:
             parts = self.reader.read(delivery)
             unavailable = GiveBackReason.STATE_UNAVAILABLE
             for part in parts:
                 result.add_unparsed(part.record.record_id, part.record.source, part.unparsed)
-                if part.record.source == CANARY:
-                    result.set_outcome(part.record.record_id, self.canary(part.record))
-            return [part for part in parts if part.record.source != CANARY]
+                if part.record.source in WHOLE_SOURCES:
+                    store = self.canary if part.record.source == CANARY else self.job_report
+                    result.set_outcome(part.record.record_id, store(part.record))
+            return [part for part in parts if part.record.source not in WHOLE_SOURCES]
         except Rejected as error:
             self._reject(delivery, None, error, result)
         except Exception as error:  # noqa: BLE001 - it concerns this record only, and is logged

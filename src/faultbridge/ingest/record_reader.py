@@ -11,7 +11,7 @@ from typing import Any
 from faultbridge.decoders.common.decoder import READ_WITH_MAPPINGS, Decoded, Hints
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.faults import Observation
-from faultbridge.domain.records import CANARY, RawRecord
+from faultbridge.domain.records import CANARY, JOB_REPORT, RawRecord
 from faultbridge.errors import Rejected
 from faultbridge.pipeline.normalize.mask_secrets import mask
 from faultbridge.pipeline.normalize.oversized_records import add_evidence_object, any_truncated
@@ -23,6 +23,9 @@ from faultbridge.storage.wire.message import Message, decode_message, raw_key
 
 UNREADABLE_PREFIX = "unread-"
 """Start of the id that is given to a message without the raw record format."""
+
+WHOLE_SOURCES = frozenset({CANARY, JOB_REPORT})
+"""Sources whose records are about no node. Ingest passes them on without decoding."""
 
 Decode = Callable[[str, bytes, Hints], Decoded]
 """Decodes a body by the name of its source."""
@@ -93,7 +96,7 @@ class RecordReader:
         message = decode_message(delivery.text)
         self._check_sender(delivery, message)
         record = self.trust.with_sender_instance(self._record(delivery, message))
-        if record.source == CANARY:
+        if record.source in WHOLE_SOURCES:
             return (RecordPart(delivery, record, None, ()),)
         mappings = self.mappings() if record.source in READ_WITH_MAPPINGS else {}
         hints = Hints(record.received_at, record.node, record.cluster, mappings)
@@ -113,10 +116,16 @@ class RecordReader:
         """Raise Rejected if the sender may not report about any node of the cluster."""
         sender = self.trust.sender(delivery.sender, message.sender)
         instance = instance_of(sender)
-        if not self.trust.required or (instance is not None and message.instance_id in {None, instance}):
+        is_report = message.source == JOB_REPORT
+        if not self.trust.required or (
+            not is_report and instance is not None and message.instance_id in {None, instance}
+        ):
             return
         config = self.config(message.cluster) if message.cluster != NO_CLUSTER else None
-        refusal = self.trust.refusal_of_sender(sender, message.instance_id, config) if config else None
+        if config is not None and is_report:
+            refusal = self.trust.refusal_of_report(sender, config)
+        else:
+            refusal = self.trust.refusal_of_sender(sender, message.instance_id, config) if config else None
         if refusal is not None:
             raise Rejected("untrusted", refusal)
 

@@ -5,6 +5,7 @@ Read in this order:
 
 - `jobs`: records the start and end of jobs, the faults that affect them, and that they may resume.
 - `reports`: documents of schedulers that state a start, an end or a step.
+- `report_records`: the same documents in raw records, from the event bus and collectors.
 - `placement`: finds the nodes of a job by their names, and the ranks on each node.
 - `job_nodes`: keeps the ids of running jobs in the states of their nodes, whose events name them.
 - `job_impact`: finds the worst active fault of a node and records it on the jobs that run there.

@@ -89,6 +89,12 @@ class Trust:
             return f"{instance} may report only about itself, not about {instance_id}"
         return None
 
+    def refusal_of_report(self, sender: str | None, config: ClusterConfig) -> str | None:
+        """Return why a sender may not report jobs, or None. A job has many nodes: an instance may not report it."""
+        if self._is_trusted(sender, config):
+            return None
+        return f"{sender or 'none'} may not report jobs; add it to trusted_senders of {config.cluster}"
+
     def _is_trusted(self, sender: str | None, config: ClusterConfig) -> bool:
         """Return whether a sender may report about every node of a cluster."""
         return not self.required or sender == EVENT_BUS or self._is_own(sender) or _is_listed(sender, config)

@@ -119,7 +119,8 @@ def decode_message(text: str) -> Message:
     if is_cloud_event(frame):
         event = fields_of(frame)
         record_id = names.record_id(event.pop("record_id"))
-        return Message(record_id=record_id, cluster=NO_CLUSTER, body=text.encode(errors="surrogatepass"), **event)
+        cluster = event.pop("cluster", NO_CLUSTER)
+        return Message(record_id=record_id, cluster=cluster, body=text.encode(errors="surrogatepass"), **event)
     return Message(
         record_id=names.record_id(_text(frame, "record_id")),
         source=_source(_text(frame, "source")),

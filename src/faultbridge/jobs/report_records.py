@@ -1,0 +1,36 @@
+"""Report records: reports of jobs that arrive as raw records, from the event bus or a collector."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from faultbridge.domain.records import Outcome, RawRecord
+from faultbridge.errors import Rejected
+from faultbridge.jobs.reports import MAX_REPORT, RecordReport
+from faultbridge.storage.wire.cloud_event import is_cloud_event
+
+
+@dataclass(frozen=True, slots=True)
+class RecordReportRecord:
+    """Records the report of a job in a raw record: the report itself, or an event with the report as its detail."""
+
+    record_report: RecordReport
+
+    def __call__(self, record: RawRecord) -> Outcome:
+        """Record one report. Raises Rejected `bad_report`, and whatever the report is rejected for."""
+        if len(record.body) > MAX_REPORT:
+            raise Rejected("bad_report", f"the report is too large; allowed: {MAX_REPORT} bytes")
+        try:
+            document = json.loads(record.body)
+        except (ValueError, RecursionError):
+            document = None
+        if not isinstance(document, dict):
+            raise Rejected("bad_report", "the report is not a JSON object")
+        detail = document["detail"] if is_cloud_event(document) else document
+        report = {name: value for name, value in detail.items() if name != "cluster"}
+        before = self.record_report.jobs.find(record.cluster, str(report.get("job_id")))
+        after = self.record_report(record.cluster, report, record.sent_at)
+        if report["change"] == "heartbeat":
+            return Outcome.FOLDED
+        return Outcome.DUPLICATE if before is not None and before.version == after.version else Outcome.RECORDED
