@@ -54,10 +54,10 @@ class Collected:
         self.tokens = [SERVICE_ACCOUNT_TOKEN]
         self.watch = KubernetesWatch(lambda: Access(url, None, self.tokens[-1]))
 
-    def collector(self, clock: AgentClock | None = None, **settings: Any) -> Collector:
+    def collector(self, clock: AgentClock | None = None, *, jobs: bool = False, **settings: Any) -> Collector:
         """Build a collector; one with the same folder continues with the same spool."""
         made = AgentSettings("train-a", "http://queue", spool=self.folder, **settings)
-        return build_collector(made, self.watch, self.transport, clock)
+        return build_collector(made, self.watch, self.transport, clock, jobs=jobs)
 
     @contextmanager
     def running(self, **settings: Any) -> Iterator[Collector]:

@@ -269,7 +269,8 @@ def test_the_access_of_a_pod_is_read_from_its_service_account(tmp_path: Path) ->
 
 
 def test_the_manifest_grants_exactly_what_the_collector_uses(world: Collected) -> None:
-    with world.running():
+    with world.running(jobs=True):
+        eventually(lambda: ("watch", "pods") in world.cluster.permissions_used)
         eventually(lambda: ("watch", "events") in world.cluster.permissions_used)
         eventually(lambda: ("watch", "nodes") in world.cluster.permissions_used)
     granted = {
@@ -286,7 +287,7 @@ def test_the_manifest_grants_exactly_what_the_collector_uses(world: Collected) -
 def test_the_manifest_runs_the_command_with_valid_settings_and_without_privileges() -> None:
     pod = DOCUMENTS["Deployment"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
-    assert container["command"] == ["faultbridge", "collect", "kubernetes"]
+    assert container["command"] == ["faultbridge", "collect", "kubernetes", "--jobs"]
     settings = AgentSettings.load(None, variables(container))
     mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
     assert str(settings.spool) in mounts

@@ -17,6 +17,7 @@ from faultbridge.storage import keys
 from tests.agent.fakes import FakeTransport, ManualClock
 from tests.builders import KEY
 from tests.collector.cluster import XID_79, Collected, agent_event, collected
+from tests.collector.test_jobs import pod
 from tests.world import World
 
 HEALTHY = {**XID_79, "status": "True", "reason": "NoIssue"}
@@ -51,7 +52,7 @@ class Site:
         self.world.ports.clock.advance(timedelta(minutes=1))
         clock = ManualClock()
         clock.wall = self.world.now
-        assert self.kubernetes.collector(clock).run_once(5) is None
+        assert self.kubernetes.collector(clock, jobs=True).run_once(5) is None
 
     def at(self) -> str:
         """The time of the installation, as Kubernetes writes it."""
@@ -100,3 +101,21 @@ def test_a_condition_of_the_old_instance_does_not_reach_its_successor(site: Site
     site.kubernetes.cluster.set_condition(KEY.node, {**XID_79, "lastTransitionTime": site.at()})
     site.collect()
     assert site.active() == set()
+
+
+def test_a_job_of_pods_runs_and_fails_in_the_table_also_if_it_is_listed_again(site: Site) -> None:
+    running = pod("llm-0", KEY.node)
+    running["status"]["startTime"] = site.at()
+    site.kubernetes.cluster.apply_pod(running)
+    jobs = site.world.app.jobs.jobs
+    for _ in range(2):
+        site.collect()
+        assert jobs.show(KEY.cluster, "ml/llm").ranks == {KEY.node: "0-7"}
+    failed = pod("llm-0", KEY.node, "Failed")
+    failed["status"]["startTime"] = running["status"]["startTime"]
+    failed["status"]["containerStatuses"][0]["state"]["terminated"]["finishedAt"] = site.at()
+    site.kubernetes.cluster.apply_pod(failed)
+    for _ in range(2):
+        site.collect()
+        ended = jobs.show(KEY.cluster, "ml/llm")
+        assert (ended.state, ended.outcome) == ("ended", "failed")

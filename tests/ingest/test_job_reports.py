@@ -11,9 +11,12 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from faultbridge.domain.cluster.jobs import Job
+from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.records import JOB_REPORT, Outcome
 from faultbridge.domain.times import to_text
 from faultbridge.ingest.record_reader import Delivery
+from faultbridge.jobs.report_records import WAIT_FOR_START
+from faultbridge.jobs.reports import read_report
 from faultbridge.pipeline.normalize.trust import EVENT_BUS
 from faultbridge.storage.wire.message import Message, encode_message
 from tests.architecture.project import ROOT
@@ -101,7 +104,26 @@ def test_a_heartbeat_arrives_by_the_bus(world: World) -> None:
 def test_the_sweep_makes_the_nodes_name_a_job_that_the_bus_reported(world: World) -> None:
     world.outcomes(event(world, START))
     world.app.ops.sweep()
-    assert [state.jobs for state in world.app.registry.directory.nodes(CLUSTER)] == [("88213",), ("88213",)]
+    assert [world.node(NodeKey(CLUSTER, name)).jobs for name in ("n-1", "n-2")] == [("88213",), ("88213",)]
+
+
+def test_every_sample_of_the_schema_is_valid_and_is_read() -> None:
+    samples = sorted((ROOT / "schemas/job-report/samples/1.0").glob("*.json"))
+    assert len(samples) == 3
+    for path in samples:
+        sample = json.loads(path.read_text(encoding="utf-8"))
+        Draft202012Validator(SCHEMA).validate(sample)
+        del sample["cluster"]
+        assert read_report(sample)["change"] == path.stem
+
+
+def test_an_end_that_overtakes_its_start_is_retried_for_two_minutes(world: World) -> None:
+    start, end = event(world, START), event(world, END, 2)
+    assert list(world.app.ingestion.ingest([end]).failed) == ["event-2"]
+    assert world.outcomes(start, end) == [Outcome.RECORDED, Outcome.RECORDED]
+    found = job(world)
+    assert found is not None
+    assert found.outcome == "failed"
 
 
 @pytest.mark.parametrize(
@@ -115,7 +137,9 @@ def test_the_sweep_makes_the_nodes_name_a_job_that_the_bus_reported(world: World
 def test_a_report_about_something_unknown_is_a_reject_that_can_be_retried(
     world: World, report: dict[str, Any], reason: str
 ) -> None:
-    assert reasons(world, event(world, report)) == [reason]
+    made = event(world, report)
+    world.ports.clock.advance(WAIT_FOR_START)
+    assert reasons(world, made) == [reason]
     assert job(world) is None
 
 
@@ -134,7 +158,7 @@ def test_an_event_without_a_valid_cluster_is_rejected(world: World) -> None:
 
 def test_a_node_may_not_report_jobs_even_its_own_and_a_listed_collector_may() -> None:
     world = World(nodes=("n-1", "n-2"), settings=PROOF)
-    state = next(iter(world.app.registry.directory.nodes(CLUSTER)))
+    state = world.node(NodeKey(CLUSTER, "n-1"))
     assert state.incarnation is not None
     node = f"AROANODE:{state.incarnation.instance_id}"
     for sender in (node, "AROAOTHER:somebody", None):

@@ -78,17 +78,17 @@ def test_the_ranks_of_a_replaced_node_must_move_to_its_new_instance_and_no_other
     world = World(nodes=2)
     nodes = [world.key(number).node for number in (1, 2)]
     jobs(world).start(CLUSTER, "1", nodes, ranks={nodes[0]: "0-7", nodes[1]: "8-15"})
-    incarnation = world.node(2).incarnation
+    incarnation = world.node(1).incarnation
     assert incarnation is not None
-    break_and_end(world, 2)
+    break_and_end(world)
     world.until(world.case_is(RESOLVED))
     world.advance_minutes(10)
-    successor = world.node(2).incarnation
+    successor = world.node(1).incarnation
     assert successor is not None
     (move,) = job_data(world)[-1]["resume"]["moves"]
     assert move == {
-        "node": nodes[1],
-        "ranks": "8-15",
+        "node": nodes[0],
+        "ranks": "0-7",
         "from_instance_id": incarnation.instance_id,
         "to_instance_id": successor.instance_id,
     }

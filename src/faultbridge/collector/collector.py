@@ -1,4 +1,4 @@
-"""The collector of one Kubernetes cluster: a follower for nodes, one for their events, and one sender."""
+"""The collector of one Kubernetes cluster: followers for nodes, their events and optionally pods, and one sender."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from faultbridge.agent.host import AgentClock, SystemClock
 from faultbridge.agent.settings import AgentSettings
 from faultbridge.collector.follower import Follower
 from faultbridge.collector.handlers import EventHandler, NodeHandler, RecordStore
+from faultbridge.collector.job_handler import JobHandler
 from faultbridge.collector.sent_states import SentStates
 from faultbridge.log import log_cause
 from faultbridge.ports import ObjectKind, ObjectWatch
@@ -83,9 +84,12 @@ def build_collector(
     watch: ObjectWatch,
     transport: Transport | None = None,
     clock: AgentClock | None = None,
+    *,
+    jobs: bool = False,
 ) -> Collector:
     """Build the collector of one cluster from the settings of an agent; without a transport it sends to AWS.
 
+    With `jobs`, it also follows pods and reports the jobs that they belong to.
     It uses the settings of the cluster, the queue, the bucket, the region and the spool.
     """
     clock = clock or SystemClock()
@@ -93,8 +97,10 @@ def build_collector(
     outbox = Outbox(Spool(settings.spool / "spool", settings.spool_bytes))
     store = RecordStore(settings.cluster, settings.bucket is not None, outbox, clock)
     stopping = threading.Event()
-    followers = (
+    followers: tuple[Follower, ...] = (
         Follower(ObjectKind.NODE, watch, NodeHandler(store, SentStates(clock.monotonic)), stopping),
         Follower(ObjectKind.NODE_EVENT, watch, EventHandler(store), stopping),
     )
+    if jobs:
+        followers += (Follower(ObjectKind.POD, watch, JobHandler(store), stopping),)
     return Collector(followers, Sender(outbox, transport, clock, None), clock, stopping)

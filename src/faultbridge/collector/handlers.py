@@ -59,11 +59,14 @@ class NodeHandler:
 
     def handle(self, node: Mapping[str, Any]) -> None:
         """Store the records of a node that differ from those stored before."""
+        name = name_of(node)
+        if name is None:
+            return
         for record in records_of_node(node):
-            self._listed.add(record.node)
-            if self.states.is_due(record.node, record.source, record.body):
+            self._listed.add(name)
+            if self.states.is_due(name, record.source, record.body):
                 self.store.store(record)
-                self.states.sent(record.node, record.source, record.body)
+                self.states.sent(name, record.source, record.body)
         for kind in unmapped_types(node):
             if kind not in self._logged and len(self._logged) < MAX_LOGGED_TYPES:
                 self._logged.add(kind)

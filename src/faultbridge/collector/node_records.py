@@ -30,10 +30,10 @@ _MAX_NAME = 253
 
 @dataclass(frozen=True, slots=True)
 class CollectedRecord:
-    """One raw record about one node; `record_id` is None where each sending is a new observation."""
+    """One raw record about one node, or about none; `record_id` is None where each sending is a new observation."""
 
     source: str
-    node: str
+    node: str | None
     body: bytes
     instance_id: str | None = None
     record_id: str | None = None

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
 
+from faultbridge.domain.cluster.jobs import Job
 from faultbridge.domain.records import Outcome, RawRecord
-from faultbridge.errors import Rejected
+from faultbridge.errors import Rejected, Transient, UnknownName
 from faultbridge.jobs.reports import MAX_REPORT, RecordReport
 from faultbridge.storage.wire.cloud_event import is_cloud_event
+
+WAIT_FOR_START = timedelta(minutes=2)
+"""How long the end of an unknown job is retried: queues deliver in any order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +37,16 @@ class RecordReportRecord:
         detail = document["detail"] if is_cloud_event(document) else document
         report = {name: value for name, value in detail.items() if name != "cluster"}
         before = self.record_report.jobs.find(record.cluster, str(report.get("job_id")))
-        after = self.record_report(record.cluster, report, record.sent_at)
+        after = self._record(record, report)
         if report["change"] == "heartbeat":
             return Outcome.FOLDED
         return Outcome.DUPLICATE if before is not None and before.version == after.version else Outcome.RECORDED
+
+    def _record(self, record: RawRecord, report: Mapping[str, Any]) -> Job:
+        try:
+            return self.record_report(record.cluster, report, record.sent_at)
+        except UnknownName as error:
+            age = self.record_report.jobs.clock.now() - record.received_at
+            if error.reason != "unknown_job" or age >= WAIT_FOR_START:
+                raise
+            raise Transient(f"the start of the job may still arrive: {error}") from error

@@ -15,6 +15,7 @@ class ObjectKind(StrEnum):
 
     NODE = "node"
     NODE_EVENT = "node_event"
+    POD = "pod"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""List and watch nodes, and events about nodes, through the Kubernetes API.
+"""List and watch nodes, events about nodes, and pods, through the Kubernetes API.
 
 The client of lightkube repeats a watch without a limit and without a read timeout, so a connection that broke without
 a notice would end it. This module uses only its HTTP client.
@@ -32,6 +32,7 @@ MAX_IDLE_SECONDS = WATCH_SECONDS + 30.0
 
 _PATHS: Mapping[ObjectKind, tuple[str, Mapping[str, str]]] = {
     ObjectKind.NODE: ("/api/v1/nodes", {}),
+    ObjectKind.POD: ("/api/v1/pods", {}),
     # Events about objects without a namespace, such as nodes, are in the namespace `default`.
     ObjectKind.NODE_EVENT: ("/api/v1/namespaces/default/events", {"fieldSelector": "involvedObject.kind=Node"}),
 }

@@ -18,6 +18,7 @@ from faultbridge.local.kubernetes import watches
 from faultbridge.local.kubernetes.change_log import Document
 from faultbridge.local.kubernetes.cluster import EVENTS as EVENT_RESOURCE
 from faultbridge.local.kubernetes.cluster import NODES as NODE_RESOURCE
+from faultbridge.local.kubernetes.cluster import PODS as POD_RESOURCE
 from faultbridge.local.kubernetes.cluster import ApiStatusError, Cluster, Pod
 
 if TYPE_CHECKING:
@@ -99,10 +100,14 @@ def _list_events(cluster: Cluster, _: tuple[str, ...], query: Query, __: WSGIEnv
     return _list_or_watch(cluster, EVENT_RESOURCE, query, wanted)
 
 
+def _is_watch(query: Query) -> bool:
+    return query.get("watch") == ["true"]
+
+
 def _list_or_watch(
     cluster: Cluster, resource: str, query: Query, wanted: Callable[[Document], bool]
 ) -> tuple[int, Document]:
-    if query.get("watch") == ["true"]:
+    if _is_watch(query):
         cluster.permissions_used.add(("watch", resource))
         version, seconds = int(query["resourceVersion"][0]), float(query.get("timeoutSeconds", ["300"])[0])
         return 200, {"watch": {"resource": resource, "version": version, "seconds": seconds, "wanted": wanted}}
@@ -124,9 +129,13 @@ def _patch_node(cluster: Cluster, names: tuple[str, ...], _: Query, environ: WSG
 
 
 def _list_pods(cluster: Cluster, _: tuple[str, ...], query: Query, __: WSGIEnvironment) -> tuple[int, Document]:
-    fields = dict(_pairs(query.get("fieldSelector", [""])[0]))
-    node = fields.get("spec.nodeName")
+    if _is_watch(query):
+        return _list_or_watch(cluster, POD_RESOURCE, query, lambda _: True)
+    cluster.permissions_used.add(("list", POD_RESOURCE))
+    node = dict(_pairs(query.get("fieldSelector", [""])[0])).get("spec.nodeName")
     found = [_pod(pod) for pod in cluster.running() if node in {None, pod.node}]
+    with cluster.lock:
+        found += [pod for pod in cluster.job_pods.values() if node in {None, pod["spec"].get("nodeName")}]
     return 200, _page("PodList", found, query, cluster)
 
 
@@ -160,7 +169,7 @@ _ROUTES: tuple[tuple[str, re.Pattern[str], tuple[str, str] | None, _Handler], ..
     ("GET", EVENTS, None, _list_events),
     ("GET", NODE, ("get", "nodes"), _get_node),
     ("PATCH", NODE, ("patch", "nodes"), _patch_node),
-    ("GET", PODS, ("list", "pods"), _list_pods),
+    ("GET", PODS, None, _list_pods),
     ("POST", EVICTION, ("create", "pods/eviction"), _evict),
     ("PATCH", JOB, ("patch", "jobs"), _annotate_job),
     ("GET", VERSION, ("get", "version"), _version),

@@ -15,7 +15,7 @@ from typing import Any
 
 from faultbridge.local.kubernetes.change_log import ChangeLog, Document
 
-NODES, EVENTS = "nodes", "events"
+NODES, EVENTS, PODS = "nodes", "events", "pods"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,7 @@ class Cluster:
     events: dict[str, Document] = field(default_factory=dict)
     pods: list[Pod] = field(default_factory=list)
     budgets: list[Budget] = field(default_factory=list)
+    job_pods: dict[str, Document] = field(default_factory=dict)
     jobs: dict[tuple[str, str], Document] = field(default_factory=dict)
     reachable: bool = True
     register_taints: tuple[Document, ...] = ()
@@ -135,6 +136,19 @@ class Cluster:
             type_ = "MODIFIED" if name in self.events else "ADDED"
             self.events[name] = deepcopy(event)
             self.log.add(EVENTS, type_, self.events[name])
+
+    def apply_pod(self, pod: Document) -> None:
+        """Store the pod of a job as the API shows it; `metadata.uid` identifies it. Only these pods can be watched."""
+        with self.lock:
+            uid = pod["metadata"]["uid"]
+            type_ = "MODIFIED" if uid in self.job_pods else "ADDED"
+            self.job_pods[uid] = deepcopy(pod)
+            self.log.add(PODS, type_, self.job_pods[uid])
+
+    def delete_pod(self, uid: str) -> None:
+        """Delete the pod of a job."""
+        with self.lock:
+            self.log.add(PODS, "DELETED", self.job_pods.pop(uid))
 
     def start(self, pod: Pod) -> None:
         """Start a pod."""

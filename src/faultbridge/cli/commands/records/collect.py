@@ -47,20 +47,24 @@ def collect_kubernetes(
             metavar="NAME", help="Read this EKS cluster with AWS credentials, instead of the cluster of this pod."
         ),
     ] = None,
+    jobs: Annotated[
+        bool, typer.Option("--jobs", help="Report jobs too: it then also lists and watches the pods of all namespaces.")
+    ] = False,
     once: Annotated[
         bool, typer.Option("--once", help="Send the current state once, then exit: with 1 if that failed.")
     ] = False,
 ) -> None:
     """Send the conditions of all nodes, and the events that monitoring agents write about them, until stopped.
 
-    It reads what the EKS node monitoring agent, node-problem-detector, NVSentinel and the kubelet report.
+    It reads what the EKS node monitoring agent, node-problem-detector, NVSentinel and the kubelet report. With --jobs,
+    it reports when jobs with GPUs start and end, as `faultbridge job` does.
     """
     try:
         settings = AgentSettings.load(config)
     except Misconfigured as error:
         raise typer.BadParameter(str(error)) from None
     with logged_from(logging.INFO, LogLines(sys.stderr)):
-        collector = build_collector(settings, _watch(eks_cluster))
+        collector = build_collector(settings, _watch(eks_cluster), jobs=jobs)
         if once:
             _run_once(collector)
             return

@@ -1,0 +1,169 @@
+"""Reads the pods of training jobs: their job, node, GPUs, order and end, from labels and status.
+
+Objects come from the API, but users write their labels: every field is untrusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from faultbridge.decoders.common.fields import members, number, objects_in, text
+from faultbridge.domain import names
+from faultbridge.domain.cluster.ranks import ranks_in_order
+from faultbridge.domain.times import from_text
+
+JOBSET, KUBEFLOW, BATCH = "jobset.sigs.k8s.io/", "training.kubeflow.org/", "batch.kubernetes.io/"
+JOB_LABELS = (f"{JOBSET}jobset-name", f"{KUBEFLOW}job-name", f"{BATCH}job-name", "job-name")
+"""The labels that name the job of a pod, outermost first."""
+
+GPU = "nvidia.com/gpu"
+PENDING, RUNNING, SUCCEEDED, FAILED, DELETED = "Pending", "Running", "Succeeded", "Failed", "Deleted"
+MAX_GPUS = 64
+_MAX_NAME = 253
+_MAX_REASON = 64
+
+
+@dataclass(frozen=True, slots=True)
+class JobPod:
+    """A pod with GPUs of a training job.
+
+    `order` is its position in the job if labels state it, within its `group`. `leads`: its success is that of the job.
+    `disruption` is why Kubernetes ended it, such as `PreemptionByScheduler`.
+    """
+
+    uid: str
+    name: str
+    job_id: str
+    node: str | None
+    phase: str
+    gpus: int
+    order: tuple[int, int] | None
+    group: str
+    leads: bool
+    started_at: datetime | None
+    finished_at: datetime | None
+    reason: str
+    disruption: str | None
+
+    @property
+    def is_active(self) -> bool:
+        """Return whether the pod runs or will run."""
+        return self.phase not in {SUCCEEDED, FAILED, DELETED}
+
+
+def pod_of(pod: Mapping[str, Any]) -> JobPod | None:
+    """Return the pod of a training job, or None for a pod of no job or without GPUs."""
+    metadata, spec, status = (members(pod.get(part)) for part in ("metadata", "spec", "status"))
+    labels = members(metadata.get("labels"))
+    job_label = next((one for one in JOB_LABELS if text(labels.get(one), _MAX_NAME)), None)
+    fields = (metadata.get("uid"), metadata.get("name"), metadata.get("namespace"))
+    uid, name, namespace = (text(value, _MAX_NAME) for value in fields)
+    gpus = sum(_gpus(one) for one in objects_in(spec.get("containers")))
+    if job_label is None or uid is None or name is None or namespace is None or not 0 < gpus <= MAX_GPUS:
+        return None
+    node = text(spec.get("nodeName"), _MAX_NAME)
+    ends = [members(members(one.get("state")).get("terminated")) for one in objects_in(status.get("containerStatuses"))]
+    finished = [at for one in ends if (at := _time(one.get("finishedAt"))) is not None]
+    return JobPod(
+        uid=uid,
+        name=name,
+        job_id=f"{namespace}/{text(labels[job_label], _MAX_NAME)}",
+        node=node if node and names.NODE_NAME.fullmatch(node) else None,
+        phase=text(status.get("phase"), 16) or PENDING,
+        gpus=gpus,
+        order=_order(job_label, labels),
+        group=text(labels.get(f"{JOBSET}replicatedjob-name"), _MAX_NAME) or "",
+        leads=labels.get(f"{KUBEFLOW}replica-type") == "master",
+        started_at=_time(status.get("startTime")),
+        finished_at=max(finished, default=None),
+        reason=_reason(status, ends),
+        disruption=_disruption(status),
+    )
+
+
+def ranks_of_pods(pods: Collection[JobPod]) -> dict[str, str]:
+    """Return the ranks of each node, one for each GPU in the order of the pods; none if labels leave them open.
+
+    They are open without an index, with other numbers of GPUs, in several groups, and with two pods on one node.
+    """
+    placed = sorted((one.order, one.node) for one in pods if one.order is not None and one.node is not None)
+    firsts = dict.fromkeys(order[0] for order, _ in placed)
+    expected = [(first, second) for first in firsts for second in range(sum(order[0] == first for order, _ in placed))]
+    is_complete = len(placed) == len(pods) and [order for order, _ in placed] == expected
+    if not is_complete or len({one.gpus for one in pods}) != 1 or len({one.group for one in pods}) != 1:
+        return {}
+    nodes = [node for _, node in placed]
+    return ranks_in_order(nodes, next(iter(pods)).gpus) if len(set(nodes)) == len(nodes) else {}
+
+
+def end_of(pods: Iterable[JobPod]) -> dict[str, str] | None:
+    """Return outcome, reason and time of the end of a run, or None while it runs."""
+    found = list(pods)
+    failed = sorted((one for one in found if one.phase == FAILED), key=_finished)
+    deleted = [one for one in found if one.phase == DELETED]
+    if any(one.leads and one.phase == SUCCEEDED for one in found):
+        return _end("succeeded", max((one for one in found if one.leads), key=_finished), "succeeded")
+    if failed:
+        return _end("failed", failed[0], failed[0].reason)
+    if deleted:
+        disrupted = next((one for one in deleted if one.disruption), None)
+        if disrupted is not None:
+            return _end("failed", disrupted, str(disrupted.disruption))
+        return _end("unreported", deleted[0], "deleted")
+    if found and all(one.phase == SUCCEEDED for one in found):
+        return _end("succeeded", max(found, key=_finished), "succeeded")
+    return None
+
+
+def _end(outcome: str, pod: JobPod, reason: str) -> dict[str, str]:
+    at = {"at": pod.finished_at.isoformat()} if pod.finished_at else {}
+    return {"outcome": outcome, "reason": f"pod {pod.name} on {pod.node}: {reason}"[:512], **at}
+
+
+def _finished(pod: JobPod) -> tuple[bool, float]:
+    return pod.finished_at is None, pod.finished_at.timestamp() if pod.finished_at else 0.0
+
+
+def _order(job_label: str, labels: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Return the position of a pod in its job, or None if no label states it."""
+    completion = number(labels.get(f"{BATCH}job-completion-index"))
+    if job_label.startswith(KUBEFLOW):
+        first = {"master": 0, "worker": 1}.get(str(labels.get(f"{KUBEFLOW}replica-type")))
+        second = number(labels.get(f"{KUBEFLOW}replica-index"))
+    elif job_label.startswith(JOBSET):
+        first, second = number(labels.get(f"{JOBSET}job-index")), completion
+    else:
+        first, second = 0, completion
+    return (first, second) if first is not None and second is not None else None
+
+
+def _gpus(container: Mapping[str, Any]) -> int:
+    return number(members(members(container.get("resources")).get("limits")).get(GPU)) or 0
+
+
+def _time(value: object) -> datetime | None:
+    try:
+        return from_text(str(value)) if value else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _reason(status: Mapping[str, Any], ends: Iterable[Mapping[str, Any]]) -> str:
+    """Return the reason of the pod and of its first container that failed, without messages: they are payload."""
+    parts = [text(status.get("reason"), _MAX_REASON), _disruption(status)]
+    failed = next((one for one in ends if number(one.get("exitCode")) != 0 and one), None)
+    if failed is not None:
+        parts += [text(failed.get("reason"), _MAX_REASON), f"exit code {number(failed.get('exitCode'))}"]
+    found = ", ".join(one for one in dict.fromkeys(parts) if one and one.isprintable())
+    return found or str(text(status.get("phase"), 16))
+
+
+def _disruption(status: Mapping[str, Any]) -> str | None:
+    for one in objects_in(status.get("conditions")):
+        if one.get("type") == "DisruptionTarget" and one.get("status") == "True":
+            reason = text(one.get("reason"), _MAX_REASON)
+            return reason if reason and reason.isprintable() else None
+    return None
