@@ -1,1 +1,1 @@
-"""The decoders of DCGM: `health`, `metrics`, `policy_violations`, `diag` (with `diag_report`)."""
+"""The decoders of DCGM: `health`, `metrics`, `nvlink`, `policy_violations`, `diag` (`diag_report`, `diag_table`)."""

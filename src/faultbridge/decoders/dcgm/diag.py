@@ -1,6 +1,6 @@
-"""Decodes `dcgm-diag`: `dcgmi diag -r N -j` as faults, and as the report that verification reads.
+"""Decodes `dcgm-diag`: `dcgmi diag -r N`, with or without `-j`, as faults; its JSON as the report of verification.
 
-Grammar: one JSON object, also behind other text; its root and the shape of a result differ by version. A skipped test
+Grammar: one JSON object, also behind other text, or a table (`diag_table`); shape differs by version. A skipped test
 is no pass. DCGM's severities have no order. An error about a setting needs no action.
 Times: the report has none. Units: none; DCGM's texts are unchanged.
 Errors: `Rejected` without test categories; dcgmi's exit code is ignored. Source: DCGM 1.7, 3.1 to 3.3, 4.0 to 4.6.
@@ -12,9 +12,11 @@ import re
 from collections.abc import Iterator
 
 from faultbridge.decoders.common.decoder import Decoder, Hints
+from faultbridge.decoders.common.documents import text_of
 from faultbridge.decoders.common.fault_codes import SETTINGS
 from faultbridge.decoders.common.fields import evidence, truncate
-from faultbridge.decoders.dcgm.diag_report import Outcome, TestError, TestResult, read_diag_report
+from faultbridge.decoders.dcgm.diag_report import Outcome, TestError, TestResult, read_diag_report, report_of
+from faultbridge.decoders.dcgm.diag_table import is_diag_table, report_of_table
 from faultbridge.domain.faults import NODE_COMPONENT, Action, Component, Fault, Observation, Severity
 
 SOURCE = "dcgm-diag"
@@ -28,12 +30,15 @@ def read_report(body: bytes) -> tuple[TestResult, ...]:
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     """Return a fault for each error of a test that failed or warned."""
-    return tuple(fault for result in read_report(body) for fault in _faults(result))
+    table = report_of_table(text_of(body))
+    results = read_report(body) if table is None else report_of(table).results
+    return tuple(fault for result in results for fault in _faults(result))
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body contains the root member of a diagnostics report and its test categories."""
-    return (b'"DCGM Diagnostic"' in body or b'"DCGM GPU Diagnostic"' in body) and b'"test_categories"' in body
+    """Return whether a body contains the root member of a report and its test categories, or is the table of a run."""
+    is_json = (b'"DCGM Diagnostic"' in body or b'"DCGM GPU Diagnostic"' in body) and b'"test_categories"' in body
+    return is_json or (b"| Diagnostic " in body and is_diag_table(text_of(body)))
 
 
 def _faults(result: TestResult) -> Iterator[Fault]:
@@ -67,7 +72,7 @@ def _fault(result: TestResult, error: TestError, component: Component) -> Fault:
 
 DECODER = Decoder(
     name=SOURCE,
-    summary="dcgmi diag -r N -j (DCGM 1 to 4): failed and warned tests",
+    summary="dcgmi diag -r N, as JSON (-j) or as a table (DCGM 1 to 4): failed and warned tests",
     example='{"DCGM Diagnostic": {"test_categories": [{"category": "Hardware", "tests": [{"name": "memory", '
     '"results": [{"entity_group": "GPU", "entity_id": 0, "status": "Fail", "warnings": [{"warning": '
     '"GPU 0 had uncorrectable memory errors and row remapping failed.", "error_id": 84}]}]}]}]}}',

@@ -11,11 +11,13 @@ from typing import Any
 from faultbridge.decoders.common.documents import embedded, text_of
 from faultbridge.decoders.common.fault_codes import SETTINGS, code_of_number
 from faultbridge.decoders.common.fields import members, objects_in
+from faultbridge.decoders.dcgm.texts import code_of_text
 from faultbridge.domain.faults import NODE_COMPONENT, Component, ComponentType
 from faultbridge.errors import Rejected
 
 _ROOTS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
 MAX_ID = 4
+_FAILED, _WARNED = "dcgm.diag_failed", "dcgm.diag_warned"
 
 
 class Outcome(StrEnum):
@@ -96,6 +98,11 @@ def read_diag_report(body: bytes) -> DiagReport:
     document = embedded(text_of(body))
     if document is None:
         raise Rejected("malformed_json", "no complete JSON object")
+    return report_of(document)
+
+
+def report_of(document: Mapping[str, Any]) -> DiagReport:
+    """Return the report in a JSON document; any other document is `Rejected`."""
     run = next((document[root] for root in _ROOTS if isinstance(document.get(root), dict)), None)
     if run is None or not isinstance(run.get("test_categories"), list):
         raise Rejected("wrong_shape", "no DCGM diagnostic with `test_categories`")
@@ -126,7 +133,7 @@ def _result(test: str, category: str, document: Mapping[str, Any], serials: Mapp
     components = tuple(_components(document, serials)) or (NODE_COMPONENT,)
     if outcome in {Outcome.PASS, Outcome.SKIP}:
         return TestResult(test, category, outcome, components)
-    default_code = "dcgm.diag_failed" if outcome is Outcome.FAIL else "dcgm.diag_warned"
+    default_code = _FAILED if outcome is Outcome.FAIL else _WARNED
     code = _CODES_BY_TEST.get(test.lower(), default_code)
     errors = tuple(_errors(document.get("warnings"), code)) or (TestError(code, f"{test}: {outcome}"),)
     return TestResult(test, category, outcome, components, errors)
@@ -144,11 +151,19 @@ def _components(document: Mapping[str, Any], serials: Mapping[int, str]) -> Iter
 def _errors(document: object, default_code: str) -> Iterator[TestError]:
     for warning in document if isinstance(document, list) else [document]:
         if isinstance(warning, str) and warning.strip():
-            yield TestError(default_code, warning.strip())
+            yield TestError(_code(default_code, warning), warning.strip())
         elif isinstance(warning, dict):
             text = _string(warning.get("warning")) or ""
             number, *others = (_number(warning.get(f"error_{name}")) for name in ("id", "severity", "category"))
-            yield TestError(default_code if number is None else code_of_number(number), text.strip(), number, *others)
+            code = _code(default_code, text) if number is None else code_of_number(number)
+            yield TestError(code, text.strip(), number, *others)
+
+
+def _code(default_code: str, text: str) -> str:
+    """Return the code of an error without a number: that of its test, else the one that its text states."""
+    if default_code not in {_FAILED, _WARNED}:
+        return default_code
+    return "dcgm.persistence_mode" if "Persistence mode for GPU" in text else code_of_text(text) or default_code
 
 
 def _serials(groups: object) -> dict[int, str]:

@@ -1,0 +1,124 @@
+"""Decodes `bmc-events`: events of a baseboard management controller, from `ipmitool sel` or Redfish.
+
+Grammar: `ID | MM/DD/YYYY | HH:MM:SS[ ZONE] | SENSOR | EVENT | Asserted or Deasserted`, or Redfish's LogEntry objects (one,
+or a collection). An event that ended is a clear. Times: a SEL's in the controller's time zone, as UTC; Redfish's `Created`.
+Units: none. Errors: `Rejected(no_framing)` for other input. Source: ipmitool 1.8, Redfish's LogEntry schema.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from faultbridge.decoders.common.clock import instant, iso_instant
+from faultbridge.decoders.common.decoder import Decoder, Hints, to_clear
+from faultbridge.decoders.common.documents import objects, text_of
+from faultbridge.decoders.common.fields import evidence, members, objects_in, text, truncate
+from faultbridge.domain.faults import (
+    NODE_COMPONENT,
+    Action,
+    Clear,
+    Component,
+    ComponentType,
+    Fault,
+    Observation,
+    Severity,
+)
+from faultbridge.errors import Rejected
+
+SOURCE = "bmc-events"
+_EVENT = re.compile(
+    r"^\s{0,16}[0-9a-f]{1,6} \| (\d\d)/(\d\d)/(\d{4}) \| (\d\d:\d\d:\d\d)(?: \w{1,5})? \| ([^|\n]{1,128}?) ?\| "
+    r"([^|\n]{1,160}?) ?(?:\| ?(Asserted|Deasserted)[^\n]{0,160})?$",
+    re.MULTILINE,
+)
+_HEAD = re.compile(r"^\s{0,16}[0-9a-f]{1,6} \| (?:\d\d/\d\d/\d{4}|Pre-Init|Unspecified)", re.MULTILINE)
+# What a sensor and its event mean, in the words of IPMI's table of event types; the first match counts.
+_MEANINGS: tuple[tuple[re.Pattern[str], str, ComponentType], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), code, kind)
+    for pattern, code, kind in (
+        (
+            r"uncorrectable (?:\w+ )?(?:ecc|memory)|memory.*uncorrectable",
+            "host.memory_uncorrected",
+            ComponentType.MEMORY,
+        ),
+        (r"(?<!un)correctable (?:\w+ )?(?:ecc|memory)", "host.memory_corrected", ComponentType.MEMORY),
+        (r"bus (?:fatal|uncorrectable) error|pcie.*(?:fatal|uncorrectable)", "host.pcie_fatal", ComponentType.NODE),
+        (r"\bIERR\b|machine check|CPU.*(?:uncorrectable|configuration) error", "host.machine_check", ComponentType.CPU),
+        (r"power supply.*(?:fail|lost|out-of-range)|redundancy lost|AC lost", "host.power_failed", ComponentType.NODE),
+        (
+            r"thermal trip|fan.*(?:lower|fail|critical)|temp.*upper (?:critical|non-recoverable)",
+            "host.cooling_failed",
+            ComponentType.NODE,
+        ),
+        (r"drive (?:slot|bay).*fault", "host.disk_failing", ComponentType.DISK),
+    )
+)
+# The log keeps events for years, so they call for diagnostics and not for a repair.
+_OF_THE_PAST = frozenset({"host.memory_uncorrected", "host.pcie_fatal", "host.machine_check"})
+
+
+def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
+    """Return a fault for each event that reports one, and a clear for each that ended."""
+    whole = text_of(body)
+    if whole.lstrip()[:1] in {"{", "["}:
+        entries = [entry for _, document in objects(whole) for entry in _entries(document)]
+        if not entries:
+            raise Rejected("no_framing", "no LogEntry of Redfish")
+        found = (_of_entry(entry) for entry in entries)
+    elif _HEAD.search(whole) is not None:
+        found = (_of_event(event) for event in _EVENT.finditer(whole))
+    else:
+        raise Rejected("no_framing", "no event of a management controller")
+    return tuple(one for one in found if one is not None)
+
+
+def recognize(body: bytes) -> bool:
+    """Return whether a body has an event of a SEL, or a LogEntry of Redfish."""
+    return b"#LogEntry" in body or (b" | " in body and _HEAD.search(text_of(body[:16384])) is not None)
+
+
+def _of_event(event: re.Match[str]) -> Fault | Clear | None:
+    month, day, year, clock, sensor, says, state = event.groups()
+    fault = _fault(f"{sensor}: {says}", sensor, iso_instant(f"{year}-{month}-{day}T{clock}"), event[0].strip())
+    return to_clear(fault) if fault is not None and state == "Deasserted" else fault
+
+
+def _entries(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for entry in (document, *objects_in(document.get("Members"))):
+        if "LogEntry." in str(entry.get("@odata.type")) and text(entry.get("Message")):
+            yield entry
+
+
+def _of_entry(entry: Mapping[str, Any]) -> Fault | Clear | None:
+    severity, message = text(entry.get("Severity")) or "OK", text(entry.get("Message")) or ""
+    sensor = " ".join(filter(None, (text(entry.get("SensorType")), text(members(entry.get("Links")).get("Name")))))
+    at = instant(entry.get("EventTimestamp")) or instant(entry.get("Created"))
+    if severity == "OK" or entry.get("Resolved") is True:
+        return None
+    return _fault(f"{sensor}: {message}" if sensor else message, sensor or None, at, f"{severity} {message}", severity)
+
+
+def _fault(shown: str, sensor: str | None, at: datetime | None, raw: str, severity: str = "") -> Fault | None:
+    meaning = next(((code, kind) for pattern, code, kind in _MEANINGS if pattern.search(shown[:512])), None)
+    if meaning is None and severity == "Critical":
+        meaning = ("host.bmc_critical", ComponentType.NODE)
+    if meaning is None:
+        return None
+    code, kind = meaning
+    component = NODE_COMPONENT if kind is ComponentType.NODE else Component(kind, name=sensor[:64] if sensor else None)
+    details = {"sensor": sensor[:128]} if sensor else {}
+    fault = Fault(SOURCE, code, component, truncate(shown), at, evidence(raw), details)
+    return fault.classified(Severity.ERROR, Action.RUN_DIAGNOSTICS) if code in _OF_THE_PAST else fault
+
+
+DECODER = Decoder(
+    name=SOURCE,
+    summary="ipmitool sel list or elist, and Redfish's LogEntry: memory, PCIe, processors, power, cooling, disks",
+    example="   3 | 02/03/2026 | 04:05:06 | Memory #0x53 | Uncorrectable ECC | Asserted",
+    recognize=recognize,
+    decode=decode,
+    can_be_silent=True,
+)

@@ -1,0 +1,125 @@
+"""Decodes `disk-health`: what a disk reports about itself, from smartctl or `nvme smart-log`.
+
+Grammar: smartctl's JSON (-j) or `Name: value` text of an NVMe or SATA disk; `nvme smart-log` as text or JSON. Amazon EBS
+volumes report zeros everywhere, so a spare of 0 with a limit of 0 is healthy. A disk without a health log is unknown.
+Times: none. Units: percent. Errors: `Rejected(no_framing)` for other input. Source: smartmontools 7, nvme-cli 1 and 2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from faultbridge.decoders.common.decoder import Decoder, Hints
+from faultbridge.decoders.common.documents import objects, text_of
+from faultbridge.decoders.common.fields import bounded, evidence, members, text
+from faultbridge.domain.faults import Component, ComponentType, Fault, Observation, Snapshot
+from faultbridge.errors import Rejected
+
+SOURCE = "disk-health"
+FAILING, WORN = "host.disk_failing", "host.disk_worn"
+_DEVICE = re.compile(r"(?:/dev/)?((?:nvme\d{1,4}|sd[a-z]{1,3}|ng\d{1,4})\w{0,8})\b")
+_LINE = re.compile(r"^[ \t]{0,8}([A-Za-z][\w /().-]{1,63}?)[ \t]{0,40}: {0,40}(\S[^\n]{0,128})", re.MULTILINE)
+_NUMBER = re.compile(r"(0x[0-9a-fA-F]{1,8}|[\d,]{1,24})")
+_NVME_LOG = "Smart Log for NVME device:"
+_MARKS = (b'"nvme_smart_health_information_log"', b'"smart_status"', b"Smart Log for NVME device:", b'"percent_used"')
+_START = re.compile(r"^(?:Smart Log for NVME device:|smartctl \d)", re.MULTILINE)
+# The bits of an NVMe disk's critical warning; bit 1 is the temperature.
+_WARNINGS = {0: "spare below its limit", 2: "reliability degraded", 3: "read-only", 4: "backup of its cache failed"}
+_HOT = 1
+_USED_UP = 100
+
+
+def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
+    """Return one health snapshot of the disks that have a health log."""
+    disks = bounded(_disks(text_of(body)))
+    if not disks:
+        raise Rejected("no_framing", "no health log of a disk")
+    known = {name: fields for name, fields in disks if fields}
+    covered = tuple(Component(ComponentType.DISK, name=name) for name in known)
+    present = tuple(fault for name, fields in known.items() for fault in _faults(name, fields))
+    return (Snapshot(SOURCE, dict.fromkeys((FAILING, WORN), covered) if covered else {}, present),)
+
+
+def recognize(body: bytes) -> bool:
+    """Return whether a body has the health log of a disk, or is smartctl's output about one."""
+    return (
+        any(mark in body for mark in _MARKS)
+        or (b'"smartctl"' in body and b'"device"' in body)
+        or (body.startswith(b"smartctl ") and b"=== START OF" in body)
+    )
+
+
+def _disks(body: str) -> Iterator[tuple[str | None, Mapping[str, Any]]]:
+    """Yield each disk's name and the fields of its health log; no fields if it has none."""
+    if body.lstrip()[:1] in {"{", "["}:
+        for _, document in objects(body):
+            if "smartctl" in document or "critical_warning" in document:
+                yield _of_json(document)
+        return
+    starts = [found.start() for found in _START.finditer(body)]
+    for start, end in zip(starts, [*starts[1:], len(body)], strict=True):
+        part = body[start:end]
+        device = _DEVICE.search(part)
+        fields = {_key(name): value.strip() for name, value in _LINE.findall(part)}
+        passed = fields.get("smart_overall_health_self_assessment_test_result") or fields.get("smart_health_status")
+        has_log = passed is not None or "critical_warning" in fields
+        yield device[1] if device else None, fields | {"passed": passed} if has_log else {}
+
+
+def _of_json(document: Mapping[str, Any]) -> tuple[str | None, Mapping[str, Any]]:
+    device = _DEVICE.search(text(members(document.get("device")).get("name")) or "")
+    log = members(document.get("nvme_smart_health_information_log")) or document
+    status = members(document.get("smart_status")).get("passed")
+    if status is None and "critical_warning" not in log:
+        return (device[1] if device else None), {}
+    passed = None if status is None else "PASSED" if status else "FAILED"
+    return (device[1] if device else None), {_key(name): value for name, value in log.items()} | {"passed": passed}
+
+
+def _key(name: str) -> str:
+    return re.sub(r"\W+", "_", name.strip().lower())
+
+
+def _faults(name: str | None, fields: Mapping[str, Any]) -> Iterator[Fault]:
+    warning = _number(fields, "critical_warning") or 0
+    spare = _number(fields, "available_spare", "avail_spare")
+    limit = _number(fields, "available_spare_threshold", "spare_thresh")
+    used = _number(fields, "percentage_used", "percent_used")
+    reasons = [says for bit, says in _WARNINGS.items() if warning >> bit & 1]
+    if spare is not None and limit is not None and spare < limit and _WARNINGS[0] not in reasons:
+        reasons.append(_WARNINGS[0])
+    if str(fields.get("passed") or "PASSED").upper() not in {"PASSED", "OK"}:
+        reasons.append("self-assessment failed")
+    signs = ["too hot"] if warning >> _HOT & 1 else []
+    signs += [f"{used} % of its rated life used"] if used is not None and used >= _USED_UP else []
+    for code, texts in ((FAILING, reasons), (WORN, signs)):
+        if texts:
+            shown = {"critical_warning": hex(warning), "spare": spare, "spare_limit": limit, "used": used}
+            details = {key: str(value) for key, value in shown.items() if value is not None}
+            disk = Component(ComponentType.DISK, name=name)
+            yield Fault(
+                SOURCE, code, disk, f"{name or 'A disk'}: {', '.join(texts)}.", None, evidence(str(details)), details
+            )
+
+
+def _number(fields: Mapping[str, Any], *names: str) -> int | None:
+    value = next((fields[name] for name in names if name in fields), None)
+    if isinstance(value, dict):
+        # nvme-cli 2 prints the bits of a warning as an object with the value first.
+        value = value.get("value")
+    found = _NUMBER.match(str(value)) if value is not None and not isinstance(value, bool) else None
+    if found is None or not found[1].strip(","):
+        return None
+    return int(found[1], 16) if found[1].startswith("0x") else int(found[1].replace(",", ""))
+
+
+DECODER = Decoder(
+    name=SOURCE,
+    summary="smartctl -a or -x (also -j) and nvme smart-log (also -o json): what disks report about themselves",
+    example="Smart Log for NVME device:nvme1n1 namespace-id:ffffffff\ncritical_warning : 0\navailable_spare : 100%\n"
+    "available_spare_threshold : 10%\npercentage_used : 3%\n",
+    recognize=recognize,
+    decode=decode,
+)

@@ -1,0 +1,53 @@
+"""Decodes `neuron-monitor`: the memory errors of AWS Neuron devices from neuron-monitor's reports.
+
+Grammar: one JSON report a line; `system_data.neuron_hw_counters.neuron_devices` lists `mem_ecc_uncorrected` and
+`sram_ecc_uncorrected` of each device. Times: none. Units: events since the driver was loaded.
+Errors: `Rejected(wrong_shape)` without these counters. Source: AWS Neuron's documentation of neuron-monitor.
+"""
+
+from __future__ import annotations
+
+from faultbridge.decoders.common.decoder import Decoder, Hints
+from faultbridge.decoders.common.documents import objects, text_of
+from faultbridge.decoders.common.fields import bounded, evidence, members, number, objects_in
+from faultbridge.domain.faults import NODE_COMPONENT, Fault, Observation, Snapshot
+from faultbridge.errors import Rejected
+
+SOURCE = "neuron-monitor"
+MEMORY = "agent.neuron_memory_error"
+_UNCORRECTED = ("mem_ecc_uncorrected", "sram_ecc_uncorrected")
+_MAX_REPORTS = 100_000
+
+
+def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
+    """Return a health snapshot of the devices in the last report that has their counters."""
+    devices = None
+    for _, report in bounded(objects(text_of(body)), _MAX_REPORTS):
+        counters = members(members(report.get("system_data")).get("neuron_hw_counters"))
+        devices = objects_in(counters.get("neuron_devices")) or devices
+    if not devices:
+        raise Rejected("wrong_shape", "no `neuron_hw_counters` of a device")
+    errors = {
+        f"{number(device.get('neuron_device_index'))}: {name}": count
+        for device in bounded(devices)
+        for name in _UNCORRECTED
+        if (count := number(device.get(name)))
+    }
+    shown = ", ".join(f"device {name} {count}" for name, count in errors.items())
+    present = (Fault(SOURCE, MEMORY, NODE_COMPONENT, f"Neuron {shown}"[:500], None, evidence(shown)),) if errors else ()
+    return (Snapshot(SOURCE, {MEMORY: (NODE_COMPONENT,)}, present),)
+
+
+def recognize(body: bytes) -> bool:
+    """Return whether a body has the counters of Neuron devices."""
+    return b'"neuron_hw_counters"' in body and b'"neuron_devices"' in body
+
+
+DECODER = Decoder(
+    name=SOURCE,
+    summary="neuron-monitor: uncorrected memory errors of AWS Neuron devices",
+    example='{"system_data": {"neuron_hw_counters": {"neuron_devices": [{"neuron_device_index": 0, '
+    '"mem_ecc_uncorrected": 0, "sram_ecc_uncorrected": 0}]}}}',
+    recognize=recognize,
+    decode=decode,
+)
