@@ -72,7 +72,8 @@ def test_each_of_several_disks_is_judged() -> None:
     }
 
 
-SATA = "smartctl 7.2 2020-12-30 r5155\n=== START OF READ SMART DATA SECTION ===\nSMART overall-health self-assessment test result: {}\n"
+SATA = "smartctl 7.2 2020-12-30 r5155\n=== START OF READ SMART DATA SECTION ===\n"
+SATA += "SMART overall-health self-assessment test result: {}\n"
 
 
 def test_smartctls_verdict_is_read_from_text_and_json() -> None:
@@ -213,9 +214,7 @@ STATUS = "GPUs:\n    gpuId 0:\n        {}\n    gpuId 1:\n        {}\nNvSwitches:
         (("D D", "D D"), [(0, "0, 1", Severity.WARNING), (1, "0, 1", Severity.WARNING)]),
     ],
 )
-def test_a_link_that_is_down_is_a_fault_of_its_gpu(
-    links: tuple[str, str], expected: list[tuple[int, str, str]]
-) -> None:
+def test_a_link_that_is_down_is_a_fault_of_its_gpu(links: tuple[str, str], expected: list[object]) -> None:
     found = read("dcgm-nvlink", STATUS.format(*links))
     assert [(one.component.index, one.attributes["links"], one.severity) for one in found] == expected
     assert {one.code for one in found} <= {"dcgm.nvlink_down"}

@@ -37,9 +37,10 @@ class _Test:
             explained |= {gpu[1]} if gpu else self.outcomes.get(status, set())
             yield {"status": status, "gpu_ids": gpu[1] if gpu else "", "warnings": [{"warning": text}]}
         for outcome, gpus in self.outcomes.items():
-            is_explained = outcome == status and self.texts
-            for gpu in sorted(gpus - explained) or ([] if is_explained else [""]):
-                yield {"status": outcome, "gpu_ids": gpu}
+            is_explained = outcome == status and (self.texts or gpus)
+            yield from ({"status": outcome, "gpu_ids": one} for one in sorted(gpus - explained))
+            if not gpus and not is_explained:
+                yield {"status": outcome, "gpu_ids": ""}
 
 
 def is_diag_table(text: str) -> bool:

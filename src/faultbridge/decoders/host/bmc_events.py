@@ -1,7 +1,7 @@
 """Decodes `bmc-events`: events of a baseboard management controller, from `ipmitool sel` or Redfish.
 
-Grammar: `ID | MM/DD/YYYY | HH:MM:SS[ ZONE] | SENSOR | EVENT | Asserted or Deasserted`, or Redfish's LogEntry objects (one,
-or a collection). An event that ended is a clear. Times: a SEL's in the controller's time zone, as UTC; Redfish's `Created`.
+Grammar: `ID | MM/DD/YYYY | HH:MM:SS[ ZONE] | SENSOR | EVENT | Asserted or Deasserted`, or Redfish's LogEntry objects,
+also in a collection. An event that ended is a clear. Times: those of the controller, as UTC; Redfish's `Created`.
 Units: none. Errors: `Rejected(no_framing)` for other input. Source: ipmitool 1.8, Redfish's LogEntry schema.
 """
 

@@ -1,6 +1,6 @@
 """Decodes `disk-health`: what a disk reports about itself, from smartctl or `nvme smart-log`.
 
-Grammar: smartctl's JSON (-j) or `Name: value` text of an NVMe or SATA disk; `nvme smart-log` as text or JSON. Amazon EBS
+Grammar: smartctl's JSON (-j) or `Name: value` text of an NVMe or SATA disk; `nvme smart-log` as text or JSON. EBS
 volumes report zeros everywhere, so a spare of 0 with a limit of 0 is healthy. A disk without a health log is unknown.
 Times: none. Units: percent. Errors: `Rejected(no_framing)` for other input. Source: smartmontools 7, nvme-cli 1 and 2.
 """
@@ -59,7 +59,7 @@ def _disks(body: str) -> Iterator[tuple[str | None, Mapping[str, Any]]]:
                 yield _of_json(document)
         return
     starts = [found.start() for found in _START.finditer(body)]
-    for start, end in zip(starts, [*starts[1:], len(body)], strict=True):
+    for start, end in zip(starts, [*starts[1:], len(body)], strict=False):
         part = body[start:end]
         device = _DEVICE.search(part)
         fields = {_key(name): value.strip() for name, value in _LINE.findall(part)}

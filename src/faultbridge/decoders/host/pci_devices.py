@@ -21,7 +21,8 @@ from faultbridge.errors import Rejected
 SOURCE = "pci-devices"
 UNREADABLE, FEWER_LANES = "host.pci_device_unreadable", "host.pcie_width_reduced"
 _DEVICE = re.compile(
-    r"^((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) ([A-Z3][\w /-]{2,60}?)(?: \[[0-9a-f]{4}\])?: ([^\n]{0,256})$",
+    r"^((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) ([A-Z3][\w /-]{2,60}?)(?: \[[0-9a-f]{4}\])?: "
+    r"([^\n]{0,256})$",
     re.MULTILINE,
 )
 _LINK = re.compile(
