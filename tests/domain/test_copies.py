@@ -30,6 +30,13 @@ def test_a_copy_equals_that_of_the_standard_library(first: dict, second: dict) -
     assert attempt == Attempt(1, Phase.ADMITTED)
 
 
+def test_a_copy_is_frozen_and_of_the_same_class() -> None:
+    copied = replace(Attempt(1, Phase.ADMITTED), number=2)
+    assert type(copied) is Attempt
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        copied.number = 3  # type: ignore[misc]  # the value is frozen
+
+
 def test_a_name_that_is_no_field_is_refused() -> None:
-    with pytest.raises(KeyError, match="nonsense"):
+    with pytest.raises(AttributeError, match="nonsense"):
         replace(Attempt(1, Phase.ADMITTED), nonsense=1)

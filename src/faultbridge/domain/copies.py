@@ -1,4 +1,4 @@
-"""Copies: frozen values with some fields changed, made several times faster than by `dataclasses.replace`.
+"""Copies: frozen values with some fields changed, made an order of magnitude faster than by `dataclasses.replace`.
 
 For the states that change at every step of a repair. Their classes have slots and no `__post_init__`.
 """
@@ -6,7 +6,7 @@ For the states that change at every step of a repair. Their classes have slots a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, make_dataclass
 from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -16,21 +16,18 @@ if TYPE_CHECKING:
 else:
 
     def replace(value: Any, /, **changes: Any) -> Any:  # noqa: ANN401 - a value of any dataclass
-        """Return a copy of a frozen value with other fields. Raises KeyError for a name that is no field."""
-        read, setters, setter_of = _access(value.__class__)
-        copied = object.__new__(value.__class__)
-        for set_field, old in zip(setters, read(value), strict=True):
-            set_field(copied, old)
+        """Return a copy of a frozen value with other fields. Raises AttributeError for a name that is no field."""
+        kind = value.__class__
+        read, twin = _access(kind)
+        copied = twin(*read(value))
         for name, new in changes.items():
-            setter_of[name](copied, new)
+            setattr(copied, name, new)
+        copied.__class__ = kind
         return copied
 
 
 @cache
-def _access(
-    kind: type,
-) -> tuple[Callable[[Any], tuple[Any, ...]], tuple[Callable[..., None], ...], dict[str, Callable[..., None]]]:
-    """Return what reads all fields of a class at once, and what sets each of them, in order and by name."""
+def _access(kind: type) -> tuple[Callable[[Any], tuple[Any, ...]], type]:
+    """Return what reads all fields of a class at once, and a class of the same layout whose values are not frozen."""
     names = [one.name for one in fields(kind)]
-    setter_of = {name: getattr(kind, name).__set__ for name in names}
-    return attrgetter(*names), tuple(setter_of.values()), setter_of
+    return attrgetter(*names), make_dataclass(kind.__name__, names, slots=True)

@@ -165,4 +165,7 @@ class Policy:
 
     def rule_named(self, name: str) -> Rule:
         """Return the rule of this name; a rule that no longer exists is treated as one that overrides nothing."""
-        return next((rule for rule in self.rules if rule.name == name), Rule(name))
+        for rule in self.rules:
+            if rule.name == name:
+                return rule
+        return Rule(name)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -69,9 +71,19 @@ class Compared:
 def run(scenario: Scenario, system: System, progress: Progress = lambda _: None) -> Measures:
     """Run one system on one scenario and measure it. Its thousands of refusals and retries are not logged."""
     fleet = ProductFleet(scenario, system) if isinstance(system, Policy) else BaselineFleet(scenario, system)
-    with logged_from(logging.ERROR):
+    with logged_from(logging.ERROR), _excluded_from_collection():
         log: FleetLog = fleet.run(progress)
     return measure(scenario, log)
+
+
+@contextmanager
+def _excluded_from_collection() -> Iterator[None]:
+    """Exclude the nodes and events of a scenario from garbage collection: they all live until the end of its run."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def compare_systems(

@@ -7,11 +7,11 @@ tick:    end quiet conditions -> decide -> expire approval
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.catalog import Catalog, Scope
+from faultbridge.domain.copies import replace
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.records import Outcome
 from faultbridge.pipeline.decide.approval_timeout import expire_approval

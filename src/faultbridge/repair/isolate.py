@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
@@ -17,6 +17,7 @@ from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cluster.breakers import BreakerState
 from faultbridge.domain.cluster.config import ClusterConfig, Mode
 from faultbridge.domain.cluster.state import Control
+from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import Isolation, NodeKey, NodeState

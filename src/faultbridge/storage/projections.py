@@ -38,7 +38,7 @@ def projection_writes(before: NodeState, after: NodeState, now: datetime) -> tup
         writes.append(Put(items.case_item(after.case, after.key, after.shard, now)))
     writes += _row_writes(_unhealthy_row(before, now), _unhealthy_row(after, now))
     writes += _row_writes(_isolation_row(before, now), _isolation_row(after, now))
-    writes += _row_writes(_queue_row(before, now), _queue_row(after, now))
+    writes += _row_writes(queue_row(before, now), queue_row(after, now))
     writes += _row_writes(_held_row(before, now), _held_row(after, now))
     writes += slot_release(before, after)
     return tuple(writes)
@@ -138,7 +138,7 @@ def _held_row(state: NodeState, now: datetime) -> Item | None:
     return items.item(key, now, {"node": state.key.node, "case": case.id, "incident": case.incident, "opened": opened})
 
 
-def _queue_row(state: NodeState, now: datetime) -> Item | None:
+def queue_row(state: NodeState, now: datetime) -> Item | None:
     """Return the row of a queued case, or None; `read_queued` reads it back."""
     case = state.live_case
     if case is None or case.status is not CaseStatus.QUEUED:

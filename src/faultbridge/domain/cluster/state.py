@@ -60,6 +60,8 @@ class Control:
 
     def breaker(self, domain: str | None) -> Breaker | None:
         """Return the strictest open or half-open breaker for nodes of a failure domain, or None."""
+        if not self.breakers:
+            return None
         names = [breaker_name(BreakerScope.CLUSTER)]
         names += [breaker_name(BreakerScope.DOMAIN, domain)] if domain else []
         tripped = [self.breakers[name] for name in names if name in self.breakers]

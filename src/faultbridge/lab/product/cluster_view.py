@@ -20,7 +20,7 @@ from faultbridge.lab.product.fleet_services import CLUSTER, FleetServices
 from faultbridge.lab.trace import HOUR
 from faultbridge.pipeline.decide.breaker import FailingNode, evaluate_breakers
 from faultbridge.storage import items, keys
-from faultbridge.storage.projections import QUEUE, derived_rows, read_queued
+from faultbridge.storage.projections import queue_row, read_queued
 
 TRIGGERS = frozenset({EntryType.NODE_STATUS, EntryType.CASE_STATUS})
 _CONTROL = keys.cluster_control(CLUSTER)
@@ -176,9 +176,8 @@ class ClusterView:
     def _update_queue(self, state: NodeState) -> None:
         services, case = self._services, state.live_case
         if case is not None and case.status is CaseStatus.QUEUED:
-            rows = derived_rows(state, services.store.clock.now())
-            row = next(one for one in rows if str(one["sk"]).startswith(QUEUE))
-            services.dispatch.queue.put(read_queued(services.rules.config, row))
+            row = queue_row(state, services.store.clock.now())
+            services.dispatch.queue.put(read_queued(services.rules.config, row or {}))
         else:
             services.dispatch.queue.remove(state.key)
 

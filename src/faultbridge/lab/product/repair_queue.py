@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterator
 from datetime import datetime
 from itertools import islice
+from typing import NamedTuple
 
 from faultbridge.domain.cluster.state import Control, QueuedCase
 from faultbridge.domain.nodes import NodeKey
@@ -25,6 +26,31 @@ SMALL = 30
 """A queue of up to this many cases is shown completely."""
 
 
+class _Question(NamedTuple):
+    """What decides which cases are shown; `changes` is the number of changes of the queue."""
+
+    changes: int
+    control: Control
+    policy: Policy
+    now: datetime
+    excluded: frozenset[str]
+
+
+class _Shown(NamedTuple):
+    """The cases shown for a question; `recorded` if it is known that admission records no further refusal of them."""
+
+    question: _Question
+    cases: list[QueuedCase]
+    recorded: bool = False
+
+    def answers(self, question: _Question) -> bool:
+        """Return whether the question is the same; controls and policies that did not change are the same objects."""
+        mine = self.question
+        if mine.control is not question.control or mine.policy is not question.policy:
+            return False
+        return (mine.changes, mine.now, mine.excluded) == (question.changes, question.now, question.excluded)
+
+
 class RepairQueue:
     """The queued cases by node, in classes and within each class in the order of admission."""
 
@@ -34,6 +60,7 @@ class RepairQueue:
         self._class_of: dict[NodeKey, Hashable] = {}
         self._classes: dict[Hashable, list[tuple[Place, NodeKey]]] = defaultdict(list)
         self._delayed: list[tuple[datetime, NodeKey]] = []
+        self._shown: _Shown | None = None
         self.changes = 0
 
     def __bool__(self) -> bool:
@@ -62,8 +89,8 @@ class RepairQueue:
 
     def unrecorded(self, control: Control, policy: Policy, now: datetime) -> bool:
         """Return whether admission would still record a refusal."""
-        shown = self.shown_to(control, policy, now)
-        return any(not refused.recorded for refused in admit(control, policy, shown, now).refusals)
+        shown = self._show(control, policy, now, ())
+        return not shown.recorded and _unrecorded(control, policy, shown.cases, now)
 
     def next_delayed(self, now: datetime) -> datetime | None:
         """Return when the waiting period of a further case ends."""
@@ -74,16 +101,27 @@ class RepairQueue:
         self, control: Control, policy: Policy, now: datetime, excluded: Collection[str] = ()
     ) -> list[QueuedCase]:
         """Return the cases that decide what admission does now, as it would decide about all of them."""
-        self._end_delays(now)
+        return self._show(control, policy, now, excluded).cases
+
+    def _show(self, control: Control, policy: Policy, now: datetime, excluded: Collection[str]) -> _Shown:
+        """Return the cases to show. Admission asks several times while nothing has changed."""
+        question = _Question(self.changes, control, policy, now, frozenset(excluded))
+        if self._shown is None or not self._shown.answers(question):
+            self._end_delays(now)
+            self._shown = self._choose(question)
+        return self._shown
+
+    def _choose(self, question: _Question) -> _Shown:
+        _, control, policy, now, excluded = question
         if len(self._cases) <= SMALL:
-            return [queued for queued in self._cases.values() if queued.case not in excluded]
+            return _Shown(question, [queued for queued in self._cases.values() if queued.case not in excluded])
         limits = policy.limits
         started = sum(1 for _ in recent_starts(control, now))
         free = max(0, min(limits.concurrent - len(control.holders), limits.per_hour - started, MAX_PICKS))
         first = list(self._first(1 + free, policy, excluded))
-        if all(refused.recorded for refused in admit(control, policy, first, now).refusals):
-            return first
-        return list(self._first(1 + free + MAX_REFUSALS, policy, excluded))
+        if not _unrecorded(control, policy, first, now):
+            return _Shown(question, first, recorded=True)
+        return _Shown(question, list(self._first(1 + free + MAX_REFUSALS, policy, excluded)))
 
     def _first(self, slots: int, policy: Policy, excluded: Collection[str]) -> Iterator[QueuedCase]:
         for places in self._classes.values():
@@ -117,6 +155,10 @@ class RepairQueue:
         del places[bisect_left(places, (_place(queued), queued.key))]
         if not places:
             del self._classes[kind]
+
+
+def _unrecorded(control: Control, policy: Policy, shown: list[QueuedCase], now: datetime) -> bool:
+    return any(not refused.recorded for refused in admit(control, policy, shown, now).refusals)
 
 
 def _place(queued: QueuedCase) -> Place:

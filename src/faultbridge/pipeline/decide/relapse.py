@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
 from faultbridge.domain.cases import Case, RepairAction
 from faultbridge.domain.conditions import Condition
+from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits, Rule

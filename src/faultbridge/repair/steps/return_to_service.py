@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Phase
+from faultbridge.domain.copies import replace
 from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.pipeline import entry_builder
 from faultbridge.repair.attempt.failed_attempts import escalate_case
