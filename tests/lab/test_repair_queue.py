@@ -73,10 +73,10 @@ def controls(draw: st.DrawFn) -> Control:
 @given(queues(), controls(), st.integers(0, 20), st.integers(0, 20))
 def test_admission_decides_about_the_shown_cases_as_about_all(queue, control, concurrent, per_hour) -> None:
     policy = Policy("1", RULES, limits=Limits(concurrent=concurrent, per_hour=per_hour))
-    shown = RepairQueue()
+    queued_cases = RepairQueue()
     for queued in queue:
-        shown.put(queued)
-    few = shown.shown_to(control, policy, NOON)
+        queued_cases.put(queued)
+    few = queued_cases.shown_to(control, policy, NOON)
     assert effects(admit(control, policy, few, NOON)) == effects(admit(control, policy, queue, NOON))
 
 
@@ -98,6 +98,36 @@ def test_a_full_budget_needs_one_case_of_each_class() -> None:
         )
     assert len(queue.shown_to(Control("train-a", holders={"a": NOON, "b": NOON}), policy, NOON)) == 1
     assert len(queue.shown_to(Control("train-a", holders={"a": NOON}), policy, NOON)) == 2
+
+
+@given(queues(), controls(), controls(), st.integers(0, 20))
+def test_a_further_question_is_answered_as_by_a_queue_that_was_never_asked(queue, first, second, per_hour) -> None:
+    policy, asked = Policy("1", RULES, limits=Limits(concurrent=4, per_hour=per_hour)), RepairQueue()
+    other = Policy("2", RULES[:1], limits=Limits(concurrent=1))
+    for queued in queue[1:]:
+        asked.put(queued)
+    later, excluded = NOON + timedelta(minutes=7), frozenset({queue[5].case})
+    for control in (first, first, second, first):
+        for question in ((control, policy, NOON), (control, other, NOON), (control, policy, NOON, excluded)):
+            assert shown(asked, *question) == shown(fresh(queue[1:]), *question)
+    assert asked.unrecorded(first, policy, NOON) == fresh(queue[1:]).unrecorded(first, policy, NOON)
+    asked.put(queue[0])
+    assert shown(asked, first, policy, NOON) == shown(fresh(queue), first, policy, NOON)
+    asked.remove(queue[1].key)
+    assert shown(asked, first, policy, later) == shown(fresh([queue[0], *queue[2:]]), first, policy, later)
+
+
+def shown(queue: RepairQueue, *question) -> set[str]:
+    """Return the ids of the shown cases; admission sorts them itself."""
+    return {queued.case for queued in queue.shown_to(*question)}
+
+
+def fresh(queue: list[QueuedCase]) -> RepairQueue:
+    """Return a new queue of these cases."""
+    made = RepairQueue()
+    for queued in queue:
+        made.put(queued)
+    return made
 
 
 def effects(admission: Admission) -> tuple[object, ...]:

@@ -78,12 +78,18 @@ def run(scenario: Scenario, system: System, progress: Progress = lambda _: None)
 
 @contextmanager
 def _excluded_from_collection() -> Iterator[None]:
-    """Exclude the nodes and events of a scenario from garbage collection: they all live until the end of its run."""
-    gc.freeze()
+    """Exclude the nodes and events of a scenario from garbage collection: they all live until the end of its run.
+
+    A process that has excluded objects itself is left as it is.
+    """
+    excluded_before = gc.get_freeze_count() > 0
+    if not excluded_before:
+        gc.freeze()
     try:
         yield
     finally:
-        gc.unfreeze()
+        if not excluded_before:
+            gc.unfreeze()
 
 
 def compare_systems(
