@@ -8,16 +8,19 @@ from typing import Any
 import pytest
 
 from faultbridge.data.detectors import detectors
+from faultbridge.data.policies import version_of
 from faultbridge.domain.cluster.config import shard_of
-from faultbridge.domain.findings import Baseline, Finding
+from faultbridge.domain.findings import Baseline, Finding, Mark
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.findings.compare_peers import ComparePeers
 from faultbridge.findings.judgments import Judgments
+from faultbridge.policyfile.parser import read_policy
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.rules.policies import PolicyStore
 from faultbridge.simulation.fakes.item_size import MAX_ITEM_BYTES, item_bytes
 from faultbridge.storage import findings as stored
 from faultbridge.storage.item_kinds import unlisted_attributes
-from faultbridge.storage.writes import Delete
+from faultbridge.storage.writes import Delete, Put
 from tests.builders import KEY, NOON
 from tests.cli.desk import OPERATOR, Desk
 from tests.world import World
@@ -160,3 +163,53 @@ def test_a_finding_of_a_node_that_left_service_ends(fleet: Fleet) -> None:
 
 def test_an_unknown_finding_is_named(desk: Desk) -> None:
     assert "unknown finding: f-aaaaaaaaaaaaaaaa" in desk("finding", "mark", "f-aaaaaaaaaaaaaaaa", "right").err
+
+
+def mark_earlier(fleet: Fleet, right: int, wrong: int) -> None:
+    """Store earlier findings of the detector that were marked right and wrong."""
+    for number in range(right + wrong):
+        at = NOON - timedelta(days=30 + number)
+        mark = Mark.RIGHT if number < right else Mark.WRONG
+        earlier = Finding(f"f-{number:016d}", KEY.cluster, BAD, "pcie-replays", at, 9, 1, 900, 11, at, mark)
+        fleet.world.ports.table.write(Put(stored.finding_item(earlier, at)))
+
+
+def let_act(fleet: Fleet, bar: int, response: str = "isolate: true") -> None:
+    """Let detectors act from a recorded precision in percent."""
+    rule = f"{{name: gray, match: {{codes: ['gray.*']}}, {response}}}"
+    document = read_policy(f"rules: [{rule}]\nlimits: {{finding_precision: {bar}}}\n")
+    PolicyStore(fleet.world.ports.table, fleet.world.ports.clock).put({**document, "version": version_of(document)})
+
+
+@pytest.mark.parametrize(("right", "wrong", "bar"), [(8, 2, 90), (9, 0, 80)])
+def test_a_detector_below_the_bar_or_with_few_marks_stays_in_shadow(
+    fleet: Fleet, right: int, wrong: int, bar: int
+) -> None:
+    mark_earlier(fleet, right, wrong)
+    let_act(fleet, bar)
+    fleet.pass_hours(6)
+    assert len(fleet.findings()) == 1
+    assert list(fleet.world.node(NodeKey(KEY.cluster, BAD)).active()) == []
+
+
+def test_a_finding_of_a_precise_detector_is_a_fault_until_the_node_is_like_its_peers(fleet: Fleet, desk: Desk) -> None:
+    mark_earlier(fleet, 9, 1)
+    let_act(fleet, 90, response="isolate: false, wait_seconds: 43200")
+    fleet.pass_hours(5)
+    state = fleet.world.node(NodeKey(KEY.cluster, BAD))
+    assert [(one.code, one.severity.value) for one in state.active()] == [("gray.pcie-replays", "warning")]
+    assert state.live_case is not None
+    fleet.pass_hours(1)
+    (found,) = fleet.findings()
+    assert found.mark is None, "a case that the finding opened itself proves nothing"
+    fleet.pass_hours(2, rise=USUAL)
+    assert list(fleet.world.node(NodeKey(KEY.cluster, BAD)).active()) == []
+    assert desk("verify", "--cluster", KEY.cluster).code == 0
+
+
+def test_the_fault_of_an_isolated_node_needs_a_verification_to_end(fleet: Fleet) -> None:
+    mark_earlier(fleet, 9, 1)
+    let_act(fleet, 90)
+    fleet.pass_hours(7, rise=GRAY)
+    assert fleet.findings() == []
+    assert [one.code for one in fleet.world.node(NodeKey(KEY.cluster, BAD)).active()] == ["gray.pcie-replays"]

@@ -121,6 +121,7 @@ class Limits:
 
     `verify_level` is the lowest level of a verification, None for the verifier's own; a rule's level replaces it.
     A repaired node is on probation for `probation`. A relapse is verified at least at `relapse_verify_level`.
+    Findings of a detector whose recorded precision is at least `finding_precision` percent are faults; None: never.
     """
 
     concurrent: int = 2
@@ -138,6 +139,7 @@ class Limits:
     verify_level: int | None = None
     probation: timedelta = timedelta(hours=24)
     relapse_verify_level: int = 4
+    finding_precision: int | None = None
 
 
 _DEFAULT_RULE = Rule("default")

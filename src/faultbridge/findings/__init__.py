@@ -3,6 +3,7 @@
 A finding is recorded and marked right or wrong. It opens no case, isolates no node and sends no page.
 
 - `peer_totals`: the counter totals of the nodes of a cluster, by group and detector.
+- `gray_faults`: the faults of findings, once their detector is precise enough for the policy.
 - `compare_peers`: compares the nodes of a cluster once an hour, opens and ends findings.
 - `judgments`: lists findings, records whether one was right, and computes the precision of detectors.
 

@@ -1,6 +1,6 @@
 """Compare peers: once an hour, open a finding for each node far above its peers, and end those that no longer are.
 
-Nothing else follows from a finding: detectors run in shadow.
+Nothing else follows from a finding, unless the policy lets its detector act (`gray_faults`).
 """
 
 from __future__ import annotations
@@ -12,17 +12,22 @@ from typing import NamedTuple
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Case
-from faultbridge.domain.cluster.config import ClusterConfig, shard_of
+from faultbridge.domain.cluster.config import shard_of
 from faultbridge.domain.edges import Actor
+from faultbridge.domain.entries import Draft
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.findings import RIGHT_WITHIN, Baseline, Detector, Finding, Mark, finding_id
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Conflict
+from faultbridge.findings import gray_faults
 from faultbridge.findings.peer_totals import STALE, Total, read_totals
 from faultbridge.ledger.append import Append
 from faultbridge.ledger.queries import node_names, query_all
 from faultbridge.log import log_cause
 from faultbridge.pipeline import entry_builder
+from faultbridge.pipeline.decide.open_case import Rules
+from faultbridge.pipeline.fold.changes import Arrival
+from faultbridge.pipeline.observe import observe
 from faultbridge.pipeline.peers import Outlier, find_outliers, rise_per_hour
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import findings as stored
@@ -59,13 +64,13 @@ class ComparePeers:
             return 0
         parts = table.get_many(stored.baselines_key(cluster, part) for part in range(stored.PARTS)).values()
         before = {node: known for row in parts for node, known in stored.read_baselines(row).nodes.items()}
-        config = rules_of(self.rulebook, cluster).config
-        states = self.append.read_many(NodeKey(cluster, node) for node in node_names(table, config))
+        rules = rules_of(self.rulebook, cluster)
+        states = self.append.read_many(NodeKey(cluster, node) for node in node_names(table, rules.config))
         totals = [one for one in read_totals(table, states, self.detectors) if now - one.now.at < STALE]
         compared = _compare(self.detectors, totals, before)
         if not self._store(cluster, compared, before, now):
             return 0
-        return self._record(config, {state.key.node: state for state in states}, compared)
+        return self._record(rules, {state.key.node: state for state in states}, compared)
 
     def _store(self, cluster: str, compared: Comparisons, before: Iterable[str], now: datetime) -> bool:
         """Store the new baselines; returns False if another run has done so.
@@ -84,40 +89,46 @@ class ComparePeers:
                 return False
         return True
 
-    def _record(self, config: ClusterConfig, states: Mapping[str, NodeState], compared: Comparisons) -> int:
+    def _record(self, rules: Rules, states: Mapping[str, NodeState], compared: Comparisons) -> int:
         """Open, end and judge the findings of a cluster; returns how many were opened."""
-        rows = query_all(self.append.table, stored.finding_key(config.cluster, "").pk, prefix=stored.FINDING)
+        rows = query_all(self.append.table, stored.finding_key(rules.config.cluster, "").pk, prefix=stored.FINDING)
         known = [stored.read_finding(row) for row in rows]
         live = {(one.node, one.detector): one for one in known if one.ended_at is None}
         windows = {one.name: one.windows for one in self.detectors}
+        acting = gray_faults.acting_detectors(self.detectors, known, rules.policy.limits.finding_precision)
         opened = 0
         for (node, detector), one in compared.items():
             finding = live.get((node, detector))
             if finding is None and one.outlier is not None and one.baseline.streak >= windows[detector]:
-                self._open(config, node, detector, one.outlier)
+                self._open(rules, node, detector, one.outlier, acts=detector in acting)
                 opened += 1
             elif finding is not None and one.compared and one.outlier is None:
-                self._end(config, finding, "no longer above its peers")
+                self._end(rules, finding, "no longer above its peers", recovered=True)
         for key in sorted(live.keys() - compared.keys()):
             if key[0] in states:
-                self._end(config, live[key], "no longer compared: out of service, or without counters")
+                self._end(rules, live[key], "no longer compared: out of service, or without counters", recovered=False)
         for finding in known:
             case = states[finding.node].case if finding.node in states else None
             if case is not None and _proves(case, finding):
-                self._judge(config, finding.id, case.id)
+                self._judge(finding, case.id)
         return opened
 
-    def _open(self, config: ClusterConfig, node: str, detector: str, outlier: Outlier) -> None:
+    def _open(self, rules: Rules, node: str, detector: str, outlier: Outlier, *, acts: bool) -> None:
+        cluster = rules.config.cluster
+
         def revise(state: NodeState, now: datetime) -> Transition:
             own = (outlier.value, outlier.median, outlier.score, outlier.peers)
-            found = Finding(finding_id(config.cluster, node, detector, now), config.cluster, node, detector, now, *own)
-            text = f"{detector}: {own[0]} an hour, the median of {own[3]} peers is {own[1]}; nothing is done"
+            found = Finding(finding_id(cluster, node, detector, now), cluster, node, detector, now, *own)
+            text = f"{detector}: {own[0]} an hour, the median of {own[3]} peers is {own[1]}; {_then(found, acts=acts)}"
             note = entry_builder.note(kind="shadow", text=text, at=now, facts=_facts(found), stage="begun")
-            return Transition(state, (note,), (Put(stored.finding_item(found, now), when=Absent()),))
+            written = Put(stored.finding_item(found, now), when=Absent())
+            return self._observe(state, note, written, [gray_faults.began(found)] if acts else [], rules, now)
 
-        self.append(NodeKey(config.cluster, node), revise, actor=Actor.SWEEP)
+        self.append(NodeKey(cluster, node), revise, actor=Actor.SWEEP)
 
-    def _end(self, config: ClusterConfig, finding: Finding, reason: str) -> None:
+    def _end(self, rules: Rules, finding: Finding, reason: str, *, recovered: bool) -> None:
+        """End a finding. Its fault ends too if the node `recovered`; an isolated one only has no load."""
+
         def revise(state: NodeState, now: datetime) -> Transition:
             row = self.append.table.get(stored.finding_key(finding.cluster, finding.id))
             if row is None or stored.read_finding(row).ended_at is not None:
@@ -126,13 +137,25 @@ class ComparePeers:
             text = f"{finding.detector}: {reason}"
             note = entry_builder.note(kind="shadow", text=text, at=now, facts=_facts(ended), stage="over")
             unchanged = Equals("updated_at", str(row["updated_at"]))
-            return Transition(state, (note,), (Put(stored.finding_item(ended, now), when=unchanged),))
+            written = Put(stored.finding_item(ended, now), when=unchanged)
+            return self._observe(
+                state, note, written, gray_faults.ended(ended, state, now) if recovered else (), rules, now
+            )
 
-        self.append(NodeKey(config.cluster, finding.node), revise, actor=Actor.SWEEP)
+        self.append(NodeKey(finding.cluster, finding.node), revise, actor=Actor.SWEEP)
 
-    def _judge(self, config: ClusterConfig, finding: str, case_id: str) -> None:
+    def _observe(
+        self, state: NodeState, note: Draft, written: Put, arrivals: Sequence[Arrival], rules: Rules, now: datetime
+    ) -> Transition:
+        """Return the transition that records a finding, and the fault of its detector if that acts."""
+        if not arrivals:
+            return Transition(state, (note,), (written,))
+        observed = observe(state, arrivals, rebooted=False, rules=rules, catalog=self.rulebook.catalog(), now=now)
+        return Transition(observed.state, (note, *observed.drafts), (written,))
+
+    def _judge(self, finding: Finding, case_id: str) -> None:
         """Mark a finding right, because a case of the node opened soon after it."""
-        row = self.append.table.get(stored.finding_key(config.cluster, finding))
+        row = self.append.table.get(stored.finding_key(finding.cluster, finding.id))
         found = stored.read_finding(row) if row is not None else None
         if row is not None and found is not None and found.mark is None:
             right = replace(found, mark=Mark.RIGHT, marked_by=case_id, reason="a case opened soon after")
@@ -160,9 +183,18 @@ def _compare(
 
 
 def _proves(case: Case, finding: Finding) -> bool:
-    """Return whether a case shows that an unmarked finding was right: it is severe, and opened soon after."""
+    """Return whether a case shows that an unmarked finding was right: it is severe, and opened soon after.
+
+    A case that a finding opened itself shows nothing.
+    """
+    if case.code.startswith(gray_faults.fault_code("")):
+        return False
     in_time = finding.opened_at < case.opened_at <= finding.opened_at + RIGHT_WITHIN
     return finding.mark is None and in_time and case.severity.rank >= Severity.ERROR.rank
+
+
+def _then(finding: Finding, *, acts: bool) -> str:
+    return f"reported as the fault {gray_faults.fault_code(finding.detector)}" if acts else "nothing is done"
 
 
 def _facts(finding: Finding) -> dict[str, object]:

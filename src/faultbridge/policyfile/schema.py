@@ -167,6 +167,7 @@ class LimitsPart(_Part):
     verify_level: Annotated[int, Field(ge=1, le=4)] | None = None
     probation: Annotated[int, BeforeValidator(parse_duration), Field(ge=0, le=90 * _DAY), _AS_TEXT] = _DAY
     relapse_verify_level: Annotated[int, Field(ge=1, le=4)] = 4
+    finding_precision: Annotated[int, Field(ge=1, le=100)] | None = None
 
 
 class IncidentsPart(_Part):

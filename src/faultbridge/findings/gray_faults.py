@@ -1,0 +1,58 @@
+"""Gray faults: the fault of a finding, once the recorded precision of its detector reaches the bar of the policy.
+
+Below the bar, and without one, a detector runs in shadow: nothing follows from its findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from faultbridge.domain.faults import NODE_COMPONENT, Clear, Fault
+from faultbridge.domain.findings import Detector, Finding, precision_of
+from faultbridge.domain.nodes import NodeState
+from faultbridge.pipeline.fold.changes import Arrival
+
+SOURCE = "peer-comparison"
+MIN_MARKED = 10
+"""The precision of a detector counts from this number of marked findings of the cluster."""
+
+
+def fault_code(detector: str) -> str:
+    """Return the code of the faults of a detector."""
+    return f"gray.{detector}"
+
+
+def acting_detectors(detectors: Iterable[Detector], findings: Iterable[Finding], bar: int | None) -> frozenset[str]:
+    """Return the detectors whose findings are faults: those whose precision in percent is at least `bar`."""
+    if bar is None:
+        return frozenset()
+    known = tuple(findings)
+    recorded = (precision_of(one.name, known) for one in detectors)
+    return frozenset(
+        one.detector
+        for one in recorded
+        if one.right + one.wrong >= MIN_MARKED and one.right * 100 >= bar * (one.right + one.wrong)
+    )
+
+
+def began(finding: Finding) -> Arrival:
+    """Return the fault of a new finding."""
+    fault = Fault(
+        SOURCE,
+        fault_code(finding.detector),
+        NODE_COMPONENT,
+        f"{finding.value} an hour, the median of {finding.peers} peers is {finding.median}.",
+        observed_at=finding.opened_at,
+        attributes={"finding": finding.id},
+    )
+    return Arrival(fault, finding.opened_at, finding.id)
+
+
+def ended(finding: Finding, state: NodeState, now: datetime) -> tuple[Arrival, ...]:
+    """Return the end of the fault of a finding, if the node has this fault."""
+    code = fault_code(finding.detector)
+    if not any(one.code == code for one in state.active()):
+        return ()
+    clear = Clear(SOURCE, code, NODE_COMPONENT, "no longer above its peers", observed_at=now)
+    return (Arrival(clear, now, f"{finding.id}-ended"),)
