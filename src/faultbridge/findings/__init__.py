@@ -1,6 +1,6 @@
-"""Findings: signs of gray failures, found by comparing nodes with their peers, in shadow.
+"""Findings: signs of gray failures, found by comparing nodes with their peers.
 
-A finding is recorded and marked right or wrong. It opens no case, isolates no node and sends no page.
+A finding is recorded and marked right or wrong. It causes nothing else until a policy lets its detector act.
 
 - `peer_totals`: the counter totals of the nodes of a cluster, by group and detector.
 - `gray_faults`: the faults of findings, once their detector is precise enough for the policy.
