@@ -2,7 +2,8 @@
 
     python -m tests.bench.console_year [--nodes 12500] [--entries 1000000] [--shots FOLDER]
 
-It exits with 1 if a view has an error, a foreign request, a serious barrier, or takes longer than the limit. The whole
+It exits with 1 if a view has an error, a foreign request, a serious barrier, takes longer or costs more than the
+limit. The whole
 year needs 3.5 GB of memory and some minutes, so it is not part of `make bench`; `make nightly` runs it as a test.
 """
 
@@ -24,6 +25,9 @@ from tests.console.year import ENTRIES, NODES, Year
 LIMITS = {"demo": 1.0, "year": 3.0}
 """Seconds of browser time of the first view, on the small history and on the year."""
 
+MAX_DOLLARS = 5.0
+"""Cost of any view in a month, loaded once a minute by ten viewers."""
+
 WIDTHS, SCHEMES = (360, 1280, 1920), ("light", "dark")
 
 
@@ -36,7 +40,10 @@ def measure(driver: Any, site: Any, name: str, shots: Path | None = None) -> tup
         for view, path in site.paths.items():
             driver.get(f"{address}{path}")
             seconds = browser.load_seconds(driver)
-            rows.append({"history": name, "view": view, "browser seconds": round(seconds, 2), **_cost(site, path)})
+            row: Row = {"history": name, "view": view, "browser seconds": round(seconds, 2), **_cost(site, path)}
+            rows.append(row)
+            if isinstance(row["USD a month"], float) and row["USD a month"] >= MAX_DOLLARS:
+                wrong.append(f"{name}: {view} costs {row['USD a month']} USD a month; limit: {MAX_DOLLARS}")
             if view == "fleet" and seconds > LIMITS[name]:
                 wrong.append(f"{name}: the first view takes {seconds:.1f} s; limit: {LIMITS[name]} s")
         for path in site.paths.values():

@@ -77,15 +77,47 @@ def test_a_token_signed_by_another_key_is_refused(site: Site, issuer: Issuer) ->
     assert status(site, issuer, "", forger.token(**VALID, faultbridge_clusters="*"))[0] == 401
 
 
-def test_the_template_accepts_the_issuer_of_the_documented_set_up_and_uses_it_for_the_console() -> None:
+def template() -> Any:
     class Loader(yaml.SafeLoader):
         pass
 
     Loader.add_multi_constructor("!", lambda loader, tag, node: f"!{tag} {node.value}")
-    template = yaml.load((ROOT / "infra" / "template.yaml").read_text(encoding="utf-8"), Loader)  # noqa: S506 - a SafeLoader
-    pattern = template["Parameters"]["JwtIssuer"].get("AllowedPattern", ".*")
-    assert re.fullmatch(pattern, "https://cognito-idp.us-east-1.amazonaws.com/us-east-1_Ab129faBb")
-    authorizer = template["Resources"]["ApiTokens"]["Properties"]
+    return yaml.load((ROOT / "infra" / "template.yaml").read_text(encoding="utf-8"), Loader)  # noqa: S506 - a SafeLoader
+
+
+@pytest.mark.parametrize(
+    "issuer",
+    [
+        "",
+        "https://cognito-idp.us-east-1.amazonaws.com/us-east-1_Ab129faBb",
+        "https://example.okta.com/oauth2/default",
+        "https://login.microsoftonline.com/11111111-2222-3333-4444-555555555555/v2.0",
+        "https://example.auth0.com/",
+        "https://idp.example.com:8443/realms/ops",
+    ],
+)
+def test_the_template_accepts_the_issuers_of_common_providers(issuer: str) -> None:
+    assert re.fullmatch(template()["Parameters"]["JwtIssuer"]["AllowedPattern"], issuer)
+
+
+@pytest.mark.parametrize(
+    "issuer",
+    [
+        "http://idp.example.com",
+        "idp.example.com",
+        "https://",
+        "https://idp.example.com/?a=b",
+        "https://a b",
+        "https://a/#x",
+    ],
+)
+def test_the_template_refuses_what_is_no_issuer(issuer: str) -> None:
+    assert not re.fullmatch(template()["Parameters"]["JwtIssuer"]["AllowedPattern"], issuer)
+
+
+def test_the_template_uses_the_issuer_for_the_console() -> None:
+    resources = template()["Resources"]
+    authorizer = resources["ApiTokens"]["Properties"]
     assert (authorizer["AuthorizerType"], authorizer["IdentitySource"]) == ("JWT", ["$request.header.Authorization"])
     for route in ("ApiConsoleFleet", "ApiConsolePages"):
-        assert "ApiTokens" in str(template["Resources"][route]["Properties"]["AuthorizerId"])
+        assert "ApiTokens" in str(resources[route]["Properties"]["AuthorizerId"])

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.console.facts import MAX_ENTRIES, Facts
+from faultbridge.domain.edges import CaseStatus
 from faultbridge.ledger.timeline import Timeline
 from faultbridge.registry.views import Views
 from faultbridge.simulation.fakes import ManualClock
@@ -16,9 +17,11 @@ from tests.console.cost import cost_of
 from tests.console.sites import Site
 from tests.console.year import Year
 from tests.ledger.bulk import CLUSTER, BulkTable, history
+from tests.presentation.histories import facts_of as facts_of_world
+from tests.scenarios.incidents.test_incidents import NETWORK_WAITS, world_of
 
 NODES, SHARDS = 4, 2
-MAX_REQUESTS = {"fleet": 12, "cluster": 24, "node": 6, "case": 6, "job": 6, "incident": 34}
+MAX_REQUESTS = {"fleet": 12, "cluster": 12, "node": 6, "case": 6, "job": 6, "incident": 25}
 """Of a warm function, with eight shards of nodes."""
 
 SECONDS = 0.1
@@ -82,6 +85,24 @@ def test_each_page_makes_few_calls() -> None:
         assert site.get(path).status == 200
         counted[name] = len([call for call in seam.calls if call.port == "table"])
     assert {name: counted[name] for name in MAX_CALLS if counted[name] > MAX_CALLS[name]} == {}
+
+
+def test_an_unchanged_cluster_is_read_without_its_entries_and_closed_cases(years: tuple[Year, Year]) -> None:
+    cost = cost_of(years[1], years[1].paths["cluster"])
+    assert cost.units < cost.changed_units / 2
+
+
+def test_a_warm_function_shows_a_case_that_closed_and_a_new_entry_at_once() -> None:
+    world = world_of(rules=(NETWORK_WAITS,))
+    facts = facts_of_world(world)
+    world.fault_and_react(2)
+    before = facts.cluster(CLUSTER, (None, None))
+    world.until(world.case_is(CaseStatus.RESOLVED, 2))
+    after = facts.cluster(CLUSTER, (None, None))
+    assert [one["case_id"] for one in before.closed_cases] == []
+    assert [one["case_id"] for one in after.closed_cases] == [world.case(2).id]
+    assert len(after.entries) > len(before.entries)
+    assert [one["resolution"] for one in after.closed_cases] == ["replaced"]
 
 
 def test_the_placement_of_nodes_is_read_once_in_fifteen_minutes() -> None:

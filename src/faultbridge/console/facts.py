@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
 
+from faultbridge.console.kept import Kept
 from faultbridge.data import gpus_by_instance_type, load_catalog
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.failure_domains import failure_domains
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import UnknownName
+from faultbridge.ledger.cluster_reads import ClusterReads
 from faultbridge.ledger.timeline import Line, Timeline, TimelineQuery
 from faultbridge.ports import Clock
 from faultbridge.presentation.case_answers import CaseFacts
@@ -30,7 +32,7 @@ from faultbridge.registry.documents import (
 )
 from faultbridge.registry.job_views import JobViews, job_document
 from faultbridge.registry.roster import RosterNode
-from faultbridge.registry.views import CaseView, Views
+from faultbridge.registry.views import CaseView, ClusterView, Views
 
 MAX_ENTRIES = 100
 MAX_CLUSTER_ENTRIES = 40
@@ -38,12 +40,11 @@ MAX_CASES = 20
 MAX_JOBS = 25
 MAX_COUNTED_CASES = 500
 WEEK = timedelta(days=7)
-MINUTE = timedelta(minutes=1)
+CLOSED_AGE = timedelta(minutes=5)
 QUARTER_HOUR = timedelta(minutes=15)
-"""How long the placement of nodes and the time lost in a week are kept; closed cases are kept for a minute."""
+"""How long the placement of nodes, the time lost in a week, and the newest entries of an unchanged stream are kept."""
 
 CLOSED = tuple(status for status in CaseStatus if not status.live)
-T = TypeVar("T")
 Window = tuple[datetime | None, datetime | None]
 
 
@@ -73,7 +74,10 @@ class Facts:
     views: Views
     timeline: Timeline
     clock: Clock
-    _kept: dict[tuple[str, str], tuple[datetime, Any]] = field(default_factory=dict)
+    kept: Kept = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.kept = Kept(self.clock)
 
     def fleet(self, clusters: Iterable[str] | None) -> tuple[FleetFacts, ...]:
         """Read every cluster, or those with the given names as far as they exist, with their nodes."""
@@ -81,7 +85,7 @@ class Facts:
         facts = []
         for view in found:
             rows = self.views.unhealthy_rows(view.config)
-            lost = self._keep("lost", view.config, QUARTER_HOUR, self._lost_in_a_week)
+            lost = self.kept.read("lost", view.config, QUARTER_HOUR, self._lost_in_a_week)
             live = sum(1 for row in rows if row["case"])
             facts.append(FleetFacts(cluster_document(view), self._grid(view.config, rows), live, lost))
         return tuple(facts)
@@ -94,23 +98,39 @@ class Facts:
 
     def cluster(self, cluster: str, window: Window) -> ClusterFacts:
         """Read a cluster, its live cases, the cases that closed last, its open incidents, and its own entries."""
-        view, now = self.views.cluster(cluster), self.clock.now()
-        rows = self.views.unhealthy_rows(view.config)
-        opened = sorted((row for row in rows if row["case"]), key=lambda row: str(row["opened"]), reverse=True)
-        live = self.views.cases_by_id([str(row["case"]) for row in opened[:MAX_CASES]])
-        closed = self._keep("closed", view.config, MINUTE, self._closed_last)
-        lines, older = self.timeline.window(cluster, None, view.state.head, window, MAX_CLUSTER_ENTRIES)
+        now = self.clock.now()
+        with self._once(cluster) as views:
+            view = views.cluster(cluster)
+            rows = views.unhealthy_rows(view.config)
+            opened = sorted((row for row in rows if row["case"]), key=lambda row: str(row["opened"]), reverse=True)
+            live = views.cases_by_id([str(row["case"]) for row in opened[:MAX_CASES]])
+            incidents = views.incidents(cluster)
+            jobs = tuple(map(job_document, JobViews(views.table).followed(cluster, None, MAX_JOBS)))
+        known = frozenset(str(row["case"]) for row in opened)
+        closed = self.kept.read("closed", view.config, CLOSED_AGE, self._closed_last, known)
+        entries, older = self._entries(view, window)
         return ClusterFacts(
             cluster_document(view),
             [case_document(one, now) for one in live],
             [case_document(one, now) for one in closed],
-            [incident_document(one) for one in self.views.incidents(cluster)],
+            [incident_document(one) for one in incidents],
             self._grid(view.config, rows),
-            _documents(lines),
+            entries,
             older,
-            self._jobs(cluster),
+            jobs,
             live=len(opened),
         )
+
+    def _entries(self, view: ClusterView, window: Window) -> tuple[tuple[Document, ...], bool]:
+        """Return the newest entries of a cluster's own stream in a window, and whether there are earlier ones."""
+
+        def read(config: ClusterConfig) -> tuple[tuple[Document, ...], bool]:
+            lines, older = self.timeline.window(config.cluster, None, view.state.head, window, MAX_CLUSTER_ENTRIES)
+            return _documents(lines), older
+
+        if window != (None, None):
+            return read(view.config)
+        return self.kept.read("entries", view.config, QUARTER_HOUR, read, view.state.head)
 
     def _closed_last(self, config: ClusterConfig) -> tuple[CaseView, ...]:
         """Return the cases that closed among those that were opened last, the newest first."""
@@ -121,7 +141,8 @@ class Facts:
         self.views.cluster(cluster)
         state = self.views.node(NodeKey(cluster, node))
         lines, older = self.timeline.window(cluster, node, state.head, window, MAX_ENTRIES)
-        return StreamDocuments(node_document(state), _documents(lines), older, self._jobs(cluster, node))
+        jobs = JobViews(self.views.table).followed(cluster, node, MAX_JOBS)
+        return StreamDocuments(node_document(state), _documents(lines), older, tuple(map(job_document, jobs)))
 
     def job(self, cluster: str, job_id: str) -> StreamDocuments:
         """Read a job and the newest entries about it."""
@@ -157,7 +178,9 @@ class Facts:
 
     def incident(self, cluster: str, incident_id: str) -> tuple[StreamDocuments, tuple[GridNode, ...]]:
         """Read an incident, its changes among the newest entries of its time, and the nodes of its failure domain."""
-        view, of = self.views.incident(incident_id, cluster), self.views.cluster(cluster)
+        with self._once(cluster) as views:
+            view, of = views.incident(incident_id, cluster), views.cluster(cluster)
+            rows = views.unhealthy_rows(of.config)
         incident, config = view.incident, of.config
         until = incident.closed_at + timedelta(minutes=1) if incident.closed_at else None
         lines, older = self.timeline.window(cluster, None, of.state.head, (incident.opened_at, until), MAX_ENTRIES)
@@ -167,7 +190,7 @@ class Facts:
             for one in self._roster(config)
             if incident.domain in failure_domains(cluster, one.node, one.domain, one.domains, config.domains)
         }
-        nodes = tuple(one for one in self._grid(config, self.views.unhealthy_rows(config)) if one.node in members)
+        nodes = tuple(one for one in self._grid(config, rows) if one.node in members)
         return StreamDocuments(incident_document(view), entries, older), nodes
 
     def _grid(self, config: ClusterConfig, rows: Iterable[Document]) -> tuple[GridNode, ...]:
@@ -184,20 +207,15 @@ class Facts:
             for one in self._roster(config)
         )
 
-    def _jobs(self, cluster: str, node: str | None = None) -> tuple[Document, ...]:
-        return tuple(map(job_document, JobViews(self.views.table).followed(cluster, node, MAX_JOBS)))
+    @contextmanager
+    def _once(self, cluster: str) -> Iterator[Views]:
+        """Share reads of a cluster's items, and read all work rows of a shard by one query."""
+        reads = ClusterReads(self.views.table, self.clock)
+        with reads.once(cluster, policy=False):
+            yield Views(reads)
 
     def _roster(self, config: ClusterConfig) -> tuple[RosterNode, ...]:
-        return self._keep("roster", config, QUARTER_HOUR, self.views.roster)
-
-    def _keep(self, name: str, config: ClusterConfig, age: timedelta, read: Callable[[ClusterConfig], T]) -> T:
-        """Return what was read of a cluster not longer ago than an age, or read it again."""
-        now, key = self.clock.now(), (name, config.cluster)
-        kept = self._kept.get(key)
-        if kept is None or now - kept[0] > age:
-            kept = self._kept[key] = (now, read(config))
-        value: T = kept[1]
-        return value
+        return self.kept.read("roster", config, QUARTER_HOUR, self.views.roster)
 
 
 def gpus() -> dict[str, int]:

@@ -50,9 +50,12 @@ class ClusterReads:
     _held: _Held | None = None
 
     @contextmanager
-    def once(self, cluster: str) -> Iterator[None]:
-        """Share reads about a cluster among the calls in this context; an inner context shares nothing with it."""
-        outer, self._held = self._held, _Held(_shared(cluster), f"{keys.cluster_partition(cluster)}#")
+    def once(self, cluster: str, *, policy: bool = True) -> Iterator[None]:
+        """Share reads about a cluster among the calls in this context; an inner context shares nothing with it.
+
+        `policy` includes the current policy and the baselines of the signals in the items that are read together.
+        """
+        outer, self._held = self._held, _Held(_shared(cluster, policy=policy), f"{keys.cluster_partition(cluster)}#")
         try:
             yield
         finally:
@@ -138,7 +141,8 @@ class ClusterReads:
             held.rows.pop(write.key.pk, None)
 
 
-def _shared(cluster: str) -> frozenset[Key]:
+def _shared(cluster: str, *, policy: bool) -> frozenset[Key]:
     """Return the keys of the items that are read together."""
     own = keys.cluster_config(cluster), keys.cluster_control(cluster), keys.cluster_state(cluster)
-    return frozenset((*own, findings.baselines_key(cluster, 0), keys.CURRENT_POLICY))
+    decided_by = (findings.baselines_key(cluster, 0), keys.CURRENT_POLICY) if policy else ()
+    return frozenset((*own, *decided_by))

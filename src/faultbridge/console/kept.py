@@ -1,0 +1,43 @@
+"""Kept: what a warm function read of a cluster and may use again, for a time or until its version changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.ports import Clock
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    at: datetime
+    version: object
+    value: Any
+
+
+@dataclass(slots=True)
+class Kept:
+    """Keeps the last value of each name and cluster."""
+
+    clock: Clock
+    _values: dict[tuple[str, str], _Value] = field(default_factory=dict)
+
+    def read(
+        self, name: str, config: ClusterConfig, age: timedelta, read: Callable[[ClusterConfig], T], version: object = ""
+    ) -> T:
+        """Return what was read of a cluster at the same version and not longer ago than an age, or read it again."""
+        now, key = self.clock.now(), (name, config.cluster)
+        kept = self._values.get(key)
+        if kept is None or kept.version != version or now - kept.at > age:
+            kept = self._values[key] = _Value(now, version, read(config))
+        value: T = kept.value
+        return value
+
+    def forget(self, *names: str) -> None:
+        """Drop the values with these names, or all."""
+        self._values = {key: value for key, value in self._values.items() if names and key[0] not in names}
