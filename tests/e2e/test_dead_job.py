@@ -32,6 +32,10 @@ def test_exactly_one_callback_arrives_after_the_verified_repair(
     (event,) = dead_jobs.resumable
     assert (event["data"]["job_id"], event["data"]["change"]) == (LOST_BY_GPU, "resumable")
     assert event["data"]["resume"]["replaced"]["listed"] == [dead_jobs.node]
+    (move,) = event["data"]["resume"]["moves"]
+    new_instance = installation.instance_of(dead_jobs.cluster, dead_jobs.node)
+    assert (move["node"], move["ranks"]) == (dead_jobs.node, "16-23")
+    assert (move["from_instance_id"], move["to_instance_id"]) == (dead_jobs.old_instance, new_instance)
     state = installation.states(dead_jobs.cluster)[dead_jobs.node]
     assert (state.unverified, state.incarnation is not None) == (False, True)
     assert installation.instance_of(dead_jobs.cluster, dead_jobs.node) != dead_jobs.old_instance

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import islice
 
 from faultbridge.explain.signals.read_files import Evidence
@@ -15,6 +16,7 @@ from faultbridge.explain.verdict.time_line import TimeLine, time_line
 UNKNOWN = "unknown"
 NO_DUMP = "collective.no_dump"
 _NODE_DOMAINS = frozenset({"hardware", "network"})
+_PRINTED_DOMAINS = frozenset({"software", "numerical"})
 _MIN_SHARED = 3
 
 
@@ -59,7 +61,7 @@ def decide(evidence: Evidence, mechanisms: Sequence[Mechanism], weights: Weights
     line = time_line(signals, evidence.spans, weights.limits)
     situation = Situation(line, evidence.spans, mechanisms, weights)
     ranked = hypotheses(situation)
-    cause = ranked[0] if ranked and ranked[0].score >= weights.limits["named"] else None
+    cause = _cause(situation, ranked)
     blamed, check = _nodes(situation, cause) if cause else ((), ())
     fleet = job_nodes or {one.node for one in evidence.spans if one.node}
     is_shared = len(blamed) >= _MIN_SHARED and 2 * len(blamed) > len(fleet)
@@ -70,6 +72,29 @@ def decide(evidence: Evidence, mechanisms: Sequence[Mechanism], weights: Weights
     hardware = _hardware(situation, cause, ranked, fleet, blamed)
     checks = tuple(_checks(situation, cause, check))
     return Verdict(outlook, cause, tuple(ranked), excluded, check, checks, is_shared, hardware, line)
+
+
+def _cause(situation: Situation, ranked: Sequence[Hypothesis]) -> Hypothesis | None:
+    """Return the likeliest hypothesis with enough points.
+
+    A program can print any error: a decisive fault in a node's own source at the time of the failure comes before it.
+    """
+    named = [one for one in ranked if one.score >= situation.weights.limits["named"]]
+    first = named[0] if named else None
+    if first is None or first.mechanism.domain not in _PRINTED_DOMAINS or first.lead.trust is not Trust.JOB:
+        return first
+    if first.mechanism.strength(first.lead) == "decisive":
+        return first
+    return next((one for one in named if _is_own_fault(situation, one)), first)
+
+
+def _is_own_fault(situation: Situation, one: Hypothesis) -> bool:
+    """Return whether a node's own source shows a decisive fault within a minute of the job's failure."""
+    at, failed_at = one.lead.at, situation.line.failed_at
+    if one.mechanism.domain not in _NODE_DOMAINS or one.lead.trust is not Trust.NODE or not at or not failed_at:
+        return False
+    skew = timedelta(seconds=situation.weights.limits["skew_seconds"])
+    return one.mechanism.strength(one.lead) == "decisive" and abs(at - failed_at) <= skew
 
 
 def _outlook(situation: Situation, cause: Hypothesis | None, ranked: Sequence[Hypothesis], *, blamed: bool) -> Outlook:
