@@ -51,7 +51,7 @@ def test_a_new_instance_becomes_an_unverified_node_that_accepts_records(world, s
     new = world.ports.fleet.launch(GROUP)
     assert sync().added == [f"ip-{new[-4:]}"]
     state = node_of(world, f"ip-{new[-4:]}")
-    assert (state.status, state.unverified, state.placement.domain) == (NodeStatus.HEALTHY, True, f"nn-{new[-1]}")
+    assert (state.status, state.unverified, state.placement.domain) == (NodeStatus.VALIDATING, True, f"nn-{new[-1]}")
     assert world.outcomes(world.message(XID_79, node=new)) == [Outcome.RECORDED]
     assert sync().added == []
 

@@ -11,5 +11,6 @@ Read in this order:
 - `slurm`: nodes and jobs of Slurm clusters
 - `paging`: SNS and PagerDuty
 - `callbacks`: webhooks and schedulers, for jobs that may resume
+- `extensions`: parts of other installed distributions
 - `clock`, `telemetry`: the system clock; metrics and logs
 """

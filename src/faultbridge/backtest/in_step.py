@@ -12,7 +12,7 @@ from faultbridge.backtest.course import Decision, Track
 from faultbridge.backtest.facts import FactReader, in_status, placed
 from faultbridge.backtest.record import Commit, Event
 from faultbridge.backtest.recorded_case import follow_case, ordered, with_request
-from faultbridge.domain.cases import Case, RepairAction, WaitingFor
+from faultbridge.domain.cases import INSTANCE_ADDED, Case, RepairAction, WaitingFor
 from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.nodes import Isolation, NodeState
@@ -180,7 +180,8 @@ def _is_decided(event: Event) -> bool:
     """Return whether a change of a case is a decision of the stages, and not the effect of something outside."""
     data = event["data"]
     timed_out = (data["from"], data["to"]) == ("queued", "escalated")
-    from_outside = data["rule"] == "inventory" or data["resolution"] not in {None, "recovered"}
+    by_inventory = data["rule"] == "inventory" or data["cause"]["code"] == INSTANCE_ADDED
+    from_outside = by_inventory or data["resolution"] not in {None, "recovered"}
     return ((data["from"], data["to"]) in _DECIDED or timed_out) and not from_outside
 
 

@@ -68,6 +68,10 @@ EXTERNAL = "external"
 """The key in `Case.marks` that is set when another system replaced the instance before Faultbridge released it."""
 
 
+INSTANCE_ADDED = "cloud.instance_added"
+"""The code of a case whose node has never been in service: its instance joined the group and is verified first."""
+
+
 class Phase(StrEnum):
     """The phases of a repair attempt in order; after `intent` an attempt cannot be canceled."""
 
@@ -188,6 +192,11 @@ class Case:
     def execution(self) -> str:
         """Return the name of the Step Functions execution of the current attempt."""
         return f"{self.id}-{self.attempts}"
+
+    @property
+    def before_service(self) -> bool:
+        """Return whether the node has never been in service, so that nothing is lost when its instance is released."""
+        return self.code == INSTANCE_ADDED
 
     @property
     def counted_attempts(self) -> int:

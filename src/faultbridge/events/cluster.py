@@ -33,6 +33,10 @@ class ClusterStatusData(Model):
     reason: str
     counts: Counts = Field(description="Number of nodes by status; a status without nodes may be absent.")
     expected: Count = Field(description="Number of nodes that the cluster should have.")
+    in_service: Count | None = Field(
+        default=None,
+        description="Number of nodes that jobs may run on: verified, or imported while they served.",
+    )
     incidents: tuple[Text, ...] = Field(default=(), description="Ids of the open incidents that cause the status.")
 
 

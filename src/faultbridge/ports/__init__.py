@@ -16,6 +16,7 @@ Read in this order:
 - `diagnostics`: verify instances and collect their logs
 - `paging`: notify people
 - `callbacks`: notify the owner or the scheduler of a job that may resume
+- `extension`: what a part of another distribution gets
 - `installation`: all ports of one installation
 """
 
@@ -39,6 +40,7 @@ from faultbridge.ports.compute import (
     RestartState,
 )
 from faultbridge.ports.diagnostics import Bundle, BundleState, Collector, Verdict, Verification, Verifier
+from faultbridge.ports.extension import Surroundings
 from faultbridge.ports.installation import ComputeAccess, Ports
 from faultbridge.ports.messaging import (
     BusEvent,
@@ -99,6 +101,7 @@ __all__ = [
     "Restart",
     "RestartState",
     "Restarter",
+    "Surroundings",
     "Table",
     "Verdict",
     "Verification",

@@ -3,11 +3,14 @@
 Reading order:
 
 - `registration`: creates clusters and nodes, changes the configuration of a cluster.
+- `new_node`: a node to register, and its first state.
 - `roster`: the rows from which the inventory reads which instance backs which node.
 - `aliases`: the names that lead from a record to a node, and how they change.
 - `instances`: how providers and orchestrators list instances; the result of a sync.
+- `groups`: the members of one group beside its nodes.
 - `inventory_sync`: compares running instances with registered nodes, and updates the nodes.
 - `replacement_detection`: updates a node whose instance another controller changed or removed.
+- `verification_cases`: require a verification before an instance serves.
 - `inventory_events`: starts a sync when a provider event names an instance or a group.
 - `retirement`: removes a node from its cluster.
 - `gpu_figures`: the share of GPUs in service, and the GPU time lost.

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from faultbridge.domain import names
 from faultbridge.domain.nodes import Alias, AliasRow, NodeKey, NodeState
+from faultbridge.domain.times import to_text
 from faultbridge.errors import Rejected
 from faultbridge.log import log_cause
 from faultbridge.ports import Table
@@ -27,6 +28,19 @@ def aliases_of(key: NodeKey, node_names: Iterable[str], instance_id: str | None)
     named = [Alias("name", f"{key.cluster}/{name}") for name in node_names]
     instances = [Alias("instance", instance_id)] if instance_id else []
     return tuple(dict.fromkeys([*named, *instances]))
+
+
+def new_alias_writes(table: Table, rows: Iterable[tuple[Alias, AliasRow]], now: datetime) -> Iterator[Put]:
+    """Yield the writes of a new node's aliases; rejects an alias that leads to another node as `alias_taken`."""
+    wanted = {keys.alias(*alias): (alias, row) for alias, row in rows}
+    found = table.get_many(wanted)
+    for alias_key, (alias, row) in wanted.items():
+        current = items.read_alias(found[alias_key]) if alias_key in found else None
+        if current is not None and current.valid_to is None and current.key != row.key:
+            text = f"{alias.kind} {alias.value} leads to another node: {current.key.stream}"
+            raise Rejected("alias_taken", f"{text}; retire it first, or use another name")
+        unchanged = Absent() if current is None else Equals("valid_from", to_text(current.valid_from))
+        yield Put(items.alias_item(alias, row, now), when=unchanged)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,13 @@ For each group of a cluster, a sync
 
 1. reads the group's members and the cluster's roster,
 2. attaches instances that another controller launched to the nodes whose instance is gone,
-3. registers every other new instance as a node,
+3. registers every other new instance as a node, which is verified before it serves,
 4. takes nodes out of service whose instance is gone without a successor,
 5. updates names, failure domains and opt-outs of unchanged nodes,
 6. adds the roles of described instances to the cluster's `node_roles`.
 
-A node that a repair controls is left to that repair.
+A node that a repair controls is left to that repair. An instance that was launched before its group was first read may
+run jobs already: it is registered as serving.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
-from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig, Mode
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import Alias, AliasRow, NodeKey, NodeState
@@ -26,7 +28,9 @@ from faultbridge.errors import Misconfigured, Rejected, Transient
 from faultbridge.ledger.queries import query_all, shard_rows
 from faultbridge.log import log_cause
 from faultbridge.pipeline.decide.instance_pairing import Pairing, VacantNode, may_change_instance, pair
+from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.ports import Table
+from faultbridge.registry.groups import Group, unassigned_members
 from faultbridge.registry.instances import GroupMember, Inventory, NodeListing, SyncResult, combine
 from faultbridge.registry.registration import NewNode, Registration
 from faultbridge.registry.replacement_detection import ReplacementDetection
@@ -36,27 +40,6 @@ from faultbridge.storage.writes import Item, Put
 
 MAX_DESCRIBED = 500
 """How many instances of one group a sync describes; the next sync describes the others."""
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """One group: the roster rows of its nodes, its members, and its unassigned serving members."""
-
-    name: str
-    rows: Sequence[Item]
-    members: Mapping[str, GroupMember]
-    unassigned: Mapping[str, GroupMember]
-
-    @property
-    def present(self) -> list[Item]:
-        """Return the rows whose instance is a member of the group."""
-        return [row for row in self.rows if row.get("instance") in self.members]
-
-    @property
-    def missing(self) -> list[Item]:
-        """Return the rows without an instance, and those whose instance is not serving."""
-        serving = {one for one, member in self.members.items() if member.serving}
-        return [row for row in self.rows if row.get("instance") not in serving]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +88,18 @@ class SyncInventory:
             rows.setdefault(str(row.get("group") or ""), []).append(row)
             assigned.add(str(row.get("instance")))
         names = {group for group in rows if group and (only is None or group in only)}
-        self._add_group_aliases(config, names)
+        known_since = self._add_group_aliases(config, names)
         found = self.inventories[config.provider].list_members(config, names) if names else {}
         return [
-            Group(group, rows[group], members, _unassigned(members, assigned))
+            Group(group, known_since.get(group), rows[group], members, unassigned_members(members, assigned))
             for group, members in sorted(found.items())
         ]
 
-    def _add_group_aliases(self, config: ClusterConfig, groups: Collection[str]) -> None:
-        """Store which cluster a group belongs to, so that an event about a new instance of the group finds it."""
+    def _add_group_aliases(self, config: ClusterConfig, groups: Collection[str]) -> Mapping[str, datetime]:
+        """Store which cluster a group belongs to, so that an event about a new instance of the group finds it.
+
+        Returns since when each group was known before.
+        """
         aliases = {keys.alias("group", group): group for group in groups}
         stored = self.table.get_many(aliases) if aliases else {}
         now = self.registration.clock.now()
@@ -121,6 +107,7 @@ class SyncInventory:
             if key not in stored:
                 row = AliasRow(NodeKey(config.cluster, ""), None, now)
                 self.table.write(Put(items.alias_item(Alias("group", group), row, now)))
+        return {group: items.read_alias(stored[key]).valid_from for key, group in aliases.items() if key in stored}
 
     def _fill(self, config: ClusterConfig, group: Group, listed: Mapping[str, Instance], result: SyncResult) -> None:
         """Attach new instances to nodes without one, register the others, and vacate the remaining nodes."""
@@ -137,7 +124,7 @@ class SyncInventory:
         vacancies = self._vacancies(config, missing)
         pairing = pair(vacancies, described)
         result.waiting += pairing.waiting
-        self._assign(config, pairing, instances, result)
+        self._assign(config, group, pairing, instances, result)
         filled = {node for node, _ in pairing.assigned}
         former = {str(row["node"]): row.get("instance") for row in missing}
         for vacancy in vacancies:
@@ -145,7 +132,12 @@ class SyncInventory:
                 self.replacement_detection.vacate(config, vacancy.node, str(former[vacancy.node]))
 
     def _assign(
-        self, config: ClusterConfig, pairing: Pairing, instances: Mapping[str, Instance], result: SyncResult
+        self,
+        config: ClusterConfig,
+        group: Group,
+        pairing: Pairing,
+        instances: Mapping[str, Instance],
+        result: SyncResult,
     ) -> None:
         """Write a pairing: attach instances to existing nodes, and register new nodes."""
         for node, instance_id in pairing.assigned:
@@ -156,12 +148,19 @@ class SyncInventory:
                 _refuse(config, instance_id, error, result)
         for instance_id in pairing.added:
             new = NewNode.of_instance(instances[instance_id])
+            verify = self._rules_of_verification(config, group, instances[instance_id])
             try:
-                self.registration.add_node(config.cluster, new, Actor.INVENTORY)
+                self.registration.add_node(config.cluster, new, Actor.INVENTORY, verify=verify)
             except Rejected as error:
                 _refuse(config, instance_id, error, result)
             else:
                 result.added.append(new.name)
+
+    def _rules_of_verification(self, config: ClusterConfig, group: Group, instance: Instance) -> Rules | None:
+        """Return the rules under which a new instance is verified before it serves, or None if it serves at once."""
+        if config.mode is not Mode.ACT or not config.opens_cases or instance.opted_out:
+            return None
+        return self.replacement_detection.rulebook.rules(config) if group.is_joined_by(instance) else None
 
     def _vacancies(self, config: ClusterConfig, missing: Sequence[Item]) -> list[VacantNode]:
         """Return the input of the pairing for each node without a serving instance, except retired nodes."""
@@ -205,11 +204,6 @@ class SyncInventory:
                 "node_roles_pinned", reason="found in instance profiles", cluster=config.cluster, roles=sorted(new)
             )
             self.registration.set_cluster(config.cluster, {"node_roles": tuple(sorted({*known, *new}))})
-
-
-def _unassigned(members: Mapping[str, GroupMember], assigned: set[str]) -> dict[str, GroupMember]:
-    """Return the serving group members whose instance is not assigned to a node."""
-    return {one: member for one, member in members.items() if member.serving and one not in assigned}
 
 
 def _refuse(config: ClusterConfig, instance_id: str, error: Rejected, result: SyncResult) -> None:

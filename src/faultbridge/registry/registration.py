@@ -15,72 +15,37 @@ from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.state import ClusterState, Control
 from faultbridge.domain.edges import Actor, NodeStatus
-from faultbridge.domain.instances import Instance
-from faultbridge.domain.nodes import Alias, AliasRow, Head, Incarnation, NodeKey, NodeState, Placement
-from faultbridge.domain.times import to_text, truncate
+from faultbridge.domain.nodes import Head, NodeKey, NodeState
 from faultbridge.errors import Conflict, Rejected, UnknownName
 from faultbridge.ledger.append import Append
 from faultbridge.pipeline import entry_builder
+from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.ports import Clock, Table
-from faultbridge.registry.aliases import aliases_of
+from faultbridge.registry.aliases import new_alias_writes
 from faultbridge.registry.instances import Inventory
+from faultbridge.registry.new_node import (
+    NewNode,
+    alias_rows_of,
+    first_status_of,
+    incarnation_of,
+    placement_of,
+    validated_node,
+)
 from faultbridge.registry.repair_owner import check_repair_owner
 from faultbridge.registry.roster import new_row
+from faultbridge.registry.verification_cases import verify_before_service
 from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Absent, Equals, Put, Write
+from faultbridge.storage.writes import Absent, Equals, Put
 
-MAX_ALIASES = 20
+__all__ = ["NewNode", "Registration"]
+
 SETTABLE = frozenset(one.name for one in fields(ClusterConfig)) - {"cluster", "shards", "nodes_per_shard", "version"}
-SERVING_NODE_REASON = "import of a serving fleet, unverified"
-EMPTY_NODE_REASON = "node registered, no instance"
-
-
-@dataclass(frozen=True, slots=True)
-class NewNode:
-    """A node to register, with the instance that backs it, or without one.
-
-    `aliases` are permanent names of the node; `host_names` are names of the current instance and end with it.
-    """
-
-    name: str
-    instance_id: str | None = None
-    group: str | None = None
-    instance_type: str | None = None
-    domain: str | None = None
-    aliases: tuple[str, ...] = ()
-    since: datetime | None = None
-    domains: Mapping[str, str] = field(default_factory=dict)
-    host_names: tuple[str, ...] = ()
-    slot: str | None = None
-
-    @classmethod
-    def of_instance(cls, instance: Instance) -> NewNode:
-        """Return the node that an instance backs; it gets the preferred name of the instance."""
-        return cls(
-            name=instance.name,
-            instance_id=instance.instance_id,
-            group=instance.group,
-            instance_type=instance.instance_type,
-            domain=instance.domain,
-            since=instance.launched_at,
-            domains=instance.domains,
-            host_names=instance.names,
-            slot=instance.slot,
-        )
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return every name under which records can refer to the node."""
-        return tuple(dict.fromkeys((self.name, *self.aliases, *self.host_names)))
-
-    @property
-    def other_host_names(self) -> tuple[str, ...]:
-        """Return the names of the instance that differ from the node's own name."""
-        return tuple(name for name in self.host_names if name != self.name)
-
-    def is_instance_alias(self, alias: Alias) -> bool:
-        """Return whether an alias belongs to the instance, so that it ends when the instance is replaced."""
-        return alias.kind == "instance" or alias.value.partition("/")[2] in self.host_names
+REASONS = {
+    NodeStatus.HEALTHY: "import of a serving fleet, unverified",
+    NodeStatus.VALIDATING: "a new instance joined the group; it is verified before it serves",
+    NodeStatus.PROVISIONING: "node registered, no instance",
+}
+"""The reason of a node's first status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +103,18 @@ class Registration:
             self.table.write(self._put_config(changed, self.clock.now()))
         return changed
 
-    def add_node(self, cluster: str, node: NewNode, actor: Actor = Actor.CLI) -> NodeState:
+    def add_node(
+        self, cluster: str, node: NewNode, actor: Actor = Actor.CLI, *, verify: Rules | None = None
+    ) -> NodeState:
         """Register a node: with an instance it is healthy and unverified, without one it is provisioning.
+
+        With `verify` it is validating instead, with a case that verifies it before it serves.
 
         Registering the same node and instance again changes nothing. Rejects a node that another instance backs as
         `node_exists`, and a name that leads to another node as `alias_taken`.
         """
         config = self.cluster(cluster)
-        node = _validated(node)
+        node = validated_node(node)
         key = NodeKey(config.cluster, node.name)
 
         def revise(before: NodeState, now: datetime) -> Transition:
@@ -153,7 +122,9 @@ class Registration:
                 _check_same_instance(before, node)
                 return Transition(before)
             # The configuration is read here, so that a retry after a conflict reads it again.
-            return self._register(before, node, self.cluster(cluster), now)
+            status = first_status_of(node, serving=verify is None)
+            registered = self._register(before, node, status, self.cluster(cluster), now)
+            return registered if verify is None else verify_before_service(registered, verify, now)
 
         return self.append(key, revise, actor=actor).state
 
@@ -166,57 +137,27 @@ class Registration:
             except Rejected as error:
                 yield error
 
-    def _register(self, before: NodeState, node: NewNode, config: ClusterConfig, now: datetime) -> Transition:
+    def _register(
+        self, before: NodeState, node: NewNode, status: NodeStatus, config: ClusterConfig, now: datetime
+    ) -> Transition:
         """Return the transition that creates a node, with its aliases, roster row and the new node count."""
-        status = NodeStatus.HEALTHY if node.instance_id else NodeStatus.PROVISIONING
         state = replace(
             before,
             shard=config.next_shard,
-            placement=_placement(node),
-            incarnation=_incarnation(node, now),
+            placement=placement_of(node),
+            incarnation=incarnation_of(node, now),
             unverified=node.instance_id is not None,
         )
-        draft = entry_builder.status_change(
-            state, status, now, SERVING_NODE_REASON if node.instance_id else EMPTY_NODE_REASON
-        )
+        draft = entry_builder.status_change(state, status, now, REASONS[status])
         writes = (
-            *self._alias_writes(before.key, node, now),
+            *new_alias_writes(self.table, alias_rows_of(before.key, node, now), now),
             new_row(state, now, described=bool(node.host_names)),
             self._put_config(replace(config.with_next_node(), version=config.version + 1), now),
         )
         return Transition(replace(state, status=status), (draft,), writes)
 
-    def _alias_writes(self, key: NodeKey, node: NewNode, now: datetime) -> Iterator[Write]:
-        """Yield the writes of a new node's aliases; rejects an alias that leads to another node."""
-        aliases = {keys.alias(*alias): alias for alias in aliases_of(key, node.names, node.instance_id)}
-        found = self.table.get_many(aliases)
-        for alias_key, alias in aliases.items():
-            current = items.read_alias(found[alias_key]) if alias_key in found else None
-            if current is not None and current.valid_to is None and current.key != key:
-                owner = current.key.stream
-                text = f"{alias.kind} {alias.value} leads to another node: {owner}"
-                raise Rejected("alias_taken", f"{text}; retire it first, or use another name")
-            row = AliasRow(key, node.instance_id if node.is_instance_alias(alias) else None, node.since or now)
-            unchanged = Absent() if current is None else Equals("valid_from", to_text(current.valid_from))
-            yield Put(items.alias_item(alias, row, now), when=unchanged)
-
     def _put_config(self, config: ClusterConfig, now: datetime) -> Put:
         return Put(items.config_item(config, now), when=Equals("version", config.version - 1))
-
-
-def _validated(node: NewNode) -> NewNode:
-    """Return the node with duplicate aliases removed; rejects invalid names and ids."""
-    names.node_name(node.name)
-    if node.instance_id is not None:
-        names.instance_id(node.instance_id)
-    aliases = tuple(dict.fromkeys(names.node_name(one) for one in node.aliases if one != node.name))
-    for host_name in node.host_names:
-        names.node_name(host_name)
-    if len(aliases) > MAX_ALIASES:
-        text = f"too many aliases: {node.name} has {len(aliases)}; allowed: at most {MAX_ALIASES}"
-        raise Rejected("too_many_aliases", text)
-    since = truncate(node.since) if node.since else None
-    return replace(node, aliases=aliases, since=since)
 
 
 def _check_same_instance(before: NodeState, node: NewNode) -> None:
@@ -228,21 +169,3 @@ def _check_same_instance(before: NodeState, node: NewNode) -> None:
         with_instance = f"with {current}" if current else "without an instance"
         text = f"{before.key.stream} is registered already, {with_instance}; retire it first, or use another name"
         raise Rejected("node_exists", text)
-
-
-def _placement(node: NewNode) -> Placement:
-    return Placement(
-        group=node.group,
-        instance_type=node.instance_type,
-        domain=node.domain,
-        aliases=node.aliases,
-        domains=node.domains,
-        host_names=node.other_host_names,
-        slot=node.slot,
-    )
-
-
-def _incarnation(node: NewNode, now: datetime) -> Incarnation | None:
-    if node.instance_id is None:
-        return None
-    return Incarnation(instance=1, boot=1, instance_id=node.instance_id, boot_id=None, since=node.since or now)

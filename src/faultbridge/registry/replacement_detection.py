@@ -11,31 +11,30 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import EXTERNAL, RepairAction, WaitingFor
+from faultbridge.domain.cases import EXTERNAL
 from faultbridge.domain.catalog import Scope
 from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.entries import Draft
-from faultbridge.domain.faults import Action, Component, ComponentType, Severity
 from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import Ignored, Incarnation, Isolation, NodeKey, NodeState, Placement, narrowest
 from faultbridge.domain.times import truncate
 from faultbridge.ledger.append import Append
 from faultbridge.log import log_cause
 from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.case_moves import drop_approval, due_at, move_case
+from faultbridge.pipeline.decide.case_moves import due_at
 from faultbridge.pipeline.decide.instance_pairing import may_change_instance, waits_for_provider
-from faultbridge.pipeline.decide.open_case import Cause, Rules, open_case
+from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.decide.opt_out import LABEL, start_ignoring, stop_ignoring
 from faultbridge.pipeline.fold.expire import end_scopes
 from faultbridge.ports import Table
 from faultbridge.registry.aliases import AliasChange, alias_writes, usable_names
 from faultbridge.registry.roster import row_update
+from faultbridge.registry.verification_cases import move_node, require_verification
 from faultbridge.rules.rulebook import Rulebook
 from faultbridge.storage.writes import Write
 
 CODE = "cloud.instance_replaced"
-RULE = "inventory"
 MAX_FORMER_INSTANCES = 8
 MAX_NAMES = 20
 
@@ -146,53 +145,9 @@ def _replaced(state: NodeState, replaced: NodeState, former: str | None, rules: 
         # The orchestrator may have cordoned the node under its name; only its uncordon ends the request.
         return replace(transition, state=replace(transition.state, isolation=state.isolation))
     if state.status is not NodeStatus.PROVISIONING:
-        transition = _move_node(transition, NodeStatus.PROVISIONING, reason, now)
-    transition = _move_node(transition, NodeStatus.VALIDATING, "a new instance was found, generation raised", now)
-    return _require_verification(transition, reason, rules, now)
-
-
-def _move_node(transition: Transition, target: NodeStatus, reason: str, now: datetime) -> Transition:
-    """Change the status of the node, with its timeline entry."""
-    draft = entry_builder.status_change(transition.state, target, now, reason)
-    return Transition(replace(transition.state, status=target), (*transition.drafts, draft))
-
-
-def _require_verification(transition: Transition, reason: str, rules: Rules, now: datetime) -> Transition:
-    """Reduce the live case to a verification; opens a case when the node has none."""
-    live = transition.state.live_case
-    if live is None:
-        transition = _open_verification_case(transition, rules, now, reason)
-        live = transition.state.live_case
-    if live is None:
-        return transition
-    if live.attempt is not None and live.status is CaseStatus.IN_PROGRESS:
-        # The attempt waits for the provider's repair. A probe that is due now lets it continue at once.
-        attempt = replace(live.attempt, probe_at=now)
-        followed = replace(live, attempt=attempt, marks={**live.marks, EXTERNAL: now})
-        return Transition(replace(transition.state, case=followed), transition.drafts)
-    unapproved, over = drop_approval(live, now, "Approval no longer required: the instance was replaced.")
-    transition = replace(transition, drafts=(*transition.drafts, *over))
-    queued = replace(
-        unapproved,
-        status=CaseStatus.QUEUED,
-        repair_action=RepairAction.VERIFY,
-        waiting_for=WaitingFor.ADMISSION,
-        not_before=None,
-        incident=None,
-        held_from=None,
-        uncounted=live.attempts if live.status is CaseStatus.ESCALATED else live.uncounted,
-        reason=reason,
-        marks={**live.marks, EXTERNAL: now},
-    )
-    if live.status is CaseStatus.QUEUED:
-        return Transition(replace(transition.state, case=queued), transition.drafts)
-    return move_case(transition, queued, now, reason)
-
-
-def _open_verification_case(transition: Transition, rules: Rules, now: datetime, reason: str) -> Transition:
-    """Open a case whose only repair action is a verification."""
-    cause = Cause(CODE, Component(ComponentType.NODE), Severity.WARNING, Action.RUN_DIAGNOSTICS)
-    return open_case(transition, cause, rules, now, rule=RULE, repair_action=RepairAction.VERIFY, reason=reason)
+        transition = move_node(transition, NodeStatus.PROVISIONING, reason, now)
+    transition = move_node(transition, NodeStatus.VALIDATING, "a new instance was found, generation raised", now)
+    return require_verification(transition, CODE, reason, rules, now, external=True)
 
 
 def _note(state: NodeState, former: str | None, text: str, now: datetime) -> Draft:

@@ -23,7 +23,7 @@ from faultbridge.domain.times import truncate
 from faultbridge.ledger.append import Stack
 from faultbridge.ledger.cluster_stream import append_to_cluster, cluster_writes
 from faultbridge.ledger.queries import shard_rows
-from faultbridge.pipeline.decide.cluster_status import cluster_status, nodes_by_status
+from faultbridge.pipeline.decide.cluster_status import cluster_status, in_service, nodes_by_status
 from faultbridge.ports import Clock, Table
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import items, keys
@@ -105,12 +105,15 @@ def _next_state(
         return after, ()
     causes = [f"{hold.family.value} incident {name} in {hold.domain.text}" for name, hold in open_incidents.items()]
     numbers = [f"{number} {name}" for name, number in counts.items()] or ["no nodes"]
+    serving = in_service(counts)
+    numbers = [f"{serving} of {config.expected} nodes in service", *numbers] if serving < config.expected else numbers
     data = {
         "from": before.status.value if before.status else None,
         "to": status.value,
         "reason": ", ".join([*causes, *numbers]),
         "counts": counts,
         "expected": config.expected,
+        "in_service": serving,
         "incidents": list(open_incidents),
     }
     return after, (Draft(EntryType.CLUSTER_STATUS, now, data),)

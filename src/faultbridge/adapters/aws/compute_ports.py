@@ -5,6 +5,10 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from faultbridge import ports
+from faultbridge.adapters.extensions import Parts
+from faultbridge.ports import Surroundings
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -55,6 +59,11 @@ class ComputePorts:
 
         return RequestLog(self.table, self.clock)
 
+    @property
+    def surroundings(self) -> Surroundings:
+        """Return what extensions get."""
+        return Surroundings(self.clock, self._role)
+
     @cached_property
     def clock(self) -> Clock:
         """Return the system clock."""
@@ -84,18 +93,20 @@ class ComputePorts:
         from faultbridge.adapters.compute.hyperpod_provider import HyperPodProvider
         from faultbridge.adapters.compute.launch_template import LaunchTemplateProvider
 
-        return {
+        built_in: dict[str, Provider] = {
             "ec2-auto-scaling": AutoScalingProvider(self.compute),
             "ec2-launch-template": LaunchTemplateProvider(self.compute),
             "hyperpod": HyperPodProvider(self._hyperpod),
         }
+        return Parts("providers", ports.Provider, built_in, self.surroundings)
 
     @cached_property
     def launchers(self) -> Mapping[str, Launcher]:
         """Return the launchers by provider name, for providers whose groups launch no successor."""
         from faultbridge.adapters.compute.ec2_fleet import FleetLauncher
 
-        return {"ec2-launch-template": FleetLauncher(self.compute, self.settings.repair_tag)}
+        built_in: dict[str, Launcher] = {"ec2-launch-template": FleetLauncher(self.compute, self.settings.repair_tag)}
+        return Parts("launchers", ports.Launcher, built_in, self.surroundings)
 
     @cached_property
     def restarters(self) -> Mapping[str, Restarter]:
@@ -103,7 +114,9 @@ class ComputePorts:
         from faultbridge.adapters.compute.hyperpod_restart import HyperPodRestarter
         from faultbridge.adapters.compute.ssm_restart import SsmRestarter
 
-        return {"ssm": SsmRestarter(self.compute), "hyperpod": HyperPodRestarter(self._hyperpod, self._requests)}
+        hyperpod = HyperPodRestarter(self._hyperpod, self._requests)
+        built_in: dict[str, Restarter] = {"ssm": SsmRestarter(self.compute), "hyperpod": hyperpod}
+        return Parts("restarters", ports.Restarter, built_in, self.surroundings)
 
     @cached_property
     def collector(self) -> Collector:
@@ -132,4 +145,6 @@ class ComputePorts:
             read_report=read_report,
             output=output,
         )
-        return {"ssm-dcgm": verifier, "hyperpod": HyperPodVerifier(self._hyperpod, self._requests)}
+        hyperpod = HyperPodVerifier(self._hyperpod, self._requests)
+        built_in: dict[str, Verifier] = {"ssm-dcgm": verifier, "hyperpod": hyperpod}
+        return Parts("verifiers", ports.Verifier, built_in, self.surroundings)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from faultbridge import ports
 from faultbridge.adapters.aws.compute_ports import ComputePorts
+from faultbridge.adapters.extensions import Parts
+from faultbridge.registry import instances
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -49,7 +52,9 @@ class AwsPorts(ComputePorts):
         from faultbridge.adapters.compute.ec2_inventory import Ec2Inventory
         from faultbridge.adapters.compute.hyperpod_inventory import HyperPodInventory
 
-        return {"ec2-auto-scaling": Ec2Inventory(self.clients), "hyperpod": HyperPodInventory(self.clients)}
+        hyperpod = HyperPodInventory(self.clients)
+        built_in: dict[str, Inventory] = {"ec2-auto-scaling": Ec2Inventory(self.clients), "hyperpod": hyperpod}
+        return Parts("inventories", instances.Inventory, built_in, self.surroundings)
 
     @cached_property
     def node_listing(self) -> NodeListing:
@@ -118,7 +123,9 @@ class AwsPorts(ComputePorts):
         from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
 
         slurm = SlurmOrchestrator(connect(self.clients), self.clock)
-        return {"none": NoOrchestrator(), "eks": EksOrchestrator(self.clients, self.clock), "slurm": slurm}
+        eks = EksOrchestrator(self.clients, self.clock)
+        built_in: dict[str, Orchestrator] = {"none": NoOrchestrator(), "eks": eks, "slurm": slurm}
+        return Parts("orchestrators", ports.Orchestrator, built_in, self.surroundings)
 
     @cached_property
     def archive(self) -> Archive:

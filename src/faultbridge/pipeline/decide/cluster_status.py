@@ -41,6 +41,11 @@ def nodes_by_status(bad: Mapping[NodeStatus, int], expected: int) -> dict[str, i
     return {status: counts[status] for status in sorted(counts) if counts[status]}
 
 
+def in_service(counts: Mapping[str, int]) -> int:
+    """Return how many nodes jobs may run on, from the number of nodes by status."""
+    return sum(number for status, number in counts.items() if NodeStatus(status).in_service)
+
+
 def cluster_status(
     bad: Mapping[NodeStatus, int], expected: int, thresholds: Thresholds = Thresholds()
 ) -> ClusterStatus:

@@ -77,7 +77,7 @@ def _close(context: StepContext, state: NodeState, now: datetime) -> Transition:
         reason="",
         closed_at=now,
     )
-    if resolution in ON_PROBATION:
+    if resolution in ON_PROBATION and not case.before_service:
         family = context.tools.rulebook.catalog().row(case.code).family
         state = start_probation(state, resolved, family, context.rules.policy.limits, now)
     return move_case(Transition(state, (draft,)), resolved, now, resolution.value)

@@ -121,11 +121,12 @@ def _stronger_action(context: StepContext, remaining: NodeState) -> RepairAction
 
 
 def _start(context: StepContext, instance_id: str) -> StepResult:
-    if context.attempt.successor is not None and context.orchestrator.applicable:
-        # A successor joins its cluster like any instance; it must not run work before its verification.
+    joined = context.attempt.successor is not None or _is_unconfirmed_newcomer(context)
+    if joined and context.orchestrator.applicable:
+        # A new instance joins its cluster at any time; it must not run work before its verification.
         cordoned = context.orchestrator.cordon(context.member)
         if not cordoned.ok:
-            return waiting(f"the successor cannot be cordoned yet: {cordoned.reason}")
+            return waiting(f"the new instance cannot be cordoned yet: {cordoned.reason}")
         if context.state.isolation is Isolation.REQUESTED:
             context = context.commit(_confirm_isolation)
     # The token contains the number of probes so far: a retry after a crash finds the verification that it started.
@@ -142,6 +143,10 @@ def _start(context: StepContext, instance_id: str) -> StepResult:
 
     context.commit(revise)
     return waiting("the verification has started")
+
+
+def _is_unconfirmed_newcomer(context: StepContext) -> bool:
+    return context.case.before_service and context.state.isolation is Isolation.REQUESTED
 
 
 def _requeue_if_gone(context: StepContext) -> StepResult | None:

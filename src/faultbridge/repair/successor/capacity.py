@@ -37,8 +37,8 @@ class CapacityCheck:
 def find_capacity(context: StepContext, instance_id: str, group: str) -> CapacityCheck:
     """Look for capacity for a successor: a spare, then evidence from the provider.
 
-    Without evidence, the instance is released only if an operator approved it, or if the fault is fatal and the rule
-    permits it. Otherwise an operator is asked.
+    Without evidence, the instance is released only if an operator approved it, or if the rule permits it and the fault
+    is fatal or the node never served. Otherwise an operator is asked.
     """
     spare = take_spare(context, group)
     if spare is not None:
@@ -52,7 +52,8 @@ def find_capacity(context: StepContext, instance_id: str, group: str) -> Capacit
     rule = context.rules.policy.rule_named(context.case.rule)
     if context.case.approves(context.case.repair_action, context.case.attempts):
         return CapacityCheck(found.evidence)
-    if context.case.severity is Severity.FATAL and rule.release_without_capacity:
+    useless = context.case.severity is Severity.FATAL or context.case.before_service
+    if useless and rule.release_without_capacity:
         context.log("released_without_capacity_evidence", f"rule {rule.name} permits it", instance_id=instance_id)
         return CapacityCheck(found.evidence)
     reason = "no evidence of capacity for a replacement instance"

@@ -114,7 +114,7 @@ def _check_parts(session: Session, changes: dict[str, Any]) -> None:
     """Check the names of provider, orchestrator, verifier and restarter."""
     ports = session.ports
     for name, allowed in (
-        ("provider", {**session.application.ports.inventories, **ports.providers}),
+        ("provider", dict.fromkeys((*session.application.ports.inventories, *ports.providers))),
         ("orchestrator", ports.orchestrators),
         ("verifier", ports.verifiers),
         ("restarter", ports.restarters),

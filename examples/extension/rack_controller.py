@@ -1,0 +1,220 @@
+"""An extension of Faultbridge: a provider, an inventory and an orchestrator for machines behind a rack controller.
+
+The controller is a JSON file here, so that the example runs anywhere: `RACK_FILE` names it. It maps each machine to its
+group, its position, its launch time, and whether it runs and takes work. Put the calls to your API into `Rack`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.instances import Instance
+from faultbridge.errors import Misconfigured, Rejected, Transient
+from faultbridge.ports import (
+    CallResult,
+    Capacity,
+    CapacityEvidence,
+    ClusterNode,
+    InstanceChecks,
+    LaunchedInstance,
+    Presence,
+    ProviderFailure,
+    Surroundings,
+)
+from faultbridge.registry.instances import GroupMember
+
+
+class Rack:
+    """The rack controller."""
+
+    def __init__(self, file: Path, surroundings: Surroundings) -> None:
+        self.file, self.clock = file, surroundings.clock
+
+    def machines(self) -> dict[str, dict[str, Any]]:
+        """Return every machine. A controller that does not answer is unknown, never an empty rack."""
+        try:
+            found: dict[str, dict[str, Any]] = json.loads(self.file.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise Transient(f"the rack controller does not answer: {error}") from error
+        return found
+
+    def change(self, machine: str, **changes: object) -> bool:
+        """Change one machine; returns whether the controller has it."""
+        machines = self.machines()
+        if machine in machines:
+            machines[machine].update(changes)
+            self.file.write_text(json.dumps(machines), encoding="utf-8")
+        return machine in machines
+
+    def swap(self, machine: str, token: str) -> None:
+        """Take a machine out and start another one in its position. The same token starts only one."""
+        machines = self.machines()
+        machines[machine]["running"] = False
+        successor = f"i-{token.encode().hex()[-17:]}"
+        launched = self.clock.now().isoformat()
+        new = {**machines[machine], "running": True, "takes_work": True, "launched_at": launched}
+        self.file.write_text(json.dumps({**machines, successor: machines.get(successor, new)}), encoding="utf-8")
+
+
+class RackProvider:
+    """A `faultbridge.ports.Provider`."""
+
+    def __init__(self, rack: Rack) -> None:
+        self.rack = rack
+
+    def replace(self, instance_id: str, token: str) -> CallResult:
+        """Swap the machine once; a repeated call is harmless."""
+        presence = self.probe(instance_id)
+        if presence is Presence.GONE:
+            return CallResult(reason="the machine is already out")
+        if presence is Presence.UNKNOWN:
+            return CallResult(ProviderFailure.AMBIGUOUS, "the controller does not answer")
+        self.rack.swap(instance_id, token)
+        return CallResult(operation=f"swap {instance_id}")
+
+    def probe(self, instance_id: str) -> Presence:
+        """Return whether the machine is in the rack; without an answer that is unknown, never gone."""
+        try:
+            machine = self.rack.machines().get(instance_id)
+        except Transient:
+            return Presence.UNKNOWN
+        return Presence.ALIVE if machine and machine["running"] else Presence.GONE
+
+    def checks(self, instance_id: str) -> InstanceChecks:
+        """Return no result: this controller checks nothing."""
+        del instance_id
+        return InstanceChecks()
+
+    def capacity(self, instance_id: str, group: str) -> Capacity:
+        """Return that the position itself is the reservation."""
+        del instance_id, group
+        return Capacity(CapacityEvidence.OWN_RESERVATION)
+
+    def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
+        """Return the running machines of the group that were started after a time, oldest first."""
+        members = {one: machine for one, machine in self.rack.machines().items() if machine["group"] == group}
+        if not members:
+            raise Misconfigured(f"the rack has no group {group}")
+        launched = (
+            LaunchedInstance(one, datetime.fromisoformat(machine["launched_at"]), slot=machine["position"])
+            for one, machine in members.items()
+            if machine["running"]
+        )
+        return tuple(
+            sorted((one for one in launched if one.launched_at >= launched_after), key=lambda one: one.launched_at)
+        )
+
+
+class RackInventory:
+    """A `faultbridge.registry.instances.Inventory`."""
+
+    def __init__(self, rack: Rack) -> None:
+        self.rack = rack
+
+    def list_members(self, config: ClusterConfig, groups: Collection[str]) -> Mapping[str, Mapping[str, GroupMember]]:
+        """Return the running machines of each group."""
+        del config
+        found: dict[str, dict[str, GroupMember]] = {}
+        for one, machine in self.rack.machines().items():
+            if machine["running"] and machine["group"] in groups:
+                found.setdefault(machine["group"], {})[one] = GroupMember(one, slot=machine["position"])
+        return found
+
+    def describe(self, config: ClusterConfig, group: str, members: Mapping[str, GroupMember]) -> tuple[Instance, ...]:
+        """Return the machines; a node is named after its position."""
+        del config
+        machines = self.rack.machines()
+        return tuple(
+            Instance(
+                one,
+                (machines[one]["position"],),
+                group=group,
+                launched_at=datetime.fromisoformat(machines[one]["launched_at"]),
+                slot=machines[one]["position"],
+            )
+            for one in members
+        )
+
+    def serving_instances(self, config: ClusterConfig, group: str) -> tuple[Instance, ...]:
+        """Return the running machines of a group."""
+        found = self.list_members(config, [group])
+        if group not in found:
+            raise Rejected("unknown_group", f"the rack has no group {group}")
+        return self.describe(config, group, found[group])
+
+    def gone(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
+        """Return the machines that are out of the rack."""
+        del config
+        machines = self.rack.machines()
+        return frozenset(one for one in instances if not machines.get(one, {}).get("running"))
+
+    def opted_out(self, config: ClusterConfig) -> frozenset[str]:
+        """Return no machines: this controller has no tags."""
+        del config
+        return frozenset()
+
+    def repairs_nodes(self, config: ClusterConfig) -> bool | None:
+        """Return that the controller repairs nothing itself."""
+        del config
+        return False
+
+
+class RackOrchestrator:
+    """A `faultbridge.ports.Orchestrator`: the controller's own flag keeps work off a machine."""
+
+    applicable = True
+
+    def __init__(self, rack: Rack) -> None:
+        self.rack = rack
+
+    def cordon(self, node: ClusterNode) -> CallResult:
+        """Prevent new work on the machine."""
+        return self._set(node, takes_work=False)
+
+    def uncordon(self, node: ClusterNode) -> CallResult:
+        """Allow work on the machine again."""
+        return self._set(node, takes_work=True)
+
+    def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
+        """Return that no work is left, unless the controller reports some."""
+        del deadline
+        try:
+            machine = self.rack.machines().get(node.instance_id or "", {})
+        except Transient as error:
+            return CallResult(ProviderFailure.TIMEOUT, str(error), no_response=True)
+        return CallResult(ProviderFailure.TIMEOUT, "work still runs") if machine.get("busy") else CallResult()
+
+    def _set(self, node: ClusterNode, *, takes_work: bool) -> CallResult:
+        try:
+            known = self.rack.change(node.instance_id or "", takes_work=takes_work)
+        except Transient as error:
+            return CallResult(ProviderFailure.TIMEOUT, str(error), no_response=True)
+        return CallResult() if known else CallResult(ProviderFailure.NOT_FOUND, f"no machine {node.instance_id}")
+
+
+def _rack(surroundings: Surroundings) -> Rack:
+    file = os.environ.get("RACK_FILE")
+    if not file:
+        raise Misconfigured("RACK_FILE is not set")
+    return Rack(Path(file), surroundings)
+
+
+def provider(surroundings: Surroundings) -> RackProvider:
+    """Return the provider; the entry point names this function."""
+    return RackProvider(_rack(surroundings))
+
+
+def inventory(surroundings: Surroundings) -> RackInventory:
+    """Return the inventory; the entry point names this function."""
+    return RackInventory(_rack(surroundings))
+
+
+def orchestrator(surroundings: Surroundings) -> RackOrchestrator:
+    """Return the orchestrator; the entry point names this function."""
+    return RackOrchestrator(_rack(surroundings))

@@ -1,0 +1,47 @@
+"""Groups: the members of one group beside the nodes that are registered in it, as one inventory sync sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from faultbridge.domain.instances import Instance
+from faultbridge.registry.instances import GroupMember
+from faultbridge.storage.writes import Item
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One group: the roster rows of its nodes, its members, and its unassigned serving members.
+
+    `known_since` is when a sync first read it, or None if this sync is the first one.
+    """
+
+    name: str
+    known_since: datetime | None
+    rows: Sequence[Item]
+    members: Mapping[str, GroupMember]
+    unassigned: Mapping[str, GroupMember]
+
+    @property
+    def present(self) -> list[Item]:
+        """Return the rows whose instance is a member of the group."""
+        return [row for row in self.rows if row.get("instance") in self.members]
+
+    def is_joined_by(self, instance: Instance) -> bool:
+        """Return whether an instance was launched after the group was known, so that it has never served."""
+        launched, known_since = instance.launched_at, self.known_since
+        # Launch times are whole seconds.
+        return bool(launched and known_since and launched >= known_since.replace(microsecond=0))
+
+    @property
+    def missing(self) -> list[Item]:
+        """Return the rows without an instance, and those whose instance is not serving."""
+        serving = {one for one, member in self.members.items() if member.serving}
+        return [row for row in self.rows if row.get("instance") not in serving]
+
+
+def unassigned_members(members: Mapping[str, GroupMember], assigned: set[str]) -> dict[str, GroupMember]:
+    """Return the serving group members whose instance is not assigned to a node."""
+    return {one: member for one, member in members.items() if member.serving and one not in assigned}

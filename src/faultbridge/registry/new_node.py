@@ -1,0 +1,113 @@
+"""New nodes: what is known about a node when it is registered, and its first state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from faultbridge.domain import names
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.instances import Instance
+from faultbridge.domain.nodes import Alias, AliasRow, Incarnation, NodeKey, Placement
+from faultbridge.domain.times import truncate
+from faultbridge.errors import Rejected
+from faultbridge.registry.aliases import aliases_of
+
+MAX_ALIASES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class NewNode:
+    """A node to register, with the instance that backs it, or without one.
+
+    `aliases` are permanent names of the node; `host_names` are names of the current instance and end with it.
+    """
+
+    name: str
+    instance_id: str | None = None
+    group: str | None = None
+    instance_type: str | None = None
+    domain: str | None = None
+    aliases: tuple[str, ...] = ()
+    since: datetime | None = None
+    domains: Mapping[str, str] = field(default_factory=dict)
+    host_names: tuple[str, ...] = ()
+    slot: str | None = None
+
+    @classmethod
+    def of_instance(cls, instance: Instance) -> NewNode:
+        """Return the node that an instance backs; it gets the preferred name of the instance."""
+        return cls(
+            name=instance.name,
+            instance_id=instance.instance_id,
+            group=instance.group,
+            instance_type=instance.instance_type,
+            domain=instance.domain,
+            since=instance.launched_at,
+            domains=instance.domains,
+            host_names=instance.names,
+            slot=instance.slot,
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return every name under which records can refer to the node."""
+        return tuple(dict.fromkeys((self.name, *self.aliases, *self.host_names)))
+
+    @property
+    def other_host_names(self) -> tuple[str, ...]:
+        """Return the names of the instance that differ from the node's own name."""
+        return tuple(name for name in self.host_names if name != self.name)
+
+    def is_instance_alias(self, alias: Alias) -> bool:
+        """Return whether an alias belongs to the instance, so that it ends when the instance is replaced."""
+        return alias.kind == "instance" or alias.value.partition("/")[2] in self.host_names
+
+
+def validated_node(node: NewNode) -> NewNode:
+    """Return the node with duplicate aliases removed; rejects invalid names and ids."""
+    names.node_name(node.name)
+    if node.instance_id is not None:
+        names.instance_id(node.instance_id)
+    aliases = tuple(dict.fromkeys(names.node_name(one) for one in node.aliases if one != node.name))
+    for host_name in node.host_names:
+        names.node_name(host_name)
+    if len(aliases) > MAX_ALIASES:
+        text = f"too many aliases: {node.name} has {len(aliases)}; allowed: at most {MAX_ALIASES}"
+        raise Rejected("too_many_aliases", text)
+    since = truncate(node.since) if node.since else None
+    return replace(node, aliases=aliases, since=since)
+
+
+def first_status_of(node: NewNode, *, serving: bool) -> NodeStatus:
+    """Return the first status of a node; one that is not `serving` yet is verified first."""
+    if node.instance_id is None:
+        return NodeStatus.PROVISIONING
+    return NodeStatus.HEALTHY if serving else NodeStatus.VALIDATING
+
+
+def alias_rows_of(key: NodeKey, node: NewNode, now: datetime) -> Iterator[tuple[Alias, AliasRow]]:
+    """Yield the aliases of a node with their rows."""
+    for alias in aliases_of(key, node.names, node.instance_id):
+        yield alias, AliasRow(key, node.instance_id if node.is_instance_alias(alias) else None, node.since or now)
+
+
+def placement_of(node: NewNode) -> Placement:
+    """Return where the node is."""
+    return Placement(
+        group=node.group,
+        instance_type=node.instance_type,
+        domain=node.domain,
+        aliases=node.aliases,
+        domains=node.domains,
+        host_names=node.other_host_names,
+        slot=node.slot,
+    )
+
+
+def incarnation_of(node: NewNode, now: datetime) -> Incarnation | None:
+    """Return the first incarnation of the node, or None without an instance."""
+    if node.instance_id is None:
+        return None
+    return Incarnation(instance=1, boot=1, instance_id=node.instance_id, boot_id=None, since=node.since or now)

@@ -1,0 +1,93 @@
+"""Verification cases: require that an instance which Faultbridge did not request is verified before it serves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.cases import EXTERNAL, INSTANCE_ADDED, RepairAction, WaitingFor
+from faultbridge.domain.catalog import Scope
+from faultbridge.domain.conditions import Condition
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.faults import Action, Component, ComponentType, Severity
+from faultbridge.domain.nodes import Isolation, NodeState
+from faultbridge.pipeline import entry_builder
+from faultbridge.pipeline.decide.case_moves import drop_approval, move_case
+from faultbridge.pipeline.decide.open_case import Cause, Rules, open_case
+
+RULE = "inventory"
+
+
+def verify_before_service(registered: Transition, rules: Rules, now: datetime) -> Transition:
+    """Require the verification of a node that was registered with an instance which joined its group.
+
+    Where Faultbridge repairs, the orchestrator keeps work off the node until then.
+    """
+    if registered.state.incarnation is None:
+        return registered
+    isolation = Isolation.REQUESTED if rules.config.acts else Isolation.NONE
+    state = replace(registered.state, isolation=isolation)
+    reason = f"{registered.state.incarnation.instance_id} joined the group and has not been verified"
+    required = require_verification(
+        Transition(state, registered.drafts), INSTANCE_ADDED, reason, rules, now, external=False
+    )
+    return replace(required, writes=registered.writes)
+
+
+def move_node(transition: Transition, target: NodeStatus, reason: str, now: datetime) -> Transition:
+    """Change the status of the node, with its timeline entry."""
+    draft = entry_builder.status_change(transition.state, target, now, reason)
+    return Transition(replace(transition.state, status=target), (*transition.drafts, draft))
+
+
+def require_verification(
+    transition: Transition, code: str, reason: str, rules: Rules, now: datetime, *, external: bool
+) -> Transition:
+    """Reduce the live case to a verification; opens a case with this code when the node has none.
+
+    `external` marks that another controller replaced the instance.
+    """
+    marks = {EXTERNAL: now} if external else {}
+    live = transition.state.live_case
+    if live is None:
+        transition = _open_verification_case(transition, code, rules, now, reason)
+        live = transition.state.live_case
+    if live is None:
+        return transition
+    if live.attempt is not None and live.status is CaseStatus.IN_PROGRESS:
+        # The attempt waits for the provider's repair. A probe that is due now lets it continue at once.
+        attempt = replace(live.attempt, probe_at=now)
+        followed = replace(live, attempt=attempt, marks={**live.marks, **marks})
+        return Transition(replace(transition.state, case=followed), transition.drafts)
+    unapproved, over = drop_approval(live, now, "Approval no longer required: the instance was replaced.")
+    transition = replace(transition, drafts=(*transition.drafts, *over))
+    queued = replace(
+        unapproved,
+        status=CaseStatus.QUEUED,
+        repair_action=RepairAction.VERIFY,
+        waiting_for=WaitingFor.ADMISSION,
+        not_before=None,
+        incident=None,
+        held_from=None,
+        uncounted=live.attempts if live.status is CaseStatus.ESCALATED else live.uncounted,
+        reason=reason,
+        marks={**live.marks, **marks},
+    )
+    if live.status is CaseStatus.QUEUED:
+        return Transition(replace(transition.state, case=queued), transition.drafts)
+    return move_case(transition, queued, now, reason)
+
+
+def _open_verification_case(transition: Transition, code: str, rules: Rules, now: datetime, reason: str) -> Transition:
+    """Open a case whose only repair action is a verification."""
+    cause = Cause(code, Component(ComponentType.NODE), Severity.WARNING, Action.RUN_DIAGNOSTICS)
+    rule = RULE if code != INSTANCE_ADDED else _rule_for(transition.state, cause, rules, now)
+    return open_case(transition, cause, rules, now, rule=rule, repair_action=RepairAction.VERIFY, reason=reason)
+
+
+def _rule_for(state: NodeState, cause: Cause, rules: Rules, now: datetime) -> str:
+    """Return the name of the policy rule that matches the code, so that its approvals and windows apply."""
+    parts = cause.code, cause.component, cause.severity, cause.action
+    condition = Condition(*parts, Scope.INSTANCE, (), now, now, "")
+    return rules.policy.rule_for(condition, state.key.cluster, state.placement.instance_type).name

@@ -1,0 +1,160 @@
+"""Extensions: the example distribution is built, installed and used; a broken one affects only who names it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faultbridge.adapters.aws.ports import AwsPorts
+from faultbridge.adapters.extensions import Parts
+from faultbridge.domain.cases import Resolution
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.errors import Misconfigured, Transient
+from faultbridge.ports import Orchestrator, Presence, Surroundings
+from faultbridge.registry.registration import Registration
+from faultbridge.repair.attempt.step_tools import StepTools
+from faultbridge.settings import Settings
+from faultbridge.simulation.fakes import FakeOrchestrator, ManualClock
+from tests.architecture.project import ROOT
+from tests.scenarios.world import CLUSTER, GROUP, World
+
+NAME = "rack-controller"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel of the example."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = (sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder))
+    subprocess.run(command, cwd=ROOT / "examples" / "extension", check=True, capture_output=True)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture
+def installed(wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Install the wheel where Python finds it, and return the file of the rack."""
+    site = tmp_path / "site"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    monkeypatch.syspath_prepend(str(site))
+    rack = tmp_path / "rack.json"
+    monkeypatch.setenv("RACK_FILE", str(rack))
+    yield rack
+    sys.modules.pop("rack_controller", None)
+
+
+def register(folder: Path, group: str, **functions: str) -> None:
+    """Install a distribution that registers these functions."""
+    found = folder / f"broken{len(list(folder.iterdir()))}-1.dist-info"
+    found.mkdir()
+    (found / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {found.name.partition('-')[0]}\nVersion: 1\n")
+    lines = (f"{name} = {function}" for name, function in functions.items())
+    (found / "entry_points.txt").write_text("\n".join((f"[faultbridge.{group}]", *lines)))
+
+
+def orchestrators(clock: ManualClock | None = None) -> Parts[Orchestrator]:
+    built_in: dict[str, Orchestrator] = {"none": FakeOrchestrator()}
+    return Parts("orchestrators", Orchestrator, built_in, Surroundings(clock or ManualClock()))
+
+
+class RackWorld(World):
+    """A world whose machines belong to the rack; provider and orchestrator come from the installed example."""
+
+    def __init__(self, rack: Path, **others: Any) -> None:
+        self.rack = rack
+        super().__init__(**others)
+        changed = {"provider": NAME, "orchestrator": NAME}
+        Registration(self.table, self.append, self.clock).set_cluster(CLUSTER, changed)
+        object.__setattr__(self.isolate, "orchestrators", self.ports.orchestrators)
+        self.verifier.alive = lambda _: True
+        launched = self.clock.now().isoformat()
+        machine = {"group": GROUP, "running": True, "takes_work": True, "launched_at": launched}
+        numbered = {f"i-{number:017x}": {**machine, "position": f"p{number}"} for number in (1, 2)}
+        rack.write_text(json.dumps(numbered))
+
+    def _tools(self) -> StepTools:
+        self.ports = AwsPorts(Settings.from_environment({}))
+        self.ports.clock = self.clock  # type: ignore[misc]
+        return replace(super()._tools(), providers=self.ports.providers, orchestrators=self.ports.orchestrators)
+
+    def machines(self) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = json.loads(self.rack.read_text())
+        return found
+
+
+def test_a_faulty_node_of_an_extension_is_drained_replaced_verified_and_returned(installed: Path) -> None:
+    world = RackWorld(installed, nodes=2)
+    world.fault_and_react()
+    world.until(lambda: not world.machines()["i-00000000000000001"]["takes_work"], minutes=5)
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    node, machines = world.node(), world.machines()
+    assert (node.status, world.case().resolution) == (NodeStatus.HEALTHY, Resolution.REPLACED)
+    assert node.incarnation is not None
+    successor = machines[str(node.incarnation.instance_id)]
+    assert (successor["running"], successor["takes_work"], successor["position"]) == (True, True, "p1")
+    assert [one["running"] for one in machines.values()] == [False, True, True]
+
+
+def test_a_controller_that_does_not_answer_releases_nothing(installed: Path) -> None:
+    world = RackWorld(installed)
+    installed.unlink()
+    provider = AwsPorts(Settings.from_environment({})).providers[NAME]
+    assert provider.probe("i-00000000000000001") is Presence.UNKNOWN
+    world.fault_and_react()
+    world.advance_minutes(30)
+    assert world.status() is NodeStatus.DEGRADED
+    with pytest.raises(Transient):
+        provider.candidates(GROUP, world.clock.now())
+
+
+def test_an_installed_part_is_listed_beside_the_built_in_ones(installed: Path) -> None:
+    assert installed
+    ports = AwsPorts(Settings.from_environment({}))
+    assert list(ports.providers) == ["ec2-auto-scaling", "ec2-launch-template", "hyperpod", NAME]
+    assert NAME in ports.inventories
+    assert NAME in ports.orchestrators
+    assert NAME not in ports.restarters
+    assert ports.restarters.get(NAME) is None
+
+
+def test_an_extension_cannot_replace_a_built_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    register(tmp_path, "orchestrators", none="nowhere:missing")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert list(orchestrators()) == ["none"]
+    assert orchestrators()["none"].applicable
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        ("no_such_module:part", "cannot be loaded: No module"),
+        ("builtins:str", "lacks applicable, cordon, drain, uncordon"),
+    ],
+)
+def test_a_broken_extension_is_named_and_affects_only_who_uses_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, reason: str
+) -> None:
+    register(tmp_path, "orchestrators", broken=function)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    parts = orchestrators()
+    assert list(parts) == ["none", "broken"]
+    assert parts["none"].applicable
+    with pytest.raises(Misconfigured, match=f"'broken' in faultbridge.orchestrators {reason}"):
+        parts["broken"]
+
+
+def test_two_extensions_with_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    register(tmp_path, "orchestrators", twice="builtins:str")
+    register(tmp_path, "orchestrators", twice="builtins:int")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(Misconfigured, match="uninstall all but one"):
+        orchestrators()["twice"]

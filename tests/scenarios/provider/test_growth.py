@@ -1,0 +1,171 @@
+"""A growing group: newcomers are verified before they serve, and one that fails is replaced within the budget."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.domain.cases import INSTANCE_ADDED, Resolution, WaitingFor
+from faultbridge.domain.cluster.config import Mode, RepairOwner
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.nodes import Isolation, NodeKey, NodeState
+from faultbridge.domain.policy import Rule
+from faultbridge.ports import Verdict, Verification
+from faultbridge.registry.inventory_sync import SyncInventory
+from faultbridge.registry.registration import Registration
+from faultbridge.registry.replacement_detection import ReplacementDetection
+from faultbridge.simulation.fakes import FakeInventory
+from tests.scenarios.world import CLUSTER, GROUP, World
+
+BAD = Verification(Verdict.FAILED, ("memory: fail",))
+RELEASE = Rule("release", release_without_capacity=True)
+
+
+class Growth:
+    """A cluster of two nodes whose group grows; the inventory knows the group before."""
+
+    def __init__(self, *, known: bool = True, **settings: object) -> None:
+        self.world = World(**{"nodes": 2, "rules": (RELEASE,), **settings})  # type: ignore[arg-type]
+        world = self.world
+        self.registration = Registration(world.table, world.append, world.clock)
+        detection = ReplacementDetection(world.table, world.append, world.rulebook)
+        self.fakes = FakeInventory(world.fleet)
+        inventories = {"ec2-auto-scaling": self.fakes}
+        self.sync = SyncInventory(world.table, self.registration, detection, inventories)
+        if known:
+            self.run_inventory()
+        world.clock.advance(timedelta(minutes=1))
+
+    def run_inventory(self) -> None:
+        self.sync.sync(self.registration.cluster(CLUSTER))
+        self.world.process_entries()
+
+    def launch(self, number: int = 1) -> list[str]:
+        return [self.world.fleet.launch(GROUP) for _ in range(number)]
+
+    def node(self, instance: str) -> NodeState:
+        return self.world.append.read(NodeKey(CLUSTER, f"ip-{instance[-4:]}"))
+
+    def until_verified(self, *instances: str) -> None:
+        def ended() -> bool:
+            return all((case := self.node(one).case) is not None and not case.status.live for one in instances)
+
+        self.world.until(ended, minutes=300)
+
+    def statuses(self) -> list[dict[str, object]]:
+        changes = [one for one in self.world.bodies(None) if one["metadata"]["event_type"] == "Cluster Status Change"]
+        return [one["data"] for one in changes]
+
+
+@pytest.mark.parametrize("orchestrated", [False, True])
+def test_a_newcomer_serves_only_after_its_verification(orchestrated: bool) -> None:
+    growth = Growth(orchestrated=orchestrated)
+    (new,) = growth.launch()
+    growth.run_inventory()
+    state = growth.node(new)
+    assert (state.status, state.unverified) == (NodeStatus.VALIDATING, True)
+    assert state.case is not None
+    assert (state.case.code, state.case.rule) == (INSTANCE_ADDED, "release")
+    growth.world.advance_minutes(2)
+    name = state.key.node
+    assert (name in growth.world.orchestrator.cordoned) is orchestrated
+    growth.until_verified(new)
+    state = growth.node(new)
+    assert (state.status, state.unverified, state.isolation) == (NodeStatus.HEALTHY, False, Isolation.NONE)
+    assert state.case is not None
+    assert (state.case.resolution, state.probations) == (Resolution.RECOVERED, ())
+    assert name not in growth.world.orchestrator.cordoned
+    assert growth.world.released_instances() == []
+
+
+def test_a_newcomer_that_joins_its_cluster_late_is_cordoned_before_its_diagnostics() -> None:
+    growth = Growth(orchestrated=True)
+    (new,) = growth.launch()
+    name = f"ip-{new[-4:]}"
+    growth.world.orchestrator.unknown_nodes.add(name)
+    growth.run_inventory()
+    growth.world.advance_minutes(10)
+    assert not growth.world.verifier.started
+    growth.world.orchestrator.unknown_nodes.clear()
+    growth.world.until(lambda: name in growth.world.orchestrator.cordoned, minutes=30)
+    growth.until_verified(new)
+    assert growth.node(new).status is NodeStatus.HEALTHY
+
+
+def test_a_group_grows_from_two_to_six_although_one_newcomer_is_bad() -> None:
+    growth = Growth()
+    new = growth.launch(4)
+    growth.world.verifier.results[new[1]] = BAD
+    growth.run_inventory()
+    growth.until_verified(*new)
+    nodes = [growth.node(one) for one in new]
+    assert [one.status for one in nodes] == [NodeStatus.HEALTHY] * 4
+    assert not any(one.unverified for one in nodes)
+    assert growth.world.released_instances() == [new[1]]
+    statuses = growth.statuses()
+    assert "2 of 6 nodes in service" in {str(one["reason"]).partition(",")[0] for one in statuses}
+    assert (statuses[-1]["to"], statuses[-1]["in_service"], statuses[-1]["expected"]) == ("healthy", 6, 6)
+    assert max(int(str(one["in_service"])) for one in statuses[:-1]) == 5
+    assert growth.world.record_history(1)[-1] == "node None -> healthy"  # the serving nodes were never touched
+
+
+def test_a_bad_newcomer_waits_for_an_operator_if_the_policy_requires_it() -> None:
+    growth = Growth(rules=(Rule("careful"),))
+    (new,) = growth.launch()
+    growth.world.verifier.results[new] = BAD
+    growth.run_inventory()
+    growth.world.until(lambda: growth.node(new).live_case.waiting_for is WaitingFor.APPROVAL, minutes=200)
+    assert growth.world.released_instances() == []
+    assert growth.node(new).status is NodeStatus.QUARANTINED
+
+
+def test_an_instance_that_ran_before_its_group_was_known_serves_at_once() -> None:
+    growth = Growth(known=False)
+    (running,) = growth.launch()
+    growth.world.clock.advance(timedelta(minutes=1))
+    growth.run_inventory()
+    state = growth.node(running)
+    assert (state.status, state.unverified, state.case) == (NodeStatus.HEALTHY, True, None)
+
+
+@pytest.mark.parametrize("change", [{"mode": Mode.DRY_RUN}, {"repair_owner": RepairOwner.OBSERVE}])
+def test_a_newcomer_serves_at_once_where_faultbridge_does_not_act(change: dict[str, object]) -> None:
+    growth = Growth()
+    growth.registration.set_cluster(CLUSTER, change)
+    (new,) = growth.launch()
+    growth.run_inventory()
+    assert growth.node(new).status is NodeStatus.HEALTHY
+
+
+def test_an_opted_out_newcomer_is_left_alone() -> None:
+    growth = Growth()
+    (new,) = growth.launch()
+    growth.fakes.opted_out_instances.add(new)
+    growth.run_inventory()
+    assert (growth.node(new).status, growth.node(new).case) == (NodeStatus.HEALTHY, None)
+
+
+def test_where_the_provider_repairs_a_newcomer_is_verified_too() -> None:
+    growth = Growth()
+    growth.registration.set_cluster(CLUSTER, {"repair_owner": RepairOwner.PROVIDER})
+    (new,) = growth.launch()
+    growth.run_inventory()
+    assert growth.node(new).status is NodeStatus.VALIDATING
+    growth.until_verified(new)
+    assert growth.node(new).status is NodeStatus.HEALTHY
+    assert growth.world.released_instances() == []
+
+
+def test_the_growth_of_a_paused_cluster_waits_out_of_service() -> None:
+    growth = Growth()
+    growth.world.pause_repairs(paused=True)
+    (new,) = growth.launch()
+    growth.run_inventory()
+    growth.world.advance_minutes(30)
+    assert growth.node(new).status is NodeStatus.VALIDATING
+    growth.world.pause_repairs(paused=False)
+    growth.until_verified(new)
+    case = growth.node(new).case
+    assert case is not None
+    assert case.status is CaseStatus.RESOLVED
