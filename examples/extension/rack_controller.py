@@ -1,7 +1,7 @@
-"""An extension of Faultbridge: a provider, an inventory and an orchestrator for machines behind a rack controller.
+"""An extension of Faultbridge: a provider, an inventory and an orchestrator for instances behind a rack controller.
 
-The controller is a JSON file here, so that the example runs anywhere: `RACK_FILE` names it. It maps each machine to its
-group, its position, its launch time, and whether it runs and takes work. Put the calls to your API into `Rack`.
+The controller is a JSON file here, so that the example runs anywhere: `RACK_FILE` names it. It maps each instance to
+its group, its position, its launch time, and whether it runs and takes work. Put the calls to your API into `Rack`.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ class Rack:
     def __init__(self, file: Path, surroundings: Surroundings) -> None:
         self.file, self.clock = file, surroundings.clock
 
-    def machines(self) -> dict[str, dict[str, Any]]:
-        """Return every machine. A controller that does not answer is unknown, never an empty rack."""
+    def instances(self) -> dict[str, dict[str, Any]]:
+        """Return every instance. A controller that does not answer is unknown, never an empty rack."""
         try:
             found: dict[str, dict[str, Any]] = json.loads(self.file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise Transient(f"the rack controller does not answer: {error}") from error
         return found
 
-    def change(self, machine: str, **changes: object) -> bool:
-        """Change one machine; returns whether the controller has it."""
-        machines = self.machines()
-        if machine in machines:
-            machines[machine].update(changes)
-            self.file.write_text(json.dumps(machines), encoding="utf-8")
-        return machine in machines
+    def change(self, instance: str, **changes: object) -> bool:
+        """Change one instance; returns whether the controller has it."""
+        instances = self.instances()
+        if instance in instances:
+            instances[instance].update(changes)
+            self.file.write_text(json.dumps(instances), encoding="utf-8")
+        return instance in instances
 
-    def swap(self, machine: str, token: str) -> None:
-        """Take a machine out and start another one in its position. The same token starts only one."""
-        machines = self.machines()
-        machines[machine]["running"] = False
+    def swap(self, instance: str, token: str) -> None:
+        """Take an instance out and start another one in its position. The same token starts only one."""
+        instances = self.instances()
+        instances[instance]["running"] = False
         successor = f"i-{token.encode().hex()[-17:]}"
         launched = self.clock.now().isoformat()
-        new = {**machines[machine], "running": True, "takes_work": True, "launched_at": launched}
-        self.file.write_text(json.dumps({**machines, successor: machines.get(successor, new)}), encoding="utf-8")
+        new = {**instances[instance], "running": True, "takes_work": True, "launched_at": launched}
+        self.file.write_text(json.dumps({**instances, successor: instances.get(successor, new)}), encoding="utf-8")
 
 
 class RackProvider:
@@ -69,22 +69,22 @@ class RackProvider:
         self.rack = rack
 
     def replace(self, instance_id: str, token: str) -> CallResult:
-        """Swap the machine once; a repeated call is harmless."""
+        """Swap the instance once; a repeated call is harmless."""
         presence = self.probe(instance_id)
         if presence is Presence.GONE:
-            return CallResult(reason="the machine is already out")
+            return CallResult(reason="the instance is already out")
         if presence is Presence.UNKNOWN:
             return CallResult(ProviderFailure.AMBIGUOUS, "the controller does not answer")
         self.rack.swap(instance_id, token)
         return CallResult(operation=f"swap {instance_id}")
 
     def probe(self, instance_id: str) -> Presence:
-        """Return whether the machine is in the rack; without an answer that is unknown, never gone."""
+        """Return whether the instance is in the rack; without an answer that is unknown, never gone."""
         try:
-            machine = self.rack.machines().get(instance_id)
+            instance = self.rack.instances().get(instance_id)
         except Transient:
             return Presence.UNKNOWN
-        return Presence.ALIVE if machine and machine["running"] else Presence.GONE
+        return Presence.ALIVE if instance and instance["running"] else Presence.GONE
 
     def checks(self, instance_id: str) -> InstanceChecks:
         """Return no result: this controller checks nothing."""
@@ -97,14 +97,14 @@ class RackProvider:
         return Capacity(CapacityEvidence.OWN_RESERVATION)
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
-        """Return the running machines of the group that were started after a time, oldest first."""
-        members = {one: machine for one, machine in self.rack.machines().items() if machine["group"] == group}
+        """Return the running instances of the group that were started after a time, oldest first."""
+        members = {one: instance for one, instance in self.rack.instances().items() if instance["group"] == group}
         if not members:
             raise Misconfigured(f"the rack has no group {group}")
         launched = (
-            LaunchedInstance(one, datetime.fromisoformat(machine["launched_at"]), slot=machine["position"])
-            for one, machine in members.items()
-            if machine["running"]
+            LaunchedInstance(one, datetime.fromisoformat(instance["launched_at"]), slot=instance["position"])
+            for one, instance in members.items()
+            if instance["running"]
         )
         return tuple(
             sorted((one for one in launched if one.launched_at >= launched_after), key=lambda one: one.launched_at)
@@ -118,44 +118,44 @@ class RackInventory:
         self.rack = rack
 
     def list_members(self, config: ClusterConfig, groups: Collection[str]) -> Mapping[str, Mapping[str, GroupMember]]:
-        """Return the running machines of each group."""
+        """Return the running instances of each group."""
         del config
         found: dict[str, dict[str, GroupMember]] = {}
-        for one, machine in self.rack.machines().items():
-            if machine["running"] and machine["group"] in groups:
-                found.setdefault(machine["group"], {})[one] = GroupMember(one, slot=machine["position"])
+        for one, instance in self.rack.instances().items():
+            if instance["running"] and instance["group"] in groups:
+                found.setdefault(instance["group"], {})[one] = GroupMember(one, slot=instance["position"])
         return found
 
     def describe(self, config: ClusterConfig, group: str, members: Mapping[str, GroupMember]) -> tuple[Instance, ...]:
-        """Return the machines; a node is named after its position."""
+        """Return the instances; a node is named after its position."""
         del config
-        machines = self.rack.machines()
+        instances = self.rack.instances()
         return tuple(
             Instance(
                 one,
-                (machines[one]["position"],),
+                (instances[one]["position"],),
                 group=group,
-                launched_at=datetime.fromisoformat(machines[one]["launched_at"]),
-                slot=machines[one]["position"],
+                launched_at=datetime.fromisoformat(instances[one]["launched_at"]),
+                slot=instances[one]["position"],
             )
             for one in members
         )
 
     def serving_instances(self, config: ClusterConfig, group: str) -> tuple[Instance, ...]:
-        """Return the running machines of a group."""
+        """Return the running instances of a group."""
         found = self.list_members(config, [group])
         if group not in found:
             raise Rejected("unknown_group", f"the rack has no group {group}")
         return self.describe(config, group, found[group])
 
     def gone(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
-        """Return the machines that are out of the rack."""
+        """Return the instances that are out of the rack."""
         del config
-        machines = self.rack.machines()
-        return frozenset(one for one in instances if not machines.get(one, {}).get("running"))
+        rack = self.rack.instances()
+        return frozenset(one for one in instances if not rack.get(one, {}).get("running"))
 
     def opted_out(self, config: ClusterConfig) -> frozenset[str]:
-        """Return no machines: this controller has no tags."""
+        """Return no instances: this controller has no tags."""
         del config
         return frozenset()
 
@@ -166,7 +166,7 @@ class RackInventory:
 
 
 class RackOrchestrator:
-    """A `faultbridge.ports.Orchestrator`: the controller's own flag keeps work off a machine."""
+    """A `faultbridge.ports.Orchestrator`: the controller's own flag keeps work off an instance."""
 
     applicable = True
 
@@ -174,28 +174,28 @@ class RackOrchestrator:
         self.rack = rack
 
     def cordon(self, node: ClusterNode) -> CallResult:
-        """Prevent new work on the machine."""
+        """Prevent new work on the instance."""
         return self._set(node, takes_work=False)
 
     def uncordon(self, node: ClusterNode) -> CallResult:
-        """Allow work on the machine again."""
+        """Allow work on the instance again."""
         return self._set(node, takes_work=True)
 
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
         """Return that no work is left, unless the controller reports some."""
         del deadline
         try:
-            machine = self.rack.machines().get(node.instance_id or "", {})
+            instance = self.rack.instances().get(node.instance_id or "", {})
         except Transient as error:
             return CallResult(ProviderFailure.TIMEOUT, str(error), no_response=True)
-        return CallResult(ProviderFailure.TIMEOUT, "work still runs") if machine.get("busy") else CallResult()
+        return CallResult(ProviderFailure.TIMEOUT, "work still runs") if instance.get("busy") else CallResult()
 
     def _set(self, node: ClusterNode, *, takes_work: bool) -> CallResult:
         try:
             known = self.rack.change(node.instance_id or "", takes_work=takes_work)
         except Transient as error:
             return CallResult(ProviderFailure.TIMEOUT, str(error), no_response=True)
-        return CallResult() if known else CallResult(ProviderFailure.NOT_FOUND, f"no machine {node.instance_id}")
+        return CallResult() if known else CallResult(ProviderFailure.NOT_FOUND, f"no instance {node.instance_id}")
 
 
 def _rack(surroundings: Surroundings) -> Rack:

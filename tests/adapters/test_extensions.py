@@ -67,7 +67,7 @@ def orchestrators(clock: ManualClock | None = None) -> Parts[Orchestrator]:
 
 
 class RackWorld(World):
-    """A world whose machines belong to the rack; provider and orchestrator come from the installed example."""
+    """A world whose instances belong to the rack; provider and orchestrator come from the installed example."""
 
     def __init__(self, rack: Path, **others: Any) -> None:
         self.rack = rack
@@ -77,8 +77,8 @@ class RackWorld(World):
         object.__setattr__(self.isolate, "orchestrators", self.ports.orchestrators)
         self.verifier.alive = lambda _: True
         launched = self.clock.now().isoformat()
-        machine = {"group": GROUP, "running": True, "takes_work": True, "launched_at": launched}
-        numbered = {f"i-{number:017x}": {**machine, "position": f"p{number}"} for number in (1, 2)}
+        instance = {"group": GROUP, "running": True, "takes_work": True, "launched_at": launched}
+        numbered = {f"i-{number:017x}": {**instance, "position": f"p{number}"} for number in (1, 2)}
         rack.write_text(json.dumps(numbered))
 
     def _tools(self) -> StepTools:
@@ -86,7 +86,7 @@ class RackWorld(World):
         self.ports.clock = self.clock  # type: ignore[misc]
         return replace(super()._tools(), providers=self.ports.providers, orchestrators=self.ports.orchestrators)
 
-    def machines(self) -> dict[str, dict[str, Any]]:
+    def instances(self) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = json.loads(self.rack.read_text())
         return found
 
@@ -94,14 +94,14 @@ class RackWorld(World):
 def test_a_faulty_node_of_an_extension_is_drained_replaced_verified_and_returned(installed: Path) -> None:
     world = RackWorld(installed, nodes=2)
     world.fault_and_react()
-    world.until(lambda: not world.machines()["i-00000000000000001"]["takes_work"], minutes=5)
+    world.until(lambda: not world.instances()["i-00000000000000001"]["takes_work"], minutes=5)
     world.until(world.case_is(CaseStatus.RESOLVED))
-    node, machines = world.node(), world.machines()
+    node, instances = world.node(), world.instances()
     assert (node.status, world.case().resolution) == (NodeStatus.HEALTHY, Resolution.REPLACED)
     assert node.incarnation is not None
-    successor = machines[str(node.incarnation.instance_id)]
+    successor = instances[str(node.incarnation.instance_id)]
     assert (successor["running"], successor["takes_work"], successor["position"]) == (True, True, "p1")
-    assert [one["running"] for one in machines.values()] == [False, True, True]
+    assert [one["running"] for one in instances.values()] == [False, True, True]
 
 
 def test_a_controller_that_does_not_answer_releases_nothing(installed: Path) -> None:
@@ -118,12 +118,12 @@ def test_a_controller_that_does_not_answer_releases_nothing(installed: Path) -> 
 
 def test_an_installed_part_is_listed_beside_the_built_in_ones(installed: Path) -> None:
     assert installed
-    ports = AwsPorts(Settings.from_environment({}))
+    ports = AwsPorts(Settings.from_environment({"FAULTBRIDGE_REPAIR_TAG": "a-stack"}))
     assert list(ports.providers) == ["ec2-auto-scaling", "ec2-launch-template", "hyperpod", NAME]
     assert NAME in ports.inventories
     assert NAME in ports.orchestrators
-    assert NAME not in ports.restarters
-    assert ports.restarters.get(NAME) is None
+    assert NAME not in ports.launchers
+    assert ports.launchers.get(NAME) is None
 
 
 def test_an_extension_cannot_replace_a_built_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """Two fleets from their fault or growth to verified nodes: a HyperPod cluster, and a group that grows.
 
-The tests use a private stack, because they change the stack's policy and the next launch.
+The tests use a private stack, because they change the next launch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.ingest.send import RawInput
 from tests.e2e.conftest import observe
 from tests.e2e.harness.installation import Installation
-from tests.e2e.harness.large_clusters import put_policy
 from tests.e2e.harness.records import GPU_LOST
 from tests.local.stack import private_stack
 from tests.waiting import eventually
@@ -24,12 +23,6 @@ from tests.waiting import eventually
 pytestmark = [pytest.mark.embedded, pytest.mark.nightly, pytest.mark.timeout(900)]
 
 HYPERPOD, GROUP = "hp-train", "gpu-workers"
-REBOOT = """
-rules:
-  - name: reboot
-    match: {codes: [xid.79]}
-    action: reboot_node
-"""
 
 
 @pytest.fixture(scope="module")
@@ -109,18 +102,7 @@ def test_a_faulty_node_of_hyperpod_is_replaced_and_its_successor_is_verified(hyp
     assert [one for one in found if one in wanted] == wanted
 
 
-def test_a_rebooted_node_of_hyperpod_passes_a_deep_health_check(hyperpod: HyperPod) -> None:
-    put_policy(hyperpod.installation, REBOOT)
-    node, before = hyperpod.names[1], hyperpod.slots()
-    state = hyperpod.lose_a_gpu(node)
-    assert (state.status, state.case.resolution) == (NodeStatus.HEALTHY, Resolution.REPAIRED)
-    assert hyperpod.slots() == before
-    assert (state.incarnation.instance_id, state.incarnation.boot) == (before[state.placement.slot], 2)
-    assert ("verify", "passed") in steps(hyperpod.installation, HYPERPOD, node)
-    hyperpod.installation.cli("policy", "reset", "--yes")
-
-
-def test_a_group_grows_from_two_to_six_verified_nodes_although_one_newcomer_is_bad(fleets: Installation) -> None:
+def test_a_group_grows_from_two_to_six_verified_nodes_although_one_new_instance_is_bad(fleets: Installation) -> None:
     cluster = fleets.register_cluster(2, fleet=2)
     fleets.invoke("inventory", {})
     serving = set(fleets.states(cluster))

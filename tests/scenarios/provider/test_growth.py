@@ -1,4 +1,4 @@
-"""A growing group: newcomers are verified before they serve, and one that fails is replaced within the budget."""
+"""A growing group: new instances are verified before they serve, and one that fails is replaced within the budget."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Growth:
 
 
 @pytest.mark.parametrize("orchestrated", [False, True])
-def test_a_newcomer_serves_only_after_its_verification(orchestrated: bool) -> None:
+def test_a_new_instance_serves_only_after_its_verification(orchestrated: bool) -> None:
     growth = Growth(orchestrated=orchestrated)
     (new,) = growth.launch()
     growth.run_inventory()
@@ -79,7 +79,7 @@ def test_a_newcomer_serves_only_after_its_verification(orchestrated: bool) -> No
     assert growth.world.released_instances() == []
 
 
-def test_a_newcomer_that_joins_its_cluster_late_is_cordoned_before_its_diagnostics() -> None:
+def test_a_new_instance_that_joins_its_cluster_late_is_cordoned_before_its_diagnostics() -> None:
     growth = Growth(orchestrated=True)
     (new,) = growth.launch()
     name = f"ip-{new[-4:]}"
@@ -93,7 +93,7 @@ def test_a_newcomer_that_joins_its_cluster_late_is_cordoned_before_its_diagnosti
     assert growth.node(new).status is NodeStatus.HEALTHY
 
 
-def test_a_group_grows_from_two_to_six_although_one_newcomer_is_bad() -> None:
+def test_a_group_grows_from_two_to_six_although_one_new_instance_is_bad() -> None:
     growth = Growth()
     new = growth.launch(4)
     growth.world.verifier.results[new[1]] = BAD
@@ -110,7 +110,7 @@ def test_a_group_grows_from_two_to_six_although_one_newcomer_is_bad() -> None:
     assert growth.world.record_history(1)[-1] == "node None -> healthy"  # the serving nodes were never touched
 
 
-def test_a_bad_newcomer_waits_for_an_operator_if_the_policy_requires_it() -> None:
+def test_a_bad_new_instance_waits_for_an_operator_if_the_policy_requires_it() -> None:
     growth = Growth(rules=(Rule("careful"),))
     (new,) = growth.launch()
     growth.world.verifier.results[new] = BAD
@@ -130,7 +130,7 @@ def test_an_instance_that_ran_before_its_group_was_known_serves_at_once() -> Non
 
 
 @pytest.mark.parametrize("change", [{"mode": Mode.DRY_RUN}, {"repair_owner": RepairOwner.OBSERVE}])
-def test_a_newcomer_serves_at_once_where_faultbridge_does_not_act(change: dict[str, object]) -> None:
+def test_a_new_instance_serves_at_once_where_faultbridge_does_not_act(change: dict[str, object]) -> None:
     growth = Growth()
     growth.registration.set_cluster(CLUSTER, change)
     (new,) = growth.launch()
@@ -138,7 +138,7 @@ def test_a_newcomer_serves_at_once_where_faultbridge_does_not_act(change: dict[s
     assert growth.node(new).status is NodeStatus.HEALTHY
 
 
-def test_an_opted_out_newcomer_is_left_alone() -> None:
+def test_an_opted_out_new_instance_is_left_alone() -> None:
     growth = Growth()
     (new,) = growth.launch()
     growth.fakes.opted_out_instances.add(new)
@@ -146,7 +146,7 @@ def test_an_opted_out_newcomer_is_left_alone() -> None:
     assert (growth.node(new).status, growth.node(new).case) == (NodeStatus.HEALTHY, None)
 
 
-def test_where_the_provider_repairs_a_newcomer_is_verified_too() -> None:
+def test_where_the_provider_repairs_a_new_instance_is_verified_too() -> None:
     growth = Growth()
     growth.registration.set_cluster(CLUSTER, {"repair_owner": RepairOwner.PROVIDER})
     (new,) = growth.launch()

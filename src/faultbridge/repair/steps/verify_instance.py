@@ -109,9 +109,8 @@ def _wait_for_evidence(context: StepContext, found: Verification, remaining: Nod
     if not active:
         return None
     verification = f"level {found.level} of {context.rules.config.verifier}"
-    return waiting(
-        f"diagnostics passed, but {', '.join(active)} is still reported and {verification} does not cover it"
-    )
+    reported = f"{', '.join(active)} is still reported"
+    return waiting(f"diagnostics passed, but {reported} and {verification} does not cover it")
 
 
 def _stronger_action(context: StepContext, remaining: NodeState) -> RepairAction | None:
@@ -121,8 +120,8 @@ def _stronger_action(context: StepContext, remaining: NodeState) -> RepairAction
 
 
 def _start(context: StepContext, instance_id: str) -> StepResult:
-    joined = context.attempt.successor is not None or _is_unconfirmed_newcomer(context)
-    if joined and context.orchestrator.applicable:
+    unconfirmed = context.case.before_service and context.state.isolation is Isolation.REQUESTED
+    if (context.attempt.successor is not None or unconfirmed) and context.orchestrator.applicable:
         # A new instance joins its cluster at any time; it must not run work before its verification.
         cordoned = context.orchestrator.cordon(context.member)
         if not cordoned.ok:
@@ -143,10 +142,6 @@ def _start(context: StepContext, instance_id: str) -> StepResult:
 
     context.commit(revise)
     return waiting("the verification has started")
-
-
-def _is_unconfirmed_newcomer(context: StepContext) -> bool:
-    return context.case.before_service and context.state.isolation is Isolation.REQUESTED
 
 
 def _requeue_if_gone(context: StepContext) -> StepResult | None:
