@@ -1,0 +1,101 @@
+"""A real Slurm on loopback: from the fault to a verified successor that takes jobs, for each provider."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
+from faultbridge.domain.cases import Resolution
+from faultbridge.domain.cluster.config import SLURM, ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.registry.registration import NewNode, Registration
+from faultbridge.repair.attempt.step_tools import StepTools
+from tests.builders import NOON
+from tests.contracts.real_slurm import RealSlurm, real_slurm
+from tests.scenarios.world import CLUSTER, GROUP, World
+
+HEAD = "i-0123456789abcdef0"
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[RealSlurm]:
+    with real_slurm() as slurm:
+        yield slurm
+
+
+@pytest.fixture
+def slurm(started: RealSlurm) -> RealSlurm:
+    started.clean()
+    return started
+
+
+class SlurmWorld(World):
+    """A world whose first node is `n1` of a real Slurm; jobs may be requeued."""
+
+    def __init__(self, slurm: RealSlurm) -> None:
+        self.slurm = slurm
+        super().__init__()
+        object.__setattr__(self.isolate, "orchestrators", {SLURM: self.scheduler})
+
+    def _tools(self) -> StepTools:
+        self.scheduler = SlurmOrchestrator(lambda _: self.slurm, self.clock)
+        return replace(super()._tools(), orchestrators={SLURM: self.scheduler})
+
+    def _register(self, nodes: int, mode: Mode, shards: int) -> None:
+        del nodes, shards
+        registration = Registration(self.table, self.append, self.clock)
+        scheduled = {"orchestrator": SLURM, "slurm_head_node": HEAD, "slurm_requeue": True}
+        registration.add_cluster(ClusterConfig(CLUSTER, repair_owner=RepairOwner.FAULTBRIDGE, mode=mode, **scheduled))  # type: ignore[arg-type]
+        day_before = NOON - timedelta(days=1)
+        instance = self.fleet.launch(GROUP, f"i-{1:017x}", day_before)
+        registration.add_node(
+            CLUSTER, NewNode("node-1", instance, GROUP, "p5.48xlarge", aliases=("n1",), since=day_before)
+        )
+        self.process_entries()
+
+    def shown(self, node: str = "n1") -> tuple[str, str]:
+        """The state and the reason of a node in Slurm."""
+        text = self.slurm(("scontrol", "show", "node", node)).stdout
+        return text.partition("State=")[2].split()[0], text.partition("Reason=")[2].partition(" [")[0]
+
+
+@pytest.mark.parametrize("template", [False, True], ids=["auto scaling group", "launch template"])
+def test_a_job_moves_the_node_is_replaced_verified_and_resumed(slurm: RealSlurm, template: bool) -> None:
+    world = SlurmWorld(slurm)
+    if template:
+        world.launch_from_template("p5.48xlarge")
+    job = slurm.submit(600)
+    slurm.until(lambda: slurm.job(job) == "RUNNING n1")
+    world.fault_and_react()
+    state, reason = world.shown()
+    assert "DRAIN" in state
+    assert reason == f"faultbridge i-{1:017x}"
+    slurm.until(lambda: slurm.job(job).startswith("PENDING"))
+    slurm(("scontrol", "update", f"JobId={job}", "StartTime=now"))  # Slurm delays requeued jobs by minutes
+    slurm.until(lambda: slurm.job(job) == "RUNNING n2")
+    world.until(lambda: world.status() is NodeStatus.VALIDATING)
+    incarnation = world.node().incarnation
+    assert incarnation is not None
+    world.advance_minutes(2)
+    assert world.shown()[1] == f"faultbridge {incarnation.instance_id}"  # the successor runs no job before its check
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert (world.status(), world.case().resolution) == (NodeStatus.HEALTHY, Resolution.REPLACED)
+    other = slurm.submit(600, "n1")
+    slurm.until(lambda: slurm.job(other) == "RUNNING n1")
+
+
+def test_while_slurm_does_not_answer_nothing_is_drained_or_released(slurm: RealSlurm) -> None:
+    world = SlurmWorld(slurm)
+    slurm.unreachable = True
+    world.fault_and_react()
+    world.advance_minutes(3)
+    assert world.status() is NodeStatus.DEGRADED
+    assert world.released_instances() == []
+    slurm.unreachable = False
+    assert "DRAIN" not in world.shown()[0]
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert world.status() is NodeStatus.HEALTHY
