@@ -399,3 +399,14 @@ def test_hyperpods_own_repair_has_a_fault_code(description: str, level: str, cod
     assert [one.code for one in found if isinstance(one, Fault)] == ([code] if code else [])
     if code:
         assert (found[0].node, found[0].attributes["node_logical_id"]) == (instance, "seat-7")  # type: ignore[union-attr]  # a fault
+
+
+def test_rows_of_sinfo_without_a_heading_are_nodes_if_every_line_is_one() -> None:
+    rows = b"gpu-1 down* Not responding\ngpu-2 idle none\ngpu-[3-4]|drained|bad GPU\n"
+    found = registry.decode("slurm-node", rows)
+    assert [one.node for one in found] == ["gpu-1", "gpu-2", "gpu-3", "gpu-4"]
+    assert next(faults_and_clears(found)).code == "host.unreachable"
+    with pytest.raises(Rejected):
+        registry.decode("slurm-node", rows + b"the server went down\n")
+    with pytest.raises(Rejected):
+        registry.recognize(rows)

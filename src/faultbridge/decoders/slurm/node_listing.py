@@ -20,6 +20,13 @@ _TAIL = re.compile(r"\s{0,8}\[(?:([^\[\]@]{0,64})@)?([^\[\]@]{0,32})\]\s{0,8}$")
 # In a one-line record, the next field follows the reason.
 _NEXT_FIELD = re.compile(r" [A-Z]\w{1,32}=")
 _HEADING = re.compile(r"^(?:NODELIST|HOSTNAMES|NODE_NAME)\b.{0,512}\bSTATE\b", re.MULTILINE)
+# A row of `sinfo -h -N -o "%N %T %E"`; all lines must be such rows, because there is no heading.
+_BARE_ROW = re.compile(
+    r"\s{0,16}([^\s|]{1,2048})[ |]{1,32}((?:alloc(?:ated)?|comp(?:leting)?|down|drain(?:ed|ing)?|drng|error"
+    r"|fail(?:ing|g)?|future|idle|inval|maint|mix(?:ed)?|planned|plnd|reboot|resv|reserved|unk(?:nown)?)[*~#!%$@^+-]{0,4})"
+    r"(?:[ |]{1,32}(.*))?$",
+    re.IGNORECASE,
+)
 _UPDATE = re.compile(
     r"^\[([\d:.T-]{19,32})\] (?:slurmctld: )?update_node: node (\S{1,253}) (reason|state) set to:? (.{0,512})",
     re.MULTILINE,
@@ -50,6 +57,9 @@ def slurm_nodes(body: str) -> Iterator[SlurmNode]:
         yield from _of_piped(body)
     elif _HEADING.search(body):
         yield from _of_table(body)
+    elif (rows := [_BARE_ROW.match(line[:4096]) for line in body.splitlines() if line.strip()]) and None not in rows:
+        for row in filter(None, rows):
+            yield from _row({"NODELIST": row[1], "STATE": row[2], "REASON": (row[3] or "").strip()})
 
 
 def _of_json(body: str) -> Iterator[SlurmNode]:

@@ -124,7 +124,7 @@ def _fault(node: SlurmNode, code: str, *, is_transient: bool = False) -> Fault:
 
 DECODER = Decoder(
     name=SOURCE,
-    summary="sinfo -N -l, sinfo -o with `|`, scontrol show node, their --json, slurmctld's log",
+    summary="sinfo -N -l, sinfo -o with `|`, rows of sinfo -h -N, scontrol show node, their --json, slurmctld's log",
     example="NodeName=ip-10-0-0-7 State=DOWN+NOT_RESPONDING Reason=Not responding [slurm@2026-02-03T04:05:06]",
     recognize=recognize,
     decode=decode,
