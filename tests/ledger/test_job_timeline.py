@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from faultbridge.domain.edges import CaseStatus
+from faultbridge.ledger.queries import node_head
+from faultbridge.ledger.recover import RecoverTable
 from faultbridge.ledger.timeline import Timeline, TimelineQuery
+from faultbridge.simulation.fakes.objects import FakeVault
 from tests.jobs.test_resume import break_and_end, started
 from tests.scenarios.world import CLUSTER, World
 
@@ -53,3 +56,18 @@ def test_a_fault_after_the_job_may_resume_is_not_part_of_it() -> None:
     world.fault(1)
     world.advance_minutes(10)
     assert len(list(Timeline(world.table).entries(QUERY))) == before
+
+
+def test_the_timeline_of_a_job_and_a_window_stay_whole_after_the_table_was_recovered() -> None:
+    world = repaired()
+    timeline, key = Timeline(world.table), world.key(1)
+    world.advance_minutes(60)
+    now = world.clock.now()
+    before = [line.position for line in timeline.entries(QUERY)]
+    window = timeline.window(CLUSTER, key.node, node_head(world.table, key), (None, now), 5)
+    world.advance_minutes(60)
+    RecoverTable(world.table, FakeVault(), world.clock, world.append, world.append.stack)()
+    assert [line.position for line in timeline.entries(QUERY)] == before
+    assert node_head(world.table, key).epoch == 2
+    assert window[0]
+    assert timeline.window(CLUSTER, key.node, node_head(world.table, key), (None, now), 5) == window

@@ -10,7 +10,7 @@ from operator import itemgetter
 from faultbridge.domain.cluster.jobs import RESUME_WITHIN, Job
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.times import from_text, to_text
-from faultbridge.ledger.queries import SKEW, Found, ReadOrder, last_before, node_head, query_all
+from faultbridge.ledger.queries import SKEW, Found, ReadOrder, end_before, last_before, node_head, query_all
 from faultbridge.ports import Table
 from faultbridge.storage import jobs, keys
 from faultbridge.storage.writes import TIMELINE, Key
@@ -53,7 +53,7 @@ def _of_node(table: Table, job: Job, node: str, order: ReadOrder) -> Found:
     first, last = to_text(since), to_text(until + SKEW) if until else "~"
     head = node_head(table, key)
     bound = last_before(table, partition, head, since - SKEW)
-    up_to = last_before(table, partition, head, until + 2 * SKEW) if until else None
+    up_to = end_before(table, partition, head, until + 2 * SKEW) if until else None
     if until and up_to is None:
         return iter(())
     rows = query_all(table, partition, after=bound, up_to=up_to, prefix=keys.ENTRY)

@@ -98,7 +98,7 @@ def newest_in_window(table: Table, pk: str, head: Head, window: Span, limit: int
     """
     since, until = window
     after = last_before(table, pk, head, since - SKEW) if since else None
-    up_to = last_before(table, pk, head, until + SKEW) if until else None
+    up_to = end_before(table, pk, head, until + SKEW) if until else None
     if until and up_to is None:
         return (), False
     found = query_all(table, pk, prefix=keys.ENTRY, after=after, up_to=up_to, page_size=limit + 1, newest_first=True)
@@ -114,8 +114,17 @@ def _within(found: Iterator[Item], window: Span) -> Iterator[Item]:
             yield item
 
 
+def end_before(table: Table, pk: str, head: Head, until: datetime) -> str | None:
+    """Return a sort key that no entry before an instant exceeds, or None when the stream has no such entry.
+
+    When all entries of the current epoch are later, this is the end of the epochs before it.
+    """
+    found = last_before(table, pk, head, until)
+    return keys.entry(pk, head.epoch, 0).sk if found is None and head.epoch > 1 else found
+
+
 def last_before(table: Table, pk: str, head: Head, since: datetime) -> str | None:
-    """Return the sort key of the last entry before an instant, by binary search over the sequence numbers."""
+    """Return the sort key of the last entry of the current epoch before an instant, by binary search."""
     low, high, instant = 0, head.sequence, to_text(since)
     while low < high:
         middle = (low + high + 1) // 2
