@@ -13,7 +13,9 @@ from faultbridge.domain.times import to_text
 from faultbridge.ingest.counter_store import WRITE_INTERVAL, ComparedSamples, CounterStore
 from faultbridge.simulation.fakes import FakeTable
 from faultbridge.storage import keys
+from faultbridge.storage.codec import dump
 from faultbridge.storage.counter_samples import read_samples
+from faultbridge.storage.writes import Put
 from tests.builders import GPU, KEY, NOON, OTHER_GPU, after, arrival, node
 
 SOURCE = "dcgm-metrics"
@@ -125,3 +127,14 @@ def test_components_that_change_with_every_sample_do_not_accumulate(samples: Cou
         for put in (*found.with_faults, *found.alone):
             samples.table.write(put)
     assert len(json.dumps(samples.table.get(keys.counter_samples(KEY, SOURCE))).encode()) < 200_000
+
+
+def test_samples_that_an_earlier_version_stored_uncompressed_are_compared_and_replaced(samples: CounterStore) -> None:
+    key = keys.counter_samples(KEY, SOURCE)
+    found = samples.table.get(key)
+    assert found is not None
+    samples.table.write(Put({**found, "samples": dump(read_samples(found))}))
+    later = compared(samples, sample(79, after(minutes=6)))
+    assert codes(later) == ["xid.79"]
+    samples.write_alone(compared(samples, sample(0, after(minutes=6))))
+    assert stored_at(samples) == to_text(after(minutes=6))

@@ -51,5 +51,8 @@ def samples_put(key: Key, samples: SampleSet, now: datetime) -> Put:
 
 
 def read_samples(row: Item) -> SampleSet:
-    """Return the samples in an item."""
-    return load(SampleSet, json.loads(gzip.decompress(base64.b64decode(str(row["samples"])))))
+    """Return the samples in an item; earlier versions stored them uncompressed."""
+    stored = row["samples"]
+    if isinstance(stored, dict):
+        return load(SampleSet, stored)
+    return load(SampleSet, json.loads(gzip.decompress(base64.b64decode(str(stored)))))
