@@ -11,7 +11,7 @@ from faultbridge.backtest.cluster import ClusterReplay
 from faultbridge.backtest.course import Decision, Track
 from faultbridge.backtest.facts import FactReader, in_status, placed
 from faultbridge.backtest.record import Commit, Event
-from faultbridge.backtest.recorded_case import follow_case, ordered, with_request
+from faultbridge.backtest.recorded_case import REQUEUED, follow_case, ordered, with_request
 from faultbridge.domain.cases import INSTANCE_ADDED, Case, RepairAction, WaitingFor
 from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.entries import Draft, EntryType
@@ -139,7 +139,7 @@ class InStep:
         for event in recorded:
             data = event["data"]
             failed = data["from"] == CaseStatus.IN_PROGRESS.value and data["to"] == CaseStatus.QUEUED.value
-            if case is not None and failed and data["waiting_for"] == WaitingFor.ADMISSION.value and not case.cancelled:
+            if case is not None and failed and data["waiting_for"] in REQUEUED and not case.cancelled:
                 recorded_action = RepairAction(data["repair_action"])
                 if _ORDER.index(recorded_action) < _ORDER.index(case.repair_action):
                     continue  # the faults ended meanwhile: the node is only verified

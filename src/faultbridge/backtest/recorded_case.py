@@ -17,6 +17,9 @@ from faultbridge.domain.policy import Limits
 from faultbridge.domain.times import from_text
 from faultbridge.pipeline.decide.relapse import start_probation
 
+REQUEUED = frozenset({WaitingFor.ADMISSION.value, WaitingFor.BUDGET.value})
+"""What a case waits for after a failed attempt; earlier versions recorded `budget` instead of `admission`."""
+
 _PROVEN = frozenset({Resolution.RECOVERED, Resolution.REPAIRED, Resolution.REPLACED})
 
 
@@ -56,7 +59,7 @@ def _moved(before: Case | None, event: Event) -> Case:
     case = before if before is not None and before.id == metadata["case_id"] else _new_case(event)
     status = CaseStatus(data["to"])
     ended = data["from"] == CaseStatus.IN_PROGRESS.value and status is CaseStatus.QUEUED
-    repeats = data["waiting_for"] == WaitingFor.ADMISSION.value and data["repair_action"] == case.repair_action.value
+    repeats = data["waiting_for"] in REQUEUED and data["repair_action"] == case.repair_action.value
     return replace(
         case,
         status=status,
