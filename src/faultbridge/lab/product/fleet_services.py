@@ -78,7 +78,7 @@ class FleetDispatch(Dispatch):
     """The product's dispatch with the queue in memory; it is skipped while nothing that it reads has changed."""
 
     queue: RepairQueue = field(default_factory=RepairQueue)
-    controls: FleetControls | None = None
+    controls: FleetControls = field(kw_only=True)
 
     def _queued(self, rules: Rules, excluded: Collection[str] = ()) -> list[QueuedCase]:
         now = truncate(self.clock.now())
@@ -92,7 +92,7 @@ class FleetDispatch(Dispatch):
         return [store.store(one.state, admit_case(one, now), Actor.DISPATCH) for one in ready]
 
     def _control(self, cluster: str) -> Control:
-        return self.controls.read(cluster) if self.controls else super()._control(cluster)
+        return self.controls.read(cluster)
 
     def next_change(self, control: Control, policy: Policy, now: datetime) -> datetime | None:
         """Return when time alone may change the decision about the queue; None if it cannot."""
