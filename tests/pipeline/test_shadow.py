@@ -65,6 +65,12 @@ def test_a_case_that_only_the_shadow_would_open_is_noted_once() -> None:
     assert notes(again) == []
 
 
+def test_an_order_of_an_operator_gets_no_note() -> None:
+    decided = observed(shadow(isolate=False), "operator.quarantine")
+    assert decided.state.live_case is not None
+    assert notes(decided) == []
+
+
 def test_a_node_with_a_live_case_gets_no_note() -> None:
     first = observed(None, "xid.79")
     assert notes(observed(shadow(isolate=False), "xid.48", state=first.state, now=after(minutes=1))) == []

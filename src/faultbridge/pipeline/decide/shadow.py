@@ -19,6 +19,7 @@ from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.decide import decide
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.changes import Change, ChangeKind
+from faultbridge.pipeline.fold.expire import ORDERED
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +57,13 @@ def note_shadow(
 ) -> Transition:
     """Add a note about what the shadow policy would have decided, if there is one and it decides otherwise.
 
-    `before` and `changes` are the input of the decision in force. The node and its case stay as decided.
+    `before` and `changes` are the input of the decision in force. The node and its case stay as decided. An operator's
+    order gets no note.
     """
     changes = tuple(changes)
-    began = any(change.kind is ChangeKind.BEGAN for change in changes)
+    began = [change.condition for change in changes if change.kind is ChangeKind.BEGAN and change.condition]
+    if any(condition.code.startswith(ORDERED) for condition in began):
+        return decided
     if rules.shadow is None or before.live_case is not None or not (began or decided.state.live_case):
         return decided
     other = decide(before, changes, replace(rules, policy=rules.shadow, shadow=None), now)
