@@ -80,3 +80,11 @@ def test_an_unreadable_shadow_policy_is_left_out() -> None:
     store.table.write(Delete(keys.policy(str(store.shadow()))))
     assert rulebook.rules(config()).policy is POLICY
     assert rulebook.rules(config()).shadow is None
+
+
+def test_an_unreadable_shadow_policy_is_read_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    store, rulebook = store_and_rulebook()
+    store.put_shadow(document(2))
+    store.table.write(Delete(keys.policy(str(store.shadow()))))
+    assert [rulebook.rules(config()).shadow for _ in range(3)] == [None, None, None]
+    assert [record.message for record in caplog.records].count("shadow_policy_unreadable") == 1

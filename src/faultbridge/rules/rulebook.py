@@ -41,6 +41,7 @@ class Rulebook:
     gpus: Callable[[], Mapping[str, int]] = dict
     _policies: dict[str, Policy] = field(default_factory=dict)
     _configs: dict[str, tuple[Item, ClusterConfig]] = field(default_factory=dict)
+    _unreadable: set[str] = field(default_factory=set)
 
     def config(self, cluster: str) -> ClusterConfig | None:
         """Return the registration of a cluster, or None when it is not registered."""
@@ -78,11 +79,17 @@ class Rulebook:
         return self._policies[version]
 
     def _shadow(self, version: str | None) -> Policy | None:
-        """Return the shadow policy; without it, nothing changes but its notes, so an unreadable one stops nothing."""
+        """Return the shadow policy; without it, nothing changes but its notes, so an unreadable one stops nothing.
+
+        An unreadable version is read and logged once in a process.
+        """
+        if version is None or version in self._unreadable:
+            return None
         try:
-            return self._named(version) if version else None
+            return self._named(version)
         except (Misconfigured, ValueError, TypeError, KeyError) as error:
             log_cause("shadow_policy_unreadable", reason=str(error), level=logging.WARNING, version=version)
+            self._unreadable.add(version)
             return None
 
     def _read(self, version: str) -> Policy:
