@@ -302,6 +302,7 @@ def test_a_file_in_the_drop_folder_is_sent_and_deleted(node, queue):
     (drop / ".half2").rename(drop / "training-log.job-1")
     wait_for(lambda: queue.bodies("training-log") == ['{"job": 1}'])
     wait_for(lambda: not (drop / "training-log.job-1").exists())
+    assert (drop / ".half").exists()
     node.stop()
 
 

@@ -345,8 +345,10 @@ def test_an_answer_without_a_matching_approval_request_is_refused(gateway: Gatew
 
 def test_a_late_answer_is_refused(gateway: Gateway) -> None:
     case = waiting(gateway)
+    count = len(gateway.get(f"{C}/entries", case=case).json["items"])
     gateway.world.ports.clock.advance(timedelta(days=8))
     refused(gateway.post(f"{C}/cases/{case}/approve", ANSWER), 409, "too_late")
+    assert len(gateway.get(f"{C}/entries", case=case).json["items"]) == count
 
 
 @pytest.mark.parametrize(
@@ -359,11 +361,16 @@ def test_a_late_answer_is_refused(gateway: Gateway) -> None:
      ])],
 )  # fmt: skip
 def test_an_invalid_answer_is_refused(gateway: Gateway, body: str) -> None:
-    refused(gateway.post(f"{C}/cases/{waiting(gateway)}/approve", body), 400, "bad_body")
+    case = waiting(gateway)
+    refused(gateway.post(f"{C}/cases/{case}/approve", body), 400, "bad_body")
+    assert gateway.post(f"{C}/cases/{case}/approve", ANSWER).status == 200
 
 
 def test_a_get_approves_nothing(gateway: Gateway) -> None:
-    refused(gateway.get(f"{C}/cases/{waiting(gateway)}/approve"), 404, "unknown_route")
+    case = waiting(gateway)
+    refused(gateway.get(f"{C}/cases/{case}/approve"), 404, "unknown_route")
+    assert gateway.get(f"{C}/cases/{case}").json["approval"]["answer"] is None
+    assert gateway.post(f"{C}/cases/{case}/approve", ANSWER).status == 200
 
 
 def test_a_token_can_be_read_for_its_scope_only() -> None:

@@ -318,7 +318,7 @@ class TestTransactions:
         with pytest.raises(Misconfigured):
             table_with_tokens.transact(self.writes(1), token)
 
-    def test_a_transaction_without_writes_does_nothing(self, table: Table) -> None:
+    def test_a_transaction_without_writes_is_accepted(self, table: Table) -> None:
         table.transact([])
 
     def test_a_transaction_has_at_most_100_writes(self, table: Table) -> None:

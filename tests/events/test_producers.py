@@ -110,7 +110,9 @@ def test_every_draft_gives_a_valid_event_that_can_be_read(draft: Draft) -> None:
 
 def test_a_note_about_a_cluster_has_no_node() -> None:
     draft = entry_builder.note(kind="anchor", text="heads anchored", at=NOON)
-    assert_valid_event(json.loads(published(draft, Stream(STACK_ID, "faultbridge", KEY.cluster))))
+    event = json.loads(published(draft, Stream(STACK_ID, "faultbridge", KEY.cluster)))
+    assert_valid_event(event)
+    assert event["metadata"]["node"] is None
 
 
 def test_the_drafts_cover_every_entry_type_of_nodes() -> None:

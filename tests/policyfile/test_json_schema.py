@@ -58,7 +58,8 @@ def test_a_meaning_is_one_sentence_or_two() -> None:
 
 
 @pytest.mark.parametrize("text", [GOOD, NESTED, policies.DEFAULT.read_text(encoding="utf-8")])
-def test_a_valid_policy_is_valid_for_the_schema(text: str) -> None:
+def test_a_valid_policy_is_valid_for_parser_and_schema(text: str) -> None:
+    read_policy(text)
     VALIDATOR.validate(yaml.safe_load(text))
 
 

@@ -109,6 +109,7 @@ def test_a_pause_blocks_new_repairs_and_stops_repairs_before_their_intent():
 def test_a_pause_after_the_intent_does_not_stop_the_repair():
     world = World()
     world.fault_and_react()
+    assert len(world.released_instances()) == 1
     world.pause_repairs(paused=True)
     world.until(world.case_is(RESOLVED))
 

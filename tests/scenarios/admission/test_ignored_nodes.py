@@ -46,6 +46,7 @@ def test_an_operator_can_end_the_ignore_period_early() -> None:
     ignore(world)(world.key(), ADA)
     world.fault()
     world.advance_minutes(10)
+    assert world.node().live_case is None
     ignore(world).end(world.key(), ADA)
     world.until(lambda: world.node().live_case is not None, minutes=2)
 

@@ -81,6 +81,7 @@ def test_a_node_that_left_its_cluster_needs_no_drain():
     world = World(orchestrated=True)
     world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(days=1)
     world.fault_and_react()
+    assert world.released_instances() == []
     world.orchestrator.unknown_nodes.add("node-1")
     world.until(lambda: bool(world.released_instances()), 15)
 

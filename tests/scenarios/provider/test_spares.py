@@ -310,3 +310,4 @@ def test_a_verification_without_result_is_restarted() -> None:
     world.until(lambda: [instance for instance, _ in world.verifier.started.values()].count(NEW) > 1, minutes=60)
     world.verifier.results.pop(NEW)
     world.until(lambda: ready(world) == [NEW], minutes=60)
+    assert [instance for instance, _ in world.verifier.started.values()].count(NEW) == 2
