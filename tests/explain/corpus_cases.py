@@ -38,7 +38,7 @@ class Case:
 def cases(file: str) -> list[Case]:
     """Return the cases of one file of the corpus."""
     rows = yaml.safe_load((FOLDER / file).read_text(encoding="utf-8"))
-    return [Case(row["name"], row["label"], dict(_files(row))) for row in rows]
+    return [Case(row["name"], row["label"], dict(files_of(row))) for row in rows]
 
 
 def verdict_on(case: Case) -> Verdict:
@@ -53,7 +53,8 @@ def _pieces(body: str) -> Any:
     return lambda: iter([body.encode()])
 
 
-def _files(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def files_of(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the name and the content of each file of a case."""
     for name, text in row.items():
         if name == JOB:
             yield JOB_FILE, "".join(_job_line(line) for line in _expanded(text))

@@ -113,16 +113,3 @@ def test_the_tables_of_weights_and_limits_in_the_documentation_are_those_of_the_
     for kind, key in (("weights", "points"), ("limits", "value")):
         rows = [f"| `{one['name']}` | {one[key]} | {one['meaning']} |" for one in explain_weights()[kind]]
         assert "\n".join(rows) in page
-
-
-@pytest.mark.parametrize("printed", ["loss.not_finite", "gradient.not_finite", "loss.spike", "python.user_error"])
-@pytest.mark.parametrize("seconds", [-50, 10])
-def test_what_a_program_prints_does_not_outweigh_a_decisive_fault_in_the_log_of_its_node(
-    printed: str, seconds: int
-) -> None:
-    book = packaged_book()
-    rows = [f"+100 job - {printed}", f"+{100 + seconds} node n-1 xid.79", "+120 job - python.exception"]
-    verdict = verdict_on(book, rows)
-    assert (verdict.outlook, verdict.nodes, verdict.hardware.state) == (Outlook.RESTART_WITHOUT, ("n-1",), "blamed")
-    hours_before = verdict_on(book, [f"+9000 job - {printed}", "+0 node n-1 xid.79"])
-    assert hours_before.outlook is not Outlook.RESTART_WITHOUT

@@ -8,9 +8,10 @@ from datetime import timedelta
 from functools import cached_property
 
 from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
-from faultbridge.explain.verdict.mechanisms import Mechanism, Weights
+from faultbridge.explain.verdict.mechanisms import Mechanism, Outlook, Weights
 from faultbridge.explain.verdict.time_line import TimeLine
 
+DECISIVE = "decisive"
 _COVERED_AFTER = timedelta(minutes=10)
 _MAX_CONFIRMED = 2
 
@@ -76,6 +77,26 @@ def hypotheses(situation: Situation) -> list[Hypothesis]:
     """Return the best hypothesis of each mechanism that has a first sign, the likeliest first."""
     best = [found for one in situation.mechanisms if (found := _best(situation, one)) is not None]
     return sorted(best, key=lambda one: (-one.score, situation.line.signals.index(one.lead), one.mechanism.name))
+
+
+def own_fault(situation: Situation) -> Hypothesis | None:
+    """Return the likeliest hypothesis with a decisive fault in a node's own source while the job failed.
+
+    That is from the last progress of the job to its first failure, with the allowed difference of clocks.
+    """
+    since, until = situation.line.failing_since, situation.line.failed_at
+    if since is None or until is None:
+        return None
+    skew = timedelta(seconds=situation.weights.limits["skew_seconds"])
+    in_time = (one for one in situation.line.signals if one.at and since - skew <= one.at <= until + skew)
+    own = _firsts((one for one in in_time if one.trust is Trust.NODE), lambda one: (one.name, one.kind, one.node))
+    found = (
+        Hypothesis(mechanism, one, tuple(_points(situation, mechanism, one, DECISIVE)))
+        for mechanism in situation.mechanisms
+        for one in own
+        if mechanism.outlook is not Outlook.STOP and mechanism.strength(one) == DECISIVE
+    )
+    return max(found, key=lambda one: one.score, default=None)
 
 
 def timing(situation: Situation, signal: Signal) -> str | None:

@@ -17,7 +17,8 @@ class TimeLine:
     """The signals of a job in order. `symptom` is the first failure that the job's logs or dumps show.
 
     `recovered` are signals after which the job made progress, `claims` lines of the job's log that look like the
-    kernel's. `has_started_well` states that the job made progress for some time.
+    kernel's. `progress_at` is the last time at which the job made progress, if its logs show it; `has_started_well`
+    states that it did so for some time.
     """
 
     signals: tuple[Signal, ...]
@@ -25,12 +26,18 @@ class TimeLine:
     claims: tuple[Signal, ...]
     symptom: Signal | None
     ended_at: datetime | None
+    progress_at: datetime | None
     has_started_well: bool
 
     @property
     def failed_at(self) -> datetime | None:
         """Return the time of the first failure that the job's logs show."""
         return self.symptom.at if self.symptom else self.ended_at
+
+    @property
+    def failing_since(self) -> datetime | None:
+        """Return the last time at which the job made progress before its first failure, else that of the failure."""
+        return min((one for one in (self.failed_at, self.progress_at) if one), default=None) if self.failed_at else None
 
     def is_before(self, one: Signal, other: Signal) -> bool:
         """Return whether a signal is known to come before another, or stands in the same line."""
@@ -60,7 +67,8 @@ def time_line(signals: Iterable[Signal], spans: Iterable[LogSpan], limits: Mappi
     # A dump has no time; a line of the job's log with one comes first.
     symptom = next((one for one in failures if one.trust is Trust.JOB), next(iter(failures), None))
     ended_at = max((one.last_at for one in spans if one.last_at), default=None)
-    return TimeLine(tuple(kept), tuple(recovered), tuple(claims), symptom, ended_at, _has_started_well(spans, limits))
+    has_started_well = _has_started_well(spans, limits)
+    return TimeLine(tuple(kept), tuple(recovered), tuple(claims), symptom, ended_at, progress_at, has_started_well)
 
 
 def _order(one: Signal) -> tuple[float, int, str, int]:

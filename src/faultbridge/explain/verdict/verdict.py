@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from itertools import islice
 
 from faultbridge.explain.signals.read_files import Evidence
 from faultbridge.explain.signals.signal import Signal, Trust
-from faultbridge.explain.verdict.hypotheses import Hypothesis, Situation, covers, hypotheses, timing
+from faultbridge.explain.verdict.hypotheses import (
+    DECISIVE,
+    Hypothesis,
+    Situation,
+    covers,
+    hypotheses,
+    own_fault,
+    timing,
+)
 from faultbridge.explain.verdict.mechanisms import Mechanism, Outlook, Weights
 from faultbridge.explain.verdict.time_line import TimeLine, time_line
 
 UNKNOWN = "unknown"
 NO_DUMP = "collective.no_dump"
 _NODE_DOMAINS = frozenset({"hardware", "network"})
-_PRINTED_DOMAINS = frozenset({"software", "numerical"})
 _MIN_SHARED = 3
 
 
@@ -62,6 +68,8 @@ def decide(evidence: Evidence, mechanisms: Sequence[Mechanism], weights: Weights
     situation = Situation(line, evidence.spans, mechanisms, weights)
     ranked = hypotheses(situation)
     cause = _cause(situation, ranked)
+    if cause is not None:
+        ranked = [cause, *(one for one in ranked if one.mechanism is not cause.mechanism)]
     blamed, check = _nodes(situation, cause) if cause else ((), ())
     fleet = job_nodes or {one.node for one in evidence.spans if one.node}
     is_shared = len(blamed) >= _MIN_SHARED and 2 * len(blamed) > len(fleet)
@@ -77,24 +85,15 @@ def decide(evidence: Evidence, mechanisms: Sequence[Mechanism], weights: Weights
 def _cause(situation: Situation, ranked: Sequence[Hypothesis]) -> Hypothesis | None:
     """Return the likeliest hypothesis with enough points.
 
-    A program can print any error: a decisive fault in a node's own source at the time of the failure comes before it.
+    A program can print any error, and any message of a scheduler. So a decisive fault in a node's own source while the
+    job failed comes before a cause that leaves no node out of the restart.
     """
-    named = [one for one in ranked if one.score >= situation.weights.limits["named"]]
-    first = named[0] if named else None
-    if first is None or first.mechanism.domain not in _PRINTED_DOMAINS or first.lead.trust is not Trust.JOB:
+    first = ranked[0] if ranked and ranked[0].score >= situation.weights.limits["named"] else None
+    if first is None or (_own_outlook(situation, first) is Outlook.RESTART_WITHOUT and _nodes(situation, first)[0]):
         return first
-    if first.mechanism.strength(first.lead) == "decisive":
+    if first.lead.trust is Trust.NODE and first.mechanism.strength(first.lead) == DECISIVE:
         return first
-    return next((one for one in named if _is_own_fault(situation, one)), first)
-
-
-def _is_own_fault(situation: Situation, one: Hypothesis) -> bool:
-    """Return whether a node's own source shows a decisive fault within a minute of the job's failure."""
-    at, failed_at = one.lead.at, situation.line.failed_at
-    if one.mechanism.domain not in _NODE_DOMAINS or one.lead.trust is not Trust.NODE or not at or not failed_at:
-        return False
-    skew = timedelta(seconds=situation.weights.limits["skew_seconds"])
-    return one.mechanism.strength(one.lead) == "decisive" and abs(at - failed_at) <= skew
+    return own_fault(situation) or first
 
 
 def _outlook(situation: Situation, cause: Hypothesis | None, ranked: Sequence[Hypothesis], *, blamed: bool) -> Outlook:
@@ -168,4 +167,4 @@ def _hardware(
 def _is_clear(cause: Hypothesis | None) -> bool:
     if cause is None:
         return False
-    return cause.mechanism.strength(cause.lead) == "decisive" or cause.mechanism.outlook is Outlook.STOP
+    return cause.mechanism.strength(cause.lead) == DECISIVE or cause.mechanism.outlook is Outlook.STOP
