@@ -119,3 +119,21 @@ def test_a_job_of_pods_runs_and_fails_in_the_table_also_if_it_is_listed_again(si
         site.collect()
         ended = jobs.show(KEY.cluster, "ml/llm")
         assert (ended.state, ended.outcome) == ("ended", "failed")
+
+
+def test_a_job_that_failed_and_started_again_while_the_collector_was_down_runs_with_its_new_pods(site: Site) -> None:
+    first = pod("llm-0", KEY.node)
+    first["status"]["startTime"] = site.at()
+    site.kubernetes.cluster.apply_pod(first)
+    site.collect()
+    jobs, started_at = site.world.app.jobs.jobs, site.world.now
+    site.world.ports.clock.advance(timedelta(hours=1))
+    site.kubernetes.cluster.delete_pod("uid-llm-0")
+    again = pod("llm-0", KEY.node)
+    again["metadata"]["uid"], again["status"]["startTime"] = "uid-again", site.at()
+    site.kubernetes.cluster.apply_pod(again)
+    for _ in range(2):
+        site.collect()
+        found = jobs.show(KEY.cluster, "ml/llm")
+        assert found.runs
+        assert found.started_at > started_at

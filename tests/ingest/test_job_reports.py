@@ -17,6 +17,7 @@ from faultbridge.domain.times import to_text
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.jobs.report_records import WAIT_FOR_START
 from faultbridge.jobs.reports import read_report
+from faultbridge.ledger.timeline import Timeline, TimelineQuery
 from faultbridge.pipeline.normalize.trust import EVENT_BUS
 from faultbridge.storage.wire.message import Message, encode_message
 from tests.architecture.project import ROOT
@@ -90,6 +91,28 @@ def test_events_that_are_delivered_twice_and_late_change_nothing(world: World) -
     ended = job(world)
     assert world.outcomes(start, end) == [Outcome.DUPLICATE, Outcome.DUPLICATE]
     assert job(world) == ended
+
+
+def test_a_later_start_that_a_collector_observes_ends_the_run_whose_end_was_not_observed(world: World) -> None:
+    first = START | {"at": to_text(world.now)}
+    world.outcomes(record(world, first))
+    world.ports.clock.advance(timedelta(hours=2))
+    again = START | {"at": to_text(world.now), "nodes": ["n-1"]}
+    assert reasons(world, event(world, again)) == ["job_runs"]
+    assert reasons(world, record(world, again)) == []
+    found = job(world)
+    assert found is not None
+    assert (found.nodes, found.started_at, found.runs) == (("n-1",), world.now, True)
+    assert changes(world) == [("started", None), ("ended", "unreported"), ("started", None)]
+    assert reasons(world, record(world, first)) == ["job_runs"]  # the earlier start, delivered again
+    assert job(world) == found
+
+
+def changes(world: World) -> list[tuple[str, str | None]]:
+    """Return what the entries of the job state, with the outcome of each end."""
+    lines = Timeline(world.ports.table).entries(TimelineQuery(CLUSTER, job="88213"))
+    data = [one.event["data"] for one in lines]
+    return [(one["change"], one.get("outcome")) for one in data]
 
 
 def test_a_heartbeat_arrives_by_the_bus(world: World) -> None:

@@ -34,17 +34,18 @@ class RecordReportRecord:
             document = None
         if not isinstance(document, dict):
             raise Rejected("bad_report", "the report is not a JSON object")
-        detail = document["detail"] if is_cloud_event(document) else document
+        is_event = is_cloud_event(document)
+        detail = document["detail"] if is_event else document
         report = {name: value for name, value in detail.items() if name != "cluster"}
         before = self.record_report.jobs.find(record.cluster, str(report.get("job_id")))
-        after = self._record(record, report)
+        after = self._record(record, report, watched=not is_event)
         if report["change"] == "heartbeat":
             return Outcome.FOLDED
         return Outcome.DUPLICATE if before is not None and before.version == after.version else Outcome.RECORDED
 
-    def _record(self, record: RawRecord, report: Mapping[str, Any]) -> Job:
+    def _record(self, record: RawRecord, report: Mapping[str, Any], *, watched: bool) -> Job:
         try:
-            return self.record_report(record.cluster, report, record.sent_at)
+            return self.record_report(record.cluster, report, record.sent_at, watched=watched)
         except UnknownName as error:
             age = self.record_report.jobs.clock.now() - record.received_at
             if error.reason != "unknown_job" or age >= WAIT_FOR_START:

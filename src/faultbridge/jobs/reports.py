@@ -15,7 +15,7 @@ from faultbridge.domain.cluster.jobs import OUTCOMES, Job
 from faultbridge.domain.cluster.progress import STALL_AFTER
 from faultbridge.domain.cluster.ranks import ranks_in_order
 from faultbridge.domain.names import expand_host_list
-from faultbridge.domain.times import from_text
+from faultbridge.domain.times import from_text, truncate
 from faultbridge.errors import Rejected
 from faultbridge.jobs.jobs import MAX_ID_LENGTH, MAX_REASON, Jobs
 from faultbridge.jobs.placement import MAX_NODES
@@ -39,24 +39,36 @@ class RecordReport:
 
     jobs: Jobs
 
-    def __call__(self, cluster: str, report: Mapping[str, Any], reported_at: datetime | None = None) -> Job:
+    def __call__(
+        self, cluster: str, report: Mapping[str, Any], reported_at: datetime | None = None, *, watched: bool = False
+    ) -> Job:
         """Record one report and return the job. The same report again changes nothing.
 
-        `reported_at` is the time of the report, for one without `at`. Raises Rejected `bad_report` for a document of
-        another shape, and whatever the start, the end or the heartbeat of a job is rejected for.
+        `reported_at` is the time of the report, for one without `at`. `watched` states that the sender watches the job:
+        a start with a later `at` than that of a running job shows that the earlier run is over. Raises Rejected
+        `bad_report` for a document of another shape, and whatever the start, the end or the heartbeat of a job is
+        rejected for.
         """
         given = read_report(report)
         change, job_id = given.pop("change"), given.pop("job_id")
         if change == "heartbeat":
             return JobProgress(self.jobs).heartbeat(cluster, job_id, **given)
+        started_at = given.get("at")
         at = self._time(given.pop("at", None) or reported_at)
         if change == "end":
             return self.jobs.end(cluster, job_id, at=at, **given)
         nodes, per_node = given.pop("nodes"), given.pop("ranks_per_node", None)
         if per_node is not None:
             given["ranks"] = ranks_in_order(nodes, per_node)
+        if watched and started_at is not None:
+            self._end_earlier_run(cluster, job_id, started_at)
         stall_after = timedelta(seconds=given.pop("stall_after_seconds", STALL_AFTER.total_seconds()))
         return self.jobs.start(cluster, job_id, nodes, at=at, stall_after=stall_after, **given)
+
+    def _end_earlier_run(self, cluster: str, job_id: str, at: datetime) -> None:
+        found = self.jobs.find(cluster, job_id)
+        if found is not None and found.ended_at is None and found.started_at < truncate(at):
+            self.jobs.end(cluster, job_id, reason="the job started again; its end was not observed", at=at)
 
     def _time(self, at: datetime | None) -> datetime | None:
         if at is not None and at > self.jobs.clock.now() + MAX_CLOCK_SKEW:
