@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from faultbridge.domain.edges import CaseStatus
@@ -42,6 +44,22 @@ def test_exactly_one_callback_arrives_after_the_verified_repair(
     assert dead_jobs.jobs[LOST_BY_GPU]["state"] == "resumable"
 
 
+def test_the_topic_for_jobs_receives_the_same_event_once(dead_jobs: DeadJobs) -> None:
+    (message,) = dead_jobs.published
+    event = json.loads(message["Body"])
+    assert event == dead_jobs.resumable[0]
+    attributes = {name: one["StringValue"] for name, one in message["MessageAttributes"].items()}
+    expected = {"event_id": dead_jobs.callbacks[0], "cluster": dead_jobs.cluster, "job_id": LOST_BY_GPU}
+    assert attributes == expected
+
+
+def test_a_job_that_only_events_on_the_bus_report_is_known_with_its_nodes_ranks_and_end(dead_jobs: DeadJobs) -> None:
+    job = dead_jobs.jobs[DIED_OF_PYTHON]
+    assert (job["nodes"], job["ranks"]["node-003"]) == ([f"node-{number:03}" for number in range(4)], "24-31")
+    assert (job["outcome"], job["state"]) == ("failed", "ended")
+    assert job["started_at"] <= job["ended_at"]
+
+
 def test_a_job_that_died_of_a_python_error_on_the_same_nodes_acquits_the_hardware(dead_jobs: DeadJobs) -> None:
     verdict = dead_jobs.by_python
     assert (verdict["verdict"], verdict["nodes"], verdict["domain"]) == ("STOP", [], "software")
@@ -77,4 +95,4 @@ def test_the_timeline_of_the_job_contains_its_fault_its_repair_and_its_verdict(d
     types = [entry["metadata"]["event_type"] for entry in dead_jobs.timeline]
     assert {"Node Fault Detected", "Case Status Change", "Node Replacement Step", "Job Explained"} <= set(types)
     changes = [one["data"]["change"] for one in dead_jobs.timeline if one["metadata"]["event_type"] == "Job Change"]
-    assert changes == ["started", "hit", "ended", "resumable", "notified"]
+    assert changes == ["started", "hit", "ended", "resumable", "notified", "notified"]

@@ -75,6 +75,12 @@ def ensure_secret(state: StackState, name: str, value: str) -> None:
         return
 
 
+def ensure_topic(state: StackState, name: str) -> str:
+    """Create a topic, or find the existing one; return its ARN."""
+    arn: str = stack_client("sns", state).create_topic(Name=name)["TopicArn"]
+    return arn
+
+
 def json_attribute(text: str) -> dict[str, Any]:
     """Parse an attribute that contains a JSON object as text; an empty text gives an empty dictionary."""
     parsed = json.loads(text) if text else {}

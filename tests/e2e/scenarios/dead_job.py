@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +13,9 @@ import pytest
 
 from faultbridge.domain.cluster.jobs import LATE_FAULTS
 from faultbridge.ingest.send import RawInput
+from faultbridge.local.stack.deployment import JOB_TOPIC
 from tests.e2e.harness.installation import Installation
+from tests.e2e.harness.queues import PageQueue
 from tests.e2e.harness.records import GPU_LOST, healthy_smi
 from tests.e2e.scenarios.batch import clock_ahead
 from tests.e2e.scenarios.repairs import send_fault
@@ -32,7 +34,8 @@ AFTER_LATE_FAULTS = LATE_FAULTS + timedelta(minutes=1)
 class DeadJobs:
     """Both jobs: the verdicts as `explain` prints them, the posts that arrived, and the jobs as `job show` prints them.
 
-    `callbacks` are the event ids in the order of the posts, `resumable` the body of each event.
+    `callbacks` are the event ids in the order of the posts, `resumable` the body of each event; `published` are the
+    messages of the topic for jobs.
     """
 
     cluster: str
@@ -42,6 +45,7 @@ class DeadJobs:
     by_python: dict[str, Any]
     callbacks: list[str]
     resumable: list[dict[str, Any]]
+    published: list[Mapping[str, Any]]
     jobs: dict[str, Any]
     timeline: list[dict[str, Any]]
 
@@ -52,6 +56,8 @@ def dead_jobs(installation: Installation, tmp_path_factory: pytest.TempPathFacto
     cluster, node = installation.register_cluster(NODES, fleet=NODES), "node-002"
     old_instance = installation.instance_of(cluster, node)
     folder = tmp_path_factory.mktemp("jobs")
+    topic = installation.stack.client("sns").create_topic(Name=JOB_TOPIC)["TopicArn"]
+    messages = PageQueue(installation.stack, "jobs", topic=topic)
     with Inbox(lambda: datetime.now(UTC) + AFTER_LATE_FAULTS) as inbox:
         _configure(installation, cluster, inbox.url)
         _start(installation, cluster, LOST_BY_GPU, ago=timedelta(hours=HOUR))
@@ -66,8 +72,8 @@ def dead_jobs(installation: Installation, tmp_path_factory: pytest.TempPathFacto
             eventually(lambda: inbox.received, 60)
             installation.run_sweep()
             installation.run_sweep()
-        _start(installation, cluster, DIED_OF_PYTHON)
-        _end(installation, cluster, DIED_OF_PYTHON)
+        _report(installation, cluster, DIED_OF_PYTHON, "running", change="start", nodes=_nodes(), ranks_per_node=GPUS)
+        _report(installation, cluster, DIED_OF_PYTHON, "ended", change="end", outcome="failed", reason="exit code 1")
         log = _write(folder / "python.err", _traceback(datetime.now(UTC)))
         by_python = installation.cli_json(
             "explain", str(log), "--job", DIED_OF_PYTHON, "--cluster", cluster, "--record"
@@ -78,7 +84,8 @@ def dead_jobs(installation: Installation, tmp_path_factory: pytest.TempPathFacto
     jobs = {job: _show(installation, cluster, job) for job in (LOST_BY_GPU, DIED_OF_PYTHON)}
     timeline = installation.cli_json("timeline", "--cluster", cluster, "--job", LOST_BY_GPU)
     events = [json.loads(body) for body in inbox.events.values()]
-    return DeadJobs(cluster, node, old_instance, by_gpu, by_python, inbox.received, events, jobs, timeline)
+    published = list(messages.drain())
+    return DeadJobs(cluster, node, old_instance, by_gpu, by_python, inbox.received, events, published, jobs, timeline)
 
 
 def _configure(installation: Installation, cluster: str, url: str) -> None:
@@ -86,7 +93,7 @@ def _configure(installation: Installation, cluster: str, url: str) -> None:
     document = json.dumps({cluster: {"url": url, "secret": SECRET}})
     secrets = installation.stack.client("secretsmanager")
     secrets.put_secret_value(SecretId="faultbridge-job-callbacks", SecretString=document)
-    installation.cli_json("cluster", "set", cluster, "--job-callback", "webhook")
+    installation.cli_json("cluster", "set", cluster, "--job-callback", "webhook", "--job-callback", "sns")
 
 
 def _lose_gpu(installation: Installation, cluster: str, node: str) -> None:
@@ -98,8 +105,23 @@ def _lose_gpu(installation: Installation, cluster: str, node: str) -> None:
 
 def _start(installation: Installation, cluster: str, job: str, *, ago: timedelta = timedelta()) -> None:
     at = (datetime.now(UTC) - ago).isoformat()
-    nodes = f"node-[000-{NODES - 1:03}]"
-    installation.cli_json("job", "start", job, "--cluster", cluster, "--node", nodes, "--at", at, *RANKS)
+    installation.cli_json("job", "start", job, "--cluster", cluster, "--node", *_nodes(), "--at", at, *RANKS)
+
+
+def _nodes() -> list[str]:
+    return [f"node-[000-{NODES - 1:03}]"]
+
+
+def _report(installation: Installation, cluster: str, job: str, state: str, **report: Any) -> None:
+    """Report a job as a scheduler does, by an event on the default bus, and wait until `job list` shows its state."""
+    detail = {"cluster": cluster, "job_id": job, **report}
+    entry = {"Source": "example.slurm", "DetailType": "Faultbridge Job Report", "Detail": json.dumps(detail)}
+    assert installation.stack.client("events").put_events(Entries=[entry])["FailedEntryCount"] == 0
+    eventually(lambda: (job, state) in _states(installation, cluster), 60, lambda: _states(installation, cluster))
+
+
+def _states(installation: Installation, cluster: str) -> list[tuple[str, str]]:
+    return [(one["job_id"], one["state"]) for one in installation.cli_json("job", "list", "--cluster", cluster)]
 
 
 def _end(installation: Installation, cluster: str, job: str) -> None:

@@ -30,6 +30,9 @@ PARAMETERS = {
 SECRETS = ("WebhookSenders", "JobCallbacks")
 """The parameters that name a secret, which exists before the first deployment."""
 
+JOB_TOPIC = "faultbridge-jobs"
+"""The topic of jobs that may resume, which exists before the first deployment."""
+
 ARTIFACTS = "faultbridge-artifacts"
 
 Progress = Callable[[str], None]
@@ -96,7 +99,10 @@ def deploy(folder: StackFolder, state: StackState, wanted: Deployment, progress:
     """Run `sam deploy` with the built template, without the project's deploy settings, which are for AWS."""
     progress("deploying (sam deploy)")
     clients.ensure_bucket(state, ARTIFACTS)
-    own = {"ConsoleUrl": f"{endpoint(state.ports.event_plane)}/console"}
+    own = {
+        "ConsoleUrl": f"{endpoint(state.ports.event_plane)}/console",
+        "JobTopicArn": clients.ensure_topic(state, JOB_TOPIC),
+    }
     declared = wanted.declared_parameters(own)
     for name in filter(None, map(declared.get, SECRETS)):
         clients.ensure_secret(state, name, "{}")
