@@ -55,6 +55,11 @@ SSHD = {"MESSAGE": "Accepted publickey", "_TRANSPORT": "syslog", "SYSLOG_IDENTIF
     ("body", "source"),
     [
         (MDSTAT, "unknown_format"),
+        ("gpu-1 idle none\ngpu-2 down* Not responding\n", "unknown_format"),
+        ("NODELIST STATE REASON\ngpu-1 idle none\n", "slurm-node"),
+        ("2: ens5: <UP,LOWER_UP> mtu 9001 qdisc mq state UP mode DEFAULT\n", "link-state"),
+        ("Settings for ens5:\n\tSpeed: 100000Mb/s\n\tLink detected: yes\n", "link-state"),
+        ("Settings for ens5:\n\tLink detected: yes\nNIC statistics:\n     tx_timeout: 0\n", "ethtool-stats"),
         (json.dumps(RDMA), "infiniband-state"),
         ("link mlx5_0/1 state INIT physical_state LINK_UP netdev ib0\n", "infiniband-state"),
         (NETWORKD, "kernel-log"),

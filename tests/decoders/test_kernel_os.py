@@ -129,3 +129,17 @@ def test_a_loss_of_carrier_that_kernel_and_networkd_report_is_one_flap() -> None
     networkd = "Feb  3 04:05:06 h systemd-networkd[11]: ens5: {} carrier"
     kinds = [type(one) for one in read(kernel, networkd.format("Lost"), networkd.format("Gained"))]
     assert kinds == [Fault, Clear]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rasdaemon[811]: mce_record: bank=7, status=0xbd80000000100134, Uncorrected error, mci=Error_overflow",
+        "mcelog[812]: Hardware event. This is not a software error. CPU 0 BANK 5 Uncorrected error",
+        "nvidia-persistenced[813]: device 0000:c1:00.0 - failed to open.",
+        "nvidia-persistenced[813]: device 0000:c1:00.0 - persistence mode enabled.",
+    ],
+)
+def test_a_program_that_reports_hardware_errors_proves_nothing(line: str) -> None:
+    kernel = "Feb  3 04:05:06 gpu-1 kernel: [ 1.0] NVRM: loading NVIDIA UNIX Open Kernel Module"
+    assert codes(kernel, f"Feb  3 04:05:06 gpu-1 {line}") == []

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from faultbridge.decoders import registry
-from faultbridge.domain.faults import CounterSample, Snapshot
+from faultbridge.domain.faults import Component, ComponentType, CounterSample, Snapshot
 from faultbridge.errors import Rejected
+from faultbridge.pipeline.normalize.compare import compare
 from tests.decoders.captures import decoded
 
 
@@ -85,3 +86,66 @@ def test_input_that_is_not_a_list_of_interfaces_is_rejected(body: bytes, reason:
     with pytest.raises(Rejected) as rejected:
         registry.decode("link-state", body)
     assert rejected.value.reason == reason
+
+
+IP = """1: lo: <LOOPBACK,UP,LOWER_UP> mtu 65536 qdisc noqueue state UNKNOWN group default qlen 1000
+    link/loopback 00:00:00:00:00:00 brd 00:00:00:00:00:00
+    inet 127.0.0.1/8 scope host lo
+2: ens5: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu 9001 qdisc mq state UP group default qlen 1000
+    link/ether 0a:00:00:00:00:01 brd ff:ff:ff:ff:ff:ff
+    inet 10.0.0.7/20 metric 100 brd 10.0.15.255 scope global dynamic ens5
+3: ens6: <{flags}> mtu 9001 qdisc mq {master}state {state} group default qlen 1000
+    link/ether 0a:00:00:00:00:02 brd ff:ff:ff:ff:ff:ff
+    inet6 fe80::800:ff:fe00:2/64 scope {scope}
+4: veth1a2b@if3: <BROADCAST,MULTICAST> mtu 1500 qdisc noop state DOWN group default
+    link/ether 0a:00:00:00:00:03 brd ff:ff:ff:ff:ff:ff link-netnsid 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "master", "state", "scope", "expected"),
+    [
+        ("BROADCAST,UP,LOWER_UP", "", "UP", "global", []),
+        ("BROADCAST,UP,LOWER_UP", "master bond0 ", "UP", "link", []),
+        ("NO-CARRIER,BROADCAST,UP", "", "DOWN", "link", []),
+        ("NO-CARRIER,BROADCAST,UP", "", "DOWN", "global", [("net.link_down", "ens6")]),
+        ("NO-CARRIER,BROADCAST,UP", "master bond0 ", "DOWN", "link", [("net.link_down", "ens6")]),
+    ],
+)
+def test_the_text_of_ip_is_judged_as_its_json(
+    flags: str, master: str, state: str, scope: str, expected: list[tuple[str, str]]
+) -> None:
+    body = IP.format(flags=flags, master=master, state=state, scope=scope).encode()
+    assert registry.recognize(body) == "link-state"
+    snapshot, *samples = registry.decode("link-state", body)
+    assert isinstance(snapshot, Snapshot)
+    assert found(snapshot) == expected
+    assert Component(ComponentType.NIC, name="ens5") in snapshot.covers["net.link_down"]
+    carriers = {one.component.name: one.values["carrier"] for one in samples if isinstance(one, CounterSample)}
+    assert carriers == {"ens5": 1, "ens6": int("LOWER_UP" in flags)}
+
+
+def settings(speed: str, detected: str) -> bytes:
+    text = f"Settings for ens6:\n\tSupported ports: [ FIBRE ]\n\tSpeed: {speed}\n\tDuplex: Full\n"
+    return f"{text}\tLink detected: {detected}\nSettings for docker0:\n\tLink detected: no\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "expected"),
+    [
+        (("200000Mb/s", "yes"), ("200000Mb/s", "yes"), []),
+        (("100000Mb/s", "yes"), ("200000Mb/s", "yes"), []),
+        (("Unknown!", "yes"), ("100000Mb/s", "yes"), []),
+        (("Unknown!", "no"), ("Unknown!", "no"), []),
+        (("200000Mb/s", "yes"), ("100000Mb/s", "yes"), ["net.ib_rate_reduced"]),
+        (("200000Mb/s", "yes"), ("Unknown!", "no"), ["net.link_down"]),
+    ],
+)
+def test_the_settings_of_ethtool_are_compared(
+    before: tuple[str, str], now: tuple[str, str], expected: list[str]
+) -> None:
+    (previous,), (sample,) = (registry.decode("link-state", settings(*one)) for one in (before, now))
+    assert isinstance(previous, CounterSample)
+    assert isinstance(sample, CounterSample)
+    assert sample.component.name == "ens6"
+    assert [fault.code for fault in compare(previous, sample)] == expected

@@ -1,10 +1,11 @@
-"""Decodes `link-state`: the links of network interfaces, from `ip -j link` or `ip -j addr`.
+"""Decodes `link-state`: the links of network interfaces, from `ip link`, `ip addr` or ethtool's link settings.
 
 An interface is in use if it is listed as configured, belongs to a bond, or has a global address. An unused
 interface may be down; that is no fault.
 
-Grammar: a JSON list of iproute2's objects, or `{interfaces, configured}` with such a list. Times: none. Units: none.
-Errors: `Rejected(wrong_shape)` for other input. Source: iproute2 and captures.
+Grammar: a JSON list of iproute2's objects, or `{interfaces, configured}` with such a list; text (`link_text`). ethtool
+does not print which interfaces are in use, so it yields counter samples only. Times: none. Units: Gb/s.
+Errors: `Rejected(wrong_shape)` for other input. Source: iproute2, ethtool and captures.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from faultbridge.decoders.common.decoder import Decoder, Hints
-from faultbridge.decoders.common.documents import documents
+from faultbridge.decoders.common.documents import documents, text_of
 from faultbridge.decoders.common.fields import bounded, evidence, truncate
+from faultbridge.decoders.network.link_text import is_ethtool_settings, is_ip_text, links_of, settings_of
 from faultbridge.domain.faults import Component, ComponentType, CounterSample, Fault, Observation, Snapshot
 from faultbridge.errors import Rejected
 
@@ -35,7 +37,15 @@ _Link = Mapping[str, Any]
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     """Return a health snapshot of the interfaces in use and a counter sample of each physical interface."""
-    return tuple(observation for document in documents(body) for observation in _observations(document))
+    text = text_of(body)
+    if is_ethtool_settings(text):
+        return tuple(
+            CounterSample(SOURCE, _nic(name), values)
+            for name, values in settings_of(text)
+            if _VIRTUAL.match(name) is None
+        )
+    listed = (links_of(text),) if is_ip_text(text) else documents(body)
+    return tuple(observation for document in listed for observation in _observations(document))
 
 
 def _observations(document: object) -> Iterator[Observation]:
@@ -53,8 +63,10 @@ def _observations(document: object) -> Iterator[Observation]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body is JSON with interfaces and their operational state."""
-    return body.lstrip()[:1] in {b"[", b"{"} and b'"ifname"' in body and b'"operstate"' in body
+    """Return whether a body has interfaces with their operational state, as JSON or text, or ethtool's settings."""
+    if body.lstrip()[:1] in {b"[", b"{"}:
+        return b'"ifname"' in body and b'"operstate"' in body
+    return is_ip_text(text_of(body)) or is_ethtool_settings(text_of(body))
 
 
 def _links(document: object) -> Iterator[_Link]:
@@ -140,7 +152,7 @@ def _nic(name: str) -> Component:
 
 DECODER = Decoder(
     name=SOURCE,
-    summary="ip -j link or ip -j addr: links of the interfaces in use; {interfaces, configured} also finds absent ones",
+    summary="ip link, ip addr (also -j), ethtool INTERFACE: links; {interfaces, configured} also finds absent ones",
     example='[{"ifname": "ens5", "flags": ["BROADCAST", "UP", "LOWER_UP"], "operstate": "UP", "link_type": "ether"}]',
     recognize=recognize,
     decode=decode,

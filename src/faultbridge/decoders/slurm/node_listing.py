@@ -57,9 +57,8 @@ def slurm_nodes(body: str) -> Iterator[SlurmNode]:
         yield from _of_piped(body)
     elif _HEADING.search(body):
         yield from _of_table(body)
-    elif (rows := [_BARE_ROW.match(line[:4096]) for line in body.splitlines() if line.strip()]) and None not in rows:
-        for row in filter(None, rows):
-            yield from _row({"NODELIST": row[1], "STATE": row[2], "REASON": (row[3] or "").strip()})
+    elif _BARE_ROW.match(first[:4096]):
+        yield from _of_bare_rows(body)
 
 
 def _of_json(body: str) -> Iterator[SlurmNode]:
@@ -123,6 +122,14 @@ def _of_table(body: str) -> Iterator[SlurmNode]:
             # The reason is the last column and the only one with spaces.
             cells = line[:4096].split(None, len(heading) - 1)
             yield from _row(dict(zip(heading, cells, strict=False)))
+
+
+def _of_bare_rows(body: str) -> Iterator[SlurmNode]:
+    lines = [line[:4096] for line in body.splitlines() if line.strip()]
+    # The matches are not kept: a match takes more memory than its line.
+    if all(_BARE_ROW.match(line) for line in lines):
+        for row in filter(None, map(_BARE_ROW.match, lines)):
+            yield from _row({"NODELIST": row[1], "STATE": row[2], "REASON": (row[3] or "").strip()})
 
 
 def _row(row: Mapping[str, Any]) -> Iterator[SlurmNode]:

@@ -137,9 +137,10 @@ def _counted_xid(previous: CounterSample, sample: CounterSample, name: str) -> F
 
 
 def _reduced_rate(previous: CounterSample, sample: CounterSample, name: str) -> Fault | None:
-    """Return a fault if an active InfiniBand link has a lower rate than before: lost lanes or speed."""
+    """Return a fault if a link that stayed up has a lower rate than before: lost lanes or speed."""
     before, now = previous.values.get(name), sample.values[name]
-    link_up = previous.values.get("ib_link") == sample.values.get("ib_link") == 1
+    state = "ib_link" if name == "ib_rate" else "carrier"
+    link_up = previous.values.get(state) == sample.values.get(state) == 1
     if not link_up or not isinstance(before, int) or not isinstance(now, int) or now >= before:
         return None
     text = f"The rate of {sample.component.name or 'a port'} fell from {before} to {now} Gb/s."
@@ -174,5 +175,6 @@ _RULES: Mapping[str, _Rule] = {
     "carrier": _Lost("net.link_down"),
     "ib_link": _Lost("net.ib_port_down"),
     "ib_rate": _reduced_rate,
+    "link_rate": _reduced_rate,
     "iteration": _stalled_job,
 }
