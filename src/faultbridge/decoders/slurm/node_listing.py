@@ -27,6 +27,7 @@ _BARE_ROW = re.compile(
     r"(?:[ |]{1,32}(.*))?$",
     re.IGNORECASE,
 )
+_LINE = re.compile(r"[^\r\n]+")
 _UPDATE = re.compile(
     r"^\[([\d:.T-]{19,32})\] (?:slurmctld: )?update_node: node (\S{1,253}) (reason|state) set to:? (.{0,512})",
     re.MULTILINE,
@@ -125,11 +126,14 @@ def _of_table(body: str) -> Iterator[SlurmNode]:
 
 
 def _of_bare_rows(body: str) -> Iterator[SlurmNode]:
-    lines = [line[:4096] for line in body.splitlines() if line.strip()]
-    # The matches are not kept: a match takes more memory than its line.
-    if all(_BARE_ROW.match(line) for line in lines):
-        for row in filter(None, map(_BARE_ROW.match, lines)):
+    # Nothing is kept: a short line takes many times its length in memory, and its match even more.
+    if all(_BARE_ROW.match(line) for line in _filled_lines(body)):
+        for row in filter(None, map(_BARE_ROW.match, _filled_lines(body))):
             yield from _row({"NODELIST": row[1], "STATE": row[2], "REASON": (row[3] or "").strip()})
+
+
+def _filled_lines(body: str) -> Iterator[str]:
+    return (found[0][:4096] for found in _LINE.finditer(body) if found[0].strip())
 
 
 def _row(row: Mapping[str, Any]) -> Iterator[SlurmNode]:
