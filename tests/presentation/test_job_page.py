@@ -75,6 +75,15 @@ def test_without_an_explanation_the_page_states_how_to_record_one() -> None:
     assert f"faultbridge explain LOGS --job {JOB}" in answers(page)["Why did it end?"]
 
 
+def test_the_command_to_record_an_explanation_quotes_the_id_of_the_job() -> None:
+    world = World(nodes=1)
+    jobs(world).start(CLUSTER, "a b;c", ["node-1"])
+    jobs(world).end(CLUSTER, "a b;c", outcome="failed")
+    found = facts_of(world).job(CLUSTER, "a b;c")
+    page = job_page(found.document, found.entries, world.clock.now(), older=found.older)
+    assert "explain LOGS --job 'a b;c' --cluster" in answers(page)["Why did it end?"]
+
+
 def test_the_explanation_has_its_evidence_for_and_against_its_ranks_and_its_nodes() -> None:
     world = ran()
     explain(world)

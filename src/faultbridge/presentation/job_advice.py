@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -42,7 +43,7 @@ _EXPLAIN = "faultbridge explain LOGS --job {job} --cluster {cluster} --record"
 
 def job_answers(job: Document, verdict: Mapping[str, Any] | None, hits: Sequence[NodeFault]) -> tuple[Answer, ...]:
     """Return the questions of a job with their answers. `verdict` is the recorded explanation, if there is one."""
-    explain = (_EXPLAIN.format(job=job["job_id"], cluster=job["cluster"]),)
+    explain = (_EXPLAIN.format(job=shlex.quote(str(job["job_id"])), cluster=job["cluster"]),)
     answers = [Answer("What happened?", tuple(_what_happened(job, hits)))]
     if job["state"] == "running":
         return (*answers, Answer("What should you do?", ("Nothing: the job runs.",)))
