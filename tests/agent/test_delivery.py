@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -274,6 +275,17 @@ def test_a_record_that_the_queue_refuses_for_good_is_removed(tmp_path):
     assert setup.outbox.waiting == 0
     assert setup.outbox.quarantined == 1
     assert [one.record_id for one in setup.transport.accepted if one.cursor] == ["r-2"]
+
+
+def test_a_heartbeat_is_made_after_the_objects_of_its_call_are_written(tmp_path):
+    setup, order = SenderSetup(tmp_path), []
+    put, beat = setup.transport.put_object, setup.sender.new_heartbeat
+    setup.transport.put_object = lambda key, body: (order.append("object"), put(key, body))
+    setup.sender.new_heartbeat = lambda: (order.append("heartbeat"), beat())[1]
+    setup.outbox.store(replace(record(1), object_key="k", object_body=b"x"))
+    setup.sender.flush()
+    setup.sender.send_due()
+    assert order == ["object", "heartbeat"]
 
 
 def test_a_clock_set_back_does_not_stop_the_heartbeat(tmp_path):

@@ -103,34 +103,38 @@ class Sender:
         Never raises SendFailed; a failed batch is sent again after a pause.
         """
         now = self.clock.monotonic()
-        heartbeat = self._heartbeat(now)
-        if now < self._backoff_until or not (heartbeat or self._is_due(now)):
-            self._send(heartbeat)
+        heartbeats = self._due_heartbeats(now)
+        if now < self._backoff_until or not (heartbeats or self._is_due(now)):
+            self._send(self._new_heartbeats(heartbeats))
             return False
         skip = {name for name, one in self._postponed.items() if now < one.retry_at}
         urgent = self.outbox.urgent.is_set()
         self.outbox.urgent.clear()  # before the records are read: one that is stored from now on sets it again
-        batch = self.outbox.next_batch(BATCH_RECORDS - len(heartbeat), BATCH_BYTES - HEARTBEAT_BYTES, skip)
+        batch = self.outbox.next_batch(BATCH_RECORDS - heartbeats, BATCH_BYTES - HEARTBEAT_BYTES, skip)
         if urgent and batch:
             self.outbox.urgent.set()
         finished = self.sent + self.outbox.quarantined
-        self._send([*heartbeat, *self._with_objects(batch)])
+        ready = list(self._with_objects(batch))  # may take long; the time in a heartbeat must be that of its call
+        self._send([*self._new_heartbeats(heartbeats), *ready])
         self.outbox.end_batch()
         if not batch:
             return False
         if self.sent + self.outbox.quarantined > finished:
-            if len(batch) + len(heartbeat) == BATCH_RECORDS:
+            if len(batch) + heartbeats == BATCH_RECORDS:
                 self._waiting_since = None  # the others are newer
             return True
         self._backoff_until = now + self._pause(self.failures)
         return False
 
-    def _heartbeat(self, now: float) -> list[NamedRecord]:
-        """Return a new heartbeat if one is due; it shares the call of the records that wait."""
+    def _due_heartbeats(self, now: float) -> int:
+        """Return 1 if a heartbeat is due, else 0; it shares the call of the records that wait."""
         if self.new_heartbeat is None or now - self._heartbeat_at < self.heartbeat_seconds:
-            return []
+            return 0
         self._heartbeat_at = now
-        return [("", self.new_heartbeat())]
+        return 1
+
+    def _new_heartbeats(self, number: int) -> list[NamedRecord]:
+        return [("", self.new_heartbeat())] if self.new_heartbeat and number else []
 
     def flush(self) -> None:
         """Make all stored records urgent, because the agent is about to end."""
