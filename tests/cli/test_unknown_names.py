@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 import typer
@@ -11,9 +13,13 @@ import typer
 import faultbridge
 from faultbridge.cli.app import application
 from faultbridge.cli.command_table import COMMANDS
-from faultbridge.cli.stack.known_names import KNOWN_NAMES
+from faultbridge.cli.stack.known_names import KNOWN_NAMES, MAX_READ_CASES
 from faultbridge.data.policies import default_document
+from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.names import closest_names, did_you_mean
+from faultbridge.errors import Transient
+from faultbridge.registry.views import CaseView, Views
 from tests.builders import KEY
 from tests.cli.desk import Desk
 from tests.cli.test_incidents import rack_incident
@@ -131,6 +137,33 @@ def test_other_names_have_the_same_text(desk: Desk) -> None:
     ):
         ran = desk(*arguments)
         assert (ran.code, text.replace(" C:", f" {CLUSTER}:") in ran.err) == (2, True), ran.err
+
+
+def test_names_that_cannot_be_read_do_not_replace_the_error_about_a_name(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> NoReturn:
+        raise Transient("ProvisionedThroughputExceeded")
+
+    monkeypatch.setattr(Views, "recent_cases", fails)
+    monkeypatch.setattr(Views, "cases", fails)
+    ran = desk("case", "show", "c-0000000")
+    assert (ran.code, "unknown case: c-0000000" in ran.err) == (2, True)
+
+
+def test_proposals_read_a_limited_number_of_cases(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = case_for_approval(desk), "c-none"
+    read: list[int] = []
+    recent = Views.recent_cases
+
+    def counted(self: Views, config: ClusterConfig, statuses: Sequence[CaseStatus], limit: int) -> tuple[CaseView, ...]:
+        read.append(limit)
+        return recent(self, config, statuses, limit)
+
+    monkeypatch.setattr(Views, "recent_cases", counted)
+    assert f"did you mean {first}?" in desk("case", "show", first[:9]).err
+    assert desk("case", "show", second).code == 2
+    assert set(read) == {MAX_READ_CASES}
 
 
 def test_the_closest_names_start_with_the_given_one_or_are_similar_to_it() -> None:

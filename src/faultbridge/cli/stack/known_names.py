@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.names import did_you_mean
-from faultbridge.errors import Rejected, UnknownName
+from faultbridge.errors import FaultbridgeError, Rejected, UnknownName
+from faultbridge.log import log_cause
 
 if TYPE_CHECKING:
     from faultbridge.cli.stack.session import Session
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 Made = TypeVar("Made")
 
 MAX_READ_NAMES = 5000
-"""At most so many names are read for one error text."""
+"""At most so many names are proposed from for one error text."""
+
+MAX_READ_CASES = 500
+"""At most so many cases of each cluster are read: those opened last."""
 
 
 def proposes_names(command: Callable[..., Made]) -> Callable[..., Made]:
@@ -40,6 +44,9 @@ def with_closest(error: UnknownName, session: Session) -> Rejected:
         existing = list(islice(read(session, error.cluster), MAX_READ_NAMES)) if read else []
     except UnknownName as unknown_cluster:
         return with_closest(unknown_cluster, session)
+    except FaultbridgeError as failure:  # it must not replace the error about the name
+        log_cause("known_names_not_read", reason=str(failure), kind=error.kind)
+        existing = []
     return Rejected(error.reason, error.detail + did_you_mean(error.name, existing))
 
 
@@ -49,8 +56,8 @@ def _nodes(session: Session, cluster: str | None) -> Iterable[str]:
 
 
 def _cases(session: Session, cluster: str | None) -> Iterable[str]:
-    names, read = session.cluster_names(cluster), session.directory.cases
-    return (view.case.id for name in names for view in read(name, tuple(CaseStatus)))
+    views, read = map(session.directory.cluster, session.cluster_names(cluster)), session.directory.recent_cases
+    return (one.case.id for view in views for one in read(view.config, tuple(CaseStatus), MAX_READ_CASES))
 
 
 def _incidents(session: Session, cluster: str | None) -> Iterable[str]:
