@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from faultbridge.domain.cluster.ranks import ranks_in_order
 from faultbridge.domain.edges import CaseStatus
+from faultbridge.jobs.progress import JobProgress
 from faultbridge.jobs.verdicts import RecordVerdict
 from faultbridge.presentation.history import Span
 from faultbridge.presentation.job_page import JobPage, job_page
@@ -134,3 +136,25 @@ def test_the_pages_of_node_and_cluster_name_the_jobs() -> None:
         page = node_page(found.document, found.entries, Span(now, now), older=False, jobs=found.jobs)
         assert [one.job_id for one in page.jobs] == expected
     assert [one["job_id"] for one in facts.cluster(CLUSTER, (None, None)).jobs] == [JOB]
+
+
+def test_a_stalled_job_still_runs_and_its_page_says_what_to_look_at() -> None:
+    world = World(nodes=2)
+    jobs(world).start(CLUSTER, JOB, ["node-1"], stall_after=timedelta(minutes=10))
+    for step in range(3):
+        JobProgress(jobs(world)).heartbeat(CLUSTER, JOB, step, 2.0)
+    JobProgress(jobs(world)).heartbeat(CLUSTER, JOB, 2, float("nan"))
+    world.advance_minutes(12)
+    page = page_of(world)
+    found = answers(page)
+    assert (list(found), page.live) == (["What happened?", "What should you do?"], True)
+    assert "it has been stalled since 20" in found["What should you do?"]
+    assert "Its loss is not finite." in found["What should you do?"]
+
+
+def test_a_failed_job_without_an_explanation_asks_to_record_one() -> None:
+    world = World(nodes=2)
+    jobs(world).start(CLUSTER, JOB, ["node-1"])
+    jobs(world).end(CLUSTER, JOB, outcome="failed")
+    todo = answers(page_of(world))["What should you do?"]
+    assert todo.startswith("Record an explanation. faultbridge explain LOGS --job 88213 ")

@@ -45,8 +45,8 @@ def job_answers(job: Document, verdict: Mapping[str, Any] | None, hits: Sequence
     """Return the questions of a job with their answers. `verdict` is the recorded explanation, if there is one."""
     explain = (_EXPLAIN.format(job=shlex.quote(str(job["job_id"])), cluster=job["cluster"]),)
     answers = [Answer("What happened?", tuple(_what_happened(job, hits)))]
-    if job["state"] == "running":
-        return (*answers, Answer("What should you do?", ("Nothing: the job runs.",)))
+    if job["ended_at"] is None:
+        return (*answers, Answer("What should you do?", tuple(_while_it_runs(job))))
     if verdict:
         why = (f"{verdict.get('summary')}.", HARDWARE.get(str(verdict.get("hardware")), ""))
         answers.append(Answer("Why did it end?", tuple(filter(None, why))))
@@ -55,14 +55,28 @@ def job_answers(job: Document, verdict: Mapping[str, Any] | None, hits: Sequence
     if job["outcome"] != "succeeded":
         answers.append(Answer("May it restart?", tuple(_may_restart(job))))
     todo = str(verdict["settles"]) if verdict and verdict.get("settles") else _TODO.get(str(job["state"]), "Nothing.")
+    if not verdict and todo == "Nothing." and job["outcome"] in {"failed", "unreported"}:
+        return (*answers, Answer("What should you do?", ("Record an explanation.",), explain))
     return (*answers, Answer("What should you do?", (todo,)))
 
 
 _TODO = {
-    "stalled": "Look at the logs of its ranks: its step does not advance.",
     "waiting": "Wait until its nodes are back, or restart it without them.",
     "resumable": "Restart it, if your scheduler has not done so.",
 }
+_ALARMS = {
+    "not_finite": "Its loss is not finite. Look at its training log, and restart it from a checkpoint before that.",
+    "spike": "Its loss rose suddenly. Look at its training log.",
+}
+
+
+def _while_it_runs(job: Document) -> Iterator[str]:
+    if job["stalled_at"]:
+        yield f"Look at the logs of its ranks: it has been stalled since {job['stalled_at']}."
+    if job["loss_alarm"]:
+        yield _ALARMS[str(job["loss_alarm"])]
+    if not job["stalled_at"] and not job["loss_alarm"]:
+        yield "Nothing: the job runs."
 
 
 def _what_happened(job: Document, hits: Sequence[NodeFault]) -> Iterator[str]:

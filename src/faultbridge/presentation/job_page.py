@@ -111,8 +111,13 @@ def job_page(job: Document, entries: Sequence[Document], now: datetime, *, older
         chart=_chart(job, run, hits, ended, now),
         rows=entry_rows(entries),
         older=older,
-        live=job["state"] in {"running", "waiting"},
+        live=_is_open(job),
     )
+
+
+def _is_open(job: Document) -> bool:
+    """Return whether the job still runs, or waits for its nodes."""
+    return job["ended_at"] is None or job["state"] == "waiting"
 
 
 def _changes(entries: Iterable[Document], kind: str) -> Iterator[Document]:
@@ -163,11 +168,7 @@ def _chart(
 ) -> Chart:
     start, end = from_text(str(job["started_at"])), max([now, *map(occurred_at, entries)])
     resumable = from_text(str(job["resumable_at"])) if job["resumable_at"] else None
-    end = (
-        end
-        if job["state"] in {"running", "waiting"}
-        else max(resumable or ended or end, *(one.at for one in hits), start)
-    )
+    end = end if _is_open(job) else max(resumable or ended or end, *(one.at for one in hits), start)
     bars = [Bar(start, ended or end, "running", Tone.WORK, running=ended is None)]
     if ended:
         outcome = job_state(job)
