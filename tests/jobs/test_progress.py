@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.domain.cluster.progress import LOSS_SPIKE, MIN_LOSSES, NOT_FINITE, loss_alarm
+from faultbridge.domain.cluster.progress import LOSS_SPIKE, MIN_LOSSES, NOT_FINITE, Progress, loss_alarm
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.faults import Action, Component, ComponentType, Severity
 from faultbridge.errors import Rejected
 from faultbridge.jobs.progress import JobProgress
 from faultbridge.storage import keys
+from faultbridge.storage.jobs import progress_key
 from faultbridge.storage.writes import WORK
 from tests.events.validate import assert_valid_event
 from tests.jobs.test_reads import calls
@@ -103,6 +104,83 @@ def test_a_requeued_job_may_start_at_an_earlier_step() -> None:
     world.advance_minutes(8)
     assert "stalled" not in changes(world)
     world.advance_minutes(3)
+    assert changes(world)[-1] == "stalled"
+
+
+def test_a_run_that_restores_a_checkpoint_advances_below_its_highest_step() -> None:
+    world = running()
+    beat(world, 700)
+    for step in (*range(650, 670), *range(600, 620)):
+        world.advance_minutes(4)
+        beat(world, step)
+    assert changes(world) == ["started"]
+    world.advance_minutes(11)
+    assert job_data(world)[-1]["reason"].startswith("step 619 has not advanced for 600 s")
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=6))
+def test_processes_that_hang_at_different_steps_advance_no_more_once_they_repeat(steps: list[int]) -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    progress = Progress(at, steps[0], at, at)
+    for step in steps * len(steps):
+        progress, _ = progress.reported(step, at)
+    assert [progress.reported(step, at) for step in steps] == [(progress, False)] * len(steps)
+
+
+def test_a_job_whose_two_processes_hang_at_neighboring_steps_is_stalled() -> None:
+    world = running()
+    for step in (7, 6) * 8:
+        beat(world, step)
+        world.advance_minutes()
+    assert changes(world) == ["started", "stalled"]
+
+
+def test_a_wrong_loss_of_a_repeated_step_is_recorded() -> None:
+    world = running()
+    beat(world, 7, 2.0)
+    beat(world, 7, float("nan"))
+    beat(world, 7, 2.0)
+    assert jobs(world).show(CLUSTER, "1").alarm == NOT_FINITE
+    beat(world, 8, 2.0)
+    assert jobs(world).show(CLUSTER, "1").alarm is None
+
+
+def test_a_lasting_level_of_the_loss_ends_its_alarm_once_it_is_ordinary() -> None:
+    world = running()
+    for step in range(20):
+        beat(world, step, 2.0)
+    for step in range(20, 60):
+        beat(world, step, 9.5 if step % 2 else 9.0)
+    reasons = [data["reason"] for data in job_data(world) if data["change"] == "loss"]
+    assert [reason.split(" at ")[0] for reason in reasons] == ["the loss rose suddenly", "the loss is ordinary again"]
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_heartbeat_during_the_sweep_keeps_its_timer_and_a_later_hang_is_reported(
+    monkeypatch: pytest.MonkeyPatch, *, ended: bool
+) -> None:
+    world = running()
+    beat(world, 7)
+    if ended:
+        jobs(world).end(CLUSTER, "1", outcome="failed")
+    read = JobProgress._stored
+    beats: list[int] = []
+
+    def with_a_heartbeat(self: JobProgress, cluster: str, job_id: str) -> Progress | None:
+        found = read(self, cluster, job_id)
+        if not beats:
+            beats.append(8)
+            if ended:
+                jobs(world).start(CLUSTER, "1", ["node-1"], stall_after=LIMIT)
+            beat(world, 8)
+        return found
+
+    world.clock.advance(11 * 60)
+    monkeypatch.setattr(JobProgress, "_stored", with_a_heartbeat)
+    JobProgress(jobs(world)).check(progress_key(CLUSTER, "1"))
+    monkeypatch.undo()
+    assert state(world) == "running"
+    world.advance_minutes(12)
     assert changes(world)[-1] == "stalled"
 
 

@@ -1,11 +1,13 @@
 """Job progress: stores heartbeats of jobs, and records a stall, new progress, and a loss that is wrong.
 
 A heartbeat states a step. If the step does not advance for the limit of the job, the sweep records the change
-`stalled`, whether heartbeats still arrive or not. Nothing is repaired for it.
+`stalled`, whether heartbeats still arrive or not. After a rollback inside a run, the step advances when it is above
+every step since then. Nothing is repaired for a stall.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -29,7 +31,7 @@ class JobProgress:
     jobs: Jobs
 
     def heartbeat(self, cluster: str, job_id: str, step: int, loss: float | None = None) -> Job:
-        """Record a step, and the loss if it is given. A step that is not new is stored at most each quarter limit.
+        """Record a step, and the loss if it is given. A step that was seen is stored at most each quarter limit.
 
         Raises Rejected `unknown_job`, `job_ended`, and `bad_step`.
         """
@@ -38,42 +40,57 @@ class JobProgress:
         job, now = self.jobs.show(cluster, job_id), truncate(self.jobs.clock.now())
         if not job.runs:
             raise Rejected("job_ended", f"job {job_id} has ended; start it with `faultbridge job start`")
-        before = self._progress(job)
-        if before is not None and step <= before.step:
-            if now - before.seen_at >= job.stall_after / 4:
-                self._store(job, before, replace(before, seen_at=now))
-            return job
-        losses = before.losses if before else ()
-        alarm = loss_alarm(losses, loss) if loss is not None else job.alarm
-        if alarm != job.alarm:
-            job = self._record_alarm(job, alarm, step, loss)
-        if job.stalled_at is not None:
-            job = self._record_advance(job, step)
-        kept = losses if loss is None or alarm else (*losses, loss)[-MAX_LOSSES:]
-        self._store(job, before, Progress(job.started_at, step, now, now, kept))
+        stored_before = self._stored(job.cluster, job.id)
+        before = _of_run(stored_before, job)
+        after, advanced = before.reported(step, now) if before else (Progress(job.started_at, step, now, now), True)
+        if loss is not None:
+            job = self._judge_loss(job, after, step, loss, advanced=advanced)
+        if advanced:
+            if job.stalled_at is not None:
+                job = self._record_advance(job, step)
+            if loss is not None and math.isfinite(loss):
+                after = replace(after, losses=(*after.losses, loss)[-MAX_LOSSES:])
+        is_late = before is None or now - before.seen_at >= job.stall_after / 4
+        if advanced or is_late or after.rollback != before.rollback:
+            self._store(job, stored_before, after)
         return job
 
     def check(self, key: Key) -> None:
         """Record that a job is stalled, if the timer of its progress is due and its step has not advanced since."""
         cluster, job_id = stored.job_of(key.pk)
         job = self.jobs.find(cluster, job_id)
-        progress = self._progress(job) if job is not None and job.runs else None
-        if job is None or progress is None:
-            self.jobs.table.write(stored.without_timer(key))
+        stored_before = self._stored(cluster, job_id)
+        if stored_before is None:
             return
-        if not progress.is_stalled(truncate(self.jobs.clock.now()), job.stall_after):
-            return
+        progress = _of_run(stored_before, job)
+        if job is not None and progress is not None:
+            if not progress.is_stalled(truncate(self.jobs.clock.now()), job.stall_after):
+                return
+            self._record_stall(job, progress)
+        try:
+            self.jobs.table.write(stored.without_timer(key, stored_before.version))
+        except Conflict as conflict:  # a heartbeat arrived meanwhile; its timer stays
+            log_cause("job_timer_kept", reason=str(conflict), cluster=cluster, job_id=job_id)
+
+    def _record_stall(self, job: Job, progress: Progress) -> None:
+        """Record that a job is stalled, unless a heartbeat has arrived meanwhile."""
 
         def update(before: Job | None, now: datetime) -> Job | None:
-            current = self._progress(before) if before is not None and before.runs else None
+            current = _of_run(self._stored(job.cluster, job.id), before)
             if before is None or current is None or before.stalled_at is not None:
                 return None
             return replace(before, stalled_at=now) if current.is_stalled(now, before.stall_after) else None
 
-        self.jobs.writer.change(cluster, job_id, update, JobChange("stalled", _stall(progress, job.stall_after)))
-        self.jobs.table.write(stored.without_timer(key))
+        self.jobs.writer.change(job.cluster, job.id, update, JobChange("stalled", _stall(progress, job.stall_after)))
 
-    def _record_alarm(self, job: Job, alarm: str | None, step: int, loss: float | None) -> Job:
+    def _judge_loss(self, job: Job, progress: Progress, step: int, loss: float, *, advanced: bool) -> Job:
+        """Record a loss that is wrong or ordinary again; only one of a new step ends an alarm."""
+        alarm = loss_alarm(progress.losses, loss, job.alarm)
+        if alarm == job.alarm or (alarm is None and not advanced):
+            return job
+        return self._record_alarm(job, alarm, step, loss)
+
+    def _record_alarm(self, job: Job, alarm: str | None, step: int, loss: float) -> Job:
         """Record a wrong loss once; the next ordinary loss ends it."""
 
         def update(before: Job | None, _: datetime) -> Job | None:
@@ -90,11 +107,10 @@ class JobProgress:
         change = JobChange("advanced", f"the job makes progress again: step {step}")
         return self.jobs.writer.change(job.cluster, job.id, update, change)
 
-    def _progress(self, job: Job) -> Progress | None:
-        """Return the progress of the current run of a job, or None."""
-        found = self.jobs.table.get(stored.progress_key(job.cluster, job.id))
-        progress = stored.read_progress(found) if found else None
-        return progress if progress is not None and progress.run == job.started_at else None
+    def _stored(self, cluster: str, job_id: str) -> Progress | None:
+        """Return the stored progress of a job, which may be of an earlier run, or None."""
+        found = self.jobs.table.get(stored.progress_key(cluster, job_id))
+        return stored.read_progress(found) if found else None
 
     def _store(self, job: Job, before: Progress | None, after: Progress) -> None:
         """Store progress. Of two heartbeats at the same time, one is stored."""
@@ -105,7 +121,14 @@ class JobProgress:
             log_cause("job_heartbeat_not_stored", reason=str(conflict), cluster=job.cluster, job_id=job.id)
 
 
+def _of_run(progress: Progress | None, job: Job | None) -> Progress | None:
+    """Return the progress if it is of the current run of a job that runs."""
+    if progress is None or job is None or not job.runs:
+        return None
+    return progress if progress.run == job.started_at else None
+
+
 def _stall(progress: Progress, limit: timedelta) -> str:
     is_received = progress.seen_at > progress.advanced_at
     how = "heartbeats still arrive" if is_received else f"the last heartbeat was at {to_text(progress.seen_at)}"
-    return f"step {progress.step} has not advanced for {int(limit.total_seconds())} s; {how}"
+    return f"step {progress.last_step} has not advanced for {int(limit.total_seconds())} s; {how}"

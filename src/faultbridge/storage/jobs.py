@@ -69,7 +69,7 @@ def progress_key(cluster: str, job_id: str) -> Key:
 
 
 def progress_write(job: Job, before: Progress | None, after: Progress, due_at: datetime | None, now: datetime) -> Write:
-    """Return the write of progress with its timer; it fails if the stored progress is not `before`."""
+    """Return the write of progress with its timer; it fails if the stored progress, of any run, is not `before`."""
     row = {
         "version": before.version + 1 if before else 1,
         "run": to_text(after.run),
@@ -77,16 +77,16 @@ def progress_write(job: Job, before: Progress | None, after: Progress, due_at: d
         "advanced_at": to_text(after.advanced_at),
         "seen_at": to_text(after.seen_at),
         "losses": [repr(one) for one in after.losses],
+        "rollback": list(after.rollback) if after.rollback else None,
     }
     timer = {"gsi4pk": due(f"{job.cluster}/{job.id}"), "gsi4sk": to_text(due_at)} if due_at else {}
-    stored = Put(items.item(progress_key(job.cluster, job.id), now, row | timer))
-    # Progress of an earlier run is replaced.
-    return Put(stored.item, when=Equals("version", before.version)) if before else stored
+    unchanged = Equals("version", before.version) if before else Absent()
+    return Put(items.item(progress_key(job.cluster, job.id), now, row | timer), when=unchanged)
 
 
-def without_timer(key: Key) -> Write:
-    """Return the write that removes the timer of progress."""
-    return Update(key, remove=(("gsi4pk",), ("gsi4sk",)))
+def without_timer(key: Key, version: int) -> Write:
+    """Return the write that removes the timer of progress; it fails if the progress changed."""
+    return Update(key, remove=(("gsi4pk",), ("gsi4sk",)), when=Equals("version", version))
 
 
 def read_progress(row: Mapping[str, Any]) -> Progress:
@@ -94,7 +94,9 @@ def read_progress(row: Mapping[str, Any]) -> Progress:
     times = (from_text(row[name]) for name in ("run", "advanced_at", "seen_at"))
     run, advanced_at, seen_at = times
     losses = tuple(float(one) for one in row["losses"])
-    return Progress(run, int(row["step"]), advanced_at, seen_at, losses, int(row["version"]))
+    low, high = row.get("rollback") or (None, None)
+    rollback = (int(low), int(high)) if low is not None and high is not None else None
+    return Progress(run, int(row["step"]), advanced_at, seen_at, losses, int(row["version"]), rollback)
 
 
 def job_link(cluster: str, job_id: str, position: str) -> Key:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from statistics import median
 
@@ -27,15 +27,41 @@ class Progress:
     seen_at: datetime
     losses: tuple[float, ...] = ()
     version: int = 0
+    rollback: tuple[int, int] | None = None
+    """The lowest and the highest step reported below `step` since it was reached."""
+
+    @property
+    def last_step(self) -> int:
+        """Return the step that the job reached: after a rollback, the highest since then."""
+        return self.rollback[1] if self.rollback else self.step
+
+    def reported(self, step: int, now: datetime) -> tuple[Progress, bool]:
+        """Return the progress after a heartbeat, and whether the step advanced.
+
+        A step below all earlier ones of a rollback begins a rollback; then each step above the highest since advances.
+        Processes that hang at different steps repeat them, so they soon advance no more.
+        """
+        seen = replace(self, seen_at=now)
+        if step > self.step:
+            return replace(seen, step=step, advanced_at=now, rollback=None), True
+        low, high = self.rollback or (self.step, self.step)
+        if step < low:
+            return replace(seen, rollback=(step, step)), False
+        if high < step < self.step:
+            return replace(seen, rollback=(low, step), advanced_at=now), True
+        return seen, False
 
     def is_stalled(self, now: datetime, stall_after: timedelta) -> bool:
         """Return whether the step has not advanced for the limit."""
         return now >= self.advanced_at + stall_after
 
 
-def loss_alarm(before: tuple[float, ...], loss: float) -> str | None:
-    """Return `not_finite`, `spike`, or None for an ordinary loss."""
+def loss_alarm(before: tuple[float, ...], loss: float, alarm: str | None = None) -> str | None:
+    """Return `not_finite`, `spike`, or None for an ordinary loss.
+
+    A loss below the highest earlier one raises no alarm, but only a loss up to twice the median ends the current one.
+    """
     if not math.isfinite(loss):
         return NOT_FINITE
-    is_spike = len(before) >= MIN_LOSSES and loss > max(before) and loss > SPIKE * abs(median(before))
-    return LOSS_SPIKE if is_spike else None
+    is_high = len(before) >= MIN_LOSSES and loss > SPIKE * abs(median(before))
+    return LOSS_SPIKE if is_high and (alarm is not None or loss > max(before)) else None
