@@ -50,8 +50,7 @@ class JobProgress:
                 job = self._record_advance(job, step)
             if loss is not None and math.isfinite(loss):
                 after = replace(after, losses=(*after.losses, loss)[-MAX_LOSSES:])
-        is_late = before is None or now - before.seen_at >= job.stall_after / 4
-        if advanced or is_late or after.rollback != before.rollback:
+        if before is None or advanced or after.rollback != before.rollback or before.is_old(now, job.stall_after):
             self._store(job, stored_before, after)
         return job
 

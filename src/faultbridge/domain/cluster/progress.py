@@ -51,6 +51,10 @@ class Progress:
             return replace(seen, rollback=(low, step), advanced_at=now), True
         return seen, False
 
+    def is_old(self, now: datetime, stall_after: timedelta) -> bool:
+        """Return whether no heartbeat was stored for a quarter of the limit."""
+        return now - self.seen_at >= stall_after / 4
+
     def is_stalled(self, now: datetime, stall_after: timedelta) -> bool:
         """Return whether the step has not advanced for the limit."""
         return now >= self.advanced_at + stall_after
