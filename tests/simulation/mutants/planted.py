@@ -102,8 +102,70 @@ INCIDENT_GUARDS: tuple[PlantedBug, ...] = (
 )
 """The guards of incidents, each left out."""
 
+_VERIFICATION_CASES = "registry/verification_cases.py"
+GROWTH_GUARDS: tuple[PlantedBug, ...] = (
+    _planted(
+        "registry/groups.py",
+        "Group.is_joined_by",
+        "an instance that ran before its group was known is taken out of service",
+        "return bool(launched and known_since and launched >= known_since.replace(microsecond=0))",
+        "return bool(launched)",
+    ),
+    _planted(
+        "registry/inventory_sync.py",
+        "SyncInventory._rules_of_verification",
+        "a new instance that is opted out is verified",
+        " or instance.opted_out:",
+        ":",
+    ),
+    _planted(
+        "registry/inventory_sync.py",
+        "SyncInventory._rules_of_verification",
+        "new instances are verified where Faultbridge does not act",
+        "if config.mode is not Mode.ACT or not config.opens_cases or instance.opted_out:",
+        "if instance.opted_out:",
+    ),
+    _planted(
+        "registry/new_node.py",
+        "first_status_of",
+        "a new instance serves before its verification",
+        "return NodeStatus.HEALTHY if serving else NodeStatus.VALIDATING",
+        "return NodeStatus.HEALTHY",
+    ),
+    _planted(
+        _VERIFICATION_CASES,
+        "verify_before_service",
+        "the orchestrator may place work on a new instance before its verification",
+        "isolation = Isolation.REQUESTED if rules.config.acts else Isolation.NONE",
+        "isolation = Isolation.NONE",
+    ),
+    _planted(
+        _VERIFICATION_CASES,
+        "_open_verification_case",
+        "the policy rule of new instances, with its approvals, is not applied",
+        "rule = RULE if code != INSTANCE_ADDED else",
+        "rule = RULE if code else",
+    ),
+    _planted(
+        "repair/steps/verify_instance.py",
+        "_start",
+        "diagnostics run on a new instance that is not cordoned yet",
+        "or unconfirmed) and",
+        ") and",
+    ),
+    _planted(
+        "repair/steps/close_case.py",
+        "close_case",
+        "a new instance starts on probation as if it had been repaired",
+        "if resolution in ON_PROBATION and not case.before_service:",
+        "if resolution in ON_PROBATION:",
+    ),
+)
+"""The guards of growing groups, each left out; `tests/scenarios/provider/test_growth.py` notices each of them."""
+
 PLANTED: tuple[PlantedBug, ...] = (
     *INCIDENT_GUARDS,
+    *GROWTH_GUARDS,
     _planted(
         "pipeline/decide/escalation.py",
         "raise_repair_action",
