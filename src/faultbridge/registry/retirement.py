@@ -17,6 +17,7 @@ from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Rejected, UnknownName
 from faultbridge.ledger.append import Append
+from faultbridge.ledger.queries import registered
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.case_moves import move_case
 from faultbridge.pipeline.decide.open_case import Rules
@@ -50,9 +51,7 @@ class Retirement:
         rules = self.rulebook.rules(items.read_config(found))
 
         def revise(state: NodeState, now: datetime) -> Transition:
-            if not state.registered:
-                raise UnknownName("node", key.node, key.cluster)
-            if state.status is NodeStatus.RETIRED:
+            if registered(state).status is NodeStatus.RETIRED:
                 return Transition(state)
             return Transition(*_retired(state, rules, order, now), tuple(self._registry_writes(state, now)))
 

@@ -16,7 +16,7 @@ from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.errors import UnknownName
-from faultbridge.ledger.queries import query_all, shard_rows
+from faultbridge.ledger.queries import query_all, registered, shard_rows
 from faultbridge.pipeline.decide.phase_durations import durations
 from faultbridge.ports import Table
 from faultbridge.registry.roster import ROSTER, RosterNode, read_node
@@ -127,8 +127,7 @@ class Views:
         state = items.read_state(key, self.table.get(keys.node_state(key)))
         if not state.registered:
             self.cluster(key.cluster)
-            raise UnknownName("node", key.node, key.cluster)
-        return state
+        return registered(state)
 
     def cases(self, cluster: str, statuses: Sequence[CaseStatus] = ()) -> tuple[CaseView, ...]:
         """Return the cases of a cluster with these statuses, oldest first; all live cases by default."""

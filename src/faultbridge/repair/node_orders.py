@@ -14,8 +14,9 @@ from faultbridge.domain.cases import Case, RepairAction, Resolution, WaitingFor
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.faults import NODE_COMPONENT, Fault
 from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.errors import Rejected, UnknownName
+from faultbridge.errors import Rejected
 from faultbridge.ledger.append import Append
+from faultbridge.ledger.queries import registered
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.case_moves import move_case
 from faultbridge.pipeline.decide.open_case import Rules
@@ -107,9 +108,7 @@ class NodeOrders:
             raise Rejected("not_acting", text)
 
         def revise_registered(state: NodeState, now: datetime) -> Transition:
-            if not state.registered:
-                raise UnknownName("node", key.node, key.cluster)
-            return revise(state, rules, now)
+            return revise(registered(state), rules, now)
 
         return self.append(key, revise_registered, actor=Actor.CLI).state
 

@@ -8,8 +8,8 @@ from datetime import datetime
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.nodes import Ignored, NodeKey, NodeState
-from faultbridge.errors import UnknownName
 from faultbridge.ledger.append import Append, Revise
+from faultbridge.ledger.queries import registered
 from faultbridge.pipeline.decide.opt_out import start_ignoring, stop_ignoring
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.rules.rulebook import Rulebook, rules_for_order
@@ -43,9 +43,7 @@ class OptOut:
 
     def _write(self, key: NodeKey, revise: Revise) -> NodeState:
         def revise_registered(state: NodeState, now: datetime) -> Transition:
-            if not state.registered:
-                raise UnknownName("node", key.node, key.cluster)
-            return revise(state, now)
+            return revise(registered(state), now)
 
         rules_for_order(self.rulebook, key.cluster)  # rejects an unregistered cluster
         return self.append(key, revise_registered, actor=Actor.CLI).state
