@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from faultbridge.domain.cluster.ranks import MAX_RANKS, rank_text, ranks_of
 from faultbridge.domain.nodes import Alias
 from faultbridge.errors import Rejected, UnknownName
+from faultbridge.ledger.queries import cluster_config
 from faultbridge.ports import Table
 from faultbridge.storage import items, keys
 
@@ -18,8 +19,7 @@ def resolved_nodes(table: Table, cluster: str, names: Sequence[str]) -> dict[str
 
     Raises Rejected `unknown_cluster`, `bad_nodes` for none or too many, and `unknown_node`.
     """
-    if table.get(keys.cluster_config(cluster)) is None:
-        raise UnknownName("cluster", cluster)
+    cluster_config(table, cluster)  # rejects an unregistered cluster
     if not 0 < len(names) <= MAX_NODES:
         raise Rejected("bad_nodes", f"the job has {len(names)} nodes; 1 to {MAX_NODES} are allowed")
     aliases = {name: _alias(cluster, name) for name in names}

@@ -35,6 +35,14 @@ Span = tuple[datetime | None, datetime | None]
 """The begin, inclusive, and the end, exclusive, of a window; None is without a limit."""
 
 
+def cluster_config(table: Table, cluster: str) -> ClusterConfig:
+    """Return the configuration of a cluster. Raises Rejected `unknown_cluster` when it is not registered."""
+    found = table.get(keys.cluster_config(cluster))
+    if found is None:
+        raise UnknownName("cluster", cluster)
+    return items.read_config(found)
+
+
 def shard_rows(table: Table, config: ClusterConfig, prefix: str) -> Iterator[Item]:
     """Read a cluster's rows of one kind with consistent reads: shard by shard, in key order."""
     for shard in range(config.shards):

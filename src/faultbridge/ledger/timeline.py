@@ -16,12 +16,21 @@ from typing import Any
 
 from faultbridge.domain.nodes import Head, NodeKey
 from faultbridge.domain.times import from_text, to_text
-from faultbridge.errors import Rejected, UnknownName
+from faultbridge.errors import Rejected
 from faultbridge.ledger.job_timeline import job_entries, own_entries
 from faultbridge.ledger.page_tokens import make_token, read_token
-from faultbridge.ledger.queries import SKEW, Found, ReadOrder, last_before, newest_in_window, node_head, query_all
+from faultbridge.ledger.queries import (
+    SKEW,
+    Found,
+    ReadOrder,
+    cluster_config,
+    last_before,
+    newest_in_window,
+    node_head,
+    query_all,
+)
 from faultbridge.ports import Table
-from faultbridge.storage import items, keys
+from faultbridge.storage import keys
 from faultbridge.storage.devices import is_of_device
 from faultbridge.storage.writes import CASES, DEVICES, TIMELINE, Index, Item
 
@@ -164,7 +173,7 @@ class Timeline:
         return self._by_cluster(query.cluster, query, order)
 
     def _by_cluster(self, cluster: str, query: TimelineQuery, order: ReadOrder) -> Found:
-        shards = self._shards(cluster)
+        shards = cluster_config(self.table, cluster).shards
         # Nodes are spread evenly over the shards, so each shard is read in parts of the page.
         part = max(MIN_PAGE_SIZE, -(-order.page_size // shards)) if order.page_size else None
         each = replace(order, page_size=part)
@@ -178,12 +187,6 @@ class Timeline:
             names.append(str(link["serial"]))
         found = [self._by_index(DEVICES, keys.device(name), query, order) for name in names]
         return heapq.merge(*found, key=lambda one: one[1], reverse=order.newest_first)
-
-    def _shards(self, cluster: str) -> int:
-        found = self.table.get(keys.cluster_config(cluster))
-        if found is None:
-            raise UnknownName("cluster", cluster)
-        return items.read_config(found).shards
 
     def _by_index(self, index: Index, pk: str, query: TimelineQuery, order: ReadOrder) -> Found:
         since = to_text(query.since) if query.since else ""

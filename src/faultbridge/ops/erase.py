@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.errors import Rejected, UnknownName
-from faultbridge.ledger.queries import query_all, shard_rows
+from faultbridge.errors import Rejected
+from faultbridge.ledger.queries import cluster_config, query_all, shard_rows
 from faultbridge.ledger.timeline import entry_data
 from faultbridge.ports import Table
 from faultbridge.registry.aliases import aliases_of
@@ -28,10 +28,7 @@ class Erase:
 
     def __call__(self, cluster: str) -> int:
         """Delete a cluster; returns the number of deleted items. Raises `cluster_lives` when a case is live."""
-        found = self.table.get(keys.cluster_config(cluster))
-        if found is None:
-            raise UnknownName("cluster", cluster)
-        config = items.read_config(found)
+        config = cluster_config(self.table, cluster)
         states = [self._read_node(cluster, str(row["node"])) for row in shard_rows(self.table, config, ROSTER)]
         live = [state.key.node for state in states if state.live_case is not None]
         if live:

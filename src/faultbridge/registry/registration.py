@@ -16,8 +16,9 @@ from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.state import ClusterState, Control
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.nodes import Head, NodeKey, NodeState
-from faultbridge.errors import Conflict, Rejected, UnknownName
+from faultbridge.errors import Conflict, Rejected
 from faultbridge.ledger.append import Append
+from faultbridge.ledger.queries import cluster_config
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.ports import Clock, Table
@@ -84,10 +85,7 @@ class Registration:
 
     def cluster(self, cluster: str) -> ClusterConfig:
         """Return the configuration of a cluster; rejects an unregistered one as `unknown_cluster`."""
-        config = self.find_cluster(cluster)
-        if config is None:
-            raise UnknownName("cluster", cluster)
-        return config
+        return cluster_config(self.table, cluster)
 
     def set_cluster(self, cluster: str, changes: Mapping[str, Any]) -> ClusterConfig:
         """Change the configuration of a cluster, under a condition on its version."""

@@ -15,9 +15,9 @@ from faultbridge.domain.catalog import Scope
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.errors import Rejected, UnknownName
+from faultbridge.errors import Rejected
 from faultbridge.ledger.append import Append
-from faultbridge.ledger.queries import registered
+from faultbridge.ledger.queries import cluster_config, registered
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.case_moves import move_case
 from faultbridge.pipeline.decide.open_case import Rules
@@ -45,10 +45,7 @@ class Retirement:
 
         Rejects an unregistered node as `unknown_node`, and a node whose repair has passed its intent as `past_intent`.
         """
-        found = self.table.get(keys.cluster_config(key.cluster))
-        if found is None:
-            raise UnknownName("cluster", key.cluster)
-        rules = self.rulebook.rules(items.read_config(found))
+        rules = self.rulebook.rules(cluster_config(self.table, key.cluster))
 
         def revise(state: NodeState, now: datetime) -> Transition:
             if registered(state).status is NodeStatus.RETIRED:
