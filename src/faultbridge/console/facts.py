@@ -15,6 +15,7 @@ from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import UnknownName
 from faultbridge.ledger.cluster_reads import ClusterReads
+from faultbridge.ledger.queries import unhealthy_rows
 from faultbridge.ledger.timeline import Line, Timeline, TimelineQuery
 from faultbridge.ports import Clock
 from faultbridge.presentation.case_answers import CaseFacts
@@ -84,7 +85,7 @@ class Facts:
         found = [view for view in self.views.clusters() if clusters is None or view.config.cluster in set(clusters)]
         facts = []
         for view in found:
-            rows = self.views.unhealthy_rows(view.config)
+            rows = unhealthy_rows(self.views.table, view.config)
             lost = self.kept.read("lost", view.config, QUARTER_HOUR, self._lost_in_a_week)
             live = sum(1 for row in rows if row["case"])
             facts.append(FleetFacts(cluster_document(view), self._grid(view.config, rows), live, lost))
@@ -101,7 +102,7 @@ class Facts:
         now = self.clock.now()
         with self._once(cluster) as views:
             view = views.cluster(cluster)
-            rows = views.unhealthy_rows(view.config)
+            rows = unhealthy_rows(views.table, view.config)
             opened = sorted((row for row in rows if row["case"]), key=lambda row: str(row["opened"]), reverse=True)
             live = views.cases_by_id([str(row["case"]) for row in opened[:MAX_CASES]])
             incidents = views.incidents(cluster)
@@ -180,7 +181,7 @@ class Facts:
         """Read an incident, its changes among the newest entries of its time, and the nodes of its failure domain."""
         with self._once(cluster) as views:
             view, of = views.incident(incident_id, cluster), views.cluster(cluster)
-            rows = views.unhealthy_rows(of.config)
+            rows = unhealthy_rows(views.table, of.config)
         incident, config = view.incident, of.config
         until = incident.closed_at + timedelta(minutes=1) if incident.closed_at else None
         lines, older = self.timeline.window(cluster, None, of.state.head, (incident.opened_at, until), MAX_ENTRIES)

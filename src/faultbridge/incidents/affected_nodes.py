@@ -15,8 +15,7 @@ from faultbridge.domain.times import from_text
 from faultbridge.ledger.queries import shard_rows
 from faultbridge.pipeline.correlate.snapshot import AffectedNode
 from faultbridge.ports import Table
-from faultbridge.storage.projections import UNHEALTHY, domains_of
-from faultbridge.storage.writes import Item
+from faultbridge.storage.projections import domains_of
 
 ROSTER_ROWS = "NODE#"
 _WITHOUT_INSTANCE = frozenset({NodeStatus.REPLACING, NodeStatus.PROVISIONING})
@@ -36,11 +35,6 @@ def _affected(config: ClusterConfig, row: Mapping[str, Any]) -> Iterator[Affecte
     for family, fault in families.items():
         since, subject = from_text(str(fault["since"])), fault.get("subject")
         yield AffectedNode(str(row["node"]), Family(family), since, str(fault["code"]), domains, subject)
-
-
-def unhealthy_rows(table: Table, config: ClusterConfig) -> tuple[Item, ...]:
-    """Return the rows of the nodes that are not healthy."""
-    return tuple(shard_rows(table, config, UNHEALTHY))
 
 
 def node_names(table: Table, config: ClusterConfig) -> tuple[str, ...]:

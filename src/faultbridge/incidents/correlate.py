@@ -11,11 +11,12 @@ from datetime import datetime
 
 from faultbridge.domain.cluster.incidents import Incident
 from faultbridge.domain.cluster.state import Control
-from faultbridge.incidents.affected_nodes import affected_nodes, domain_sizes, node_names, unhealthy_rows
+from faultbridge.incidents.affected_nodes import affected_nodes, domain_sizes, node_names
 from faultbridge.incidents.changes import IncidentChanges
 from faultbridge.incidents.held import HeldCases
 from faultbridge.incidents.intake import Intake
 from faultbridge.incidents.onsets import Onsets
+from faultbridge.ledger.queries import unhealthy_rows
 from faultbridge.pipeline.correlate.chance import OnsetHistory
 from faultbridge.pipeline.correlate.life_cycle import IncidentChange, correlate
 from faultbridge.pipeline.correlate.shared_causes import needs_sizes

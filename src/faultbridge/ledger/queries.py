@@ -13,6 +13,7 @@ from faultbridge.domain.times import to_text
 from faultbridge.errors import UnknownName
 from faultbridge.ports import Table
 from faultbridge.storage import items, keys
+from faultbridge.storage.projections import UNHEALTHY
 from faultbridge.storage.writes import Index, Item
 
 SKEW = timedelta(minutes=5)
@@ -47,6 +48,11 @@ def shard_rows(table: Table, config: ClusterConfig, prefix: str) -> Iterator[Ite
     """Read a cluster's rows of one kind with consistent reads: shard by shard, in key order."""
     for shard in range(config.shards):
         yield from query_all(table, keys.shard_partition(config.cluster, shard), prefix=prefix)
+
+
+def unhealthy_rows(table: Table, config: ClusterConfig) -> tuple[Item, ...]:
+    """Return the row of every node that is not healthy and not retired: its status, its live case and its age."""
+    return tuple(shard_rows(table, config, UNHEALTHY))
 
 
 def node_names(table: Table, config: ClusterConfig) -> Iterator[str]:

@@ -16,14 +16,14 @@ from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.errors import UnknownName
-from faultbridge.ledger.queries import query_all, registered, shard_rows
+from faultbridge.ledger.queries import query_all, registered, shard_rows, unhealthy_rows
 from faultbridge.pipeline.decide.phase_durations import durations
 from faultbridge.ports import Table
 from faultbridge.registry.roster import ROSTER, RosterNode, read_node
 from faultbridge.repair.spares.pool import read_spares
 from faultbridge.storage import incidents as stored_incidents
 from faultbridge.storage import items, keys
-from faultbridge.storage.projections import HELD, UNHEALTHY
+from faultbridge.storage.projections import HELD
 from faultbridge.storage.writes import CASES, Item
 
 
@@ -107,7 +107,7 @@ class Views:
 
     def unhealthy(self, cluster: str) -> tuple[NodeState, ...]:
         """Return the nodes of a cluster that are not healthy, by name; healthy ones are not read."""
-        rows = shard_rows(self.table, self.cluster(cluster).config, UNHEALTHY)
+        rows = unhealthy_rows(self.table, self.cluster(cluster).config)
         states = self._states(cluster, (str(row["node"]) for row in rows))
         return tuple(sorted(states, key=lambda state: state.key.node))
 
@@ -187,10 +187,6 @@ class Views:
     def roster(self, config: ClusterConfig) -> tuple[RosterNode, ...]:
         """Return the group, failure domains and instance type of every node, without reading the nodes' states."""
         return tuple(read_node(row) for row in shard_rows(self.table, config, ROSTER))
-
-    def unhealthy_rows(self, config: ClusterConfig) -> tuple[Item, ...]:
-        """Return the row of every node that is not healthy and not retired: its status, its live case and its age."""
-        return tuple(shard_rows(self.table, config, UNHEALTHY))
 
     def cases_by_id(self, ids: Sequence[str]) -> tuple[CaseView, ...]:
         """Return the live cases among these, oldest first."""
