@@ -40,9 +40,9 @@ CANARY_OVERDUE, CANARY_MISSING = timedelta(minutes=7), timedelta(minutes=11)
 HEARTBEAT_GRACE = timedelta(minutes=2)
 """A node that still runs has sent a heartbeat within this time, and it has reached the queue."""
 
-STORED_PART = 2
-"""A heartbeat is stored if the last one that is stored is older than this part of the timeout; DynamoDB charges for
-writes. A silent node is reported after one to one and a half timeouts."""
+STORE_AFTER = 0.5
+"""A heartbeat is stored if the stored one is older than this share of the timeout; DynamoDB charges for writes. A
+silent node is reported after one to one and a half timeouts."""
 
 MAX_TIMERS_READ = 100
 MAX_REMEMBERED = 50_000
@@ -123,14 +123,14 @@ class HeartbeatMonitor:
         self.append(node, revise, actor=Actor.SWEEP)
 
     def _must_store(self, node: NodeKey, at: datetime, last: datetime | None) -> bool:
-        return last is None or at - last > self._timeout(node) / STORED_PART
+        return last is None or at - last > self._timeout(node) * STORE_AFTER
 
     def _timeout(self, node: NodeKey) -> timedelta:
         return rules_of(self.rulebook, node.cluster).policy.limits.heartbeat_timeout
 
     def _store(self, node: NodeKey, at: datetime, timeout: timedelta) -> None:
         """Write a heartbeat with its timer, unless a newer one is stored."""
-        timer: Item = {"gsi4pk": keys.due(node.stream), "gsi4sk": to_text(at + timeout + timeout / STORED_PART)}
+        timer: Item = {"gsi4pk": keys.due(node.stream), "gsi4sk": to_text(at + timeout + timeout * STORE_AFTER)}
         newer = AnyOf((Absent(), Below("last_at", to_text(at))))
         try:
             self.table.write(Put(_item(node, at) | timer, when=newer))
@@ -187,4 +187,4 @@ def _is_conclusive(canary: datetime | None, last: datetime, timeout: timedelta) 
 
     Without any canary so far, nothing shows that the intake ever worked, so missing heartbeats are reported.
     """
-    return canary is None or canary > last + timeout / STORED_PART + HEARTBEAT_GRACE
+    return canary is None or canary > last + timeout * STORE_AFTER + HEARTBEAT_GRACE
