@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +11,7 @@ from faultbridge.domain.cluster.ranks import gpu_like, gpu_of
 from faultbridge.domain.faults import Component
 from faultbridge.explain.signals.read_files import Evidence
 from faultbridge.explain.signals.signal import Trust
-from faultbridge.explain.verdict.hypotheses import Situation, timing
+from faultbridge.explain.verdict.hypotheses import Situation, in_time
 from faultbridge.explain.verdict.mechanisms import packaged_weights
 from faultbridge.explain.verdict.verdict import Verdict
 
@@ -53,8 +53,7 @@ def _of_signals(verdict: Verdict, rank_map: RankMap) -> Iterator[dict[str, Any]]
     situation = Situation(verdict.line, (), (), packaged_weights())
     for one in verdict.line.signals:
         is_sign = mechanism is not None and mechanism.strength(one) is not None
-        is_in_time = timing(situation, one) in {None, "unknown_time"}
-        if is_sign and is_in_time and one.trust is Trust.NODE and one.node and one.device:
+        if is_sign and in_time(situation, one) and one.trust is Trust.NODE and one.node and one.device:
             known = gpu_like(rank_map.gpus.get(one.node, ()), one.device) or one.device
             index = one.device.index if one.device.index is not None else known.index
             device = {name: getattr(one.device, name) or getattr(known, name) for name in _FACTS}
@@ -67,7 +66,7 @@ def _of_ranks(evidence: Evidence, rank_map: RankMap) -> Iterator[dict[str, Any]]
         if node is not None:
             index = rank_map.ranks[node].index(finding.rank)
             known = gpu_of(rank_map.gpus.get(node, ()), index)
-            facts = {name: value for name, value in asdict(known).items() if name in _FACTS} if known else {}
+            facts = {name: getattr(known, name) for name in _FACTS} if known else {}
             yield _device(node, finding.rank, index, facts, f"collective.{finding.state}")
 
 

@@ -115,6 +115,11 @@ def timing(situation: Situation, signal: Signal) -> str | None:
     return "teardown" if ended_at and signal.at <= ended_at + skew else "after_end"
 
 
+def in_time(situation: Situation, signal: Signal) -> bool:
+    """Return whether the time of a signal fits the failure of the job, or is unknown."""
+    return timing(situation, signal) in {None, "unknown_time"}
+
+
 def _best(situation: Situation, mechanism: Mechanism) -> Hypothesis | None:
     signs = [one for one in situation.leads if one.role is not Role.CONTEXT or one.name in mechanism.initiators]
     found = [

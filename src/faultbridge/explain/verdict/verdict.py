@@ -14,8 +14,8 @@ from faultbridge.explain.verdict.hypotheses import (
     Situation,
     covers,
     hypotheses,
+    in_time,
     own_fault,
-    timing,
 )
 from faultbridge.explain.verdict.mechanisms import Mechanism, Outlook, Weights
 from faultbridge.explain.verdict.time_line import TimeLine, time_line
@@ -124,9 +124,7 @@ def _nodes(situation: Situation, cause: Hypothesis) -> tuple[tuple[str, ...], tu
     shown = {
         one.node
         for one in signs
-        if one.node
-        and (one.trust is Trust.NODE or mechanism.trusts_job)
-        and timing(situation, one) in {None, "unknown_time"}
+        if one.node and (one.trust is Trust.NODE or mechanism.trusts_job) and in_time(situation, one)
     }
     named = {one.node for one in signs if one.node} - shown
     return tuple(sorted(shown)), tuple(sorted(named))
