@@ -11,7 +11,7 @@ from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.conditions import Condition, Reporter, condition_key, counted_at
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.entries import FAULT_TYPES, EntryType
-from faultbridge.domain.faults import Action, Component, ComponentType, Severity
+from faultbridge.domain.faults import Action, Component, Severity, read_component
 from faultbridge.domain.nodes import Ignored, Incarnation, Isolation, NodeState, Placement
 from faultbridge.domain.policy import Policy
 from faultbridge.domain.times import from_text
@@ -46,7 +46,7 @@ class FactReader:
             if metadata["event_type"] not in _FAULTS:
                 continue
             kind, at = _KINDS[metadata["event_type"]], from_text(data["observed_at"])
-            component = component_of(data["component"])
+            component = read_component(data["component"])
             key = condition_key(data["code"], component)
             condition = self._condition(event, component, after.get(key), at)
             if kind is ChangeKind.ENDED:
@@ -98,11 +98,6 @@ def _forget_renamed(conditions: dict[str, Condition], key: str, condition: Condi
     for name in same:
         if conditions[name].component.type is condition.component.type:
             del conditions[name]
-
-
-def component_of(data: Event) -> Component:
-    """Return the component in an entry."""
-    return Component(ComponentType(data["type"]), **{name: data[name] for name in data if name != "type"})
 
 
 def placed(state: NodeState, commit: Commit) -> NodeState:

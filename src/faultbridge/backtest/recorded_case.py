@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from faultbridge.backtest.facts import component_of
 from faultbridge.backtest.record import Commit, Event
 from faultbridge.domain.cases import Approval, Case, RepairAction, Resolution, WaitingFor
 from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.entries import EntryType
-from faultbridge.domain.faults import Action, Severity
+from faultbridge.domain.faults import Action, Severity, read_component
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.times import from_text
@@ -82,7 +81,7 @@ def _new_case(event: Event) -> Case:
         status=CaseStatus.OPEN,
         opened_at=from_text(data["opened_at"]),
         code=data["cause"]["code"],
-        component=component_of(data["cause"]["component"]),
+        component=read_component(data["cause"]["component"]),
         severity=Severity(data["severity"]),
         action=Action(data["action"]),
         repair_action=RepairAction(data["repair_action"]),

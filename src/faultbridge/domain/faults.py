@@ -8,9 +8,10 @@ the difference from the previous sample can be a fault.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 
 class Severity(StrEnum):
@@ -100,6 +101,12 @@ class Component:
     name: str | None = None
 
 
+def read_component(data: Mapping[str, Any]) -> Component:
+    """Return the component in the data of an entry."""
+    return Component(ComponentType(data["type"]), **{name: data.get(name) for name in _IDENTIFIERS})
+
+
+_IDENTIFIERS = tuple(one.name for one in fields(Component) if one.name != "type")
 NODE_COMPONENT = Component(ComponentType.NODE)
 
 

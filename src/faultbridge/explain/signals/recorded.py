@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from faultbridge.domain.faults import GPU_PARTS, Action, Component, ComponentType, Severity
+from faultbridge.domain.faults import GPU_PARTS, Action, Component, Severity, read_component
 from faultbridge.domain.times import from_text
 from faultbridge.explain.signals.evidence_store import EvidenceStore
 from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
@@ -79,10 +79,7 @@ def _spans(window: RecordedWindow, signals: Iterable[Signal], heartbeats: Mappin
 
 
 def _gpu(component: Mapping[str, Any]) -> Component | None:
-    if component["type"] not in GPU_PARTS:
-        return None
-    facts = {name: component.get(name) for name in ("pci", "uuid", "index", "serial")}
-    return Component(ComponentType(component["type"]), **facts)
+    return read_component(component) if component["type"] in GPU_PARTS else None
 
 
 def _device(data: Mapping[str, Any]) -> str:
