@@ -60,7 +60,7 @@ RELEVANT: Mapping[str, Callable[[bytes], bytes]] = {
     "link-state": _whole,
     "ethtool-stats": _whole,
 }
-"""The part of an output that ingest reads, by source. Its decoder returns the same for this part as for the output."""
+"""The part of an output that ingest reads, by source. Its decoder returns the same faults and samples for both."""
 
 
 @dataclass(slots=True)
