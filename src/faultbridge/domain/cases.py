@@ -199,6 +199,11 @@ class Case:
         return self.code == INSTANCE_ADDED
 
     @property
+    def unrequested_instance(self) -> bool:
+        """Return whether the instance joined without Faultbridge, so that work may run on it until it is cordoned."""
+        return self.before_service or EXTERNAL in self.marks
+
+    @property
     def counted_attempts(self) -> int:
         """Return the number of attempts that count against the policy's limit."""
         return self.attempts - self.uncounted

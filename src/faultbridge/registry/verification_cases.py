@@ -8,6 +8,7 @@ from datetime import datetime
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import EXTERNAL, INSTANCE_ADDED, RepairAction, WaitingFor
 from faultbridge.domain.catalog import Scope
+from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action, Component, ComponentType, Severity
@@ -20,19 +21,11 @@ RULE = "inventory"
 
 
 def verify_before_service(registered: Transition, rules: Rules, now: datetime) -> Transition:
-    """Require the verification of a node that was registered with an instance which joined its group.
-
-    Where Faultbridge repairs, the orchestrator keeps work off the node until then.
-    """
+    """Require the verification of a node that was registered with an instance which joined its group."""
     if registered.state.incarnation is None:
         return registered
-    isolation = Isolation.REQUESTED if rules.config.acts else Isolation.NONE
-    state = replace(registered.state, isolation=isolation)
     reason = f"{registered.state.incarnation.instance_id} joined the group and has not been verified"
-    required = require_verification(
-        Transition(state, registered.drafts), INSTANCE_ADDED, reason, rules, now, external=False
-    )
-    return replace(required, writes=registered.writes)
+    return require_verification(registered, INSTANCE_ADDED, reason, rules, now, external=False)
 
 
 def move_node(transition: Transition, target: NodeStatus, reason: str, now: datetime) -> Transition:
@@ -46,8 +39,18 @@ def require_verification(
 ) -> Transition:
     """Reduce the live case to a verification; opens a case with this code when the node has none.
 
-    `external` marks that another controller replaced the instance.
+    `external` marks that another controller replaced the instance. Where Faultbridge repairs, the orchestrator keeps
+    work off the new instance until the verification has passed.
     """
+    if rules.config.acts and rules.config.mode is Mode.ACT:
+        transition = replace(transition, state=replace(transition.state, isolation=Isolation.REQUESTED))
+    required = _require(transition, code, reason, rules, now, external=external)
+    return replace(required, writes=transition.writes)
+
+
+def _require(
+    transition: Transition, code: str, reason: str, rules: Rules, now: datetime, *, external: bool
+) -> Transition:
     marks = {EXTERNAL: now} if external else {}
     live = transition.state.live_case
     if live is None:

@@ -68,6 +68,22 @@ def test_a_bad_external_replacement_never_serves_and_is_repaired() -> None:
     assert "node validating -> healthy" not in world.record_history()
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_a_bad_external_replacement_is_cordoned_before_its_diagnostics_and_its_repair(late: bool) -> None:
+    world = World(orchestrated=True)
+    external = ExternalReplacement(world)
+    new = external.replace_instance()
+    world.verifier.results[new] = Verification(Verdict.FAILED, ("memory: fail",))
+    if late:
+        world.orchestrator.unknown_nodes.add("node-1")
+    external.run_inventory()
+    world.advance_minutes(10)
+    assert bool(world.verifier.started) is not late
+    world.orchestrator.unknown_nodes.clear()
+    world.until(lambda: world.case().waiting_for is WaitingFor.APPROVAL, minutes=60)
+    assert world.orchestrator.cordoned == {"node-1"}
+
+
 def test_a_repair_in_progress_ignores_an_external_replacement() -> None:
     world = World()
     world.fault()

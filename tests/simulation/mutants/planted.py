@@ -134,10 +134,10 @@ GROWTH_GUARDS: tuple[PlantedBug, ...] = (
     ),
     _planted(
         _VERIFICATION_CASES,
-        "verify_before_service",
+        "require_verification",
         "the orchestrator may place work on a new instance before its verification",
-        "isolation = Isolation.REQUESTED if rules.config.acts else Isolation.NONE",
-        "isolation = Isolation.NONE",
+        "if rules.config.acts and rules.config.mode is Mode.ACT:",
+        "if False:",
     ),
     _planted(
         _VERIFICATION_CASES,

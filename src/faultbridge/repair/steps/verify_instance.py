@@ -120,7 +120,7 @@ def _stronger_action(context: StepContext, remaining: NodeState) -> RepairAction
 
 
 def _start(context: StepContext, instance_id: str) -> StepResult:
-    unconfirmed = context.case.before_service and context.state.isolation is Isolation.REQUESTED
+    unconfirmed = context.case.unrequested_instance and context.state.isolation is Isolation.REQUESTED
     if (context.attempt.successor is not None or unconfirmed) and context.orchestrator.applicable:
         # A new instance joins its cluster at any time; it must not run work before its verification.
         cordoned = context.orchestrator.cordon(context.member)
