@@ -92,7 +92,10 @@ class Facts:
         return tuple(facts)
 
     def _lost_in_a_week(self, config: ClusterConfig) -> int:
-        """Return the GPU milliseconds of the cases that were opened in the last week, at most 500 of each status."""
+        """Return the GPU milliseconds of the cases that were opened in the last week.
+
+        Above 500 cases only the newest count, and the result is too low.
+        """
         now = self.clock.now()
         recent = self.views.recent_cases(config, tuple(CaseStatus), MAX_COUNTED_CASES, now - WEEK)
         return sum(case_document(one, now)["gpu_time_lost_ms"] or 0 for one in recent)
