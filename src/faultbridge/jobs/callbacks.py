@@ -114,5 +114,7 @@ class DeliverCallbacks:
 
 def _deliver(callback: JobCallback, notice: JobNotice | None) -> CallResult:
     if notice is None:
-        return CallResult(ProviderFailure.NOT_FOUND, "the table has the event of the job no longer; resume it yourself")
+        return CallResult(
+            ProviderFailure.NOT_FOUND, "the event of the job is no longer in the table; resume the job yourself"
+        )
     return callback.deliver(notice)
