@@ -12,14 +12,14 @@ from __future__ import annotations
 import argparse
 import base64
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tests.bench.report import Row, report
 from tests.console import browser
 from tests.console.all_views import EveryView
-from tests.console.cost import cost_of
-from tests.console.sites import Site
+from tests.console.cost import SECONDS, ViewCost, cost_of
 from tests.console.year import ENTRIES, NODES, Year
 
 LIMITS = {"demo": 1.0, "year": 3.0}
@@ -40,10 +40,10 @@ def measure(driver: Any, site: Any, name: str, shots: Path | None = None) -> tup
         for view, path in site.paths.items():
             driver.get(f"{address}{path}")
             seconds = browser.load_seconds(driver)
-            row: Row = {"history": name, "view": view, "browser seconds": round(seconds, 2), **_cost(site, path)}
-            rows.append(row)
-            if isinstance(row["USD a month"], float) and row["USD a month"] >= MAX_DOLLARS:
-                wrong.append(f"{name}: {view} costs {row['USD a month']} USD a month; limit: {MAX_DOLLARS}")
+            cost = cost_of(site, path) if isinstance(site, Year) else None
+            rows.append({"history": name, "view": view, "browser seconds": round(seconds, 2), **_cost(cost)})
+            if cost is not None and (dollars := replace(cost, seconds=SECONDS).dollars) >= MAX_DOLLARS:
+                wrong.append(f"{name}: {view} costs {dollars:.2f} USD a month; limit: {MAX_DOLLARS}")
             if view == "fleet" and seconds > LIMITS[name]:
                 wrong.append(f"{name}: the first view takes {seconds:.1f} s; limit: {LIMITS[name]} s")
         for path in site.paths.values():
@@ -53,10 +53,9 @@ def measure(driver: Any, site: Any, name: str, shots: Path | None = None) -> tup
     return rows, wrong
 
 
-def _cost(site: Site, path: str) -> Row:
-    if not isinstance(site, Year):
+def _cost(cost: ViewCost | None) -> Row:
+    if cost is None:
         return {"requests": "-", "read units": "-", "bytes": "-", "USD a month": "-"}
-    cost = cost_of(site, path)
     return {
         "requests": cost.requests,
         "read units": cost.units,

@@ -17,7 +17,9 @@ WORKERS = 2
 ROSTER_MINUTES, CHANGE_MINUTES = 15, 5
 """A case closes and the stream of the cluster gets an entry every five minutes; both are then read again."""
 
-GIGABYTES = 0.5
+GIGABYTES, SECONDS = 0.5, 0.1
+"""Memory of the function, and the assumed run time of a page, so that limits do not depend on the host."""
+
 API_REQUEST, GIGABYTE_OUT = 1.0e-6, 0.09
 """USD for one request to an HTTP API, and for one gigabyte to the internet."""
 

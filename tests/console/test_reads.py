@@ -13,7 +13,7 @@ from faultbridge.ledger.timeline import Timeline
 from faultbridge.registry.views import Views
 from faultbridge.simulation.fakes import ManualClock
 from tests.builders import NOON
-from tests.console.cost import cost_of
+from tests.console.cost import SECONDS, cost_of
 from tests.console.sites import Site
 from tests.console.year import Year
 from tests.ledger.bulk import CLUSTER, BulkTable, history
@@ -23,9 +23,6 @@ from tests.scenarios.incidents.test_incidents import NETWORK_WAITS, world_of
 NODES, SHARDS = 4, 2
 MAX_REQUESTS = {"fleet": 12, "cluster": 12, "node": 6, "case": 6, "job": 6, "incident": 25}
 """Of a warm function, with eight shards of nodes."""
-
-SECONDS = 0.1
-"""Assumed run time of a page, so that the test does not depend on the host; `tests.bench.console_year` measures it."""
 
 MAX_CALLS = {"fleet": 14, "cluster": 22, "node": 6, "case": 9}
 
