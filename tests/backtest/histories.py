@@ -20,7 +20,7 @@ from faultbridge.ports import Table
 from faultbridge.simulation.environment.action_plan import draw_plan
 from faultbridge.simulation.environment.environment import Environment
 from faultbridge.simulation.fault_injection import MAX_CALLS_PER_ACTION, draw_fault_profile
-from faultbridge.simulation.history import build_system, draw_nodes_in_rack
+from faultbridge.simulation.history import build_system, draw_growing, draw_nodes_in_rack
 from faultbridge.simulation.rest import come_to_rest
 from faultbridge.simulation.simulated_system import REPAIRED, SimulatedSystem
 from faultbridge.storage import items, keys
@@ -47,7 +47,7 @@ def simulated(seed: int, steps: int) -> tuple[list[Event], Policy, ClusterConfig
     """Return the record of the repaired cluster of a simulated run, with its policy and registration."""
     system: SimulatedSystem = build_system(seed)
     gap = draw_fault_profile(seed).mean_gap
-    actions = draw_plan(seed, steps, gap, racks=draw_nodes_in_rack(seed) is not None)
+    actions = draw_plan(seed, steps, gap, racks=draw_nodes_in_rack(seed) is not None, growing=draw_growing(seed))
     system.seam.calls_left += 2 * MAX_CALLS_PER_ACTION * len(actions) + 100_000
     environment = Environment(system)
     system.sweep_within_a_minute()

@@ -53,7 +53,8 @@ class History:
 
 def run(seed: int, steps: int = STEPS, *, without: frozenset[int] = frozenset()) -> History:
     """Run a seed; `without` skips injected faults by number, which shrinking uses."""
-    actions = draw_plan(seed, steps, draw_fault_profile(seed).mean_gap, racks=draw_nodes_in_rack(seed) is not None)
+    gap, racks = draw_fault_profile(seed).mean_gap, draw_nodes_in_rack(seed) is not None
+    actions = draw_plan(seed, steps, gap, racks=racks, growing=draw_growing(seed))
     return play(seed, actions, without=without)
 
 
@@ -61,7 +62,7 @@ def play(seed: int, actions: tuple[ExternalAction, ...], *, without: frozenset[i
     """Run the given actions with the fault profile of a seed."""
     system = build_system(seed, without=without)
     system.seam.calls_left += MAX_CALLS_PER_ACTION * len(actions) + (MAX_CALLS_FOR_SPARES if system.by_template else 0)
-    system.seam.calls_left += MAX_CALLS_FOR_RACKS if system.racks else 0
+    system.seam.calls_left += MAX_CALLS_FOR_RACKS if system.racks or system.growing else 0
     found: tuple[str, ...] = ()
     try:
         _perform(system, actions)
@@ -91,6 +92,20 @@ def draw_nodes_in_rack(seed: int) -> int | None:
     return random.randint(4, 5) if random.random() < 0.1 else None  # noqa: PLR2004 - large clusters take longer
 
 
+def draw_growing(seed: int) -> bool:
+    """Draw whether the group of the repaired cluster grows; never with racks or a launch template."""
+    if draw_nodes_in_rack(seed) is not None or draw_spares(seed) is not None:
+        return False
+    return Random(f"growing {seed}").random() < 0.25  # noqa: PLR2004 - one in four of the others
+
+
+def draw_spares(seed: int) -> int | None:
+    """Draw how many spares a cluster with a launch template has; None if it has no launch template."""
+    provider = Random(f"provider {seed}")
+    launches = provider.random() < 0.4  # noqa: PLR2004 - the share of clusters with a launch template
+    return provider.choice((0, 0, 1, 2)) if launches else None
+
+
 def build_system(seed: int, *, without: frozenset[int] = frozenset()) -> SimulatedSystem:
     """Build the simulated system of a seed: fault profile, size and configuration of its clusters."""
     random = Random(f"scene {seed}")  # another text gives other histories for the same seeds
@@ -108,12 +123,14 @@ def build_system(seed: int, *, without: frozenset[int] = frozenset()) -> Simulat
         followed=followed,
         nodes_in_rack=in_rack,
     )
-    provider = Random(f"provider {seed}")
-    if provider.random() < 0.4:  # noqa: PLR2004 - the share of clusters with a launch template
-        system.launch_from_templates(spares=provider.choice((0, 0, 1, 2)))
+    spares = draw_spares(seed)
+    if spares is not None:
+        system.launch_from_templates(spares)
     if proceeds:
         system.proceed_without_orchestrator()
     operators = Random(f"operators {seed}")
     if operators.random() < 0.5:  # noqa: PLR2004 - the share of policies that ask
         system.require_approval(operators.choice(APPROVALS), timedelta(hours=operators.choice((1, 6, 24))))
+    if draw_growing(seed):
+        system.let_group_grow()
     return system

@@ -51,6 +51,7 @@ class SimulatedPorts:
         self.job_callbacks = {name: fakes.FakeJobCallback(seam=seam) for name in sorted(JOB_CALLBACKS)}
         self.verifiers = {VERIFIER: self.verifier}
         self.inventories = {PROVIDER_REPAIR: fakes.FakeInventory(self.fleet, seam=seam)}
+        self.repaired_inventory = fakes.FakeInventory(self.fleet, seam=seam, network_node="switch-1")
         self.node_listing = None
         kept = FakeArchivePorts(self.table, clock)
         self.archive, self.vault, self.sink, self.token_secret = kept.archive, kept.vault, kept.sink, kept.token_secret

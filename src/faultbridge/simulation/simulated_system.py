@@ -20,6 +20,7 @@ from faultbridge.ports import Capacity, CapacityEvidence
 from faultbridge.registry.registration import NewNode
 from faultbridge.rules.policies import PolicyStore
 from faultbridge.simulation.deliveries import REACT_ENTRY_TYPES, BusRule, DeliveryContext, QueueMapping, StreamMapping
+from faultbridge.simulation.environment.inventory_runs import InventoryRuns
 from faultbridge.simulation.environment.provider_repair import ProviderRepair
 from faultbridge.simulation.fakes import START, FakeFleet, ManualClock
 from faultbridge.simulation.fault_injection import Crash, FaultInjectingSeam, FaultInjector, FaultProfile
@@ -33,6 +34,7 @@ from faultbridge.simulation.simulated_ports import (
     HEAD_NODE,
     LAUNCH_TEMPLATE,
     NO_SCHEDULER,
+    PROVIDER,
     PROVIDER_REPAIR,
     SCHEDULER,
     SimulatedPorts,
@@ -90,9 +92,10 @@ class SimulatedSystem:
         self.externally_terminated: set[str] = set()
         self.policy = default_policy()
         self.provider_repair: ProviderRepair | None = None
+        self.inventory_runs = InventoryRuns(self.fleet, self.workers.sync_inventory)
         self.racks: dict[str, set[str]] = {}
         self.idle_sweeps = 0
-        self.by_template, self.spares = False, 0
+        self.by_template, self.spares, self.growing = False, 0, False
         self.max_sweep_pause = MAX_SWEEP_PAUSE
         self._streamed = 0
         self._sweep_number = 0
@@ -127,13 +130,22 @@ class SimulatedSystem:
                 rack = None if in_rack is None else f"rack-{(place - 1) // in_rack + 1}"
                 self._add_node(config.cluster, f"{NODE_PREFIXES[config.cluster]}-{place}", rack)
         if followed:
-            group, sync = GROUPS[FOLLOWED], self.workers.sync_inventory
+            group = GROUPS[FOLLOWED]
+            self.inventory_runs.groups.append(group)
             names = (f"{NODE_PREFIXES[FOLLOWED]}-{one + 1}" for one in range(followed))
             self.checks.followed = frozenset({group, *names})
-            self.provider_repair = ProviderRepair(
-                group, self.fleet, self.schedule, self.journal, self.externally_terminated, sync
-            )
+            self.provider_repair = ProviderRepair(self.fleet, self.schedule, self.journal, self.externally_terminated)
         self.checks.has_scheduler = scheduler
+        self.deliver_changes()
+
+    def let_group_grow(self) -> None:
+        """Let the inventory run for the repaired cluster; its first run knows the group before it grows."""
+        self.growing = True
+        # The replay of the watched cluster knows only records, not what an inventory adds.
+        self.ports.repaired_inventory.omitted_groups.add(GROUPS[WATCHED])
+        self.ports.inventories[PROVIDER] = self.ports.repaired_inventory
+        self.inventory_runs.groups.append(GROUPS[REPAIRED])
+        self.inventory_runs.run_if_changed()
         self.deliver_changes()
 
     def launch_from_templates(self, spares: int) -> None:
@@ -193,8 +205,7 @@ class SimulatedSystem:
         self._sweep_at = None
         before = self.checks.activity
         self.ports.workflow.expire()
-        if self.provider_repair is not None:
-            self.provider_repair.sync_if_changed()
+        self.inventory_runs.run_if_changed()
         for function in (self.workers.sweep, self.workers.remind):
             try:
                 function()

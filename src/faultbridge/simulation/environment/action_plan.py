@@ -73,28 +73,40 @@ _DOMAIN_KINDS = ("links_lost", "links_lost", "links_lost_during_repair", "many_o
 _DOMAIN_SHARE = 0.12
 """The share of actions that are faults of a failure domain, in clusters with racks."""
 
+_GROWTH_KINDS = ("growth", "growth", "growth_during_pause", "growth_during_import", "growth_during_incident")
+_GROWTH_SHARE = 0.1
+"""The share of actions that are growth, in clusters whose group grows."""
+
 _PORTS = (
     "table", "bus", "queue", "objects", "workflow", "pager", "provider", "restarter", "collector", "orchestrator",
     "verifier", "receipts",
 )  # fmt: skip
 
 
-def draw_plan(seed: int, steps: int, mean_gap: float, *, racks: bool = False) -> tuple[ExternalAction, ...]:
+def draw_plan(
+    seed: int, steps: int, mean_gap: float, *, racks: bool = False, growing: bool = False
+) -> tuple[ExternalAction, ...]:
     """Draw a number of actions; `mean_gap` is the mean time between two of them, in seconds.
 
-    With `racks`, some of them are replaced by faults of failure domains.
+    With `racks`, some of them are replaced by faults of failure domains; with `growing`, by growth of the group.
     """
     random = Random(f"plan {seed}")
     kinds, samples = _expand(_KIND_WEIGHTS), _expand({name: sample.weight for name, sample in SAMPLES.items()})
     actions = tuple(_draw_action(random, kinds, samples, mean_gap) for _ in range(steps))
-    domains = Random(f"domain faults {seed}")
-    return tuple(_domain_fault(action, domains) for action in actions) if racks else actions
+    if racks:
+        actions = _with_kinds(actions, _DOMAIN_KINDS, _DOMAIN_SHARE, Random(f"domain faults {seed}"))
+    return _with_kinds(actions, _GROWTH_KINDS, _GROWTH_SHARE, Random(f"growth {seed}")) if growing else actions
 
 
-def _domain_fault(action: ExternalAction, random: Random) -> ExternalAction:
-    """Return the action, or a fault of a failure domain in its place."""
-    drawn, kind = random.random(), random.choice(_DOMAIN_KINDS)
-    return replace(action, kind=kind) if drawn < _DOMAIN_SHARE else action
+def _with_kinds(
+    actions: tuple[ExternalAction, ...], kinds: tuple[str, ...], share: float, random: Random
+) -> tuple[ExternalAction, ...]:
+    """Return the actions, a share of them replaced by actions of other kinds."""
+    drawn = [(random.random(), random.choice(kinds)) for _ in actions]
+    return tuple(
+        replace(action, kind=kind) if number < share else action
+        for action, (number, kind) in zip(actions, drawn, strict=True)
+    )
 
 
 def _draw_action(random: Random, kinds: list[str], samples: list[str], mean_gap: float) -> ExternalAction:

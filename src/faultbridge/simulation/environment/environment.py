@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from faultbridge.simulation.environment.action_plan import ExternalAction
-from faultbridge.simulation.environment.domain_faults import DomainFaultActions
-from faultbridge.simulation.environment.operators import OperatorActions
+from faultbridge.simulation.environment.growth import GrowthActions
 
 
-class Environment(DomainFaultActions, OperatorActions):
-    """Performs the actions of sources, operators and the cloud in a simulated system."""
+class Environment(GrowthActions):
+    """Performs the actions of sources, operators and the cloud in a simulated system.
+
+    Each class of this room adds the actions of one actor to the class before it.
+    """
 
     def perform(self, action: ExternalAction) -> None:
         """Perform one action now."""

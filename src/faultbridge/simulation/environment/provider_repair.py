@@ -5,13 +5,9 @@ The provider replaces a bad instance after some time, or never. Faultbridge only
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from faultbridge.errors import Transient
-from faultbridge.registry.instances import SyncResult
 from faultbridge.simulation.fakes import FakeFleet
-from faultbridge.simulation.fault_injection import Crash
 from faultbridge.simulation.journal import Journal, Kind
 from faultbridge.simulation.schedule import Schedule
 
@@ -21,15 +17,12 @@ MIN_DELAY, MAX_DELAY = 30.0, 5400.0
 
 @dataclass(slots=True)
 class ProviderRepair:
-    """Replaces bad instances of one group; `replaced` gets their ids, `sync` runs the product's inventory."""
+    """Replaces bad instances of one group; `replaced` gets their ids."""
 
-    group: str
     fleet: FakeFleet
     schedule: Schedule
     journal: Journal
     replaced: set[str]
-    sync: Callable[[], tuple[SyncResult, ...]]
-    _synced_instances: tuple[object, ...] = ()
     _detected: set[str] = field(default_factory=set)
 
     def detect(self, instance: str, fraction: float) -> None:
@@ -40,21 +33,6 @@ class ProviderRepair:
         if fraction < 0.75:  # noqa: PLR2004 - operators must repair the others
             seconds = MIN_DELAY + fraction * (MAX_DELAY - MIN_DELAY)
             self.schedule.after(seconds, "provider", lambda: self._replace(instance))
-
-    def sync_if_changed(self) -> None:
-        """Run the inventory if the group's instances have changed.
-
-        The comparison is with the last run that found nothing new.
-        """
-        now = tuple(one.instance_id for one in self.fleet.running(self.group))
-        if now == self._synced_instances:
-            return
-        try:
-            found = self.sync()
-        except (Crash, Transient):
-            return  # the next call runs it again
-        if all(one.unchanged for one in found):
-            self._synced_instances = now
 
     def _replace(self, instance: str) -> None:
         """Terminate an instance, so that its group launches a successor."""

@@ -18,12 +18,13 @@ class FakeInventory:
 
     Groups in `omitted_groups` are missing from answers, instances in `standby` do not serve, and
     `opted_out_instances` carry the tag that excludes them from repair. Every instance has the role `role_id`. `calls`
-    counts API calls.
+    counts API calls. With `network_node`, all instances are behind that one.
     """
 
-    def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None) -> None:
+    def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None, network_node: str | None = None) -> None:
         self.fleet = fleet
         self.seam = seam or Seam()
+        self.network_node = network_node
         self.calls = 0
         self.omitted_groups: set[str] = set()
         self.opted_out_instances: set[str] = set()
@@ -60,10 +61,14 @@ class FakeInventory:
     def instance(self, group: str, instance_id: str) -> Instance:
         """Return the description of one instance."""
         launched = self.fleet.instances[instance_id].launched_at
-        domains = {"zone": ZONE, "network_node": f"nn-{instance_id[-1]}"}
-        host = f"ip-{instance_id[-4:]}"
+        domains = {"zone": ZONE, "network_node": self.network_node or f"nn-{instance_id[-1]}"}
+        host = self.host_name(instance_id)
         names = (host, f"{host}.internal")
         return Instance(instance_id, names, domains, group, INSTANCE_TYPE, launched, role_id=self.role_id)
+
+    def host_name(self, instance_id: str) -> str:
+        """Return the host name of an instance."""
+        return f"ip-{instance_id[-4:]}"
 
     def gone(self, _config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
         """Return the given instances that are terminated."""

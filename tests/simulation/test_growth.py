@@ -1,0 +1,46 @@
+"""Growth of the repaired group: some seeds contain it, and new instances are verified, given up or imported."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultbridge.simulation.environment.action_plan import ExternalAction, draw_plan
+from faultbridge.simulation.history import draw_growing, draw_nodes_in_rack, draw_spares, play
+
+SEEDS = range(300)
+KINDS = ("growth", "growth_during_pause", "growth_during_import", "growth_during_incident")
+GROWING = next(seed for seed in SEEDS if draw_growing(seed))
+
+
+def story_of(kind: str, *, fraction: float) -> str:
+    """Return the story of a run with one growth, which violates no invariant."""
+    found = play(GROWING, (ExternalAction(60.0, kind, "", 1, fraction),))
+    assert found.broken == ()
+    return "\n".join(found.journal.story())
+
+
+def test_a_seventh_of_the_seeds_grows_but_none_with_racks_or_a_launch_template() -> None:
+    growing = [seed for seed in SEEDS if draw_growing(seed)]
+    assert 25 <= len(growing) <= 60
+    assert {(draw_nodes_in_rack(seed), draw_spares(seed)) for seed in growing} == {(None, None)}
+
+
+def test_the_plan_with_growth_contains_each_kind_and_otherwise_the_same_actions() -> None:
+    without, growing = draw_plan(1, 400, 60.0), draw_plan(1, 400, 60.0, growing=True)
+    changed = [after.kind for before, after in zip(without, growing, strict=True) if before != after]
+    assert set(changed) == set(KINDS)
+    assert 0.05 < len(changed) / 400 < 0.2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_new_instances_are_verified_before_they_serve(kind: str) -> None:
+    story = story_of(kind, fraction=0.9)
+    assert "the group grows by" in story
+    assert "None -> validating" in story
+    assert "validating -> healthy" in story
+
+
+def test_a_new_instance_that_is_bad_never_serves_as_it_is() -> None:
+    story = story_of("growth", fraction=0.1)
+    assert "bad: i-" in story
+    assert "validating -> quarantined" in story or "validating -> repairing" in story
