@@ -62,12 +62,12 @@ def served(world: World) -> Iterator[str]:
         server.server_close()
 
 
-def show(driver: webdriver.Chrome, width: int, scheme: str) -> None:
-    """Set the width of the page and the color scheme of the system."""
+def show(driver: webdriver.Chrome, width: int, scheme: str, media: str = "") -> None:
+    """Set the width of the page, the color scheme of the system and, if given, the medium."""
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     features = [{"name": "prefers-color-scheme", "value": scheme}]
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
 
 
 def disconnect(driver: webdriver.Chrome) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,14 @@ return [...document.querySelectorAll('a[href], button, input, select, summary, [
   .filter((one) => one.checkVisibility() && !one.closest('[hidden]')).length;
 """
 """Counts what a keyboard must reach, and records what gets the focus."""
+
+
+PAPER = 718
+"""The width of A4 paper between its margins, in CSS pixels."""
+
+_TEXTS = "'main section, main dd, main pre, main td, main li, main p, .scroll'"
+_CUT = "(one) => one.checkVisibility() && one.clientWidth && one.scrollWidth > one.clientWidth + 1"
+"""Whether an element holds more than its width shows."""
 
 
 @dataclass
@@ -87,6 +96,34 @@ def test_no_view_has_an_error_a_foreign_request_or_a_barrier_at_any_width_and_in
         for path in views.paths.values():
             assert browser.faults_of_view(opened.driver, address, path) == []
         assert browser.requests(opened.driver) == []
+
+
+def test_no_table_of_any_view_is_scrolled_on_a_telephone(opened: Opened) -> None:
+    views = EveryView()
+    browser.show(opened.driver, 360, "light")
+    with browser.served(views.world) as address:
+        for path in views.paths.values():
+            opened.driver.get(f"{address}{path}")
+            assert opened.run(f"return [...document.querySelectorAll('.scroll, td')].filter({_CUT}).length") == 0, path
+            assert opened.run("return [...document.querySelectorAll('td')].every((one) => one.dataset.label)"), path
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_view_is_printed_whole_in_light_colors_and_without_controls(opened: Opened, scheme: str) -> None:
+    views = EveryView()
+    with browser.served(views.world) as address:
+        for path in views.paths.values():
+            browser.show(opened.driver, PAPER, scheme)
+            opened.driver.get(f"{address}{path}")
+            browser.show(opened.driver, PAPER, scheme, media="print")
+            assert opened.run("return document.documentElement.scrollWidth <= innerWidth"), path
+            assert opened.run(f"return [...document.querySelectorAll({_TEXTS})].filter({_CUT}).length") == 0, path
+            assert opened.run("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)", path
+            controls = "[...document.querySelectorAll('button, input, select')].some((one) => one.checkVisibility())"
+            assert opened.run(f"return {controls}") is False, path
+            printed = opened.driver.execute_cdp_cmd("Page.printToPDF", {})["data"]
+            assert base64.b64decode(printed).startswith(b"%PDF-"), path
+    browser.show(opened.driver, 1920, "light")
 
 
 def test_every_control_of_every_view_is_reached_by_the_tab_key_and_shows_that_it_is(opened: Opened) -> None:

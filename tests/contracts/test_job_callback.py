@@ -12,7 +12,6 @@ import yaml
 from botocore.exceptions import EndpointConnectionError
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.callbacks import job_annotation
 from faultbridge.adapters.callbacks.job_annotation import ANNOTATION, JobAnnotation
 from faultbridge.adapters.callbacks.job_topic import JobTopic
 from faultbridge.adapters.callbacks.job_webhook import JobWebhook
@@ -105,7 +104,7 @@ def on_kubernetes(eks: OnEks) -> Receiver:
     """A Job on the Kubernetes API of the embedded stack."""
     job: dict[str, Any] = {"kind": "Job", "apiVersion": "batch/v1", "metadata": {"name": "llama", "namespace": "ml"}}
     eks.cluster.jobs["ml", "llama"] = job
-    callback = JobAnnotation(job_annotation.connect(eks.clients))
+    callback = JobAnnotation(eks.clients)
     return Receiver(
         callback,
         "ml/llama",

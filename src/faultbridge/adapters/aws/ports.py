@@ -86,7 +86,7 @@ class AwsPorts(ComputePorts):
     def job_callbacks(self) -> Mapping[str, JobCallback]:
         """Return the callbacks for jobs that may resume, by name."""
         from faultbridge.adapters.aws.stack import StackSecret
-        from faultbridge.adapters.callbacks import job_annotation
+        from faultbridge.adapters.callbacks.job_annotation import JobAnnotation
         from faultbridge.adapters.callbacks.job_topic import JobTopic
         from faultbridge.adapters.callbacks.job_webhook import JobWebhook
         from faultbridge.adapters.callbacks.slurm_requeue import SlurmRequeue
@@ -98,7 +98,7 @@ class AwsPorts(ComputePorts):
             "webhook": webhook,
             "sns": JobTopic(self.clients, self.settings.job_topic),
             "slurm-requeue": SlurmRequeue(connect(self.clients)),
-            "kubernetes-annotation": job_annotation.JobAnnotation(job_annotation.connect(self.clients)),
+            "kubernetes-annotation": JobAnnotation(self.clients),
         }
 
     @cached_property

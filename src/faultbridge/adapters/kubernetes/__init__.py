@@ -1,11 +1,12 @@
 """Nodes, pods and Jobs of EKS clusters through the Kubernetes API.
 
-Import only `orchestrator` and `node_listing` at module level. The others need lightkube, a layer that only some Lambda
-functions have.
+Import only `orchestrator`, `connection` and `node_listing` at module level. The others need lightkube, a layer that
+only some Lambda functions have.
 
 Read in this order:
 
 - `client`: calls the API with the identity of the AWS credentials
+- `connection`: keeps the client of each cluster, and turns errors into results
 - `node_client`: finds and patches the Kubernetes node of an instance
 - `taints`: the patches that isolate and release a node
 - `eviction`: evicts the pods of a node

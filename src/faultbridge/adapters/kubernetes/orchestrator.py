@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from datetime import datetime
-from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from faultbridge.errors import FaultbridgeError, Misconfigured, Transient
+from faultbridge.adapters.kubernetes.connection import connections, result_of
 from faultbridge.ports import CallResult, Clock, ClusterNode, ProviderFailure
 
 if TYPE_CHECKING:
     from faultbridge.adapters.aws.clients import Clients
     from faultbridge.adapters.kubernetes.node_client import NodeClient
-    from faultbridge.domain.cluster.config import ProviderRole
 
 
 class EksOrchestrator:
     """An Orchestrator for EKS clusters; imports the Kubernetes client on first use."""
 
     def __init__(self, clients: Clients, clock: Clock) -> None:
-        self._clients = clients
+        self._connect = connections(clients)
         self._clock = clock
-        self._clusters: dict[tuple[str, ProviderRole | None], NodeClient] = {}
+        self._node_clients: dict[int, NodeClient] = {}
 
     @property
     def applicable(self) -> bool:
@@ -31,18 +28,18 @@ class EksOrchestrator:
 
     def cordon(self, node: ClusterNode) -> CallResult:
         """Make the node unschedulable, and add the taint and the label."""
-        return _result(lambda: self._cordon(node))
+        return result_of(lambda: self._cordon(node))
 
     def uncordon(self, node: ClusterNode) -> CallResult:
         """Undo `cordon`; a node that was already cordoned stays cordoned, and the reason says so."""
-        return _result(lambda: self._uncordon(node))
+        return result_of(lambda: self._uncordon(node))
 
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
         """Evict the pods of the node; returns TIMEOUT while some still run.
 
         No eviction starts after the deadline.
         """
-        return _result(lambda: self._drain(node, deadline))
+        return result_of(lambda: self._drain(node, deadline))
 
     def _cordon(self, node: ClusterNode) -> CallResult:
         from faultbridge.adapters.kubernetes.taints import isolation_patch
@@ -75,41 +72,11 @@ class EksOrchestrator:
         )
 
     def _node_client(self, node: ClusterNode) -> NodeClient:
-        """Return the client for the cluster of a node; created on first use."""
-        from faultbridge.adapters.kubernetes.client import eks
+        """Return the client for the nodes of a cluster; created on first use."""
         from faultbridge.adapters.kubernetes.node_client import NodeClient
 
-        cluster, role = node.cluster.eks_cluster, node.cluster.provider_role
-        if cluster is None:
-            raise Misconfigured(f"no EKS cluster is registered for {node.cluster.cluster}, which has orchestrator eks")
-        if (cluster, role) not in self._clusters:
-            self._clusters[cluster, role] = NodeClient(eks(self._clients.for_role(role), cluster))
-        return self._clusters[cluster, role]
-
-
-def _result(action: Callable[[], CallResult]) -> CallResult:
-    """Return the result of an action; an error becomes a failed result."""
-    try:
-        return action()
-    except FaultbridgeError as error:
-        return CallResult(_failure(error), str(error), no_response=isinstance(error, Transient))
-
-
-def _failure(error: FaultbridgeError) -> ProviderFailure:
-    from faultbridge.adapters.kubernetes.client import ApiRejection
-
-    if isinstance(error, Transient):
-        return ProviderFailure.TIMEOUT
-    if isinstance(error, ApiRejection):
-        return _FAILURES.get(error.status, ProviderFailure.PROVIDER_ERROR)
-    return ProviderFailure.PERMISSION_DENIED
-
-
-_FAILURES: Mapping[int, ProviderFailure] = {
-    HTTPStatus.NOT_FOUND: ProviderFailure.NOT_FOUND,
-    HTTPStatus.CONFLICT: ProviderFailure.CONFLICT,
-    HTTPStatus.TOO_MANY_REQUESTS: ProviderFailure.THROTTLED,
-}
+        api = self._connect(node.cluster)
+        return self._node_clients.setdefault(id(api), NodeClient(api))
 
 
 NOT_APPLICABLE = CallResult(reason="not applicable: the cluster has no orchestrator")

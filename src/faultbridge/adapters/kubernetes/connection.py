@@ -1,0 +1,64 @@
+"""Connection: reaches the EKS cluster of a registration, and turns the errors of calls into results.
+
+Imports the Kubernetes client on first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from faultbridge.errors import FaultbridgeError, Misconfigured, Transient
+from faultbridge.ports import CallResult, ProviderFailure
+
+if TYPE_CHECKING:
+    from faultbridge.adapters.aws.clients import Clients
+    from faultbridge.adapters.kubernetes.client import Kubernetes
+    from faultbridge.domain.cluster.config import ClusterConfig, ProviderRole
+
+    Connect = Callable[[ClusterConfig], Kubernetes]
+
+_FAILURES: Mapping[int, ProviderFailure] = {
+    HTTPStatus.NOT_FOUND: ProviderFailure.NOT_FOUND,
+    HTTPStatus.CONFLICT: ProviderFailure.CONFLICT,
+    HTTPStatus.TOO_MANY_REQUESTS: ProviderFailure.THROTTLED,
+}
+
+
+def connections(clients: Clients) -> Connect:
+    """Return a function that returns the client of the EKS cluster of a registration, which it keeps.
+
+    The function raises Misconfigured for a registration without an EKS cluster.
+    """
+    known: dict[tuple[str, ProviderRole | None], Kubernetes] = {}
+
+    def connect(config: ClusterConfig) -> Kubernetes:
+        from faultbridge.adapters.kubernetes.client import eks
+
+        cluster, role = config.eks_cluster, config.provider_role
+        if cluster is None:
+            raise Misconfigured(f"no EKS cluster is registered for {config.cluster}; set --eks-cluster")
+        if (cluster, role) not in known:
+            known[cluster, role] = eks(clients.for_role(role), cluster)
+        return known[cluster, role]
+
+    return connect
+
+
+def result_of(action: Callable[[], CallResult]) -> CallResult:
+    """Return the result of an action; an error becomes a failed result."""
+    try:
+        return action()
+    except FaultbridgeError as error:
+        return CallResult(_failure(error), str(error), no_response=isinstance(error, Transient))
+
+
+def _failure(error: FaultbridgeError) -> ProviderFailure:
+    from faultbridge.adapters.kubernetes.client import ApiRejection
+
+    if isinstance(error, Transient):
+        return ProviderFailure.TIMEOUT
+    if isinstance(error, ApiRejection):
+        return _FAILURES.get(error.status, ProviderFailure.PROVIDER_ERROR)
+    return ProviderFailure.PERMISSION_DENIED
