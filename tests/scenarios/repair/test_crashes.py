@@ -10,9 +10,9 @@ import pytest
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
-from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.errors import Transient
-from faultbridge.ports import ExecutionStatus, ProviderFailure
+from faultbridge.ports import CallResult, ClusterNode, ExecutionStatus, ProviderFailure
 from faultbridge.registry.registration import NewNode, Registration
 from faultbridge.repair.attempt.failed_attempts import escalate_case
 from faultbridge.simulation.fakes import Call, raise_once
@@ -358,4 +358,21 @@ def test_a_return_that_fails_after_the_uncordon_cordons_the_node_again() -> None
     world.process_entries()
     world.until(world.case_is(CaseStatus.ESCALATED))
     assert world.status() is NodeStatus.FAILED
+    assert world.orchestrator.cordoned == {"node-1"}
+
+
+def test_a_fault_after_an_uncordon_without_an_answer_cordons_the_node_again() -> None:
+    world = world_with_a_fault(orchestrated=True)
+    uncordon = world.orchestrator.uncordon
+
+    def uncordon_without_an_answer(node: ClusterNode) -> CallResult:
+        uncordon(node)
+        world.fault(code="xid.48", seen=world.clock.now())
+        return CallResult(ProviderFailure.TIMEOUT, "no answer", no_response=True)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(world.orchestrator, "uncordon", uncordon_without_an_answer)
+        world.process_entries()
+        world.until(lambda: "VERIFY_FAILED" in world.case().reason)
+    assert world.node().isolation is Isolation.CONFIRMED
     assert world.orchestrator.cordoned == {"node-1"}

@@ -9,6 +9,7 @@ Read in this order:
 - `progress`: state changes of a live attempt.
 - `failed_attempts`: state changes that end an attempt without a verified node.
 - `next_action`: escalates from one repair action to the next.
+- `cordon_again`: keeps work off a node that a return to service may have uncordoned.
 - `intent`: recorded before a repair acts on an instance.
 - `evidence`: log bundles and verification reports.
 - `recovery`: resumes, starts or replaces executions, called by the sweep.

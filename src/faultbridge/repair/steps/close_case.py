@@ -11,9 +11,9 @@ from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import Isolation, NodeState
-from faultbridge.errors import Transient
 from faultbridge.pipeline.decide.case_moves import move_case
 from faultbridge.pipeline.decide.relapse import start_probation
+from faultbridge.repair.attempt.cordon_again import cordon_again
 from faultbridge.repair.attempt.progress import live_attempt, move_node, stop_timers
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult
@@ -51,9 +51,7 @@ def _cordon_again(context: StepContext) -> StepResult:
     context = replace(context, state=context.tools.append.read(context.state.key))
     if context.rules.config.follows_provider:
         return verify_instance.revoke(context, verify_instance.faults_since_start(context.state))
-    answer = context.orchestrator.cordon(context.member)
-    if not answer.ok:
-        raise Transient(f"the node was uncordoned and cannot be cordoned again: {answer.reason}")
+    cordon_again(context)
     isolation = Isolation.CONFIRMED if context.orchestrator.applicable else Isolation.NOT_APPLICABLE
     context = context.commit(lambda state, _: Transition(replace(state, isolation=isolation)))
     return verify_instance.revoke(context, verify_instance.faults_since_start(context.state))

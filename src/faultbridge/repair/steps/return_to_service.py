@@ -9,6 +9,7 @@ from faultbridge.domain.cases import Phase
 from faultbridge.domain.copies import replace
 from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.pipeline import entry_builder
+from faultbridge.repair.attempt.cordon_again import cordon_again
 from faultbridge.repair.attempt.failed_attempts import escalate_case
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
@@ -24,6 +25,7 @@ def return_to_service(context: StepContext) -> StepResult:
         return context.escalate_to_operator("return to service was requested without a passed verification")
     faults = verify_instance.faults_since_start(context.state)
     if faults:
+        cordon_again(context)
         return verify_instance.revoke(context, faults)
     if context.rules.config.follows_provider:
         return _finish_returned(context, "not_applicable", "the provider returns the node to service")
