@@ -82,7 +82,7 @@ class ProbeScheduler:
         self._states = {probe.name: _ProbeState(now + 2 * number) for number, probe in enumerate(active)}
 
     def first_round_pending(self) -> bool:
-        """Return whether a probe has not finished for the first time."""
+        """Return whether any probe has yet to complete its first run."""
         return not all(state.finished_once for state in self._states.values())
 
     def failing(self) -> dict[str, str]:

@@ -121,7 +121,7 @@ class Break(ResponseModel):
 
 
 class StreamVerification(ResponseModel):
-    """The result of a verification without anchors. `faultbridge verify --anchor` also compares anchors."""
+    """The result of verifying the hash chains. `faultbridge verify --anchor` also compares them with sealed hashes."""
 
     streams: Count
     entries: Count

@@ -159,7 +159,7 @@ class Counterfactual:
         track.course = None
 
     def rejoin(self, track: Track, at: datetime) -> None:
-        """Return a node to the record once neither the record nor the other policy has a live case."""
+        """Let a node follow the recorded history again once neither that nor the other policy has a live case of it."""
         case = track.state.live_case
         if not track.diverged or (track.trail is not None and track.trail.closed_at is None):
             return

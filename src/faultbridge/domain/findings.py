@@ -86,7 +86,7 @@ class Precision:
 
     @property
     def percent(self) -> int | None:
-        """Return the share of right ones among the marked findings in percent, or None without any."""
+        """Return the percentage of the marked findings that were marked right; None if none is marked."""
         marked = self.right + self.wrong
         return round(100 * self.right / marked) if marked else None
 

@@ -67,7 +67,7 @@ class HeartbeatMonitor:
     _stored: dict[NodeKey, datetime] = field(default_factory=dict)
 
     def record(self, heartbeats: Mapping[NodeKey, datetime]) -> None:
-        """Store heartbeats. Most follow a stored one so closely that they are neither read nor written."""
+        """Store heartbeats. One that closely follows the stored one of its node is skipped without a call; most are."""
         due = {node: at for node, at in heartbeats.items() if self._must_store(node, at, self._stored.get(node))}
         nodes = {keys.heartbeat(node): node for node in due}
         found = self.table.get_many(nodes) if nodes else {}

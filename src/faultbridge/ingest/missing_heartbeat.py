@@ -44,7 +44,7 @@ class ProbedInstance:
 
     @property
     def answer(self) -> Answer:
-        """Return the most specific answer; a failed check outranks a connected agent."""
+        """Return what most specifically explains the silence; a failed status check outranks a connected agent."""
         if self.presence is Presence.GONE:
             return Answer.GONE
         known = (

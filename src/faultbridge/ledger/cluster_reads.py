@@ -91,7 +91,7 @@ class ClusterReads:
         index: Index | None = None,
         newest_first: bool = False,
     ) -> Page:
-        """Return one page of a partition; see `Table`. All work rows of a shard are read by one query."""
+        """Return one page of a partition; see `Table`. The rows that say what must be done share one query a shard."""
         held = self._held
         is_whole = not (after or up_to or limit or start or index or newest_first)
         if held is None or not is_whole or prefix not in WORK_ROWS or not pk.startswith(held.shards):

@@ -28,7 +28,7 @@ __all__ = ["AnchoredHashes", "Break", "BreakKind", "Verified", "Verify"]
 
 @dataclass(slots=True)
 class Verified:
-    """Result of a verification: the number of streams and entries read, and the breaks in reading order."""
+    """Result of a verification: the number of streams and entries read, and the breaks in the order found."""
 
     streams: int = 0
     entries: int = 0

@@ -41,7 +41,7 @@ class OpenPage:
 
 @dataclass(frozen=True, slots=True)
 class OpenPages:
-    """Reads and writes the open pages of a cluster and urgency, with consistent reads of one partition."""
+    """Reads and writes the open pages of one urgency in a cluster. Reads are consistent and stay in one partition."""
 
     table: Table
     clock: Clock

@@ -58,7 +58,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Lanes over one span of time, which is never empty."""
+    """A chart with one lane for each row of events, over a span of time that is longer than zero."""
 
     start: datetime
     end: datetime

@@ -100,7 +100,7 @@ class CaseOrders:
         return self._order(case_id, revise)
 
     def cancel(self, case_id: str, order: OperatorOrder) -> NodeState:
-        """Cancel a case, so that no instance is released for it. Raises `past_intent` after the intent.
+        """Cancel a case, so that no instance is released for it. Raises `past_intent` once that was recorded.
 
         The case of a node in service ends. A node out of service is verified and returned to service. Orders to
         replace or quarantine the node end with the case.

@@ -120,8 +120,8 @@ class SmiLog:
 def read_log(body: bytes, texts: tuple[bytes, ...] = ()) -> SmiLog:
     """Return the parsed document; anything but one whole, plain `nvidia_smi_log` document is `Rejected`.
 
-    A DOCTYPE line is accepted but not followed; entity declarations are rejected. All texts of a GPU are collected
-    only if one of `texts` occurs anywhere in the body.
+    A DOCTYPE line is accepted but not followed; entity declarations are rejected. To save time, the
+    text elements of the GPUs are collected only if the body contains at least one of the strings in `texts`.
     """
     if len(body) > MAX_BYTES:
         raise Rejected("too_large", f"{len(body)} bytes of XML; at most {MAX_BYTES} are read")

@@ -54,7 +54,7 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class LogSpan:
-    """What one file covers: its trust, its node, its first and last time, its last sign of progress of the job."""
+    """What one log file covers: how far its source is trusted, its node, and the times of its lines and of progress."""
 
     file: str
     trust: Trust

@@ -41,7 +41,7 @@ class RankMap:
 
 
 def devices_document(verdict: Verdict, evidence: Evidence, rank_map: RankMap) -> list[dict[str, Any]]:
-    """Return the GPUs that the signals of the cause name, then those of the ranks that the others wait for."""
+    """Return the GPUs named in the signals of the cause, then the GPUs of the ranks that other ranks wait for."""
     found: dict[tuple[object, ...], dict[str, Any]] = {}
     for one in (*_of_signals(verdict, rank_map), *_of_ranks(evidence, rank_map)):
         found.setdefault((one["node"], one["index"], one["pci"], one["rank"]), one)

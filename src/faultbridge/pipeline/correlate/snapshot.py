@@ -29,7 +29,8 @@ class AffectedNode:
 class ClusterSnapshot:
     """The state of one cluster that incidents are derived from.
 
-    `sizes` holds the number of nodes of each failure domain, and may be empty while no family has enough nodes.
+    `sizes` holds the number of nodes of each failure domain. It may be empty if no family of faults affects enough
+    nodes for an incident.
     `knows_intake` is set if it is known whether records arrive at all.
     """
 

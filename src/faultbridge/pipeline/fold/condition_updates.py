@@ -102,7 +102,7 @@ def absent_conditions(snapshot: Snapshot, catalog: Catalog, devices: Sequence[Co
 
 
 def is_counted(reporter: Reporter, fault: Fault, at: datetime) -> bool:
-    """Return whether a fault at the reporter's latest instant is already counted."""
+    """Return whether a fault with the time of the reporter's newest report was already counted."""
     if at != reporter.last_at:
         return False
     return len(reporter.digests) == MAX_DIGESTS or digest(fault) in reporter.digests

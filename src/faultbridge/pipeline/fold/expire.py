@@ -80,7 +80,7 @@ def _last_time(tombstone: Tombstone) -> datetime:
 
 
 def expire(state: NodeState, *, now: datetime) -> Folded:
-    """End the conditions without an observation for as long as the catalog requires."""
+    """End each condition that was not observed for the time that the catalog sets for it."""
     return _end(state, now, "no further observation within the quiet period", quiet_until)
 
 

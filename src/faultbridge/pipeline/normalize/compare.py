@@ -61,7 +61,7 @@ def _faults(
 
 
 def _rise_above(limit: Threshold, previous: CounterSample, sample: CounterSample) -> Fault | None:
-    """Return a fault if a counter rose above its threshold; a lower value means that it was reset."""
+    """Return a fault if a counter rose by more than its threshold; None also if it fell, because it was reset."""
     before, now = previous.values.get(limit.counter), sample.values.get(limit.counter)
     if not isinstance(before, int) or not isinstance(now, int) or now <= before:
         return None

@@ -39,7 +39,7 @@ Later calls of that execution are superseded.
 
 
 class RecoveryResult(StrEnum):
-    """The result of one recovery call."""
+    """What one call did to recover an interrupted repair attempt."""
 
     NOTHING = "nothing"
     WAITING = "waiting"

@@ -121,9 +121,9 @@ def record_heartbeat(
     step: Annotated[int, typer.Option(min=0, metavar="N", help="Last step that the job completed.")],
     loss: Annotated[float | None, typer.Option(metavar="X", help="Loss of the step; nan and inf are allowed.")] = None,
 ) -> None:
-    """Record the last step of a job. A job whose step does not advance for its limit is stalled.
+    """Record the last step of a job. A job whose step does not advance within its time limit is stalled.
 
-    Nothing is repaired for a stalled job or a wrong loss: the event `Job Change` reports it.
+    A stalled job or an invalid loss, such as nan, starts no repair; the event `Job Change` reports it.
     """
     session.show_one(job_document(session.application.jobs.progress.heartbeat(cluster, job, step, loss)), JOB)
 

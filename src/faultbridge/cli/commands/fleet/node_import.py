@@ -34,7 +34,7 @@ ALIAS_SEPARATOR = ";"
 
 @dataclass(frozen=True, slots=True)
 class InvalidRow:
-    """One line of a file that describes no node: its number, the node name if it has one, and the problem."""
+    """A line of the file that could not be read as a node: its number, the node name if present, and the problem."""
 
     number: int
     node: str | None
