@@ -15,6 +15,7 @@ ROW = re.compile(r"^\| (?P<role>\w+) \| (?P<sid>\w+) \| (?P<may>`.+?) \| (?P<on>
 
 # Rights that no call of the same name uses.
 CALLS = {
+    "dynamodb:ConditionCheckItem": ("transact_write_items",),
     "ec2:RunInstances": ("create_fleet",),
     "ec2:CreateTags": ("create_fleet", "create_tags"),
     "iam:PassRole": ("create_fleet",),
