@@ -95,7 +95,8 @@ def test_no_view_has_an_error_a_foreign_request_or_a_barrier_at_any_width_and_in
     with browser.served(views.world) as address:
         for path in views.paths.values():
             assert browser.faults_of_view(opened.driver, address, path) == []
-        assert browser.requests(opened.driver) == []
+        # A live page may ask for changes meanwhile; nothing asks another server.
+        assert all(one.startswith(address) for one in browser.requests(opened.driver))
 
 
 def test_no_table_of_any_view_is_scrolled_on_a_telephone(opened: Opened) -> None:

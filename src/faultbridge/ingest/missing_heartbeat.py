@@ -44,7 +44,7 @@ class ProbedInstance:
 
     @property
     def answer(self) -> Answer:
-        """Return what most specifically explains the silence; a failed status check outranks a connected agent."""
+        """Return the most specific reason for the missing heartbeat; a failed check outranks a connected agent."""
         if self.presence is Presence.GONE:
             return Answer.GONE
         known = (
