@@ -21,6 +21,7 @@ from faultbridge.agent.resource_limits import CPU_BURST_SECONDS, CPU_SHARE, DISK
 from faultbridge.decoders import registry
 from faultbridge.domain.faults import Severity
 from faultbridge.storage.wire.message import Message, decode_message
+from faultbridge.storage.wire.shared_message import split_records
 from tests.agent.fakes import BOOT, Ring, script
 from tests.waiting import BUSY_FACTOR
 
@@ -48,9 +49,9 @@ class QueueServer:
                     self._respond(503, {})
                     return
                 for entry in request["Entries"]:
-                    message = decode_message(entry["MessageBody"])
                     outer.arrived.append(entry["MessageBody"])
-                    outer.messages.setdefault(message.record_id, message)
+                    for message in map(decode_message, split_records(entry["MessageBody"])):
+                        outer.messages.setdefault(message.record_id, message)
                 self._respond(200, {"Successful": []})
 
             def _respond(self, status: int, document: object):

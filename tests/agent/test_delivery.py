@@ -12,7 +12,7 @@ import pytest
 
 from faultbridge.agent.cursors import HALF_BYTES, Cursor, CursorFile
 from faultbridge.agent.delivery.outbox import MAX_IN_MEMORY, Outbox
-from faultbridge.agent.delivery.records import OutgoingRecord, RecordPacker
+from faultbridge.agent.delivery.records import OutgoingRecord, RecordPacker, Wait
 from faultbridge.agent.delivery.sender import MAX_BACKOFF_SECONDS, SHARE_SECONDS, Sender
 from faultbridge.agent.delivery.spool import BLOCK_BYTES, Spool, SpoolFull
 from faultbridge.agent.log_follower import Follower, Log, LogLine
@@ -26,6 +26,11 @@ def packer(**others) -> RecordPacker:
 
 def record(number: int = 1, log: str = "kmsg") -> OutgoingRecord:
     return OutgoingRecord(f"r-{number}", "train-a/gpu-1", f'{{"n":{number}}}', Cursor(log, number, {"seq": number}))
+
+
+def changed(number: int) -> OutgoingRecord:
+    """Changed output of a probe."""
+    return replace(record(number), wait=Wait.SHORT)
 
 
 def ids(batch) -> list[str]:
@@ -308,7 +313,7 @@ def sharing(folder: Path) -> tuple[Outbox, Sender, FakeTransport, ManualClock]:
 def test_probe_output_waits_for_others_that_share_its_call(tmp_path):
     outbox, sender, transport, clock = sharing(tmp_path)
     for number in range(1, 8):
-        outbox.store_repeatable(record(number))
+        outbox.store_repeatable(changed(number))
         assert not sender.send_due()
         clock.advance(2)
     assert transport.calls == 0
@@ -321,7 +326,7 @@ def test_probe_output_waits_for_others_that_share_its_call(tmp_path):
 def test_a_full_batch_of_probe_output_is_sent_at_once(tmp_path):
     outbox, sender, transport, _ = sharing(tmp_path)
     for number in range(1, 12):
-        outbox.store_repeatable(record(number))
+        outbox.store_repeatable(changed(number))
     while sender.send_due():
         pass
     assert (transport.calls, outbox.waiting) == (1, 1)
@@ -329,19 +334,19 @@ def test_a_full_batch_of_probe_output_is_sent_at_once(tmp_path):
 
 def test_a_log_line_is_sent_at_once_and_takes_the_waiting_probe_output_along(tmp_path):
     outbox, sender, transport, _ = sharing(tmp_path)
-    outbox.store_repeatable(record(1))
+    outbox.store_repeatable(changed(1))
     assert not sender.send_due()
     outbox.store(record(2))
     while sender.send_due():
         pass
     assert (transport.calls, outbox.waiting) == (1, 0)
-    outbox.store_repeatable(record(3))
+    outbox.store_repeatable(changed(3))
     assert not sender.send_due(), "the next probe output waits again"
 
 
 def test_everything_is_sent_when_the_agent_ends(tmp_path):
     outbox, sender, _, _ = sharing(tmp_path)
-    outbox.store_repeatable(record(1))
+    outbox.store_repeatable(changed(1))
     assert not sender.send_due()
     sender.flush()
     assert sender.send_due()

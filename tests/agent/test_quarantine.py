@@ -19,6 +19,7 @@ from faultbridge.agent.delivery.transport import AwsTransport, HttpResponse
 from faultbridge.decoders import registry
 from faultbridge.domain.faults import Severity
 from faultbridge.storage.wire.message import decode_message
+from faultbridge.storage.wire.shared_message import split_records
 from tests.agent.fakes import ManualClock
 
 PACKER = RecordPacker("train-a", "n-1", "i-0123456789abcdef0", "b1", has_bucket=True)
@@ -73,7 +74,7 @@ class Site:
             self.clock.advance(1)
 
     def bodies(self, source: str) -> list[bytes]:
-        messages = [decode_message(text) for text in self.accepted]
+        messages = [decode_message(text) for message in self.accepted for text in split_records(message)]
         return [one.body or b"" for one in messages if one.source == source]
 
 

@@ -26,6 +26,7 @@ from faultbridge.agent.delivery.signing import (
     signed_headers,
 )
 from faultbridge.agent.delivery.transport import AwsTransport, HttpResponse
+from faultbridge.storage.wire.shared_message import split_records
 from tests.agent.fakes import NOON, ManualClock
 
 KEYS = Credentials("AKIDEXAMPLE", "wJalrXUtnFEMI", "token+/=")
@@ -79,12 +80,13 @@ def test_the_signature_equals_the_one_of_botocore(monkeypatch, service, token):
 def test_messages_arrive_in_the_queue_with_their_group(server):
     sqs = library("sqs", server)
     url = sqs.create_queue(QueueName="raw")["QueueUrl"]
-    more = [OutgoingRecord(f"r-{number}", "train-a/gpu-2", f'{{"n":{number}}}') for number in range(9)]
+    more = [OutgoingRecord(f"r-{number}", "train-a/gpu-2", f'{{"v":1,"n":{number}}}') for number in range(9)]
     transport = transport_to(server, url)
     assert transport.send_batch([ONE, *more]) == ({"r-1", *(one.record_id for one in more)}, set())
     got = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, MessageSystemAttributeNames=["MessageGroupId"])
-    assert sorted(one["Body"] for one in got["Messages"]) == sorted([ONE.text, *(one.text for one in more)])
-    assert {one["Attributes"]["MessageGroupId"] for one in got["Messages"]} == {ONE.group, "train-a/gpu-2"}
+    found = {one["Attributes"]["MessageGroupId"]: split_records(one["Body"]) for one in got["Messages"]}
+    assert found == {ONE.group: (ONE.text,), "train-a/gpu-2": tuple(one.text for one in more)}
+    assert len(got["Messages"]) == 2, "the records of a group share a message"
 
 
 def test_an_object_arrives_in_the_bucket(server):
@@ -130,8 +132,8 @@ def test_permanently_refused_messages_are_separate_from_retriable_ones():
         http_call=lambda *_: HttpResponse(200, json.dumps({"Failed": failed}).encode()),
         environment={},
     )
-    records = [OutgoingRecord(f"r-{number}", "g", "{}") for number in range(3)]
-    assert transport.send_batch(records) == ({"r-2"}, {"r-0"})
+    records = [OutgoingRecord(f"r-{number}", f"g-{number % 3}", "{}") for number in range(6)]
+    assert transport.send_batch(records) == ({"r-2", "r-5"}, {"r-0", "r-3"})
 
 
 class Metadata(http.server.BaseHTTPRequestHandler):

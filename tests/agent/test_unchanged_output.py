@@ -10,11 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.agent.unchanged_output import COUNTER_SOURCES, RELEVANT, UnchangedOutput
+from faultbridge.agent.delivery.records import Wait
+from faultbridge.agent.unchanged_output import (
+    COUNTER_SOURCES,
+    RELEVANT,
+    STATELESS_REPEATS,
+    STATELESS_SOURCES,
+    UnchangedOutput,
+)
 from faultbridge.decoders import registry
 from faultbridge.decoders.common.decoder import Hints
-from faultbridge.domain.faults import Observation, Snapshot
+from faultbridge.domain.faults import CounterSample, Observation, Snapshot
 from faultbridge.errors import Rejected
+from faultbridge.findings.peer_totals import STALE
 from tests.agent.fakes import NOON
 from tests.bench import node_minutes
 
@@ -91,7 +99,7 @@ def sent(selection: UnchangedOutput, source: str, bodies: list[bytes], seconds: 
     found = []
     for number, body in enumerate(bodies):
         at = NOON + timedelta(seconds=seconds * number)
-        for sent_at, sent_body in selection.select(source, body, at, float(seconds * number)):
+        for sent_at, sent_body, _ in selection.select(source, body, at, float(seconds * number)):
             found.append((int((sent_at - NOON).total_seconds()) // seconds, sent_body))
     return found
 
@@ -99,6 +107,29 @@ def sent(selection: UnchangedOutput, source: str, bodies: list[bytes], seconds: 
 def test_a_healthy_node_sends_its_output_every_ten_minutes():
     bodies = [node_minutes.nvidia_smi(minute) for minute in range(21)]
     assert [number for number, _ in sent(UnchangedOutput(600), "nvidia-smi-xml", bodies)] == [0, 10, 20]
+
+
+@pytest.mark.parametrize("source", sorted(STATELESS_SOURCES))
+def test_counters_without_a_state_are_repeated_every_twenty_minutes(source):
+    assert [number for number, _ in sent(UnchangedOutput(600), source, [OWN[source]] * 61)] == [0, 20, 40, 60]
+
+
+@pytest.mark.parametrize("source", sorted(STATELESS_SOURCES))
+def test_a_source_that_is_repeated_less_often_reports_counters_and_no_state(source):
+    bodies = [sample.values[1] for sample in samples() if sample.values[0] == source]
+    observations = [one for body in bodies for one in read(source, RELEVANT[source](body))]
+    assert {type(one) for one in observations} == {CounterSample}
+    assert timedelta(seconds=600 * STATELESS_REPEATS) < STALE, "peers compare them"
+
+
+def test_changed_output_waits_for_seconds_and_a_repetition_for_the_next_call():
+    selection, healthy, lost = UnchangedOutput(600), OWN["dcgm-health"], b'{"body":{"Overall Health":{"value":"x"}}}'
+    waits = [
+        wait
+        for at, body in ((0, healthy), (600, healthy), (660, lost))
+        for *_, wait in selection.select("dcgm-health", body, NOON, at)
+    ]
+    assert waits == [Wait.SHORT, Wait.HOLD, Wait.SHORT]
 
 
 def test_a_changed_output_is_sent_at_once():

@@ -2,31 +2,38 @@
 
     python -m tests.bench.fleet_cost [--devices 32]
 
-The agent's own code sends (`node_minutes`), and the real ingest takes its records on the fake table, in batches as the
-event source mapping forms them. One node and 40 nodes are measured. Larger fleets are multiples of the 40: in a large
-fleet each record of a batch is from another node, so the batches of the measurement hold 40 records, and invocations
-are counted as if they were full. Not included: storage, data transfer, the repairs themselves (`tests.bench.case`).
+The agent's own code reads the faults from a kernel log and sends them (`node_minutes`), and the real ingest takes its
+messages on the fake table, in batches as the event source mapping forms them. One node and 40 nodes are measured.
+Larger fleets are multiples of the 40: in a large fleet each message of a batch is from another node, so the batches of
+the measurement hold up to 40 messages, and invocations are counted as if they were full. The hour that is counted
+follows two hours of the same load: the first faults of a node cost more than their repetitions. Not included: storage,
+data transfer, the repairs themselves (`tests.bench.case`).
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 
+from faultbridge.agent.delivery.records import OutgoingRecord
 from faultbridge.ingest.record_reader import Delivery
-from faultbridge.storage.wire.message import decode_message
+from faultbridge.storage.wire.message import decode_message, encode_message
+from faultbridge.storage.wire.shared_message import join_records
 from tests.bench import node_minutes
-from tests.bench.calls import MIX, TEMPLATE, TEXTS, BatchingMapping, Record, Run, configured
+from tests.bench.calls import MIX, TEMPLATE, TEXTS, BatchingMapping, Run, configured
 from tests.bench.case import month_of_sweeps
-from tests.bench.dynamodb_meter import PRICES, QUEUE_AT_ONCE, TIME
+from tests.bench.dynamodb_meter import PRICES, QUEUE_AT_ONCE, TIME, Meter
 from tests.bench.report import Row, report
+from tests.builders import NOON
 
-NODES = 40
-MINUTES, WARM_UP = 32, 2
+NODES, AGENTS = 40, 4
+"""Measured nodes, and agents whose random faults differ; the nodes repeat what these agents send."""
+MINUTES, WARM_UP = 180, 120
 MONTH = 30 * 24 * 60
 FAULTS_PER_SECOND = 0.03
 CHUNK = 64 * 1024  # SQS bills a call per chunk
@@ -38,64 +45,96 @@ RECEIPT_BYTES, LINES_BYTES = 52, 1_100
 METRICS = 40
 """Custom metrics that have data in an installation with one cluster, rounded up."""
 
-Body = tuple[str, bytes]
+
+@dataclass(frozen=True)
+class Sent:
+    """One message of the queue: when, from which node, and its records."""
+
+    at: float
+    node: int
+    records: tuple[OutgoingRecord, ...]
 
 
 class FleetRun(Run):
-    """Ingests recorded probe output and random faults of many nodes."""
+    """Ingests the messages of many nodes in batches, at the times at which the agents sent them."""
 
-    bodies: Mapping[str, Body]
+    def start(self) -> None:
+        """Start to count."""
+        self.meter, self.seconds = Meter(self.world.ports.seam.calls, self.world.ports.table), 0.0
 
-    def _message(self, kind: str, node: str) -> Delivery:
-        if kind in TEXTS:
-            return self.world.message(TEXTS[kind], node=node)
-        source, body = self.bodies[kind]
-        if source == "heartbeat":
-            fields = json.loads(body) | {"node": node, "instance_id": None, "boot_id": None}
-            body = json.dumps(fields | {"at": self.world.now.isoformat()}).encode()
-        return self.world.message(body, source=source, node=node)
+    def deliver(self, messages: Iterable[Sent]) -> None:
+        """Ingest messages, and publish, archive and react to the new entries."""
+        batch: list[Sent] = []
+        for message in messages:
+            # In a large fleet, each message of a batch is of another node.
+            if len(batch) == self.batch or any(message.node == other.node for other in batch):
+                self._ingest(batch)
+                batch = []
+            batch.append(message)
+        self._ingest(batch)
 
+    def _ingest(self, batch: Sequence[Sent]) -> None:
+        if batch:
+            self.world.ports.clock.advance_to(max(self.world.now, NOON + timedelta(seconds=batch[-1].at)))
+            self.meter.invocations["ingest"] += 1
+            self.seconds += self._timed([self._delivery(message) for message in batch])
+            self._follow()
 
-def records_of(
-    calls: Sequence[node_minutes.Call], nodes: int, faults: float
-) -> tuple[dict[str, Body], list[list[Record]]]:
-    """Return the bodies by name, and the records of all nodes by minute."""
-    bodies: dict[str, Body] = {}
-    minutes: list[list[Record]] = [[] for _ in range(MINUTES)]
-    for call in calls:
-        for record in call.records:
-            message = decode_message(record.text)
-            name = f"r{len(bodies)}"
-            bodies[name] = (message.source, message.body or b"")
-            minutes[min(int(call.at // 60), MINUTES - 1)] += [(name, f"n{node}") for node in range(nodes)]
-    random, kinds = Random(1), [(kind, share) for kind, share in MIX if kind in TEXTS]
-    for minute in minutes:
-        drawn = random.choices([kind for kind, _ in kinds], [share for _, share in kinds], k=round(60 * faults * nodes))
-        minute += [(kind, f"n{random.randrange(nodes)}") for kind in drawn]
-    return bodies, minutes
+    def _delivery(self, message: Sent) -> Delivery:
+        texts = [_of_node(record.text, message.node) for record in message.records]
+        return replace(self.world.message(), text=join_records(texts))
 
 
-def measure(
-    calls: Sequence[node_minutes.Call], nodes: int, faults: float, mapping: BatchingMapping
-) -> dict[str, float]:
-    """Return the billed units of one node in one minute, by kind."""
-    bodies, minutes = records_of(calls, nodes, faults)
-    counted = [record for minute in minutes[WARM_UP:] for record in minute]
-    run = FleetRun(nodes, len(counted) / 60 / (MINUTES - WARM_UP), BatchingMapping(nodes, mapping.window))
-    run.bodies = bodies
-    run.take([record for minute in minutes[:WARM_UP] for record in minute])
-    bill, seconds = run.measure(counted)
-    sent = [call for call in calls if call.at >= 60 * WARM_UP]
-    units = sum(-(-call.size // CHUNK) for call in sent) * nodes + faults * 60 * nodes * (MINUTES - WARM_UP)
-    batches = bill.invocations["ingest"] * run.batch / (mapping.size if nodes > 1 else 1)
+def _of_node(text: str, number: int) -> str:
+    """Return a recorded message as another node sends it."""
+    message, node = decode_message(text), f"n{number}"
+    body = (message.body or b"").replace(b'"node": "n0"', f'"node": "{node}"'.encode())
+    record_id = f"{message.record_id}-{number}"
+    return encode_message(replace(message, record_id=record_id, node=node, instance_id=None, body=body), compact=True)
+
+
+def random_faults(rate: float, seed: int) -> list[tuple[float, str]]:
+    """Return the times and kernel lines of the random faults of one node."""
+    random, kinds, at = Random(seed), [(kind, share) for kind, share in MIX if kind in TEXTS], 0.0
+    faults: list[tuple[float, str]] = []
+    while rate and (at := at + random.expovariate(rate)) < 60 * MINUTES:
+        (kind,) = random.choices([kind for kind, _ in kinds], [share for _, share in kinds])
+        faults.append((at, TEXTS[kind]))
+    return faults
+
+
+def measure(agents: Sequence[Sequence[node_minutes.Call]], nodes: int, mapping: BatchingMapping) -> dict[str, float]:
+    """Return the billed units of one node in one minute, by kind; the nodes repeat what the agents sent."""
+    of_node = [agents[node % len(agents)] for node in range(nodes)]
+    sent = sorted(
+        (
+            Sent(call.at, node, message)
+            for node, calls in enumerate(of_node)
+            for call in calls
+            for message in call.messages
+        ),
+        key=lambda one: one.at,
+    )
+    counted = [one for one in sent if one.at >= 60 * WARM_UP]
+    run = FleetRun(nodes, 1.0, BatchingMapping(nodes, mapping.window))
+    run.batch = nodes
+    run.deliver(one for one in sent if one.at < 60 * WARM_UP)
+    run.start()
+    run.deliver(counted)
+    bill = run.meter.bill()
+    calls = [call for calls in of_node for call in calls if call.at >= 60 * WARM_UP]
+    batches = len(counted) / (mapping.size if nodes > 1 else 1)
+    records = sum(len(one.records) for one in counted)
     billed = bill.billed | {
         "lambda_request": bill.invocations.total() - bill.invocations["ingest"] + batches,
-        "sqs_request": units + 2 * len(counted) / (QUEUE_AT_ONCE if nodes > 1 else 1),
-        TIME: seconds * INGEST_GIGABYTES + batches * IO_SECONDS * INGEST_GIGABYTES,
-        "log_gigabyte": (len(counted) * RECEIPT_BYTES + batches * LINES_BYTES) / 1e9,
+        "sqs_request": sum(-(-call.size // CHUNK) for call in calls)
+        + 2 * len(counted) / (QUEUE_AT_ONCE if nodes > 1 else 1),
+        TIME: run.seconds * INGEST_GIGABYTES + batches * IO_SECONDS * INGEST_GIGABYTES,
+        "log_gigabyte": (records * RECEIPT_BYTES + batches * LINES_BYTES) / 1e9,
     }
     share = nodes * (MINUTES - WARM_UP)
-    return {kind: number / share for kind, number in billed.items()} | {"records": len(counted) / share}
+    units = {kind: number / share for kind, number in billed.items()}
+    return units | {"records": records / share, "messages": len(counted) / share, "calls": len(calls) / share}
 
 
 def fixed() -> float:
@@ -107,9 +146,8 @@ def fixed() -> float:
 
 def row(nodes: int, faults: float, units: Mapping[str, float], base: float) -> Row:
     """Return the monthly cost of a fleet, by what AWS charges for."""
-    dollars = {
-        kind: PRICES["requests"][kind] * number * nodes * MONTH for kind, number in units.items() if kind != "records"
-    }
+    prices = PRICES["requests"]
+    dollars = {kind: prices[kind] * number * nodes * MONTH for kind, number in units.items() if kind in prices}
     parts = {
         "queue": dollars.pop("sqs_request"),
         "functions": dollars.pop(TIME) + dollars.pop("lambda_request"),
@@ -127,16 +165,20 @@ def row(nodes: int, faults: float, units: Mapping[str, float], base: float) -> R
     }
 
 
+def _record(devices: int, faults: float, seed: int) -> list[node_minutes.Call]:
+    with tempfile.TemporaryDirectory() as folder:
+        return node_minutes.record(Path(folder), devices=devices, minutes=MINUTES, faults=random_faults(faults, seed))
+
+
 def main() -> None:
     """Measure fleets of 1 to 12,500 nodes, idle and with faults."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--devices", type=int, default=32, help="network devices of a node")
     devices = parser.parse_args().devices
-    with tempfile.TemporaryDirectory() as folder:
-        calls = node_minutes.record(Path(folder), devices=devices, minutes=MINUTES)
     mapping, base, rows = configured(), fixed(), []
     for faults in (0.0, FAULTS_PER_SECOND):
-        alone, full = (measure(calls, nodes, faults, mapping) for nodes in (1, NODES))
+        agents = [_record(devices, faults, seed) for seed in range(AGENTS if faults else 1)]
+        alone, full = (measure(agents, nodes, mapping) for nodes in (1, NODES))
         rows += [row(nodes, faults, alone if nodes == 1 else full, base) for nodes in (1, 100, 1_000, 12_500)]
     report(f"fleet_cost_{devices}_devices", rows)
 

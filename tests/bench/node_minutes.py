@@ -1,22 +1,26 @@
-"""What the agent of a healthy node sends, recorded from the agent itself: records, calls, and bytes in each call.
+"""What the agent of a node sends, recorded from the agent itself: calls, messages, and the bytes of each call.
 
-The probes return bodies with the sizes of real captures, because no GPU is needed to send them.
+The probes return bodies with the sizes of real captures, because no GPU is needed to send them. Faults are lines in a
+kernel log that the agent reads.
 """
 
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from faultbridge.agent.agent import build_agent
 from faultbridge.agent.child_processes import Outcome, ProbeResult
+from faultbridge.agent.delivery.messages import text_of, to_messages
 from faultbridge.agent.delivery.records import OutgoingRecord
 from faultbridge.agent.interface_statistics import counters_with_threshold
 from faultbridge.agent.settings import AgentSettings
 from faultbridge.data.counters import counters_of
 from tests.agent.fakes import ManualClock
+from tests.agent.test_agent_to_table import KernelRing
 
 GPUS = 8
 XML_FIELDS_PER_GPU = 700
@@ -25,15 +29,15 @@ XML_FIELDS_PER_GPU = 700
 
 @dataclass(frozen=True)
 class Call:
-    """One call of the queue: the records that were sent together, after so many seconds."""
+    """One call of the queue, after so many seconds: its messages, each with its records."""
 
     at: float
-    records: tuple[OutgoingRecord, ...]
+    messages: tuple[tuple[OutgoingRecord, ...], ...]
 
     @property
     def size(self) -> int:
         """The bytes that SQS bills."""
-        return sum(record.size for record in self.records)
+        return sum(len(text_of(message)) for message in self.messages)
 
 
 class RecordingTransport:
@@ -45,7 +49,7 @@ class RecordingTransport:
 
     def send_batch(self, records: Sequence[OutgoingRecord]) -> tuple[set[str], set[str]]:
         """Accept all records."""
-        self.calls.append(Call(self._clock.uptime - self._start, tuple(records)))
+        self.calls.append(Call(self._clock.uptime - self._start, tuple(map(tuple, to_messages(records)))))
         return {record.record_id for record in records}, set()
 
     def put_object(self, key: str, body: bytes) -> None:
@@ -114,13 +118,16 @@ def links(devices: int) -> bytes:
     return json.dumps([{"ifindex": n, "ifname": f"eth{n}", **one} for n in range(devices)]).encode()
 
 
-def record(folder: Path, *, devices: int, minutes: int) -> list[Call]:
-    """Run an agent on a node with so many network devices; return its calls."""
+def record(folder: Path, *, devices: int, minutes: int, faults: Sequence[tuple[float, str]] = ()) -> list[Call]:
+    """Run an agent on a node with so many network devices; return its calls.
+
+    Each fault is a kernel line with its time in seconds.
+    """
     for number in range(devices):
         (folder / "sys" / "class" / "net" / f"eth{number}" / "device").mkdir(parents=True)
     settings = AgentSettings(
         "train-a", "https://queue", bucket="bucket", node="n0", instance_id="i-0123456789abcdef0", spool=folder,
-        kmsg=folder / "none", boot_id=folder / "none", sysfs=folder / "sys", journal_units={},
+        kmsg=folder / "kmsg", boot_id=folder / "none", sysfs=folder / "sys", journal_units={},
     )  # fmt: skip
     clock = ManualClock()
     transport = RecordingTransport(clock)
@@ -139,8 +146,10 @@ def record(folder: Path, *, devices: int, minutes: int) -> list[Call]:
         replace(probe, start=lambda make=bodies[probe.source]: ProbeResult(Outcome.DONE, make()))
         for probe in agent.probes.probes
     )
-    until = clock.uptime + 60 * minutes
-    while clock.uptime < until:
+    start, ring, unread = clock.uptime, KernelRing(folder / "kmsg", clock), deque(sorted(faults))
+    while clock.uptime < start + 60 * minutes:
+        while unread and unread[0][0] <= clock.uptime - start:
+            ring.append(unread.popleft()[1])
         agent.poll()
         while agent.sender.send_due():
             pass

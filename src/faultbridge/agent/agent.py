@@ -76,8 +76,8 @@ class Agent:
         for follower in self.followers:
             follower.poll()
         for source, output in self.probes.poll():
-            for at, body in self.unchanged.select(source, output, self.clock.now(), self.clock.monotonic()):
-                record = self.packer.pack(source, body, at)
+            for at, body, wait in self.unchanged.select(source, output, self.clock.now(), self.clock.monotonic()):
+                record = self.packer.pack(source, body, at, wait=wait)
                 if not self.outbox.store_repeatable(record):
                     self.unchanged.forget(source)
         for file, source, body in self.drop_folder.pending():
@@ -153,6 +153,7 @@ def build_agent(settings: AgentSettings, transport: Transport | None = None, clo
         clock,
         heartbeat,
         heartbeat_seconds=interval,
+        hold_seconds=settings.hold_seconds,
         report=QuarantineNotice(packer, outbox, clock),
     )
     unchanged = UnchangedOutput(settings.unchanged_seconds)

@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 
 from faultbridge.agent.cursors import Cursor, CursorFile
 from faultbridge.agent.delivery.outbox import Outbox
-from faultbridge.agent.delivery.records import OutgoingRecord, RecordPacker
+from faultbridge.agent.delivery.records import OutgoingRecord, RecordPacker, Wait
 from faultbridge.agent.host import AgentClock
+from faultbridge.agent.urgency import can_wait
 
 READ_BYTES_PER_POLL = 128 * 1024
 
@@ -187,7 +188,8 @@ class Follower:
 
     def _pack(self, body: bytes, cursor: Cursor | None) -> Iterator[OutgoingRecord]:
         """Yield the records of a text; a text that does not fit is divided. The last record has the cursor."""
-        record = self.packer.pack(self.log.source, body, self.clock.now(), cursor)
+        wait = Wait.HOLD if can_wait(self.log.source, body) else Wait.NONE
+        record = self.packer.pack(self.log.source, body, self.clock.now(), cursor, wait)
         if record is not None:
             yield record
             return

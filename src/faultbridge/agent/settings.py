@@ -23,7 +23,8 @@ JOURNAL_UNITS: Mapping[str, str] = {"nvidia-fabricmanager.service": "fabric-mana
 class AgentSettings:
     """The settings of one agent; an interval of 0 disables a probe.
 
-    Output of a probe that did not change is sent after `unchanged_seconds`; with 0, all output is sent.
+    Output of a probe that did not change is sent after `unchanged_seconds`; with 0, all output is sent. Records that
+    are not urgent wait up to `hold_seconds` for a call of the queue; with 0, they do not wait.
     """
 
     cluster: str
@@ -47,7 +48,8 @@ class AgentSettings:
     link_seconds: int = 30
     counter_seconds: int = 60
     unchanged_seconds: int = 600
-    heartbeat_seconds: int = 60
+    heartbeat_seconds: int = 120
+    hold_seconds: int = 120
     probe_timeout_seconds: int = 30
 
     @classmethod

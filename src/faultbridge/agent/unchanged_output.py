@@ -13,10 +13,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from faultbridge.agent.delivery.records import Wait
 from faultbridge.data.exporter_fields import READ_FIELDS
 
 COUNTER_SOURCES = frozenset({"dcgm-metrics", "rdma-counters", "ethtool-stats"})
 """Sources whose faults depend on the time between two samples."""
+
+STATELESS_SOURCES, STATELESS_REPEATS = frozenset({"rdma-counters", "ethtool-stats"}), 2
+"""Sources that report counters and no state, and how many times less often they repeat what did not change: a sample
+replaces an equal one. Counters that are older than half an hour are not compared with those of other nodes."""
 
 # Values of nvidia-smi that change without a fault: its time, its list of processes, measurements with a unit, and the
 # reasons for reduced clocks of a GPU that is idle or at its power limit.
@@ -79,18 +84,21 @@ class UnchangedOutput:
     repeat_seconds: float
     _last: dict[str, _Last] = field(default_factory=dict)
 
-    def select(self, source: str, body: bytes, at: datetime, now: float) -> Iterator[tuple[datetime, bytes]]:
-        """Yield the outputs to send, each with its time. `now` is a time of the monotonic clock."""
-        relevant = RELEVANT.get(source)
+    def select(self, source: str, body: bytes, at: datetime, now: float) -> Iterator[tuple[datetime, bytes, Wait]]:
+        """Yield the outputs to send, each with its time and how long it may wait. `now` is of the monotonic clock."""
+        relevant, wait = RELEVANT.get(source), Wait.SHORT
         if relevant is not None:
             digest, last = hashlib.sha256(relevant(body)).digest(), self._last.get(source)
-            if last is not None and last.digest == digest and now - last.sent_at < self.repeat_seconds:
+            repeat_seconds = self.repeat_seconds * (STATELESS_REPEATS if source in STATELESS_SOURCES else 1)
+            if last is not None and last.digest == digest and now - last.sent_at < repeat_seconds:
                 last.unsent = (at, body) if source in COUNTER_SOURCES else None
                 return
             self._last[source] = _Last(digest, now)
-            if last is not None and last.unsent is not None and last.digest != digest:
-                yield last.unsent
-        yield at, body
+            if last is not None and last.digest == digest:
+                wait = Wait.HOLD
+            elif last is not None and last.unsent is not None:
+                yield *last.unsent, wait
+        yield at, body, wait
 
     def forget(self, source: str) -> None:
         """Send the next output of a source in any case, because the last one was not stored."""

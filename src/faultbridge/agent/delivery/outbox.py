@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Container, Iterable
-from contextlib import suppress
 
-from faultbridge.agent.delivery.records import OutgoingRecord
+from faultbridge.agent.delivery.records import OutgoingRecord, Wait
 from faultbridge.agent.delivery.spool import Spool, SpoolFull
 
 MAX_IN_MEMORY = 6
@@ -22,7 +21,8 @@ class Outbox:
     """Passes records from the main loop to the sender thread: on disk, or in memory when it is full.
 
     `dropped` counts records and lines that were not stored. `quarantined` counts records that the service refused;
-    `refusal` is the reason of the last one. `urgent` is set when a record waits that must be sent at once.
+    `refusal` is the reason of the last one. `urgent` is set when a record waits that must be sent at once, `changed`
+    when one waits that must be sent soon.
     """
 
     def __init__(self, spool: Spool) -> None:
@@ -33,6 +33,7 @@ class Outbox:
         self.new_records = threading.Event()
         self.urgent = threading.Event()
         self.urgent.set()
+        self.changed = threading.Event()
         self._lock = threading.Lock()
         self._in_memory: dict[str, tuple[OutgoingRecord, Callable[[], object]]] = {}
         self._in_flight: set[str] = set()
@@ -52,8 +53,7 @@ class Outbox:
             self.spool.store(record, on_safe)
         except SpoolFull:
             return False
-        self.urgent.set()
-        self.new_records.set()
+        self._announce(record.wait)
         return True
 
     def hold_in_memory(self, record: OutgoingRecord, on_safe: Callable[[], object] = _nothing) -> bool:
@@ -66,8 +66,7 @@ class Outbox:
             if len(self._in_memory) >= MAX_IN_MEMORY:
                 return False
             self._in_memory[record.record_id] = (record, on_safe)
-        self.urgent.set()
-        self.new_records.set()
+        self._announce(Wait.NONE)
         return True
 
     def is_safe(self, record: OutgoingRecord) -> bool:
@@ -83,14 +82,12 @@ class Outbox:
             return True
 
     def store_repeatable(self, record: OutgoingRecord | None) -> bool:
-        """Store probe output, which is not urgent. Returns False when it was dropped and counted.
+        """Store probe output, which the next run repeats. Returns False when it was dropped and counted.
 
         It is dropped when no message can contain it (None), or when half of the disk limit is used.
         """
-        if record is not None and self.spool.has_room(REPEATABLE_SHARE):
-            with suppress(SpoolFull):
-                self.spool.store(record)
-                return True
+        if record is not None and self.spool.has_room(REPEATABLE_SHARE) and self.store(record):
+            return True
         self.dropped += 1
         return False
 
@@ -121,6 +118,14 @@ class Outbox:
                     self._sent_from_memory.add(name)
             if held is None:
                 self.spool.remove(name)
+
+    def _announce(self, wait: Wait) -> None:
+        """Set the events for the sender thread: how long a new record may wait."""
+        if wait is Wait.NONE:
+            self.urgent.set()
+            self.new_records.set()
+        elif wait is Wait.SHORT:
+            self.changed.set()
 
     def end_batch(self) -> None:
         """End a send attempt, so that records held in memory may be stored on disk again."""

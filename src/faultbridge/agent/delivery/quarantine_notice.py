@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 
 from faultbridge.agent.delivery.outbox import Outbox
-from faultbridge.agent.delivery.records import RecordPacker
+from faultbridge.agent.delivery.records import RecordPacker, Wait
 from faultbridge.agent.host import AgentClock
 from faultbridge.domain.times import to_text
 
@@ -43,6 +43,6 @@ class QuarantineNotice:
             "message": text[:MAX_TEXT],
             "evidence": text[:MAX_TEXT],
         }
-        record = self.packer.pack(SOURCE, json.dumps(notice).encode() + b"\n", at)
+        record = self.packer.pack(SOURCE, json.dumps(notice).encode() + b"\n", at, wait=Wait.SHORT)
         if record is not None:
             self.outbox.store_repeatable(record)

@@ -1,4 +1,4 @@
-"""Outgoing records: encoded messages for the queue, and their file format on disk."""
+"""Outgoing records: encoded messages for the queue, how long they may wait, and their file format on disk."""
 
 from __future__ import annotations
 
@@ -7,9 +7,23 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from enum import Enum
 
 from faultbridge.agent.cursors import Cursor
 from faultbridge.storage.wire.message import Message, encode_message, raw_key
+
+
+class Wait(Enum):
+    """How long a record may wait for others that share its call."""
+
+    NONE = "none"
+    """It is sent at once: lines of a log, files of other programs."""
+
+    SHORT = "short"
+    """It waits for some seconds: output of a probe in which something changed."""
+
+    HOLD = "hold"
+    """It waits for the next call or heartbeat: unchanged output of a probe, log lines that are mild faults."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +31,7 @@ class OutgoingRecord:
     """One encoded message for the queue.
 
     A body above the message limit is in `object_body`; it is written to the bucket as `object_key` before the message
-    is sent.
+    is sent. `wait` is not stored: after a restart, every record is sent at once.
     """
 
     record_id: str
@@ -26,6 +40,7 @@ class OutgoingRecord:
     cursor: Cursor | None = None
     object_key: str | None = None
     object_body: bytes = b""
+    wait: Wait = field(default=Wait.NONE, compare=False)
 
     @property
     def size(self) -> int:
@@ -61,7 +76,9 @@ class RecordPacker:
     has_bucket: bool = False
     new_id: Callable[[], str] = field(default=lambda: str(uuid.uuid4()))
 
-    def pack(self, source: str, body: bytes, at: datetime, cursor: Cursor | None = None) -> OutgoingRecord | None:
+    def pack(
+        self, source: str, body: bytes, at: datetime, cursor: Cursor | None = None, wait: Wait = Wait.NONE
+    ) -> OutgoingRecord | None:
         """Encode a body as a record.
 
         A body above the message limit is written to the bucket; without a bucket the result is None.
@@ -77,10 +94,11 @@ class RecordPacker:
             body=body,
         )
         try:
-            return OutgoingRecord(message.record_id, message.group, encode_message(message, compact=True), cursor)
+            text = encode_message(message, compact=True)
+            return OutgoingRecord(message.record_id, message.group, text, cursor, wait=wait)
         except ValueError:
             if not self.has_bucket:
                 return None
         key = raw_key(self.cluster, at, body)
         pointer = encode_message(replace(message, body=None, pointer=key))
-        return OutgoingRecord(message.record_id, message.group, pointer, cursor, key, body)
+        return OutgoingRecord(message.record_id, message.group, pointer, cursor, key, body, wait)

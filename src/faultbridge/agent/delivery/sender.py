@@ -1,4 +1,7 @@
-"""Sends stored records to the queue in batches of ten, with increasing pauses after failures.
+"""Sends stored records to the queue, ten in a call, with increasing pauses after failures.
+
+AWS charges for calls. A record that is not urgent waits for the next call (`records.Wait`), and each call takes a
+heartbeat along when one would be due soon, so that a node rarely makes a call for its heartbeat alone.
 
 A record that alone cannot be sent does not stop the others: it is postponed, and after three refusals, while the queue
 accepts other records, it is put into quarantine.
@@ -22,7 +25,13 @@ HEARTBEAT_BYTES = 4096
 """Room in a call for the heartbeat."""
 
 SHARE_SECONDS = 15.0
-"""Longest wait of a record that is not urgent for others that share its call; AWS charges for calls."""
+"""Longest wait of a changed output of a probe."""
+
+HEARTBEAT_RETRY_SECONDS = 60.0
+"""A heartbeat that was not accepted is replaced by a new one after this time."""
+
+EARLY_HEARTBEAT = 0.5
+"""A call takes a heartbeat along when this share of the interval has passed."""
 
 WAIT_SECONDS, SHARED_MOMENT_SECONDS = 1.0, 0.25
 MIN_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 1.0, 60.0
@@ -66,6 +75,7 @@ class _Postponed:
 class Sender:
     """Sends the records of an outbox, and a new heartbeat every `heartbeat_seconds`.
 
+    A record that may be held waits up to `hold_seconds`.
     A heartbeat is never stored: ingest would read a late one as a wrong clock on the node. Without `new_heartbeat`,
     none is sent. `report` receives the reason when a record is put into quarantine. `last_error` is empty after a
     successful call.
@@ -76,6 +86,7 @@ class Sender:
     clock: AgentClock
     new_heartbeat: Callable[[], OutgoingRecord] | None
     heartbeat_seconds: float = 60.0
+    hold_seconds: float = SHARE_SECONDS
     random: random.Random = random.Random()  # noqa: RUF009, S311 - jitter, no secret
     report: Callable[[str], None] = lambda _: None
     sent: int = 0
@@ -84,6 +95,7 @@ class Sender:
     _heartbeat_at: float = float("-inf")
     _backoff_until: float = float("-inf")
     _waiting_since: float | None = None
+    _changed_since: float | None = None
     _postponed: dict[str, _Postponed] = field(default_factory=dict)
 
     def run(self, stopping: threading.Event, after_each: Callable[[], None] = lambda: None) -> None:
@@ -103,52 +115,67 @@ class Sender:
         Never raises SendFailed; a failed batch is sent again after a pause.
         """
         now = self.clock.monotonic()
-        heartbeats = self._due_heartbeats(now)
-        if now < self._backoff_until or not (heartbeats or self._is_due(now)):
-            self._send(self._new_heartbeats(heartbeats))
+        records_due = now >= self._backoff_until and self._is_due(now)
+        heartbeats = self._due_heartbeats(now, early=records_due)
+        if now < self._backoff_until or not (heartbeats or records_due):
+            self._send_heartbeats(heartbeats, ())
             return False
         skip = {name for name, one in self._postponed.items() if now < one.retry_at}
-        urgent = self.outbox.urgent.is_set()
+        urgent, changed = self.outbox.urgent.is_set(), self.outbox.changed.is_set()
         self.outbox.urgent.clear()  # before the records are read: one that is stored from now on sets it again
+        self.outbox.changed.clear()
         batch = self.outbox.next_batch(BATCH_RECORDS - heartbeats, BATCH_BYTES - HEARTBEAT_BYTES, skip)
         if urgent and batch:
             self.outbox.urgent.set()
         finished = self.sent + self.outbox.quarantined
         ready = list(self._with_objects(batch))  # may take long; the time in a heartbeat must be that of its call
-        self._send([*self._new_heartbeats(heartbeats), *ready])
+        self._send_heartbeats(heartbeats, ready)
         self.outbox.end_batch()
+        if changed and self.outbox.waiting:
+            self.outbox.changed.set()
         if not batch:
             return False
         if self.sent + self.outbox.quarantined > finished:
             if len(batch) + heartbeats == BATCH_RECORDS:
-                self._waiting_since = None  # the others are newer
+                self._waiting_since = self._changed_since = None  # the others are newer
             return True
         self._backoff_until = now + self._pause(self.failures)
         return False
 
-    def _due_heartbeats(self, now: float) -> int:
-        """Return 1 if a heartbeat is due, else 0; it shares the call of the records that wait."""
-        if self.new_heartbeat is None or now - self._heartbeat_at < self.heartbeat_seconds:
+    def _due_heartbeats(self, now: float, *, early: bool) -> int:
+        """Return 1 if a heartbeat is due, else 0; it shares the call of the records that wait.
+
+        With `early`, records are sent now: a heartbeat that would be due soon goes with them.
+        """
+        interval = self.heartbeat_seconds * (EARLY_HEARTBEAT if early and self.outbox.waiting else 1)
+        if self.new_heartbeat is None or now - self._heartbeat_at < interval:
             return 0
         self._heartbeat_at = now
         return 1
 
-    def _new_heartbeats(self, number: int) -> list[NamedRecord]:
-        return [("", self.new_heartbeat())] if self.new_heartbeat and number else []
+    def _send_heartbeats(self, number: int, records: Sequence[NamedRecord]) -> None:
+        """Send records and a new heartbeat, if one is due; one that is not accepted is due again soon."""
+        due = [("", self.new_heartbeat())] if self.new_heartbeat and number else []
+        self._send([*due, *records])
+        if due and self.last_error:
+            self._heartbeat_at += min(0.0, HEARTBEAT_RETRY_SECONDS - self.heartbeat_seconds)
 
     def flush(self) -> None:
         """Make all stored records urgent, because the agent is about to end."""
         self.outbox.urgent.set()
 
     def _is_due(self, now: float) -> bool:
-        """Return whether waiting records may be sent: an urgent one, a full batch, or after SHARE_SECONDS."""
-        if not self.outbox.waiting:
-            self._waiting_since = None
-        elif self._waiting_since is None:
-            self._waiting_since = now
-        if self.outbox.urgent.is_set() or self._postponed or self.outbox.waiting >= BATCH_RECORDS:
-            return True
-        return self._waiting_since is not None and now - self._waiting_since >= SHARE_SECONDS
+        """Return whether waiting records may be sent: an urgent one, a full batch, or one that waited long enough."""
+        waiting = self.outbox.waiting
+        self._waiting_since = _since(self._waiting_since, now, waiting > 0)
+        self._changed_since = _since(self._changed_since, now, waiting > 0 and self.outbox.changed.is_set())
+        return (
+            self.outbox.urgent.is_set()
+            or bool(self._postponed)
+            or waiting >= BATCH_RECORDS
+            or (self._waiting_since is not None and now - self._waiting_since >= self.hold_seconds)
+            or (self._changed_since is not None and now - self._changed_since >= SHARE_SECONDS)
+        )
 
     def _with_objects(self, batch: Sequence[NamedRecord]) -> Iterator[NamedRecord]:
         """Write the objects of a batch; a record whose object cannot be written is postponed."""
@@ -183,6 +210,8 @@ class Sender:
             if record.record_id in accepted:
                 self._postponed.pop(name, None)
                 self.outbox.remove([name])
+            elif record.record_id in refused and len(batch) > 1:
+                self._send([(name, record)])  # alone: it may have shared a message with the refused record
             elif record.record_id in refused:
                 self._quarantine(name, "the queue refuses its content")
             else:
@@ -213,3 +242,8 @@ class Sender:
     def _pause(self, tries: int) -> float:
         longest = min(MIN_BACKOFF_SECONDS * 2 ** min(tries, 8), MAX_BACKOFF_SECONDS)
         return self.random.uniform(longest / 2, longest)
+
+
+def _since(since: float | None, now: float, holds: bool) -> float | None:  # noqa: FBT001 - the condition itself
+    """Return since when a condition holds; None when it does not."""
+    return (now if since is None else since) if holds else None

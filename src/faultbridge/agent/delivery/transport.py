@@ -6,10 +6,11 @@ import http.client
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from faultbridge.agent.delivery.messages import text_of, to_messages
 from faultbridge.agent.delivery.records import OutgoingRecord
 from faultbridge.agent.delivery.sender import RecordRefused, SendFailed
 from faultbridge.agent.delivery.service_clock import ServiceClock
@@ -77,18 +78,19 @@ class AwsTransport:
         self._bucket_url = f"{s3_endpoint}/{bucket}" if s3_endpoint else f"https://{bucket}.s3.{region}.amazonaws.com"
 
     def send_batch(self, records: Sequence[OutgoingRecord]) -> tuple[set[str], set[str]]:
-        """Send up to ten messages in one call."""
+        """Send up to ten records in one call; those of one group share a message."""
+        messages = to_messages(records)
         entries = [
-            {"Id": str(number), "MessageBody": record.text, "MessageGroupId": record.group}
-            for number, record in enumerate(records)
+            {"Id": str(number), "MessageBody": text_of(message), "MessageGroupId": message[0].group}
+            for number, message in enumerate(messages)
         ]
         body = json.dumps({"QueueUrl": self._queue_url, "Entries": entries}).encode()
         headers = {"content-type": "application/x-amz-json-1.0", "x-amz-target": "AmazonSQS.SendMessageBatch"}
         response = self._call("POST", f"{self._sqs_url}/", body, headers, "sqs")
         try:
             failed: list[dict[str, Any]] = json.loads(response).get("Failed") or []
-            not_accepted = {records[int(entry["Id"])].record_id for entry in failed}
-            refused = {records[int(entry["Id"])].record_id for entry in failed if entry.get("Code") in PERMANENT_ERRORS}
+            not_accepted = _ids(messages[int(entry["Id"])] for entry in failed)
+            refused = _ids(messages[int(entry["Id"])] for entry in failed if entry.get("Code") in PERMANENT_ERRORS)
         except (ValueError, LookupError, AttributeError, TypeError) as error:
             raise SendFailed(f"the response of SQS cannot be read: {error}") from error
         return {record.record_id for record in records} - not_accepted, refused
@@ -116,6 +118,10 @@ class AwsTransport:
             raise SendFailed(f"no AWS credentials: {error}") from error
         except (OSError, http.client.HTTPException) as error:
             raise SendFailed(f"{call.url}: {error}") from error
+
+
+def _ids(messages: Iterable[Sequence[OutgoingRecord]]) -> set[str]:
+    return {record.record_id for message in messages for record in message}
 
 
 def _refuses_content(response: HttpResponse, service: str) -> bool:
