@@ -61,6 +61,30 @@ def test_a_node_is_silent_only_after_the_timeout_without_heartbeats() -> None:
     assert (state.status, state.live_case.code) == (NodeStatus.QUARANTINED, "host.silent")
 
 
+@pytest.mark.parametrize("last", range(1, 5))
+@pytest.mark.parametrize("interval", [1, 2])
+def test_a_node_is_silent_five_to_seven_and_a_half_minutes_after_its_last_heartbeat(interval: int, last: int) -> None:
+    world = World(**OBSERVE)
+    for _ in range(last):
+        beat(world)
+        pass_time(world, interval)
+    minutes = interval
+    while silent(world) == [False]:
+        world.ports.clock.advance(timedelta(seconds=30))
+        assert world.app.ops.sweep().failures == []
+        minutes += 0.5
+    assert 5 <= minutes <= 7.5 + 0.5, "the last half minute is that of this sweep"
+
+
+def test_a_node_that_sends_every_two_minutes_and_loses_one_of_three_heartbeats_is_never_silent() -> None:
+    world = World(**OBSERVE)
+    for number in range(30):
+        if number % 3:
+            beat(world)
+        pass_time(world, 2)
+        assert silent(world) == [False]
+
+
 def test_a_node_that_never_sent_a_heartbeat_is_not_silent() -> None:
     world = World()
     pass_time(world, 20)
@@ -102,9 +126,9 @@ def test_no_node_is_silent_while_no_records_arrive(caplog: pytest.LogCaptureFixt
     assert (line["overdue"], line["on_time"]) == (3, 0)
     record_canary(world)
     beat(world, *nodes)
-    pass_time(world, 5, "a", "b")
+    pass_time(world, 6, "a", "b")
     record_canary(world)
-    pass_time(world, 5, "a", "b")
+    pass_time(world, 4, "a", "b")
     assert silent(world, *nodes) == [False, False, True]
 
 

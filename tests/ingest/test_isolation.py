@@ -160,7 +160,7 @@ def test_of_100_records_with_five_hostile_inputs_all_have_an_outcome_in_the_firs
     world.ports.clock.advance(timedelta(minutes=1))
     hostile = {
         "n-1": world.message(documents(64, "y", "fatal"), source="faultbridge", node="n-1"),
-        "n-22": world.message(documents(13, "z", size=64), source="faultbridge", node="n-22"),
+        "n-22": world.message(documents(13, "z", size=48), source="faultbridge", node="n-22"),
         "n-41": world.message(counters(500), source="rdma-counters", node="n-41"),
         "n-63": world.message("\0\1\2", node="n-63"),
         "n-99": world.message(XID_79, node="n-99", sent_at=world.now.replace(year=2038)),

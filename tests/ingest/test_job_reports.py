@@ -166,7 +166,13 @@ def test_a_report_about_something_unknown_is_a_reject_that_can_be_retried(
     assert job(world) is None
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"\xff", b'{"change": "start"}', b"[" * 100_000, b'{"change": 1}'])
+LONG_ID = b'{"change": "end", "job_id": "' + b"x" * 4_000 + b'"}'
+"""No key of the table may be as long."""
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"\xff", b'{"change": "start"}', b"[" * 100_000, b'{"change": 1}', LONG_ID]
+)
 def test_a_record_that_is_no_report_is_rejected(world: World, body: bytes) -> None:
     message = Message("r-1", JOB_REPORT, CLUSTER, world.now, body=body)
     assert reasons(world, Delivery("m-1", encode_message(message), world.now)) == ["bad_report"]

@@ -11,6 +11,7 @@ from faultbridge.errors import Transient
 from faultbridge.ingest.redrive import Redrive
 from faultbridge.simulation.fakes import FakeQueue, ManualClock, raise_once
 from faultbridge.storage.wire.message import Message, decode_message, encode_message
+from faultbridge.storage.wire.shared_message import join_records
 
 
 def setup(*bodies: str) -> tuple[Redrive, FakeQueue, FakeQueue, ManualClock]:
@@ -41,6 +42,16 @@ def test_a_record_keeps_the_time_of_its_first_arrival() -> None:
     again = Redrive(queue, dead)
     again()
     assert decode_message(dead.messages[0].body).received_at == first
+
+
+def test_the_records_of_one_message_become_a_message_each_with_its_first_arrival() -> None:
+    texts = [record(ManualClock(), number) for number in (1, 2)]
+    redrive, dead, queue, _ = setup(join_records(texts))
+    first = dead.messages[0].sent_at
+    assert redrive() == 1
+    found = [decode_message(one.body) for one in queue.messages]
+    assert [(one.record_id, one.received_at) for one in found] == [("r-1", first), ("r-2", first)]
+    assert dead.messages == []
 
 
 def test_a_cloud_event_is_moved_unchanged() -> None:

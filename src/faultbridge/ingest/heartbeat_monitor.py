@@ -37,8 +37,8 @@ ALWAYS_PLAUSIBLE = 2
 CANARY_OVERDUE, CANARY_MISSING = timedelta(minutes=7), timedelta(minutes=11)
 """A canary is recorded every five minutes: after these times, one or two of them are missing."""
 
-HEARTBEAT_GRACE = timedelta(minutes=2)
-"""A node that still runs has sent a heartbeat within this time, and it has reached the queue."""
+HEARTBEAT_GRACE = timedelta(minutes=2, seconds=30)
+"""A node that still runs has sent a heartbeat within this time, one every two minutes, and it has reached the queue."""
 
 STORE_AFTER = 0.5
 """A heartbeat is stored if the stored one is older than this share of the timeout; DynamoDB charges for writes. A

@@ -1,8 +1,9 @@
 """Ingest: processes a batch of raw records into conditions, cases and entries, node by node.
 
-Each record gets exactly one outcome. A record that cannot be read, or whose node is not registered, is rejected at
-once. A message goes back to the queue only if a dependency failed, other writers were always first, or an unexpected
-error occurred. Such an error affects only its record or node; a record that fails in this way alone is rejected.
+A message contains one record or several of one sender. Each record gets exactly one outcome. A record that cannot be
+read, or whose node is not registered, is rejected at once. A message goes back to the queue only if a dependency
+failed, other writers were always first, or an unexpected error occurred. Such an error affects only its record or node;
+a record that fails in this way alone is rejected.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.nodes import AliasRow, NodeKey
@@ -28,6 +30,9 @@ from faultbridge.ingest.record_reader import WHOLE_SOURCES, Delivery, RecordPart
 from faultbridge.ledger.append import Append
 from faultbridge.log import log_cause
 from faultbridge.rules.rulebook import Rulebook
+
+MAX_RECORDS = 100
+"""Maximum number of records that are processed together: as many as a batch has messages."""
 
 PartsByNode = dict[NodeKey, tuple[ClusterConfig, list[tuple[RecordPart, AliasRow]]]]
 StoreReject = Callable[[Delivery, RawRecord | None, Rejected], None]
@@ -56,12 +61,18 @@ class Ingest:
     def __call__(self, deliveries: Sequence[Delivery]) -> IngestResult:
         """Process a batch and return the outcome of each record. An invalid record is rejected.
 
-        Messages that were received often are processed alone, because one of them may stop the worker.
+        Records of messages that were received often are processed alone, because one of them may stop the worker. A
+        message goes back to the queue when one of its records does; the effects of the others apply only once.
         """
-        alone = [delivery for delivery in deliveries if delivery.receives >= ALONE_FROM_RECEIVES]
-        result = self._process([delivery for delivery in deliveries if delivery not in alone])
-        for delivery in alone:
-            result.merge(self._process_alone(delivery))
+        records = [record for delivery in deliveries for record in delivery.records()]
+        together = iter([record for record in records if record.receives < ALONE_FROM_RECEIVES])
+        result = IngestResult()
+        while some := list(islice(together, MAX_RECORDS)):
+            result.merge(self._process(some))
+        for record in records:
+            if record.receives >= ALONE_FROM_RECEIVES:
+                result.merge(self._process_alone(record))
+        result.failed = {one.message_id: result.failed[one.id] for one in reversed(records) if one.id in result.failed}
         return result
 
     def _process_alone(self, delivery: Delivery) -> IngestResult:
@@ -190,4 +201,4 @@ def _received_at(heartbeat: tuple[NodeKey, RecordPart]) -> datetime:
 def _log(delivery: Delivery, decision: str, reason: str, level: int = logging.INFO) -> None:
     record = delivery.ids()
     ids = {"cluster": record.cluster, "node": record.node, "record_ids": [record.record_id]}
-    log_cause(decision, reason=reason, level=level, message_id=delivery.id, **ids)
+    log_cause(decision, reason=reason, level=level, message_id=delivery.message_id, **ids)

@@ -102,7 +102,7 @@ class IngestResult:
             "record_given_back",
             reason=reason.value,
             level=logging.WARNING,
-            message_id=delivery.id,
+            message_id=delivery.message_id,
             cluster=node.cluster if node else record.cluster,
             node=node.node if node else record.node,
             record_ids=[record.record_id],
@@ -113,7 +113,8 @@ class IngestResult:
     def merge(self, other: IngestResult) -> None:
         """Add the result of another part of the batch."""
         self.failed |= other.failed
-        self.outcomes |= other.outcomes
+        for record_id, outcome in other.outcomes.items():
+            self.set_outcome(record_id, outcome)
         self.reasons |= other.reasons
         self.unparsed += other.unparsed
 

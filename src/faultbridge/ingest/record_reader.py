@@ -20,6 +20,7 @@ from faultbridge.pipeline.normalize.trust import TRUST_ALL, Trust, instance_of
 from faultbridge.ports import ObjectStore
 from faultbridge.storage.keys import NO_CLUSTER
 from faultbridge.storage.wire.message import Message, decode_message, raw_key
+from faultbridge.storage.wire.shared_message import split_records
 
 UNREADABLE_PREFIX = "unread-"
 """Start of the id that is given to a message without the raw record format."""
@@ -42,9 +43,10 @@ class RecordIds:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One message as the queue delivered it.
+    """One message as the queue delivered it, or one record of a message that contains several.
 
     `received_at` is when the queue first accepted it. `receives` counts its deliveries, this one included.
+    `shared_message` is the id of the message that contains this record and others.
     """
 
     id: str
@@ -52,6 +54,22 @@ class Delivery:
     received_at: datetime
     sender: str | None = None
     receives: int = 1
+    shared_message: str | None = None
+
+    @property
+    def message_id(self) -> str:
+        """Return the id of the message on the queue."""
+        return self.shared_message or self.id
+
+    def records(self) -> tuple[Delivery, ...]:
+        """Return a delivery for each record of the message; their ids say the place of the record in it."""
+        texts = split_records(self.text)
+        if len(texts) == 1:
+            return (replace(self, text=texts[0]),)
+        return tuple(
+            replace(self, id=f"{self.id}/{place}", text=text, shared_message=self.id)
+            for place, text in enumerate(texts)
+        )
 
     def ids(self) -> RecordIds:
         """Return the ids that the message states. An unreadable message gets an id from the hash of its text."""

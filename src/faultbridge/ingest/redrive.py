@@ -1,5 +1,7 @@
 """Redrive: moves dead letters back to the queue and keeps the time at which each record first arrived.
 
+The records of one message become a message each, so that one of them does not stop the others again.
+
 A redrive in the AWS console gives a record a new arrival time, and ingest would treat an old fault as a new one. This
 redrive writes the original arrival time into the record. A cloud event contains its own time and is moved unchanged.
 """
@@ -13,6 +15,7 @@ from faultbridge.errors import Rejected, Transient
 from faultbridge.log import log_cause
 from faultbridge.ports import ReceivedMessage, RecordQueue
 from faultbridge.storage.wire.message import decode_message, encode_message
+from faultbridge.storage.wire.shared_message import split_records
 
 DEFAULT_GROUP = "unread"
 """Message group of a message that has no group and does not name one."""
@@ -48,18 +51,19 @@ class Redrive:
         return moved
 
     def _move(self, message: ReceivedMessage) -> None:
-        if self.queue.send([_with_arrival_time(message) if self.dated else _unchanged(message)]):
+        texts = split_records(message.body) if self.dated else ()
+        if self.queue.send([_with_arrival_time(message, text) for text in texts] or [_unchanged(message)]):
             raise Transient("the queue refused a record; the dead-letter queue still has it: run the command again")
         self.dead.delete(message)
 
 
-def _with_arrival_time(message: ReceivedMessage) -> tuple[str, str]:
+def _with_arrival_time(message: ReceivedMessage, text: str) -> tuple[str, str]:
     try:
-        record = decode_message(message.body)
+        record = decode_message(text)
     except Rejected as error:
         # Ingest rejects it again, with this reason.
         log_cause("dead_letter_moved_unchanged", reason=error.reason)
-        return _unchanged(message)
+        return message.group or DEFAULT_GROUP, text
     dated = replace(record, received_at=min(record.received_at or message.sent_at, message.sent_at))
     return dated.group, encode_message(dated)
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from faultbridge.domain.copies import replace
 from faultbridge.domain.records import RawRecord
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict, Rejected, Transient
