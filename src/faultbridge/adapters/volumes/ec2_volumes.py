@@ -1,0 +1,104 @@
+"""Detach and attach EBS volumes of EC2 instances; only volumes with the tag `faultbridge:volume` are touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.errors import code_of, translate, translated
+from faultbridge.adapters.compute.failures import failure_of
+from faultbridge.domain.cluster.volumes import VOLUME_TAG
+from faultbridge.ports import Attachment, CallResult, ProviderFailure, Volume
+
+FAILURES = {
+    # The attachment changes at this moment, or another call changed it: the next read decides.
+    "IncorrectState": ProviderFailure.CONFLICT,
+    "VolumeInUse": ProviderFailure.CONFLICT,
+    "InvalidVolume.NotFound": ProviderFailure.NOT_FOUND,
+    "InvalidAttachment.NotFound": ProviderFailure.NOT_FOUND,
+    "InvalidVolume.ZoneMismatch": ProviderFailure.PROVIDER_ERROR,
+}
+FREE, UNKNOWN_ZONES = "detached", frozenset[str]()
+
+
+class Ec2Volumes:
+    """Volumes for instances of EC2; with `of_groups`, a group is an Auto Scaling group, whose zones are known."""
+
+    def __init__(self, clients: Clients, *, of_groups: bool = False) -> None:
+        self._clients, self._of_groups = clients, of_groups
+
+    def attached(self, instance_id: str, names: Sequence[str]) -> tuple[Volume, ...]:
+        """Return the volumes on an instance whose tag has one of these values."""
+        values = {"attachment.instance-id": [instance_id], f"tag:{VOLUME_TAG}": list(names)}
+        found = self._described(f"listing the volumes of {instance_id}", values) if names else ()
+        return tuple(one for one in found if one.on(instance_id))
+
+    def read(self, volume_ids: Iterable[str]) -> tuple[Volume, ...]:
+        """Return the volumes that exist and have the tag; a filter, unlike a list of ids, fails for none."""
+        ids = list(volume_ids)
+        return self._described("reading volumes", {"volume-id": ids, "tag-key": [VOLUME_TAG]}) if ids else ()
+
+    def zone_of(self, instance_id: str) -> str | None:
+        """Return the zone of an instance; None if EC2 does not list it."""
+        with translated(f"reading the zone of {instance_id}"):
+            filters: list[Any] = [{"Name": "instance-id", "Values": [instance_id]}]
+            answer = self._clients.ec2.describe_instances(Filters=filters)
+        found = (instance for part in answer["Reservations"] for instance in part["Instances"])
+        return next((instance.get("Placement", {}).get("AvailabilityZone") for instance in found), None)
+
+    def successor_zones(self, group: str) -> frozenset[str]:
+        """Return the zones of an Auto Scaling group; a launch template shows none before its launch."""
+        if not self._of_groups:
+            return UNKNOWN_ZONES
+        with translated(f"reading the zones of {group}"):
+            answer = self._clients.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[group])
+        return frozenset(zone for one in answer["AutoScalingGroups"] for zone in one["AvailabilityZones"])
+
+    def detach(self, volume_id: str, instance_id: str) -> CallResult:
+        """Start to detach a volume, by one call without retries and without force."""
+        detach = self._clients.ec2_no_retry.detach_volume
+        answer = result_of(f"detaching {volume_id}", lambda: detach(VolumeId=volume_id, InstanceId=instance_id))
+        return answer if answer.ok or self._is_on(volume_id, instance_id) else CallResult(reason="already detached")
+
+    def attach(self, volume_id: str, instance_id: str, device: str | None) -> CallResult:
+        """Start to attach a volume under its former device name, by one call without retries."""
+        if device is None:
+            return CallResult(ProviderFailure.PROVIDER_ERROR, f"{volume_id} has no device name")
+        attach = self._clients.ec2_no_retry.attach_volume
+        return result_of(
+            f"attaching {volume_id}",
+            lambda: attach(VolumeId=volume_id, InstanceId=instance_id, Device=device),
+        )
+
+    def _is_on(self, volume_id: str, instance_id: str) -> bool:
+        return any(one.on(instance_id) for one in self.read([volume_id]))
+
+    def _described(self, action: str, values: dict[str, list[str]]) -> tuple[Volume, ...]:
+        filters: list[Any] = [{"Name": name, "Values": wanted} for name, wanted in values.items()]
+        with translated(action):
+            pages = self._clients.ec2.get_paginator("describe_volumes").paginate(Filters=filters)
+            found = [_volume(one) for page in pages for one in page["Volumes"]]
+        return tuple(sorted(found, key=lambda one: one.volume_id))
+
+
+def result_of(action: str, call: Callable[[], Any]) -> CallResult:
+    """Return the result of one call that changes an attachment."""
+    try:
+        call()
+    except (ClientError, BotoCoreError, ResponseParserError) as error:
+        known = FAILURES.get(code_of(error)) if isinstance(error, ClientError) else None
+        return CallResult(known or failure_of(error), str(translate(error, action)))
+    return CallResult()
+
+
+def _volume(one: Any) -> Volume:  # noqa: ANN401 - the stubs' type exists only for type checkers
+    attachments = tuple(
+        Attachment(found["InstanceId"], found.get("State", ""), found.get("Device"))
+        for found in one.get("Attachments", ())
+        if found.get("InstanceId") and found.get("State") != FREE
+    )
+    return Volume(one["VolumeId"], one["AvailabilityZone"], attachments, bool(one.get("MultiAttachEnabled")))

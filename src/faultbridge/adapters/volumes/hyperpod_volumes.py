@@ -1,0 +1,59 @@
+"""Detach and attach EBS volumes of nodes of a HyperPod cluster on EKS, by SageMaker's own two calls.
+
+EC2 lists the volumes, which belong to the account of the cluster. SageMaker selects the device name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.compute.hyperpod_cluster import HyperPodCluster
+from faultbridge.adapters.volumes.ec2_volumes import UNKNOWN_ZONES, Ec2Volumes, result_of
+from faultbridge.ports import CallResult, Volume
+
+
+class HyperPodVolumes:
+    """Volumes for the nodes of one HyperPod cluster."""
+
+    def __init__(self, clients: Clients, cluster: HyperPodCluster) -> None:
+        self._clients, self._cluster, self._ec2 = clients, cluster, Ec2Volumes(clients)
+
+    def attached(self, instance_id: str, names: Sequence[str]) -> tuple[Volume, ...]:
+        """Return the volumes on a node, without device names."""
+        return tuple(_without_devices(one) for one in self._ec2.attached(instance_id, names))
+
+    def read(self, volume_ids: Iterable[str]) -> tuple[Volume, ...]:
+        """Return the volumes that exist."""
+        return self._ec2.read(volume_ids)
+
+    def zone_of(self, instance_id: str) -> str | None:
+        """Return the zone of a node; None if the cluster does not have it."""
+        found = self._cluster.find_node(instance_id) or {}
+        zone = (found.get("Placement") or {}).get("AvailabilityZone")
+        return str(zone) if zone else None
+
+    def successor_zones(self, group: str) -> frozenset[str]:  # noqa: ARG002 - the port's signature
+        """Return no zones: SageMaker shows the zone of a node only once it has it."""
+        return UNKNOWN_ZONES
+
+    def detach(self, volume_id: str, instance_id: str) -> CallResult:
+        """Start to detach a volume, by one call without retries."""
+        arn, detach = self._cluster.arn(), self._clients.sagemaker_no_retry.detach_cluster_node_volume
+        answer = result_of(
+            f"detaching {volume_id}", lambda: detach(ClusterArn=arn, NodeId=instance_id, VolumeId=volume_id)
+        )
+        still = answer.ok or any(one.on(instance_id) for one in self.read([volume_id]))
+        return answer if still else CallResult(reason="already detached")
+
+    def attach(self, volume_id: str, instance_id: str, device: str | None) -> CallResult:  # noqa: ARG002 - SageMaker selects it
+        """Start to attach a volume, by one call without retries."""
+        arn, attach = self._cluster.arn(), self._clients.sagemaker_no_retry.attach_cluster_node_volume
+        return result_of(
+            f"attaching {volume_id}", lambda: attach(ClusterArn=arn, NodeId=instance_id, VolumeId=volume_id)
+        )
+
+
+def _without_devices(volume: Volume) -> Volume:
+    return replace(volume, attachments=tuple(replace(one, device=None) for one in volume.attachments))

@@ -1,0 +1,13 @@
+"""Volumes: EBS volumes that the policy names move from the old instance to its successor.
+
+Read in this order:
+
+- `detach`: before the intent, records the volumes, detaches them and waits until they are free.
+- `zones`: refuses a repair whose successor could not take the volumes.
+- `attach`: before the node returns to service, attaches the volumes to its instance.
+
+`NodeState.moving_volumes` is written before the first call, so that a crash at any point forgets no volume. Each step
+reads what is there before it acts.
+
+Tests: tests/scenarios/repair/test_volumes.py, tests/contracts/test_volumes.py and tests/simulation/test_volumes.py.
+"""

@@ -1,0 +1,113 @@
+"""Attach the volumes of a node to the instance that returns to service: the successor, or the old one again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.cluster.volumes import VOLUME_TAG, MovingVolume
+from faultbridge.domain.copies import replace
+from faultbridge.domain.nodes import NodeState
+from faultbridge.pipeline import entry_builder
+from faultbridge.ports import Volume
+from faultbridge.ports.volumes import ATTACHED
+from faultbridge.repair.attempt.failed_attempts import escalate_case
+from faultbridge.repair.attempt.progress import live_attempt
+from faultbridge.repair.attempt.step_context import StepContext
+from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
+from faultbridge.repair.volumes.detach import described
+from faultbridge.repair.volumes.zones import zone_refusal
+
+NAME = "attach_volumes"
+
+
+def attach_volumes(context: StepContext) -> tuple[StepContext, StepResult | None]:
+    """Attach every volume that was detached for the node to its current instance.
+
+    Returns the node as last written, and why it may not serve yet, or None when no volume is missing.
+    """
+    moving, instance_id = context.state.moving_volumes, context.instance_id
+    if not moving or instance_id is None:
+        return context, None
+    found = {one.volume_id: one for one in context.volumes.read(one.volume_id for one in moving)}
+    attached = {one.volume_id for one in moving if _is_attached(found, one, instance_id)}
+    if attached:
+        context = context.commit(lambda state, now: _record(state, now, attached, instance_id))
+    missing = {one.volume_id for one in moving} - set(found)
+    if missing:
+        reason = f"{', '.join(sorted(missing))} does not exist any more, or lost the tag {VOLUME_TAG}"
+        return context, escalate(context, reason, missing)
+    left = context.state.moving_volumes
+    reasons = [_attach(context, one, found[one.volume_id], instance_id) for one in left]
+    refused = next((reason for reason, final in reasons if final), None)
+    if refused is not None:
+        return context, escalate(context, refused)
+    return context, waiting("; ".join(reason for reason, _ in reasons)) if reasons else None
+
+
+def escalate(context: StepContext, reason: str, missing: Collection[str] = ()) -> StepResult:
+    """End the attempt: the node stays out of service, because a volume is not attached."""
+    draft = entry_builder.step(
+        context.case,
+        NAME,
+        "failed",
+        context.now,
+        reason=reason,
+        failure="PROVIDER_ERROR",
+        new_instance=context.instance_id,
+        facts={"volumes": described(context.state.moving_volumes)},
+    )
+    text = f"VOLUMES: {reason}"
+
+    def revise(state: NodeState, now: datetime) -> Transition:
+        escalated = escalate_case(state, now, text, drafts=(draft,), fails=False)
+        return replace(escalated, state=_without(escalated.state, missing))
+
+    context.commit(revise)
+    context.log("attempt_escalated", text)
+    return StepResult(StepOutcome.FAILED, text)
+
+
+def _attach(context: StepContext, moving: MovingVolume, volume: Volume, instance_id: str) -> tuple[str, bool]:
+    """Start to attach a volume, unless it is being attached. Returns why it is not, and whether that is final."""
+    name = moving.volume_id
+    if volume.on(instance_id):
+        return f"{name} is not attached to {instance_id} yet", False
+    others = ", ".join(one.instance_id for one in volume.attachments)
+    if others and not volume.shared:
+        return f"{name} is attached to {others}", False
+    refusal = zone_refusal(context, (moving,), instance_id)
+    if refusal is not None:
+        return refusal, True
+    answer = context.volumes.attach(name, instance_id, moving.device)
+    final = answer.failure is not None and not answer.failure.retriable
+    return answer.reason or f"{name} is not attached to {instance_id} yet", final
+
+
+def _is_attached(found: Mapping[str, Volume], moving: MovingVolume, instance_id: str) -> bool:
+    volume = found.get(moving.volume_id)
+    attachment = volume.on(instance_id) if volume else None
+    return attachment is not None and attachment.state == ATTACHED
+
+
+def _record(state: NodeState, now: datetime, attached: Collection[str], instance_id: str) -> Transition:
+    done = tuple(one for one in state.moving_volumes if one.volume_id in attached)
+    if not done:
+        return Transition(state)
+    case, _ = live_attempt(state)
+    step = entry_builder.step(
+        case,
+        NAME,
+        "attached",
+        now,
+        old_instance=done[0].instance_id,
+        new_instance=instance_id,
+        facts={"volumes": described(done)},
+    )
+    return Transition(_without(state, attached), (step,))
+
+
+def _without(state: NodeState, volumes: Collection[str]) -> NodeState:
+    left = tuple(one for one in state.moving_volumes if one.volume_id not in volumes)
+    return replace(state, moving_volumes=left)

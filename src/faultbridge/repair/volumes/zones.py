@@ -1,0 +1,48 @@
+"""Zones: an EBS volume can be attached only in its own availability zone."""
+
+from __future__ import annotations
+
+from faultbridge.domain.cluster.volumes import MovingVolume
+from faultbridge.ports import CallResult, ProviderFailure
+from faultbridge.repair.attempt.step_context import StepContext
+from faultbridge.repair.successor.launch import launch_request
+
+
+def refusal(context: StepContext, moving: tuple[MovingVolume, ...], spare: str | None) -> str | None:
+    """Return why a successor could not take the volumes, as far as that is known before anything is released.
+
+    The zone of a spare is known, and that of a successor that is launched already. Otherwise every zone in which the
+    group may launch one must be the volumes' own.
+    """
+    group = context.state.placement.group
+    if not moving or group is None:
+        return None
+    launched = (spare,) if spare else _launched(context, group)
+    if launched:
+        return next(filter(None, (zone_refusal(context, moving, one) for one in launched)), None)
+    for volume in moving:
+        others = sorted(context.volumes.successor_zones(group) - {volume.zone})
+        if others:
+            return f"{volume.volume_id} is in {volume.zone}, but {group} may launch a successor in {', '.join(others)}"
+    return None
+
+
+def zone_refusal(context: StepContext, moving: tuple[MovingVolume, ...], instance_id: str) -> str | None:
+    """Return why an instance cannot take the volumes: its zone is another one."""
+    zone = context.volumes.zone_of(instance_id)
+    wrong = [one for one in moving if zone is not None and one.zone != zone]
+    return f"{wrong[0].volume_id} is in {wrong[0].zone}, but {instance_id} is in {zone}" if wrong else None
+
+
+def refuse_release(context: StepContext) -> CallResult | None:
+    """Return why the old instance must stay: the successor that was launched for it cannot take its volumes."""
+    moving, group = context.state.moving_volumes, context.state.placement.group
+    launched = _launched(context, group) if moving and group else ()
+    reason = next(filter(None, (zone_refusal(context, moving, one) for one in launched)), None)
+    return CallResult(ProviderFailure.PROVIDER_ERROR, reason) if reason else None
+
+
+def _launched(context: StepContext, group: str) -> tuple[str, ...]:
+    if context.launcher is None:
+        return ()
+    return tuple(one.instance_id for one in context.launcher.launched(launch_request(context, group)))

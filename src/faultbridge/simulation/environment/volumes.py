@@ -1,0 +1,63 @@
+"""Volumes: every node of the repaired cluster has two, and the policy moves one; calls about them fail or hang."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from faultbridge.ports import ProviderFailure
+from faultbridge.rules.policies import PolicyStore
+from faultbridge.simulation.environment.action_plan import ExternalAction
+from faultbridge.simulation.environment.cloud_actions import HOUR, CloudActions, pick
+from faultbridge.simulation.fault_injection import Outage
+from faultbridge.simulation.simulated_system import GROUPS, REPAIRED, SimulatedSystem
+from faultbridge.storage.codec import dump
+
+NAMED, UNNAMED = "data", "scratch"
+FAILURES = (
+    ProviderFailure.THROTTLED,
+    ProviderFailure.CONFLICT,
+    ProviderFailure.TIMEOUT,
+    ProviderFailure.AMBIGUOUS,
+    ProviderFailure.PROVIDER_ERROR,
+)
+
+
+def give_volumes(system: SimulatedSystem) -> None:
+    """Give each node of the repaired cluster two volumes, and set a policy that names one of them."""
+    mover = system.ports.volume_mover
+    for instance in system.fleet.running(GROUPS[REPAIRED]):
+        for name in (NAMED, UNNAMED):
+            mover.add(instance.instance_id, name)
+    system.policy = replace(system.policy, version="moving", volumes=(NAMED,))
+    document: Any = dump(system.policy)
+    system.workers.operate(lambda app: PolicyStore(app.ports.table, app.ports.clock).put(document))
+
+
+class VolumeActions(CloudActions):
+    """Carries out what happens to volumes and to the calls about them."""
+
+    def _volume_failure(self, action: ExternalAction) -> None:
+        """Make the next detach or attach call fail, with or without effect."""
+        failure = pick(FAILURES, action.selector)
+        effect = failure in {ProviderFailure.TIMEOUT, ProviderFailure.AMBIGUOUS} and action.selector % 2 == 0
+        self._log(f"the next call about a volume fails: {failure.value}{', with effect' if effect else ''}")
+        self.system.ports.volume_mover.fail_next(failure, effect=effect)
+
+    def _volume_stuck(self, action: ExternalAction) -> None:
+        """Let a volume hang while it is detached, for up to two hours."""
+        mover = self.system.ports.volume_mover
+        if not mover.volumes:
+            return
+        volume = pick(sorted(mover.volumes), action.selector)
+        self._log(f"{volume} cannot be detached")
+        mover.stuck.add(volume)
+        self.system.schedule.after(2 * HOUR * action.fraction, "cloud", lambda: mover.stuck.discard(volume))
+
+    def _volume_outage(self, action: ExternalAction) -> None:
+        """Let no call about volumes be answered for up to an hour."""
+        start = self.system.clock.now()
+        end = start + timedelta(seconds=60 + action.fraction * HOUR)
+        self._log(f"volumes do not answer until {end:%H:%M:%S}")
+        self.system.injector.outages.append(Outage("volumes", start, end))

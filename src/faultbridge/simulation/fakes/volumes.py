@@ -1,0 +1,142 @@
+"""A fake of EBS volumes, and of the storage driver of an orchestrator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from faultbridge.ports import Attachment, CallResult, ClusterNode, ProviderFailure, Volume
+from faultbridge.ports.volumes import ATTACHED, DETACHING
+from faultbridge.simulation.fakes.fleet import FailingFake, FakeFleet
+from faultbridge.simulation.fakes.seam import Seam
+
+ZONE = "us-east-1a"
+
+
+@dataclass
+class FakeVolume:
+    """One volume of the fake: created on an instance, deleted with one; `until` is when its attachment changes."""
+
+    volume_id: str
+    name: str
+    zone: str = ZONE
+    instance_id: str | None = None
+    device: str | None = None
+    state: str = ATTACHED
+    until: datetime | None = None
+    created_on: str = ""
+    deleted_with: str | None = None
+
+
+class FakeVolumes(FailingFake):
+    """Implements `Volumes` (fake) on a fleet. A terminated instance deletes the volumes that are still on it.
+
+    Attaching and detaching take `delay`; a volume in `stuck` is never detached. `zones` are the zones of instances
+    that are not in `us-east-1a`. `detached` and `given` list the effects of the calls: volume, instance and time;
+    `stolen` the calls that would have taken a volume from another instance.
+    """
+
+    def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None, delay: timedelta = timedelta(seconds=20)) -> None:
+        super().__init__(fleet, seam=seam)
+        self.delay = delay
+        self.volumes: dict[str, FakeVolume] = {}
+        self.stuck: set[str] = set()
+        self.zones: dict[str, str] = {}
+        self.group_zones: frozenset[str] = frozenset()
+        self.detached: list[tuple[str, str, datetime]] = []
+        self.given: list[tuple[str, str, datetime]] = []
+        self.stolen: list[str] = []
+
+    def add(self, instance_id: str, name: str = "data", zone: str = ZONE, device: str = "/dev/sdf") -> str:
+        """Create a volume on an instance; returns its id."""
+        volume_id = f"vol-{len(self.volumes) + 1:017x}"
+        self.volumes[volume_id] = FakeVolume(volume_id, name, zone, instance_id, device, created_on=instance_id)
+        return volume_id
+
+    def attached(self, instance_id: str, names: Sequence[str]) -> tuple[Volume, ...]:
+        """Return the volumes on an instance by the value of their tag."""
+        with self.seam.around("volumes", "attached", instance_id):
+            self.settle()
+            found = (one for one in self.volumes.values() if one.instance_id == instance_id and one.name in names)
+            return tuple(_as_volume(one) for one in found if not one.deleted_with)
+
+    def read(self, volume_ids: Iterable[str]) -> tuple[Volume, ...]:
+        """Return the volumes that exist."""
+        wanted = tuple(volume_ids)
+        with self.seam.around("volumes", "read", wanted):
+            self.settle()
+            return tuple(_as_volume(self.volumes[one]) for one in wanted if not self.volumes[one].deleted_with)
+
+    def zone_of(self, instance_id: str) -> str | None:
+        """Return the zone of an instance of the fleet."""
+        with self.seam.around("volumes", "zone_of", instance_id):
+            return self.zones.get(instance_id, ZONE) if instance_id in self.fleet.instances else None
+
+    def successor_zones(self, group: str) -> frozenset[str]:
+        """Return the zones that the test set."""
+        with self.seam.around("volumes", "successor_zones", group):
+            return self.group_zones
+
+    def detach(self, volume_id: str, instance_id: str) -> CallResult:
+        """Start to detach a volume."""
+        with self.seam.around("volumes", "detach", (volume_id, instance_id)):
+            self.settle()
+            script, volume = self._next_failure(), self.volumes[volume_id]
+            if volume.instance_id == instance_id and (script is None or script.effect) and volume.state == ATTACHED:
+                volume.state, volume.until = DETACHING, self.fleet.clock.now() + self.delay
+                self.detached.append((volume_id, instance_id, self.fleet.clock.now()))
+            return CallResult(script.failure, "scripted") if script else CallResult()
+
+    def attach(self, volume_id: str, instance_id: str, device: str | None) -> CallResult:
+        """Start to attach a volume that is free and in the zone of the instance."""
+        with self.seam.around("volumes", "attach", (volume_id, instance_id)):
+            self.settle()
+            script, volume = self._next_failure(), self.volumes[volume_id]
+            if script is not None and not script.effect:
+                return CallResult(script.failure, "scripted")
+            if volume.instance_id is not None:
+                if volume.instance_id != instance_id:
+                    self.stolen.append(f"{volume_id} on {volume.instance_id}, for {instance_id}")
+                return CallResult(ProviderFailure.CONFLICT, f"{volume_id} is in use")
+            if volume.deleted_with or self.zones.get(instance_id, ZONE) != volume.zone:
+                return CallResult(ProviderFailure.PROVIDER_ERROR, f"{volume_id} is not in the zone of {instance_id}")
+            volume.instance_id, volume.device, volume.state = instance_id, device, "attaching"
+            volume.until = self.fleet.clock.now() + self.delay
+            self.given.append((volume_id, instance_id, self.fleet.clock.now()))
+            return CallResult(script.failure, "scripted") if script else CallResult()
+
+    def settle(self) -> None:
+        """End the changes whose time has come, and delete what terminated instances still held."""
+        now = self.fleet.clock.now()
+        for one in self.volumes.values():
+            if one.instance_id is None:
+                continue
+            if not self.fleet.is_alive(one.instance_id):
+                one.deleted_with, one.instance_id = one.instance_id, None
+            elif one.until is not None and one.until <= now:
+                self._end_change(one)
+
+    def _end_change(self, one: FakeVolume) -> None:
+        if one.state == DETACHING and one.volume_id in self.stuck:
+            return
+        one.instance_id = None if one.state == DETACHING else one.instance_id
+        one.state, one.until = ATTACHED, None
+
+
+class FakeVolumeAttachments:
+    """Implements `VolumeAttachments` (fake): `held` are the volumes of the storage driver by instance."""
+
+    def __init__(self, *, seam: Seam | None = None) -> None:
+        self.seam = seam or Seam()
+        self.held: dict[str, tuple[str, ...]] = {}
+
+    def remaining(self, node: ClusterNode) -> tuple[str, ...]:
+        """Return what the test set for the node's instance."""
+        with self.seam.around("volume_attachments", "remaining", node.node):
+            return self.held.get(node.instance_id or "", ())
+
+
+def _as_volume(one: FakeVolume) -> Volume:
+    found = Attachment(one.instance_id, one.state, one.device) if one.instance_id else None
+    return Volume(one.volume_id, one.zone, (found,) if found else ())

@@ -1,0 +1,80 @@
+"""Volumes: none that the policy names is lost, none leaves a node whose repair did not record it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.times import from_text
+from faultbridge.simulation.invariants.view import Invariant, SystemView
+
+if TYPE_CHECKING:
+    from faultbridge.simulation.fakes.volumes import FakeVolume
+
+
+def _named(view: SystemView) -> Iterator[FakeVolume]:
+    mover = view.ports.volume_mover
+    mover.settle()
+    return (one for one in mover.volumes.values() if one.name in view.system.policy.volumes)
+
+
+def _lost(view: SystemView) -> Iterator[str]:
+    for one in _named(view):
+        if one.deleted_with is not None and one.deleted_with not in view.system.externally_terminated:
+            yield f"{one.volume_id} was deleted with {one.deleted_with}"
+
+
+def _recorded(view: SystemView) -> dict[tuple[str, str], datetime]:
+    """Return when the repair of a node first recorded each volume with the instance that it leaves."""
+    found: dict[tuple[str, str], datetime] = {}
+    for entries in view.bodies.values():
+        for body in entries:
+            data = body["data"]
+            if (data.get("step"), data.get("outcome")) != ("detach_volumes", "begun"):
+                continue
+            if data["repair_action"] == RepairAction.REPLACE_NODE:
+                at = from_text(body["metadata"]["recorded_at"])
+                for one in data["facts"]["volumes"]:
+                    found.setdefault((one["volume"], one["from"]), at)
+    return found
+
+
+def _unrecorded(view: SystemView) -> Iterator[str]:
+    recorded = _recorded(view)
+    for volume, instance, at in view.ports.volume_mover.detached:
+        known = recorded.get((volume, instance))
+        if known is None or known > at:
+            yield f"{volume} left {instance} at {at:%H:%M:%S}, recorded {known}"
+
+
+def _unnamed(view: SystemView) -> Iterator[str]:
+    volumes = view.ports.volume_mover.volumes
+    for volume, instance, _ in view.ports.volume_mover.detached:
+        if volumes[volume].name not in view.system.policy.volumes:
+            yield f"{volume} left {instance}"
+
+
+def _missing(view: SystemView) -> Iterator[str]:
+    by_name = {state.key.node: state for state in view.nodes}
+    for one in _named(view):
+        state = by_name.get(view.system.node_names[one.created_on])
+        if state is None or state.live_case or state.status is None or not state.status.in_service:
+            continue
+        instance = state.incarnation.instance_id if state.incarnation else None
+        if one.deleted_with is None and one.instance_id != instance:
+            yield f"{state.key.stream} serves on {instance}, and {one.volume_id} is on {one.instance_id}"
+
+
+def _stolen(view: SystemView) -> Iterator[str]:
+    yield from view.ports.volume_mover.stolen
+
+
+INVARIANTS = (
+    Invariant("no volume that the policy names is deleted with an instance that Faultbridge released", _lost),
+    Invariant("a volume is detached only after the repair of its node recorded it", _unrecorded),
+    Invariant("a volume that the policy does not name is never detached", _unnamed),
+    Invariant("a node that serves without a case has the volumes that the policy names", _missing),
+    Invariant("no volume is attached to an instance while another one has it", _stolen),
+)

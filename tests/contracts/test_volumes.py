@@ -1,0 +1,202 @@
+"""The Volumes port: the same tests for the fake, EC2, and HyperPod on EKS; and the volume attachments of EKS."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from botocore.validate import validate_parameters
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.kubernetes.volume_attachments import EksVolumeAttachments
+from faultbridge.adapters.volumes.ec2_volumes import Ec2Volumes
+from faultbridge.adapters.volumes.hyperpod_volumes import HyperPodVolumes
+from faultbridge.ports import ClusterNode, VolumeAttachments, Volumes
+from faultbridge.simulation.fakes import FakeFleet, FakeVolumeAttachments, FakeVolumes, ManualClock
+from tests.contracts.aws import ON_MOTO
+from tests.contracts.schedulers import InMemory, on_eks
+from tests.contracts.test_provider import IMAGE
+from tests.hyperpod import AT_ONCE, Response, api, hyperpod
+
+ZONE, OTHER_ZONE, DEVICE = "us-east-1a", "us-east-1b", "/dev/sdf"
+
+
+@dataclass
+class World:
+    """Two instances in one zone, a third one in another zone, and what moves volumes between them."""
+
+    volumes: Volumes
+    instances: list[str]
+    add: Callable[[str, str | None], str]
+    wait: Callable[[], object]
+    keeps_devices: bool = True
+
+
+@pytest.fixture(params=["fake", "ec2", "hyperpod"])
+def world(request: pytest.FixtureRequest, clients: Clients) -> Iterator[World]:
+    if request.param == "fake":
+        yield in_memory()
+        return
+    if not ON_MOTO:
+        pytest.skip("only moto has the compute services")
+    instances = [launch(clients, zone) for zone in (ZONE, ZONE, OTHER_ZONE)]
+    if request.param == "ec2":
+        yield World(Ec2Volumes(clients), instances, lambda *given: volume_on(clients, *given), lambda: None)
+        return
+    with hyperpod(ManualClock(datetime.now(UTC)), 3, AT_ONCE) as (sagemaker, cluster):
+        for (slot, node), instance in zip(list(cluster.nodes.items()), instances, strict=True):
+            cluster.nodes[slot] = replace(node, instance_id=instance)
+        move_through_sagemaker(sagemaker, clients)
+        mover = HyperPodVolumes(clients, api(sagemaker))
+        mover._clients = sagemaker  # the calls to SageMaker reach the fake, those to EC2 reach moto
+        yield World(mover, instances, lambda *given: volume_on(clients, *given), lambda: None, keeps_devices=False)
+
+
+def in_memory() -> World:
+    clock = ManualClock(datetime.now(UTC))
+    fleet = FakeFleet(clock)
+    mover, instances = FakeVolumes(fleet), [fleet.launch("gpu") for _ in range(3)]
+    mover.zones[instances[2]] = OTHER_ZONE
+    return World(
+        mover,
+        instances,
+        lambda instance, name: mover.add(instance, name or "", ZONE, DEVICE),
+        lambda: clock.advance(timedelta(minutes=1)),
+    )
+
+
+def launch(clients: Clients, zone: str) -> str:
+    made: Any = clients.ec2.run_instances(
+        ImageId=IMAGE, InstanceType="p4d.24xlarge", MinCount=1, MaxCount=1, Placement={"AvailabilityZone": zone}
+    )
+    return str(made["Instances"][0]["InstanceId"])
+
+
+def volume_on(clients: Clients, instance: str, name: str | None) -> str:
+    tags: Any = [{"ResourceType": "volume", "Tags": [{"Key": "faultbridge:volume", "Value": name}]}] if name else []
+    made = clients.ec2.create_volume(AvailabilityZone=ZONE, Size=8, TagSpecifications=tags)["VolumeId"]
+    clients.ec2.attach_volume(VolumeId=made, InstanceId=instance, Device=DEVICE)
+    return made
+
+
+def move_through_sagemaker(sagemaker: Clients, clients: Clients) -> None:
+    """Let SageMaker's two calls (fake) move the volumes of moto; botocore validates requests and answers."""
+
+    def answer(model: Any, params: Any, **_: Any) -> tuple[Response, dict[str, Any]]:
+        asked = json.loads(params["body"])
+        volume, instance = asked["VolumeId"], asked["NodeId"]
+        if model.name == "DetachClusterNodeVolume":
+            clients.ec2.detach_volume(VolumeId=volume, InstanceId=instance)
+        else:
+            clients.ec2.attach_volume(VolumeId=volume, InstanceId=instance, Device="/dev/sdb")
+        answered = asked | {"AttachTime": datetime.now(UTC), "Status": "detaching", "DeviceName": "/dev/sdb"}
+        validate_parameters(answered, model.output_shape)
+        return Response(200), answered
+
+    for operation in ("DetachClusterNodeVolume", "AttachClusterNodeVolume"):
+        sagemaker.sagemaker_no_retry.meta.events.register_first(f"before-call.sagemaker.{operation}", answer)
+
+
+class TestVolumes:
+    def test_only_volumes_with_a_given_tag_are_listed(self, world: World) -> None:
+        first, second, _ = world.instances
+        data = world.add(first, "data")
+        world.add(first, "scratch")
+        world.add(first, None)
+        world.add(second, "data")
+        (found,) = world.volumes.attached(first, ["data", "checkpoints"])
+        assert (found.volume_id, found.zone) == (data, ZONE)
+        attachment = found.on(first)
+        assert attachment is not None
+        assert attachment.state == "attached"
+        assert attachment.device == (DEVICE if world.keeps_devices else None)
+        assert world.volumes.attached(first, []) == ()
+
+    def test_a_volume_moves_from_one_instance_to_another(self, world: World) -> None:
+        first, second, _ = world.instances
+        volume = world.add(first, "data")
+        assert world.volumes.detach(volume, first).ok
+        world.wait()
+        (free,) = world.volumes.read([volume])
+        assert free.attachments == ()
+        assert world.volumes.attached(first, ["data"]) == ()
+        assert world.volumes.attach(volume, second, DEVICE).ok
+        world.wait()
+        (moved,) = world.volumes.read([volume])
+        attachment = moved.on(second)
+        assert attachment is not None
+        assert attachment.state == "attached"
+        assert moved.on(first) is None
+
+    def test_a_repeated_detach_is_harmless(self, world: World) -> None:
+        first, _, _ = world.instances
+        volume = world.add(first, "data")
+        assert world.volumes.detach(volume, first).ok
+        world.wait()
+        assert world.volumes.detach(volume, first).ok
+
+    def test_zones_of_instances_are_known(self, world: World) -> None:
+        assert [world.volumes.zone_of(one) for one in world.instances] == [*zones_of(world)]
+        assert world.volumes.zone_of("i-0123456789abcdef0") is None
+
+    def test_nothing_is_read_for_no_volume(self, world: World) -> None:
+        assert world.volumes.read([]) == ()
+
+
+def zones_of(world: World) -> tuple[str, str, str]:
+    """The fake HyperPod has one zone."""
+    return (ZONE, ZONE, OTHER_ZONE) if world.keeps_devices else (ZONE, ZONE, ZONE)
+
+
+class TestEc2:
+    @pytest.fixture(autouse=True)
+    def _moto(self) -> None:
+        if not ON_MOTO:
+            pytest.skip("only moto has the compute services")
+
+    def test_a_volume_without_the_tag_is_not_even_read(self, clients: Clients) -> None:
+        volume = volume_on(clients, launch(clients, ZONE), None)
+        assert Ec2Volumes(clients).read([volume]) == ()
+
+    def test_the_zones_of_an_auto_scaling_group_are_known(self, clients: Clients) -> None:
+        clients.ec2.create_launch_template(
+            LaunchTemplateName="zones", LaunchTemplateData={"ImageId": IMAGE, "InstanceType": "p4d.24xlarge"}
+        )
+        clients.autoscaling.create_auto_scaling_group(
+            AutoScalingGroupName="two-zones",
+            LaunchTemplate={"LaunchTemplateName": "zones"},
+            MinSize=0,
+            MaxSize=1,
+            AvailabilityZones=[ZONE, OTHER_ZONE],
+        )
+        assert Ec2Volumes(clients, of_groups=True).successor_zones("two-zones") == {ZONE, OTHER_ZONE}
+        assert Ec2Volumes(clients).successor_zones("two-zones") == frozenset()
+
+
+class TestVolumeAttachments:
+    @pytest.fixture(params=["fake", "eks"])
+    def attachments(
+        self, request: pytest.FixtureRequest, clients: Clients
+    ) -> Iterator[tuple[VolumeAttachments, ClusterNode, ClusterNode, Callable[[], object]]]:
+        if request.param == "fake":
+            fake, scheduler = FakeVolumeAttachments(), InMemory()
+            fake.held[str(scheduler.member.instance_id)] = ("pvc-1",)
+            yield fake, scheduler.member, scheduler.stranger, fake.held.clear
+            return
+        with on_eks(clients) as made:
+            held = made.cluster.attached_volumes
+            held |= {"pvc-1": made.NODE, "pvc-2": "another-node"}
+            yield EksVolumeAttachments(clients), made.member, made.stranger, held.clear
+
+    def test_volumes_remain_until_the_driver_has_detached_them(
+        self, attachments: tuple[VolumeAttachments, ClusterNode, ClusterNode, Callable[[], object]]
+    ) -> None:
+        port, member, stranger, detach_all = attachments
+        assert port.remaining(member) == ("pvc-1",)
+        assert port.remaining(stranger) == ()
+        detach_all()
+        assert port.remaining(member) == ()

@@ -1,0 +1,239 @@
+"""Volumes that the policy names: detached before the intent, attached before the node returns to service."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.policy import Rule
+from faultbridge.errors import Transient
+from faultbridge.ports import ProviderFailure
+from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.simulation.fakes import raise_once
+from tests.scenarios.world import World
+
+OLD = "i-00000000000000001"
+NEW = "i-00000000000000002"
+HANDS = Rule("hands-on", release_without_capacity=True)
+ORDER = OperatorOrder("arn:aws:iam::111122223333:role/operator", "by hand")
+ESCALATED = CaseStatus.ESCALATED
+
+
+def world_with_volumes(*names: str, moved: tuple[str, ...] = ("data",)) -> tuple[World, list[str]]:
+    """A node with one volume per name; the policy moves the volumes with a name in `moved`."""
+    world = World(rules=(HANDS,))
+    world.policy = replace(world.policy, volumes=moved)
+    return world, [world.volumes.add(OLD, name) for name in names or ("data",)]
+
+
+def place_of(world: World, volume: str) -> str | None:
+    world.volumes.settle()
+    found = world.volumes.volumes[volume]
+    return "deleted" if found.deleted_with else found.instance_id
+
+
+def steps(world: World) -> list[dict[str, Any]]:
+    return [body["data"] for body in world.bodies() if str(body["data"].get("step")).endswith("_volumes")]
+
+
+def outcomes(world: World) -> list[str]:
+    return [f"{one['step']} {one['outcome']}" for one in steps(world)]
+
+
+MOVED = ["detach_volumes begun", "detach_volumes detached", "attach_volumes attached"]
+
+
+def test_a_volume_moves_to_the_successor_before_the_node_serves() -> None:
+    world, (volume,) = world_with_volumes()
+    world.fault_until_resolved()
+    assert place_of(world, volume) == NEW
+    assert outcomes(world) == MOVED
+    history = world.record_history()
+    assert history.index("detach_volumes detached") < history.index("intent committed")
+    assert history.index("verify passed") < history.index("attach_volumes attached")
+    attached = steps(world)[-1]
+    assert (attached["old_instance"], attached["new_instance"]) == (OLD, NEW)
+    assert attached["facts"]["volumes"] == [{"volume": volume, "zone": "us-east-1a", "device": "/dev/sdf", "from": OLD}]
+    assert world.volumes.volumes[volume].device == "/dev/sdf"
+    assert world.node().moving_volumes == ()
+
+
+def test_a_node_does_not_serve_while_a_volume_is_still_being_attached() -> None:
+    world, (volume,) = world_with_volumes()
+    world.volumes.delay = timedelta(minutes=3)
+    world.fault_and_react()
+    world.until(lambda: world.volumes.volumes[volume].state == "attaching")
+    world.until(lambda: world.volumes.volumes[volume].state != "attaching" or world.status() is NodeStatus.HEALTHY)
+    assert world.volumes.volumes[volume].state == "attached"
+    world.until(world.case_is(CaseStatus.RESOLVED))
+
+
+def test_a_volume_that_the_policy_does_not_name_is_not_touched() -> None:
+    world, (data, scratch) = world_with_volumes("data", "scratch")
+    world.fault_until_resolved()
+    assert (place_of(world, data), place_of(world, scratch)) == (NEW, "deleted")
+
+
+def test_without_the_policy_field_no_call_about_volumes_is_made() -> None:
+    world, _ = world_with_volumes(moved=())
+    world.fault_until_resolved()
+    assert [call.name for call in world.seam.calls if call.port.startswith("volume")] == []
+    assert outcomes(world) == []
+
+
+def test_a_volume_that_does_not_detach_stops_the_attempt_before_the_intent() -> None:
+    world, (free, stuck) = world_with_volumes("data", "data")
+    world.volumes.stuck.add(stuck)
+    world.fault_and_react()
+    world.until(world.case_is(ESCALATED))
+    assert world.case().reason == f"VOLUMES: {stuck} is not detached from {OLD} yet"
+    assert "intent committed" not in world.record_history()
+    assert world.released_instances() == []
+    assert place_of(world, stuck) == OLD
+    assert [one.volume_id for one in world.node().moving_volumes] == [free, stuck]
+
+
+def test_volumes_of_a_stopped_attempt_are_attached_to_the_old_instance_again() -> None:
+    world, (free, stuck) = world_with_volumes("data", "data")
+    world.volumes.stuck.add(stuck)
+    world.fault_and_react()
+    world.until(world.case_is(ESCALATED))
+    world.volumes.stuck.clear()
+    world.node_orders.return_node(world.key(), ORDER)
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert (place_of(world, free), place_of(world, stuck)) == (OLD, OLD)
+    assert world.node().moving_volumes == ()
+    assert world.released_instances() == []
+
+
+def test_a_refused_detach_escalates_the_case_with_the_reason() -> None:
+    world, (volume,) = world_with_volumes()
+    world.volumes.fail_next(ProviderFailure.PERMISSION_DENIED)
+    world.fault_and_react()
+    world.until(world.case_is(ESCALATED))
+    assert f"{volume} cannot be detached from {OLD}" in str(world.case().reason)
+    assert place_of(world, volume) == OLD
+    assert world.released_instances() == []
+
+
+@pytest.mark.parametrize("name", ["volumes.detach", "volumes.attach", "volumes.read", "volumes.attached"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_crash_at_any_call_moves_the_volume_once(name: str, when: str) -> None:
+    world, (volume,) = world_with_volumes()
+    setattr(world.seam, when, raise_once((name, Transient("no answer"))))
+    world.fault_until_resolved()
+    assert place_of(world, volume) == NEW
+    assert outcomes(world) == MOVED
+    assert [(one, instance) for one, instance, _ in world.volumes.detached] == [(volume, OLD)]
+    assert [(one, instance) for one, instance, _ in world.volumes.given] == [(volume, NEW)]
+
+
+def test_a_crash_between_detach_and_attach_forgets_no_volume() -> None:
+    world, (volume,) = world_with_volumes()
+    world.fault_and_react()
+    world.until(lambda: bool(world.volumes.detached))
+    assert [one.volume_id for one in world.node().moving_volumes] == [volume]
+    world.workflow.abort(f"{world.case().id}-1")
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert place_of(world, volume) == NEW
+    assert world.node().moving_volumes == ()
+
+
+def test_the_case_canceled_after_the_detach_keeps_the_instance_and_its_volume() -> None:
+    world, (volume,) = world_with_volumes()
+    world.fault_and_react()
+    world.until(lambda: bool(world.volumes.detached))
+    world.orders.cancel(world.case().id, ORDER)
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert place_of(world, volume) == OLD
+    assert world.released_instances() == []
+
+
+def test_a_group_that_may_launch_in_another_zone_is_refused_before_anything_is_detached() -> None:
+    world, (volume,) = world_with_volumes()
+    world.volumes.group_zones = frozenset({"us-east-1a", "us-east-1b"})
+    world.fault_and_react()
+    world.until(world.case_is(ESCALATED))
+    assert f"{volume} is in us-east-1a, but gpu-workers may launch a successor in us-east-1b" in str(
+        world.case().reason
+    )
+    assert (world.volumes.detached, world.released_instances()) == ([], [])
+
+
+def test_a_successor_launched_in_another_zone_leaves_the_old_instance_running() -> None:
+    world, (volume,) = world_with_volumes()
+    world.launch_from_template()
+    world.volumes.zones[NEW] = "us-east-1b"
+    world.fault_and_react()
+    world.until(world.case_is(ESCALATED))
+    assert f"{volume} is in us-east-1a, but {NEW} is in us-east-1b" in str(world.case().reason)
+    assert world.fleet.is_alive(OLD)
+    assert place_of(world, volume) is None
+    assert world.status() is NodeStatus.FAILED
+    world.node_orders.return_node(world.key(), ORDER)
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert place_of(world, volume) == OLD
+
+
+def test_a_successor_that_turns_out_to_be_in_another_zone_does_not_serve() -> None:
+    world, (volume,) = world_with_volumes()
+    world.volumes.zones[NEW] = "us-east-1b"
+    world.fault_and_react()
+    world.until(world.case_is(ESCALATED))
+    assert f"{volume} is in us-east-1a, but {NEW} is in us-east-1b" in str(world.case().reason)
+    assert place_of(world, volume) is None
+    assert world.status() is NodeStatus.VALIDATING
+    assert [one.volume_id for one in world.node().moving_volumes] == [volume]
+
+
+def test_a_volume_that_another_instance_holds_is_never_taken_from_it() -> None:
+    world, (volume,) = world_with_volumes()
+    other = world.fleet.launch("others")
+    world.fault_and_react()
+    world.until(lambda: "intent committed" in world.record_history())
+    world.volumes.settle()
+    world.volumes.volumes[volume].instance_id = other
+    world.until(world.case_is(ESCALATED))
+    assert place_of(world, volume) == other
+    assert f"{volume} is attached to {other}" in str(world.case().reason)
+    assert (world.volumes.given, world.volumes.stolen) == ([], [])
+
+
+def test_the_repair_waits_until_the_storage_driver_has_detached_its_volumes() -> None:
+    world, _ = world_with_volumes()
+    world.volume_attachments.held[OLD] = ("pvc-1",)
+    world.fault_and_react()
+    world.advance_minutes(15)
+    assert (world.volumes.detached, world.released_instances()) == ([], [])
+    world.volume_attachments.held.clear()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert world.released_instances() == [OLD]
+
+
+def test_a_storage_driver_that_keeps_a_volume_escalates_the_case() -> None:
+    world, _ = world_with_volumes()
+    world.volume_attachments.held[OLD] = ("pvc-1",)
+    world.fault_and_react()
+    world.until(world.case_is(ESCALATED), minutes=int(timedelta(hours=2).total_seconds() // 60))
+    assert world.case().reason == "VOLUMES: the storage driver has not detached pvc-1"
+    assert world.released_instances() == []
+
+
+def test_a_deleted_volume_escalates_once_and_an_operator_can_return_the_node() -> None:
+    world, (volume,) = world_with_volumes()
+    world.fault_and_react()
+    world.until(lambda: "intent committed" in world.record_history())
+    world.volumes.volumes[volume].deleted_with = "another tool"
+    world.until(world.case_is(ESCALATED))
+    assert f"{volume} does not exist any more" in str(world.case().reason)
+    world.node_orders.return_node(world.key(), ORDER)
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert world.status() is NodeStatus.HEALTHY

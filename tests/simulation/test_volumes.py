@@ -1,0 +1,52 @@
+"""Volumes in the simulation: some seeds have them, repairs move them, and a repair that loses one is noticed."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultbridge.repair.steps import release_instance, return_to_service
+from faultbridge.simulation.environment.action_plan import ExternalAction, draw_plan
+from faultbridge.simulation.history import History, draw_volumes, play
+from faultbridge.simulation.shrink import violated_invariants
+
+SEEDS = range(300)
+KINDS = {"volume_failure", "volume_stuck", "volume_outage"}
+REPLACE = ExternalAction(60.0, "replace", "", 0, 0.5)
+APPROVE = ExternalAction(600.0, "approve", "", 0, 0.5)
+MOVING = next(seed for seed in SEEDS if draw_volumes(seed))
+
+
+def replaced(*before: ExternalAction) -> History:
+    """A run in which an operator orders the replacement of a node."""
+    return play(MOVING, (*before, REPLACE, APPROVE, APPROVE))
+
+
+def test_a_quarter_of_the_seeds_has_volumes() -> None:
+    assert 50 <= sum(map(draw_volumes, SEEDS)) <= 100
+
+
+def test_the_plan_with_volumes_contains_each_kind_and_otherwise_the_same_actions() -> None:
+    without, moving = draw_plan(1, 400, 60.0), draw_plan(1, 400, 60.0, volumes=True)
+    changed = [after.kind for before, after in zip(without, moving, strict=True) if before != after]
+    assert set(changed) == KINDS
+    assert 0.03 < len(changed) / 400 < 0.15
+
+
+@pytest.mark.parametrize("kind", [None, *sorted(KINDS)])
+def test_a_replacement_moves_the_volumes_whatever_their_calls_do(kind: str | None) -> None:
+    found = replaced(*([ExternalAction(60.0, kind, "", 0, 0.1)] if kind else []))
+    assert found.broken == ()
+    story = "\n".join(found.journal.story())
+    assert "detach_volumes detached" in story
+    assert "attach_volumes attached" in story
+
+
+def test_a_release_with_the_volumes_on_the_instance_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(release_instance, "detach_volumes", lambda context, *_: (context, None))
+    lost = "no volume that the policy names is deleted with an instance that Faultbridge released"
+    assert lost in violated_invariants(replaced())
+
+
+def test_a_node_that_serves_without_its_volumes_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(return_to_service.attach, "attach_volumes", lambda context: (context, None))
+    assert "a node that serves without a case has the volumes that the policy names" in violated_invariants(replaced())
