@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from faultbridge.adapters.compute.hyperpod_inventory import HyperPodInventory
@@ -13,8 +14,11 @@ from faultbridge.adapters.compute.hyperpod_provider import HyperPodProvider
 from faultbridge.adapters.compute.hyperpod_restart import HyperPodRestarter
 from faultbridge.adapters.compute.hyperpod_verifier import HyperPodVerifier
 from faultbridge.adapters.compute.request_log import RequestLog
+from faultbridge.decoders.hyperpod.launch_failures import launch_failure
 from faultbridge.domain.cluster.config import HYPERPOD, ClusterConfig, Mode, RepairOwner
+from faultbridge.registry.inventory_events import InventoryEventHandler
 from faultbridge.registry.inventory_sync import SyncInventory
+from faultbridge.registry.provider_check import ProviderCheck
 from faultbridge.registry.registration import NewNode, Registration
 from faultbridge.registry.replacement_detection import ReplacementDetection
 from faultbridge.repair.attempt.step_tools import StepTools
@@ -24,6 +28,8 @@ from tests.scenarios.world import CLUSTER, World
 
 class HyperPodWorld(World):
     """A world with `nodes` HyperPod nodes; `cluster` is the fake, `inventory` lists it."""
+
+    orchestration: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, stack: ExitStack, owner: RepairOwner, settings: dict[str, Any], **others: Any) -> None:
         self.stack, self.owner, self.settings = stack, owner, settings
@@ -45,6 +51,7 @@ class HyperPodWorld(World):
         inventories = {HYPERPOD: HyperPodInventory(self.clients)}
         registration = Registration(self.table, self.append, self.clock, inventories)
         parts = {"provider": HYPERPOD, "verifier": HYPERPOD, "restarter": HYPERPOD, "hyperpod_cluster": NAME}
+        parts |= self.orchestration
         registration.add_cluster(
             ClusterConfig(CLUSTER, repair_owner=self.owner, mode=mode, nodes_per_shard=nodes_per_shard, **parts)
         )
@@ -53,12 +60,18 @@ class HyperPodWorld(World):
             new = NewNode(f"node-{number}", node.instance_id, GROUP, node.group.instance_type, slot=node.slot)
             registration.add_node(CLUSTER, replace(new, since=self.clock.now()))
         detection = ReplacementDetection(self.table, self.append, self.rulebook)
-        self.inventory = SyncInventory(self.table, registration, detection, inventories)
+        check = ProviderCheck(inventories, self.rollup, self.clock)
+        self.inventory = SyncInventory(self.table, registration, detection, inventories, check)
         self.process_entries()
 
     def run_inventory(self) -> None:
         """Run one inventory sync of the cluster."""
         self.inventory.sync(self.inventory.registration.cluster(CLUSTER))
+        self.process_entries()
+
+    def receive_event(self, event: dict[str, Any]) -> None:
+        """Process one event of the provider, as the inventory function does."""
+        InventoryEventHandler(self.table, self.inventory, launch_failure)([event])
         self.process_entries()
 
     def instance(self, node: int = 1) -> str | None:

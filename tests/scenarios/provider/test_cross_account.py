@@ -28,7 +28,9 @@ def test_the_instance_is_released_and_verified_in_its_own_account() -> None:
 
     step_runner = StepRunner(replace(tools, providers={"ec2-auto-scaling": ours}, compute_of_cluster=for_cluster))
     world.workflow.handler = step_runner
-    world.sweep = replace(world.sweep, recover_attempts=RecoverAttempts(step_runner))
+    tick_node = replace(world.sweep.tick_node, recover_attempts=RecoverAttempts(step_runner))
+    steps = replace(world.sweep.cluster_steps, tick_node=tick_node)
+    world.sweep = replace(world.sweep, tick_node=tick_node, cluster_steps=steps)
     world.fault()
     world.until(lambda: world.node().case is not None and not world.case().status.live, minutes=120)
     assert world.status() is NodeStatus.HEALTHY

@@ -10,6 +10,7 @@ from faultbridge.domain.cases import RepairAction, Resolution, WaitingFor
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.ports import Verdict, Verification
 from faultbridge.registry.inventory_sync import SyncInventory
+from faultbridge.registry.provider_check import ProviderCheck
 from faultbridge.registry.registration import Registration
 from faultbridge.registry.replacement_detection import ReplacementDetection
 from faultbridge.simulation.fakes import FakeInventory
@@ -23,9 +24,9 @@ class ExternalReplacement:
         self.world = world
         registration = Registration(world.table, world.append, world.clock)
         replacement_detection = ReplacementDetection(world.table, world.append, world.rulebook)
-        self.sync = SyncInventory(
-            world.table, registration, replacement_detection, {"ec2-auto-scaling": FakeInventory(world.fleet)}
-        )
+        inventories = {"ec2-auto-scaling": FakeInventory(world.fleet)}
+        check = ProviderCheck(inventories, world.rollup, world.clock)
+        self.sync = SyncInventory(world.table, registration, replacement_detection, inventories, check)
         self.config = registration.cluster(CLUSTER)
 
     def replace_instance(self) -> str:

@@ -13,6 +13,7 @@ from faultbridge.domain.nodes import Isolation, NodeKey, NodeState
 from faultbridge.domain.policy import Rule
 from faultbridge.ports import Verdict, Verification
 from faultbridge.registry.inventory_sync import SyncInventory
+from faultbridge.registry.provider_check import ProviderCheck
 from faultbridge.registry.registration import Registration
 from faultbridge.registry.replacement_detection import ReplacementDetection
 from faultbridge.simulation.fakes import FakeInventory
@@ -32,7 +33,8 @@ class Growth:
         detection = ReplacementDetection(world.table, world.append, world.rulebook)
         self.fakes = FakeInventory(world.fleet)
         inventories = {"ec2-auto-scaling": self.fakes}
-        self.sync = SyncInventory(world.table, self.registration, detection, inventories)
+        check = ProviderCheck(inventories, world.rollup, world.clock)
+        self.sync = SyncInventory(world.table, self.registration, detection, inventories, check)
         if known:
             self.run_inventory()
         world.clock.advance(timedelta(minutes=1))

@@ -12,6 +12,7 @@ Read in this order:
 - `log_bundle`: the Collector port
 - `ec2_inventory`, `hyperpod_inventory`: the instances of a group
 - `hyperpod_cluster`: the calls to SageMaker about one HyperPod cluster
+- `hyperpod_status`: the conditions of a whole HyperPod cluster and its groups
 - `request_log`: requests that take no client token, each sent at most once
 - `hyperpod_provider`, `hyperpod_restart`, `hyperpod_verifier`, `hyperpod_logs`: the ports for HyperPod nodes
 """

@@ -10,7 +10,9 @@ from botocore.exceptions import ClientError
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import code_of, translated
 from faultbridge.adapters.compute.instance_roles import InstanceRoles
+from faultbridge.adapters.kubernetes.node_groups import auto_scaling_groups, node_groups, repair_setting
 from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.provider_status import GroupStatus, ProviderStatus, RepairSetting
 from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import NETWORK_LAYERS, DomainKind
 from faultbridge.errors import Misconfigured, Rejected, Transient
@@ -76,10 +78,32 @@ class Ec2Inventory:
         tagged = _instances(self._clients.for_role(config.provider_role), f"tag:{OPT_OUT_TAG}", ["true"])
         return frozenset(one["InstanceId"] for one in tagged)
 
-    def repairs_nodes(self, config: ClusterConfig) -> bool | None:
-        """Return None: Auto Scaling always replaces instances that fail its checks, so the inventory follows it."""
-        del config
-        return None
+    def repairs_nodes(self, config: ClusterConfig) -> RepairSetting | None:
+        """Return the setting of the cluster's EKS node groups that repair their nodes, else None.
+
+        Auto Scaling itself always replaces instances that fail its checks, so the inventory follows it.
+        """
+        if not config.eks_cluster:
+            return None
+        return repair_setting(config.eks_cluster, self._node_groups(config))
+
+    def provider_status(self, config: ClusterConfig, groups: Collection[str]) -> ProviderStatus:
+        """Return the desired size of each group, and whether EKS repairs the nodes of one of them."""
+        names, clients = sorted(groups), self._clients.for_role(config.provider_role)
+        found = (
+            one
+            for at in range(0, len(names), GROUPS_AT_ONCE)
+            for one in _groups(clients, names[at : at + GROUPS_AT_ONCE])
+        )
+        statuses = {one["AutoScalingGroupName"]: _group_status(one) for one in found}
+        # At a registration no group is known yet; here only the node groups with registered nodes count.
+        managed = [one for one in self._node_groups(config) if not statuses.keys().isdisjoint(auto_scaling_groups(one))]
+        return ProviderStatus(groups=statuses, repair=repair_setting(config.eks_cluster or "", managed))
+
+    def _node_groups(self, config: ClusterConfig) -> tuple[Mapping[str, Any], ...]:
+        return (
+            node_groups(self._clients.for_role(config.provider_role), config.eks_cluster) if config.eks_cluster else ()
+        )
 
 
 def _groups(clients: Clients, names: Sequence[str]) -> Iterator[Any]:
@@ -109,6 +133,14 @@ def _failure_domains(clients: Clients, members: Mapping[str, GroupMember]) -> di
     except (Transient, Misconfigured):
         topology = {}
     return {one: {**zones.get(one, {}), **topology.get(one, {})} for one in members}
+
+
+def _group_status(one: Any) -> GroupStatus:  # noqa: ANN401 - the response of the service
+    desired, serving = (
+        one["DesiredCapacity"],
+        sum(member["LifecycleState"] == IN_SERVICE for member in one["Instances"]),
+    )
+    return GroupStatus(desired, serving >= desired)
 
 
 def _member(one: Any) -> GroupMember:  # noqa: ANN401 - the response of the service

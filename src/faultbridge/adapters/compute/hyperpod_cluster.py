@@ -96,15 +96,19 @@ class HyperPodCluster:
 
     def recovers_nodes(self) -> bool:
         """Return whether HyperPod reboots and replaces faulty nodes of the cluster on its own."""
-        return str(self._describe().get("NodeRecovery", "")) != "None"
+        return recovers_nodes(self.describe())
 
     def instance_group(self, group: str) -> Mapping[str, Any]:
         """Return the description of an instance group; raises Misconfigured when the cluster does not have it."""
-        groups = self._describe().get("InstanceGroups", [])
+        groups = self.describe().get("InstanceGroups", [])
         found: Mapping[str, Any] | None = next((one for one in groups if one.get("InstanceGroupName") == group), None)
         if found is None:
             raise Misconfigured(f"instance group not found: {group!r} in {self.name}")
         return found
+
+    def arn(self) -> str:
+        """Return the ARN of the cluster, which the calls about volumes require."""
+        return str(self.describe()["ClusterArn"])
 
     def replace(self, instance_id: str) -> CallResult:
         """Request the replacement of one node, by one call without retries.
@@ -136,7 +140,8 @@ class HyperPodCluster:
         details: Mapping[str, Any] = answer["NodeDetails"]
         return details
 
-    def _describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, Any]:
+        """Return the description of the cluster: its status, its groups and its recovery setting."""
         with translated(f"reading HyperPod cluster {self.name}"):
             described: Any = self._clients.sagemaker.describe_cluster(ClusterName=self.name)
         answer: Mapping[str, Any] = described
@@ -177,3 +182,8 @@ def status_of(node: Mapping[str, Any]) -> str:
 def message_of(node: Mapping[str, Any]) -> str:
     """Return SageMaker's message about the status of a node."""
     return str((node.get("InstanceStatus") or {}).get("Message", ""))
+
+
+def recovers_nodes(cluster: Mapping[str, Any]) -> bool:
+    """Return whether HyperPod repairs nodes itself, from the description of a cluster."""
+    return str(cluster.get("NodeRecovery", "")) != "None"

@@ -11,7 +11,9 @@ from typing import Any
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.compute.hyperpod_cluster import LEAVING, HyperPodCluster, status_of
+from faultbridge.adapters.compute.hyperpod_status import repair_setting, status_of_cluster
 from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.provider_status import ProviderStatus, RepairSetting
 from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import DomainKind
 from faultbridge.errors import Misconfigured, Rejected
@@ -68,9 +70,15 @@ class HyperPodInventory:
         del config
         return frozenset()
 
-    def repairs_nodes(self, config: ClusterConfig) -> bool | None:
+    def repairs_nodes(self, config: ClusterConfig) -> RepairSetting:
         """Return whether HyperPod reboots and replaces faulty nodes of the cluster on its own."""
-        return self._cluster(config).recovers_nodes()
+        return repair_setting(_name(config), self._cluster(config).describe())
+
+    def provider_status(self, config: ClusterConfig, groups: Collection[str]) -> ProviderStatus:
+        """Return the conditions of the cluster and the state of all its groups; two kinds of calls."""
+        del groups
+        cluster = self._cluster(config)
+        return status_of_cluster(_name(config), cluster.describe(), cluster.nodes())
 
     def _nodes(self, config: ClusterConfig) -> Iterator[Any]:
         return self._cluster(config).nodes()

@@ -15,4 +15,5 @@ Read in this order:
 - `object_watch`: lists and watches nodes and events, for the collector
 - `orchestrator`: the Orchestrator port
 - `node_listing`: names, locations and opt-out labels of all nodes
+- `node_groups`: the managed node groups of an EKS cluster, through EKS; it needs no lightkube
 """

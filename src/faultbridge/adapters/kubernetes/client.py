@@ -20,6 +20,7 @@ from lightkube import ApiError, Client
 from lightkube.config.kubeconfig import SingleConfig
 from lightkube.config.models import Cluster, Context, User
 from lightkube.resources.core_v1 import Node
+from lightkube.resources.storage_v1 import VolumeAttachment
 from msgspec import MsgspecError
 
 from faultbridge.adapters.aws.clients import CONNECT_SECONDS, READ_SECONDS, Clients
@@ -89,6 +90,14 @@ class Kubernetes:
             "listing nodes",
             lambda client: tuple(client.list(Node, labels=dict(labels or {}), chunk_size=PAGE)),
         )
+
+    def attached_volumes(self, node: str) -> Iterator[str]:
+        """Yield the persistent volumes that have an attachment to a node; 500 per call."""
+        for one in self.call(
+            "listing volume attachments", lambda client: tuple(client.list(VolumeAttachment, chunk_size=PAGE))
+        ):
+            if one.spec.nodeName == node:
+                yield one.spec.source.persistentVolumeName or (one.metadata and one.metadata.name) or "a volume"
 
     def _call_once(self, action: str, request: Callable[[Client], T]) -> T:
         """Make one request without a retry."""

@@ -1,4 +1,4 @@
-"""Connection: reaches the EKS cluster of a registration, and turns the errors of calls into results.
+"""Connection: reaches the EKS cluster of a registration, and names the failures of its API.
 
 Imports the Kubernetes client on first use.
 """
@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from faultbridge.errors import FaultbridgeError, Misconfigured, Transient
-from faultbridge.ports import CallResult, ProviderFailure
+from faultbridge.errors import FaultbridgeError, Misconfigured
+from faultbridge.ports import ProviderFailure
 
 if TYPE_CHECKING:
     from faultbridge.adapters.aws.clients import Clients
@@ -46,19 +46,10 @@ def connections(clients: Clients) -> Connect:
     return connect
 
 
-def result_of(action: Callable[[], CallResult]) -> CallResult:
-    """Return the result of an action; an error becomes a failed result."""
-    try:
-        return action()
-    except FaultbridgeError as error:
-        return CallResult(_failure(error), str(error), no_response=isinstance(error, Transient))
-
-
-def _failure(error: FaultbridgeError) -> ProviderFailure:
+def failure_of(error: FaultbridgeError) -> ProviderFailure:
+    """Return the failure that an error of the Kubernetes API stands for."""
     from faultbridge.adapters.kubernetes.client import ApiRejection
 
-    if isinstance(error, Transient):
-        return ProviderFailure.TIMEOUT
     if isinstance(error, ApiRejection):
         return _FAILURES.get(error.status, ProviderFailure.PROVIDER_ERROR)
     return ProviderFailure.PERMISSION_DENIED

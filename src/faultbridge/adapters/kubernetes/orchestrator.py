@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from faultbridge.adapters.kubernetes.connection import connections, result_of
+from faultbridge.adapters.call_results import result_of
+from faultbridge.adapters.kubernetes.connection import connections, failure_of
 from faultbridge.ports import CallResult, Clock, ClusterNode, ProviderFailure
 
 if TYPE_CHECKING:
@@ -28,18 +29,18 @@ class EksOrchestrator:
 
     def cordon(self, node: ClusterNode) -> CallResult:
         """Make the node unschedulable, and add the taint and the label."""
-        return result_of(lambda: self._cordon(node))
+        return result_of(lambda: self._cordon(node), failure_of)
 
     def uncordon(self, node: ClusterNode) -> CallResult:
         """Undo `cordon`; a node that was already cordoned stays cordoned, and the reason says so."""
-        return result_of(lambda: self._uncordon(node))
+        return result_of(lambda: self._uncordon(node), failure_of)
 
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
         """Evict the pods of the node; returns TIMEOUT while some still run.
 
         No eviction starts after the deadline.
         """
-        return result_of(lambda: self._drain(node, deadline))
+        return result_of(lambda: self._drain(node, deadline), failure_of)
 
     def _cordon(self, node: ClusterNode) -> CallResult:
         from faultbridge.adapters.kubernetes.taints import isolation_patch

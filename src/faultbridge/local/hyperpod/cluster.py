@@ -50,7 +50,8 @@ class Node:
 class FakeHyperPod:
     """A cluster; `now` is its clock, and `publish` receives each event.
 
-    Instances in `faulty` fail their next deep health check and are replaced. Without `capacity`, a launch fails.
+    Instances in `faulty` fail their next deep health check and are replaced. Without `capacity`, a launch fails
+    with the message `launch_failure`. `desired` are target sizes of groups; without an entry, a group has its size.
     """
 
     name: str
@@ -61,6 +62,11 @@ class FakeHyperPod:
     publish: Callable[[dict[str, Any]], None] = lambda _: None
     durations: Durations = Durations()
     capacity: bool = True
+    launch_failure: str = NO_CAPACITY
+    status: str = "InService"
+    failure_message: str = ""
+    group_status: dict[str, str] = field(default_factory=dict)
+    desired: dict[str, int] = field(default_factory=dict)
     faulty: set[str] = field(default_factory=set)
     labels: dict[str, dict[str, str]] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -101,7 +107,8 @@ class FakeHyperPod:
         return {
             "ClusterArn": self.arn,
             "ClusterName": self.name,
-            "ClusterStatus": "InService",
+            "ClusterStatus": self.status,
+            "FailureMessage": self.failure_message,
             "InstanceGroups": [self._described(group) for group in self.groups.values()],
             "NodeRecovery": self.node_recovery,
             **({"NodeProvisioningMode": "Continuous"} if self.continuous else {}),
@@ -115,8 +122,10 @@ class FakeHyperPod:
     def _described(self, group: Group) -> dict[str, Any]:
         count = sum(node.group == group for node in self.nodes.values())
         plan = {"TrainingPlanArn": group.training_plan, "TrainingPlanStatus": "Active"} if group.training_plan else {}
-        counts = {"CurrentCount": count, "TargetCount": count}
-        return {"InstanceGroupName": group.name, "InstanceType": group.instance_type, **counts, **plan}
+        counts = {"CurrentCount": count, "TargetCount": self.desired.get(group.name, count)}
+        status = self.group_status.get(group.name, "InService")
+        named = {"InstanceGroupName": group.name, "InstanceType": group.instance_type, "Status": status}
+        return {**named, **counts, **plan}
 
     def _act(
         self, instance_ids: list[str], action: str, allowed: set[str], change: Callable[[Node], Node]
@@ -154,8 +163,9 @@ class FakeHyperPod:
         if node.status != SHUTTING_DOWN:
             return settled
         if not self.capacity:
-            failed = replace(settled, instance_id=_instance_id(), status=FAILURE, message=NO_CAPACITY)
-            self._emit(failed, "Error", f"Instance creation in InstanceGroup {node.group.name} failed", NO_CAPACITY)
+            failed = replace(settled, instance_id=_instance_id(), status=FAILURE, message=self.launch_failure)
+            description = f"Instance creation in InstanceGroup {node.group.name} failed"
+            self._emit(failed, "Error", description, self.launch_failure)
             return failed
         new = replace(settled, instance_id=_instance_id(), launched_at=self.now(), status=PENDING)
         self._emit(new, "Info", f"Instance {node.instance_id} was replaced by {new.instance_id}")

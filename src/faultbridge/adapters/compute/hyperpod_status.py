@@ -1,0 +1,74 @@
+"""The status of a HyperPod cluster and its instance groups, from DescribeCluster and the list of nodes.
+
+A node that could not start is listed as `Failure` with a message, and a failed or rolled back cluster has a message of
+its own. SageMaker keeps no message for a group that is `Failed` or `Degraded`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from faultbridge.adapters.compute.hyperpod_cluster import FAILURE, RUNNING, recovers_nodes, status_of
+from faultbridge.decoders.hyperpod.launch_failures import failure_kind
+from faultbridge.domain.cluster.provider_status import (
+    ConditionKind,
+    GroupStatus,
+    ProviderCondition,
+    ProviderStatus,
+    RepairSetting,
+)
+
+CLUSTER_CONDITIONS: Mapping[str, ConditionKind] = {
+    "Failed": ConditionKind.CLUSTER_FAILED,
+    "RollingBack": ConditionKind.ROLLING_BACK,
+}
+GROUP_CONDITIONS: Mapping[str, ConditionKind] = {
+    "Failed": ConditionKind.GROUP_FAILED,
+    "Degraded": ConditionKind.LAUNCH_FAILED,
+}
+NO_MESSAGE = "SageMaker gives no reason"
+
+
+def repair_setting(name: str, cluster: Mapping[str, Any]) -> RepairSetting:
+    """Return whether HyperPod reboots and replaces faulty nodes of a cluster on its own."""
+    repairs = recovers_nodes(cluster)
+    other = "None" if repairs else "Automatic"
+    command = f"run aws sagemaker update-cluster --cluster-name {name} --node-recovery {other}"
+    return RepairSetting(repairs, "hyperpod", command)
+
+
+def status_of_cluster(name: str, cluster: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]]) -> ProviderStatus:
+    """Return the status of a cluster from its description and the summaries of its nodes."""
+    by_group: dict[str, list[Mapping[str, Any]]] = {}
+    for node in nodes:
+        by_group.setdefault(str(node.get("InstanceGroupName")), []).append(node)
+    groups = {str(group["InstanceGroupName"]): group for group in cluster.get("InstanceGroups") or ()}
+    return ProviderStatus(
+        tuple(_conditions(cluster, groups, by_group)),
+        {group: _group_status(described, by_group.get(group, [])) for group, described in groups.items()},
+        repair_setting(name, cluster),
+    )
+
+
+def _conditions(
+    cluster: Mapping[str, Any],
+    groups: Mapping[str, Mapping[str, Any]],
+    by_group: Mapping[str, Iterable[Mapping[str, Any]]],
+) -> Iterator[ProviderCondition]:
+    status = str(cluster.get("ClusterStatus"))
+    if status in CLUSTER_CONDITIONS:
+        yield ProviderCondition(CLUSTER_CONDITIONS[status], cluster.get("FailureMessage") or NO_MESSAGE)
+    for name, group in groups.items():
+        for node in by_group.get(name, ()):
+            if status_of(node) == FAILURE:
+                message = (node.get("InstanceStatus") or {}).get("Message") or NO_MESSAGE
+                yield ProviderCondition(failure_kind(message), message, name)
+        if group.get("Status") in GROUP_CONDITIONS:
+            yield ProviderCondition(GROUP_CONDITIONS[str(group["Status"])], f"{group['Status']}; {NO_MESSAGE}", name)
+
+
+def _group_status(group: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]]) -> GroupStatus:
+    """Return the status of a group; it is complete when its target number of instances runs."""
+    desired = int(group.get("TargetCount") or 0)
+    return GroupStatus(desired, sum(status_of(node) == RUNNING for node in nodes) >= desired)

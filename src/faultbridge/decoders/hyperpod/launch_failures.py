@@ -1,0 +1,50 @@
+"""Reads why HyperPod could not start an instance, from its events and from the status messages of nodes.
+
+HyperPod documents no code for these failures, so their texts are matched by words. An event about a node that runs, a
+repair or a scaling without an error is none. Source: AWS's documentation of cluster events, and captures.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from faultbridge.decoders.common.fields import members, text
+from faultbridge.domain.cluster.provider_status import ConditionKind, ProviderCondition
+
+CLUSTER_EVENT = "SageMaker HyperPod Cluster Event"
+_KINDS = (
+    (re.compile(r"life-?\s?cycle|\blcs\b", re.IGNORECASE), ConditionKind.LIFECYCLE_SCRIPT),
+    (re.compile(r"\bEFA\b"), ConditionKind.EFA_CHECK),
+    (re.compile(r"capacity", re.IGNORECASE), ConditionKind.NO_CAPACITY),
+)
+_LAUNCH = re.compile(r"\b(?:creation|provision|replacement|launch)", re.IGNORECASE)
+_FAILED = re.compile(r"\bfailed\b", re.IGNORECASE)
+_SUBTREES = ("Instance", "InstanceGroup", "InstanceGroupScaling", "Cluster")
+
+
+def failure_kind(message: str) -> ConditionKind:
+    """Return the kind of a failed launch by the words of its message."""
+    return next((kind for pattern, kind in _KINDS if pattern.search(message)), ConditionKind.LAUNCH_FAILED)
+
+
+def launch_failure(event: Mapping[str, Any]) -> tuple[str, ProviderCondition] | None:
+    """Return the name of the HyperPod cluster and the failed launch in an EventBridge event; None for every other."""
+    detail = members(event.get("detail"))
+    record = members(detail.get("EventDetails"))
+    cluster = text(record.get("ClusterName"), 256)
+    if event.get("detail-type") != CLUSTER_EVENT or cluster is None or detail.get("Faultbridge"):
+        return None
+    metadata = members(members(record.get("EventDetails")).get("EventMetadata") or record.get("EventMetadata"))
+    parts = [members(metadata.get(name)) for name in _SUBTREES]
+    description = text(record.get("Description")) or ""
+    message = next((found for part in parts if (found := text(part.get("FailureMessage")))), None) or description
+    script_failed = any(part.get("LcsExecutionState") == "Failed" for part in parts)
+    # Older events have no level.
+    failed = record.get("EventLevel", "Error") == "Error" and _FAILED.search(f"{description} {message}")
+    kind = ConditionKind.LIFECYCLE_SCRIPT if script_failed else failure_kind(f"{message} {description}")
+    is_launch = kind is not ConditionKind.LAUNCH_FAILED or _LAUNCH.search(description)
+    if not script_failed and not (failed and is_launch):
+        return None
+    return cluster, ProviderCondition(kind, message or "no message", text(record.get("InstanceGroupName"), 64))

@@ -1,0 +1,86 @@
+"""What a provider reports about a whole cluster and its groups: conditions, desired sizes and updates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+
+class ConditionKind(StrEnum):
+    """The kind of a provider condition."""
+
+    CLUSTER_FAILED = "cluster_failed"
+    ROLLING_BACK = "rolling_back"
+    GROUP_FAILED = "group_failed"
+    LIFECYCLE_SCRIPT = "lifecycle_script"
+    NO_CAPACITY = "no_capacity"
+    EFA_CHECK = "efa_check"
+    LAUNCH_FAILED = "launch_failed"
+    RIVAL_REPAIR = "rival_repair"
+    NO_PROVIDER_REPAIR = "no_provider_repair"
+
+
+LAUNCHES = frozenset(
+    {ConditionKind.LIFECYCLE_SCRIPT, ConditionKind.NO_CAPACITY, ConditionKind.EFA_CHECK, ConditionKind.LAUNCH_FAILED}
+)
+"""Kinds about an instance that did not start. They end when their group is complete."""
+
+NEEDS_OPERATOR = frozenset(
+    {
+        ConditionKind.CLUSTER_FAILED,
+        ConditionKind.GROUP_FAILED,
+        ConditionKind.LIFECYCLE_SCRIPT,
+        ConditionKind.RIVAL_REPAIR,
+        ConditionKind.NO_PROVIDER_REPAIR,
+    }
+)
+"""Kinds that do not end by themselves: a failed state stays, a failing script fails again, and a setting stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepairSetting:
+    """Whether an automation of the provider repairs nodes, the automation's name, and the command that changes it."""
+
+    repairs: bool
+    name: str
+    change: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderCondition:
+    """One condition that the provider reports about a cluster, or about a group of it.
+
+    `message` is the provider's text. `since` is when Faultbridge first recorded it.
+    """
+
+    kind: ConditionKind
+    message: str
+    group: str | None = None
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatus:
+    """One group: its desired number of instances, and whether that many serve."""
+
+    desired: int
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderStatus:
+    """What the provider reports about a cluster now; groups that do not exist are left out.
+
+    `repair` is the setting of its own repair automation, or None if it reports no such setting.
+    """
+
+    conditions: tuple[ProviderCondition, ...] = ()
+    groups: Mapping[str, GroupStatus] = field(default_factory=dict)
+    repair: RepairSetting | None = None
+
+    def is_complete(self, group: str | None) -> bool:
+        """Return whether a group has its desired number of serving instances; without a name, every group."""
+        named = [status for name, status in self.groups.items() if group in {None, name}]
+        return all(status.complete for status in named)

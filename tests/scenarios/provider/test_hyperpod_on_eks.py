@@ -1,0 +1,134 @@
+"""HyperPod with EKS: drained through a Kubernetes API, replaced by SageMaker, verified, and put back to work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, cast
+
+import pytest
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator
+from faultbridge.adapters.kubernetes.taints import ISOLATED
+from faultbridge.domain.cases import Resolution
+from faultbridge.domain.cluster.config import RepairOwner
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.nodes import Isolation
+from faultbridge.local.hyperpod.cluster import CHECKING, RUNNING
+from faultbridge.local.kubernetes.cluster import Pod, RunningInstance, takes_work
+from faultbridge.ops.sweep_result import SweepResult
+from faultbridge.ports import Orchestrator
+from faultbridge.repair.attempt.step_tools import StepTools
+from tests.contracts.aws import aws
+from tests.contracts.schedulers import eks_cluster
+from tests.scenarios.provider.hyperpod_world import HyperPodWorld
+from tests.scenarios.provider.test_hyperpod import DEEP, requests
+from tests.scenarios.world import limits
+
+SYSTEM_UPDATING = "SystemUpdating"
+UP = frozenset({RUNNING, CHECKING, SYSTEM_UPDATING})
+
+
+class OnEks(HyperPodWorld):
+    """HyperPod nodes that join a Kubernetes cluster under the names that HyperPod gives them."""
+
+    def __init__(self, stack: ExitStack, clients: Clients, **others: Any) -> None:
+        self.eks_clients = clients
+        super().__init__(stack, RepairOwner.FAULTBRIDGE, {}, **others)
+
+    def _tools(self) -> StepTools:
+        self.kubernetes = self.stack.enter_context(eks_cluster(self.eks_clients, self.clock))
+        self.orchestration = {"orchestrator": "eks", "eks_cluster": self.kubernetes.name}
+        eks: Mapping[str, Orchestrator] = {"eks": EksOrchestrator(self.eks_clients, self.clock)}
+        cast("dict[str, Orchestrator]", self.isolate.orchestrators).update(eks)
+        tools = replace(super()._tools(), orchestrators=eks)
+        return replace(tools, compute_of_cluster=lambda _: tools)
+
+    def join_nodes(self) -> None:
+        """Let the kubelets of running nodes register, and remove the nodes of the others."""
+        running = [
+            one.instance_id for one in self.cluster.current() if one.status in {RUNNING, CHECKING, SYSTEM_UPDATING}
+        ]
+        self.kubernetes.sync([RunningInstance(one, name(one)) for one in running])
+
+    def advance_minutes(self, number: int = 1) -> SweepResult:
+        swept = SweepResult()
+        for _ in range(number):
+            self.join_nodes()
+            swept = super().advance_minutes()
+        return swept
+
+    def takes_work(self, instance: str | None) -> bool:
+        return takes_work(self.kubernetes.node(name(instance)))
+
+
+def name(instance: str | None) -> str:
+    return f"hyperpod-{instance}"
+
+
+@pytest.fixture(scope="module")
+def clients() -> Iterator[Clients]:
+    with aws() as made:
+        yield made
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as made:
+        yield made
+
+
+def test_a_node_is_cordoned_drained_replaced_verified_and_uncordoned(stack: ExitStack, clients: Clients) -> None:
+    world = OnEks(stack, clients, nodes=2)
+    world.join_nodes()
+    first, other = world.instance(), world.instance(2)
+    world.kubernetes.start(Pod("ml", "job-0", name(first), grace_seconds=300))
+    world.fault_and_react()
+    assert (world.node().isolation, world.takes_work(first)) == (Isolation.CONFIRMED, False)
+    assert world.takes_work(other)
+    world.advance_minutes(2)
+    assert requests(world, "replace") == []  # the pod has not ended yet
+    world.until(lambda: requests(world, "replace") == [first])
+    assert not [pod for pod in world.kubernetes.pods if pod.node == name(first) and pod.up]
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    second = world.instance()
+    assert second == world.backing() != first
+    assert (world.status(), world.case().resolution) == (NodeStatus.HEALTHY, Resolution.REPLACED)
+    assert world.takes_work(second)
+    assert ISOLATED not in world.kubernetes.node(name(second))["metadata"]["labels"]
+    assert world.takes_work(other)
+    history = world.record_history()
+    assert "drain drained" in history
+    assert history.index("drain drained") < history.index("intent committed")
+
+
+def test_the_successor_gets_no_work_until_its_check_has_passed(stack: ExitStack, clients: Clients) -> None:
+    world = OnEks(stack, clients, nodes=1, rules=(DEEP,), limits=limits(verify_deadline=timedelta(hours=8)))
+    world.join_nodes()
+    first = world.instance()
+    world.fault_and_react()
+    world.until(lambda: world.instance() != first)
+    world.until(lambda: "check" in [action for action, _ in world.cluster.requests])
+    world.advance_minutes()
+    assert not world.takes_work(world.backing())
+    world.until(world.case_is(CaseStatus.RESOLVED), 900)
+    assert world.takes_work(world.instance())
+
+
+def test_a_refusal_for_one_node_of_two_leaves_the_other_repair_alone(stack: ExitStack, clients: Clients) -> None:
+    world = OnEks(stack, clients, nodes=2, limits=limits(concurrent=2))
+    world.join_nodes()
+    first, busy = world.instance(), world.instance(2)
+    slot = world.node(2).placement.slot
+    assert slot is not None
+    world.cluster.nodes[slot] = replace(world.cluster.nodes[slot], status=SYSTEM_UPDATING)
+    for number in (1, 2):
+        world.fault_and_react(number)
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert world.case().resolution is Resolution.REPLACED
+    assert requests(world, "replace") == [first]
+    assert world.instance(2) == busy == world.backing(2)
+    assert world.status(2) is not NodeStatus.HEALTHY
