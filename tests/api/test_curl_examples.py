@@ -17,7 +17,9 @@ REPORTS = re.findall(r"^    curl \$AUTH \"\$API([^\"]+)\" -d '(.*)'$", PAGE, fla
 
 
 def test_every_read_has_an_example() -> None:
-    assert len(EXAMPLES) == len([route for route in ROUTES if route.method == "GET"])
+    shown = {re.sub(r"=[^&]*", "", query) for _, query in EXAMPLES if query}
+    assert len(EXAMPLES) == len([route for route in ROUTES if route.method == "GET"]) + 1
+    assert "id" in shown, "a job whose id contains a slash"
 
 
 @pytest.mark.parametrize(("path", "query"), EXAMPLES)

@@ -59,7 +59,7 @@ PATH_BY_MODEL = {
     "Clusters": "/clusters",
     "Cluster": C,
     "Nodes": f"{C}/nodes",
-    "Node": f"{C}/nodes/n-1",
+    "ShownNode": f"{C}/nodes/n-1",
     "Cases": f"{C}/cases",
     "Incidents": f"{C}/incidents",
     "Entries": f"{C}/entries",

@@ -31,7 +31,7 @@ class EveryView(Site):
             "cluster": cluster,
             "node": f"{cluster}/nodes/node-2",
             "case": f"{cluster}/cases/{self.scenario.case(2).id}",
-            "job": f"{cluster}/jobs/{JOB}",
+            "job": f"{cluster}/jobs?id={JOB}",
             "incident": f"{cluster}/incidents/{incident.incident.id}",
         }
 

@@ -39,7 +39,8 @@ class Site:
 
     def get(self, path: str = "", query: str = "", clusters: Iterable[str] | None = ADMIN, **headers: str) -> Answer:
         """GET a path below the base with a token for some clusters, or with None as an IAM caller."""
-        request = event("GET", f"/console{path}", query, b"", clusters)
+        path, _, own = path.partition("?")
+        request = event("GET", f"/console{path}", "&".join(filter(None, (own, query))), b"", clusters)
         request["headers"] = {name.replace("_", "-"): value for name, value in headers.items()}
         answered: dict[str, Any] = answer(request, self.world.app)
         body = base64.b64decode(answered.get("body") or "")

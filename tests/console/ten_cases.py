@@ -179,7 +179,7 @@ class TenCases:
 def ten_cases() -> TenCases:
     """Return the ten cases, each in a cluster of its own; all of them end at the same time."""
     rows: list[Any] = []
-    paths = {}
+    paths, policies = {}, {}
     for letter, history in zip("abcdefghij", HISTORIES, strict=True):
         cluster = f"train-{letter}"
         with pytest.MonkeyPatch.context() as patch:
@@ -189,8 +189,10 @@ def ten_cases() -> TenCases:
             world, node = history()
             paths[history.__name__] = f"/clusters/{cluster}/cases/{world.case(node).id}"
         rows += world.table.items()
+        policies[cluster] = world.policy
     table: Any = BulkTable(rows)
-    return TenCases(Pages(Facts(Views(table), Timeline(table), ManualClock(END))), paths)
+    facts = Facts(Views(table), Timeline(table), ManualClock(END), lambda config: policies[config.cluster])
+    return TenCases(Pages(facts), paths)
 
 
 def main(arguments: Iterable[str] | None = None) -> None:

@@ -20,6 +20,7 @@ SELECTORS = frozenset({"event_type", "waiting_for", "to", "from", "status", "sta
 DOCUMENTS = (
     "cluster_document",
     "node_document",
+    "shown_node_document",
     "case_document",
     "job_document",
     "incident_document",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -77,11 +78,62 @@ def test_a_token_signed_by_another_key_is_refused(site: Site, issuer: Issuer) ->
     assert status(site, issuer, "", forger.token(**VALID, faultbridge_clusters="*"))[0] == 401
 
 
+def trigger() -> Any:
+    """Return the function of the set-up page that adds the claim in Cognito."""
+    page = (ROOT / "docs" / "console.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"   ```python\n(.*?)   ```", page, flags=re.DOTALL)
+    made: dict[str, Any] = {}
+    exec(textwrap.dedent(code), made)  # noqa: S102 - the code of our own page
+    return made["handler"]
+
+
+@pytest.mark.parametrize(
+    ("groups", "shown"),
+    [
+        (["clusters.train-a"], {"train-a"}),
+        (["clusters.train-a", "clusters.secret-b", "staff"], {"train-a", "secret-b"}),
+        (["clusters.*"], {"train-a", "secret-b"}),
+        (["train-a", "xclusters.train-a"], set()),
+        ([], set()),
+        (None, set()),
+    ],
+)
+def test_the_documented_function_turns_the_groups_of_a_user_into_the_clusters_of_its_token(
+    site: Site, issuer: Issuer, groups: list[str] | None, shown: set[str]
+) -> None:
+    asked = {"request": {"userAttributes": {}, "groupConfiguration": {"groupsToOverride": groups}}, "response": {}}
+    claims = trigger()(asked, None)["response"]["claimsOverrideDetails"]["claimsToAddOrOverride"]
+    code, text = status(site, issuer, "", issuer.token(**VALID, **claims))
+    assert (code, {name for name in ("train-a", "secret-b") if name in text}) == (200, shown)
+
+
+def test_no_route_answers_without_authorization_but_webhooks_that_check_their_own_signature() -> None:
+    resources = template()["Resources"]
+    routes = {
+        one["Properties"]["RouteKey"]: one["Properties"]
+        for one in resources.values()
+        if one["Type"] == "AWS::ApiGatewayV2::Route"
+    }
+    assert [key for key, one in routes.items() if one["AuthorizationType"] == "NONE"] == [
+        "POST /intake/{sender}/{source}"
+    ]
+    for key, one in routes.items():
+        if not key.startswith("POST /intake"):
+            assert one["AuthorizationType"] == "!If HasJwt JWT AWS_IAM", key
+            assert one["AuthorizerId"] == "!If HasJwt !Ref ApiTokens !Ref AWS::NoValue", key
+    token = resources["ApiTokens"]["Properties"]["JwtConfiguration"]
+    assert token == {"Issuer": "!Ref JwtIssuer", "Audience": ["!Ref JwtAudience"]}
+
+
 def template() -> Any:
     class Loader(yaml.SafeLoader):
         pass
 
-    Loader.add_multi_constructor("!", lambda loader, tag, node: f"!{tag} {node.value}")
+    def construct(loader: Any, tag: str, node: Any) -> str:
+        parts = loader.construct_sequence(node) if isinstance(node, yaml.SequenceNode) else [node.value]
+        return " ".join((f"!{tag}", *map(str, parts)))
+
+    Loader.add_multi_constructor("!", construct)
     return yaml.load((ROOT / "infra" / "template.yaml").read_text(encoding="utf-8"), Loader)  # noqa: S506 - a SafeLoader
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import re
@@ -11,6 +12,7 @@ from html.parser import HTMLParser
 import pytest
 
 from faultbridge.console.content import POLICY
+from faultbridge.console.facts import MAX_JOBS
 from faultbridge.console.html import Links, linked_ids
 from faultbridge.domain.cluster.config import ClusterConfig
 from tests.console.sites import HOSTILE, Site
@@ -41,6 +43,11 @@ class Document(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
+
+
+def addresses(text: str) -> list[str]:
+    """Return the addresses of the links of a page."""
+    return [str(attributes["href"]) for tag, attributes in Document(text).elements if tag == "a"]
 
 
 def test_the_case_page_answers_the_five_questions(site: Site) -> None:
@@ -151,6 +158,9 @@ def test_a_token_for_one_cluster_shows_this_cluster_only(site: Site) -> None:
         (f"{C}/nodes/none", "", 404),
         (f"{C}/cases/none", "", 404),
         (f"{C}/incidents/none", "", 404),
+        (f"{C}/jobs", "id=none", 404),
+        (f"{C}/jobs", "", 404),
+        (f"{C}/nodes/n-1", "id=1", 400),
         (C, "since=yesterday", 400),
         (C, "since=2026-02-03T12:00:00Z&until=2026-02-03T11:00:00Z", 400),
         (C, "format=xml", 400),
@@ -173,6 +183,30 @@ def test_the_same_data_is_available_as_json_and_its_entries_as_csv(site: Site) -
     rows = list(csv.DictReader(io.StringIO(site.get(path, "format=csv").text)))
     assert [row["event_id"] for row in rows] == [one["metadata"]["event_id"] for one in document["entries"]]
     assert found.headers["Content-Disposition"].startswith("attachment")
+
+
+@pytest.mark.parametrize("job_id", ["ml/llm", "50%", "a%2Fb", "x+y&format=csv#", "80 %"])
+def test_every_link_to_a_job_leads_to_its_page_and_its_downloads(job_id: str) -> None:
+    site = Site()
+    site.world.app.jobs.jobs.start("train-a", job_id, ["n-1"])
+    for path in ("/clusters/train-a", "/clusters/train-a/nodes/n-1"):
+        links = [href for href in addresses(site.get(path).text) if "/jobs?" in href]
+        assert links == [Links().job("train-a", job_id)]
+    page = site.get(links[0].removeprefix("/console"))
+    assert (page.status, html.escape(job_id) in page.text) == (200, True)
+    downloads = [href for href in addresses(page.text) if "format=json" in href]
+    found = json.loads(site.get("/clusters/train-a/jobs", downloads[0].removeprefix("?")).text)
+    assert found["job"]["job_id"] == job_id
+
+
+def test_a_list_of_jobs_states_how_many_it_does_not_show() -> None:
+    site = Site()
+    for number in range(MAX_JOBS + 3):
+        site.world.app.jobs.jobs.start("train-a", f"job-{number:02}", ["n-1", "n-2"])
+    site.world.app.jobs.jobs.start("train-a", "job-99", ["n-2"])
+    for path, total in (("/clusters/train-a", MAX_JOBS + 4), ("/clusters/train-a/nodes/n-1", MAX_JOBS + 3)):
+        assert f'Jobs <span class="note">{total}, the first {MAX_JOBS} by id</span>' in site.get(path).text
+    assert "by id" not in site.get("/clusters/train-a/nodes/n-3").text
 
 
 def test_a_time_range_limits_the_entries_of_a_node(site: Site) -> None:

@@ -12,7 +12,7 @@ from tests.scenarios.world import CLUSTER, World
 
 def facts_of(world: World) -> Facts:
     """Return the reader of pages for a world."""
-    return Facts(Views(world.table), Timeline(world.table), world.clock)
+    return Facts(Views(world.table), Timeline(world.table), world.clock, lambda _: world.policy)
 
 
 def case_of(world: World, node: int = 1) -> CaseDocuments:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from itertools import pairwise
 
 import pytest
 
@@ -13,7 +13,9 @@ from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.policy import Rule
-from faultbridge.presentation.case_page import CasePage, case_page
+from faultbridge.domain.times import to_text
+from faultbridge.ports import Capacity, CapacityEvidence, Verdict, Verification
+from faultbridge.presentation.cases.case_page import CasePage, case_page
 from faultbridge.presentation.tones import Tone
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.builders import NOON
@@ -43,14 +45,6 @@ def test_a_replaced_node_has_all_five_answers() -> None:
     assert "was replaced by" in answers(page)["What was done?"]
     assert answers(page)["What should you do?"] == "Nothing."
     assert (page.status.text, page.status.tone, page.live) == ("resolved: replaced", Tone.GOOD, False)
-
-
-def test_the_phases_follow_each_other_and_sum_up_to_the_duration_of_the_case() -> None:
-    page = page_of(replaced())
-    bars = [lane.bars[0] for lane in page.phases.lanes]
-    assert bars[-1].end == page.closed_at
-    assert all(before.end == after.start for before, after in pairwise(bars))
-    assert bars[0].start <= page.opened_at
 
 
 def test_the_course_shows_node_condition_case_and_attempt() -> None:
@@ -113,11 +107,10 @@ def absorbed() -> World:
     return world
 
 
-def failing() -> World:
+def failing_once() -> World:
     world = World(nodes=3)
-    world.provider.known_capacity = None
-    world.fault_and_react(code="xid.999")
-    world.advance_minutes(2)
+    world.verifier.results[f"i-{4:017x}"] = Verification(Verdict.FAILED, ("pcie: fail",), b"{}")
+    world.fault_until_resolved()
     return world
 
 
@@ -157,6 +150,58 @@ def test_the_waits_of_a_repair_are_listed_with_their_reasons() -> None:
     assert all(wait.end is not None and wait.end > wait.start for wait in page.waits)
     assert "approval by an operator" in answers(page)["What delayed the repair?"]
     assert "ada approved the request of this case: replace the node" in answers(page)["Why this action?"]
+
+
+def test_a_case_without_a_free_slot_names_the_limits_and_the_repairs_that_hold_the_slots() -> None:
+    world = busy()
+    shown = page_of(world).refused_because
+    assert f"1 of 1 permitted at a time, 20 permitted in an hour ({world.case(2).id})" in shown
+
+
+def test_an_approval_that_an_attempt_asked_for_is_not_said_to_be_required_by_a_rule() -> None:
+    found = case_of(approval())
+    case = {**found.facts.case, "reason": "no evidence of capacity for a replacement instance"}
+    shown = case_page(replace(found.facts, case=case), found.pages, found.facts.now, older=False).refused_because
+    assert shown.startswith("An operator must approve it first: no evidence of capacity for a replacement instance.")
+    assert "Rule" not in shown
+
+
+def test_a_case_that_waits_for_capacity_states_the_time_of_the_next_try() -> None:
+    world = World(nodes=2, rules=(Rule("keep", release_without_capacity=False),))
+    world.provider.known_capacity = Capacity(CapacityEvidence.RESERVATION, free=False, reason="it is in use")
+    world.fault_and_react()
+    world.advance_minutes(8)
+    tried = world.case().attempts
+    shown = answers(page_of(world))
+    found = re.search(r"tries again at ([-0-9]+ [0-9:]+) UTC", shown["What happens now?"])
+    assert found is not None
+    while f"{world.clock.now():%Y-%m-%d %H:%M}" < found[1]:
+        assert world.case().attempts == tried
+        world.advance_minutes(1)
+    world.advance_minutes(2)
+    assert world.case().attempts == tried + 1
+    assert "no capacity for a successor: it is in use" in shown["Why is this not repaired yet?"]
+    assert shown["What should you do?"].endswith(f"faultbridge case cancel {world.case().id}")
+    world.orders.cancel(world.case().id, OperatorOrder("ada", "fixed"))
+
+
+def test_a_case_between_two_attempts_states_the_failure_and_the_next_attempt() -> None:
+    found = case_of(failing_once())
+    case = {**found.facts.case, "status": "queued", "waiting_for": "wait", "resolution": None, "closed_at": None}
+    later = found.facts.now + timedelta(minutes=9)
+    case |= {"reason": "VERIFY_FAILED: pcie: fail; replace_node is tried again", "not_before": to_text(later)}
+    page = case_page(replace(found.facts, case=case), found.pages, found.facts.now, older=False)
+    expected = f"Attempt {case['attempt']} failed: verification failed: pcie: fail; node replacement is tried again."
+    assert page.refused_because == expected
+    assert f"next attempt starts at {later:%Y-%m-%d %H:%M} UTC" in answers(page)["What happens now?"]
+
+
+def test_no_answer_and_no_entry_of_a_case_shows_a_raw_name() -> None:
+    for build in (replaced, approval, denied, paused, busy, dry_run, failing_once):
+        page = page_of(build())
+        shown = " ".join(sentence for one in page.answers for sentence in one.sentences)
+        shown += " ".join(f"{row.what} {row.why}" for row in page.rows)
+        assert not re.search(r"\b(replace_node|in_progress|not_applicable|VERIFY_FAILED|CAPACITY|none_left)\b", shown)
 
 
 def test_a_case_whose_entries_have_expired_still_has_a_page() -> None:

@@ -3,7 +3,7 @@
 Read in this order:
 
 - `routes`: every route as data, with its parameters and handler
-- `requests`: a request and its caller; reads and limits parameters before any lookup
+- `requests`: a request and its caller; reads and limits parameters before any lookup; `paging`: the tokens of lists
 - `bodies`: reads the bodies of requests that give an order
 - `handlers`: one method per route, from a request to a JSON document; `hardware` has those of devices and findings,
   `jobs` those of jobs

@@ -10,11 +10,23 @@ from faultbridge.api.node_models import Count, DeclaredDomain, Instant, Response
 
 
 class Breaker(ResponseModel):
-    """A circuit breaker: `cluster`, or `domain:` and the failure domain; its state, and since when."""
+    """A circuit breaker: `cluster`, or `domain:` and the failure domain; its state, since when, and the counts then."""
 
     name: str
     state: Literal["closed", "half_open", "open"]
     since: Instant
+    failing: Count = Field(description="Failing nodes when the state changed.")
+    of: Count = Field(description="All nodes that the breaker counts.")
+    stays_open: bool = Field(description="It opened too often: it closes only by an operator while any node fails.")
+
+
+class ProviderCondition(ResponseModel):
+    """A condition that the provider reports about the cluster, or about one of its groups."""
+
+    kind: str
+    group: str | None
+    message: str
+    since: Instant | None
 
 
 class Cluster(ResponseModel):
@@ -24,6 +36,8 @@ class Cluster(ResponseModel):
     status: str | None
     counts: dict[str, int]
     incidents: list[str] = Field(description="Ids of the open incidents.")
+    provider_conditions: list[ProviderCondition] = Field(description="Open conditions that the provider reports.")
+    target: Count = Field(description="How many nodes there should be: `expected`, and those that the groups lack.")
     domains: list[DeclaredDomain] = Field(description="Failure domains that an operator declared.")
     expected: Count
     mode: str
@@ -51,3 +65,4 @@ class Cluster(ResponseModel):
     maintenance_until: Instant | None
     breakers: list[Breaker] = Field(description="Every breaker that has opened before.")
     holders: dict[str, Instant]
+    no_capacity_until: dict[str, Instant] = Field(description="When a group without capacity is tried again, by group.")

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from faultbridge.api.bodies import read_answer, read_reason
 from faultbridge.api.hardware import HardwareHandlers
 from faultbridge.api.jobs import JobHandlers
+from faultbridge.api.paging import DEFAULT_LIMIT, MAX_LIMIT, Paging
 from faultbridge.api.requests import Request
 from faultbridge.domain import names
 from faultbridge.domain.cases import APPROVED, DENIED
@@ -18,7 +19,6 @@ from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Rejected, UnknownName
 from faultbridge.incidents.orders import IncidentOrders
-from faultbridge.ledger.page_tokens import Tokens
 from faultbridge.ledger.timeline import Timeline, TimelineQuery
 from faultbridge.ledger.verify import Verified, Verify
 from faultbridge.ports import Clock
@@ -32,11 +32,11 @@ from faultbridge.registry.documents import (
     page_document,
     reject_document,
 )
+from faultbridge.registry.shown_node import shown_node_document
 from faultbridge.registry.views import CaseView, Views
 from faultbridge.repair.case_orders import CaseOrders, OperatorOrder
 from faultbridge.storage import keys, rejects
 
-DEFAULT_LIMIT, MAX_LIMIT = 100, 500
 MAX_SEQUENCE, MAX_EPOCH = 10**11, 9999
 MAX_VERIFIED_ENTRIES = 20_000
 CLUSTER_STREAM = "-"
@@ -59,7 +59,7 @@ class Handlers:
     orders: CaseOrders
     incident_orders: IncidentOrders
     clock: Clock
-    tokens: Tokens
+    paging: Paging
     hardware: HardwareHandlers
     jobs: JobHandlers
 
@@ -76,15 +76,16 @@ class Handlers:
     def nodes(self, request: Request) -> Document:
         """List the nodes of a cluster by name, page by page."""
         request.check_parameters("limit", "token")
-        limit, last_node = self._page(request, "nodes")
+        limit, last_node = self.paging.read(request, "nodes")
         nodes = self.directory.page(request.cluster, last_node or "", limit + 1)
         more = nodes[limit - 1].key.node if len(nodes) > limit else None
-        return self._with_token(request, "nodes", [node_document(state) for state in nodes[:limit]], more)
+        return self.paging.page(request, "nodes", [node_document(state) for state in nodes[:limit]], more)
 
     def node(self, request: Request) -> Document:
-        """Show a node."""
+        """Show a node, and if it has faults and no case, why no repair starts."""
         request.check_parameters()
-        return node_document(self.directory.node(self._node(request)))
+        config = self.directory.cluster(request.cluster).config
+        return shown_node_document(self.directory.node(self._node(request)), config, self.clock.now())
 
     def cases(self, request: Request) -> Document:
         """List cases, oldest first. Without a status: all cases that are not resolved or expired."""
@@ -145,9 +146,9 @@ class Handlers:
             until=until,
         )
         scope = repr(wanted)
-        limit, position = self._page(request, scope)
+        limit, position = self.paging.read(request, scope)
         lines, more = self.timeline.page(wanted, limit, position)
-        return self._with_token(request, scope, [entry_document(line) for line in lines], more)
+        return self.paging.page(request, scope, [entry_document(line) for line in lines], more)
 
     def stream(self, request: Request) -> Document:
         """List the entries of one stream after a sequence, so that a consumer can find and fill gaps."""
@@ -194,15 +195,6 @@ class Handlers:
         answer(case_id, OperatorOrder(request.caller.name, given.reason), given.attempt, given.repair_action)
         named = {"case_id": case_id, "attempt": given.attempt, "repair_action": given.repair_action.value}
         return {**named, "answer": APPROVED if approved else DENIED}
-
-    def _page(self, request: Request, scope: str) -> tuple[int, str | None]:
-        """Return the page size, and the position in the page token if there is one."""
-        limit, token = request.integer("limit", DEFAULT_LIMIT, 1, MAX_LIMIT), request.text("token")
-        return limit, self.tokens.read(f"{request.cluster}\n{scope}", token) if token else None
-
-    def _with_token(self, request: Request, scope: str, items: list[Document], more: str | None) -> Document:
-        token = self.tokens.sign(f"{request.cluster}\n{scope}", more) if more else None
-        return {"items": items, "next": token}
 
     def _node(self, request: Request) -> NodeKey:
         return NodeKey(request.cluster, names.node_name(request.path["node"]))

@@ -47,9 +47,10 @@ class Job(ResponseModel):
 
 
 class Jobs(ResponseModel):
-    """Jobs, by id."""
+    """A page of jobs, by id. `next` is the token of the next page, or null."""
 
     items: list[Job]
+    next: str | None
 
 
 class JobReport(ResponseModel):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from faultbridge.api.paging import Paging
 from faultbridge.api.requests import MAX_LENGTH, Request
 from faultbridge.errors import UnknownName
 from faultbridge.jobs.reports import MAX_REPORT, RecordReport
@@ -19,12 +20,21 @@ class JobHandlers:
     directory: Views
     jobs: JobViews
     record_report: RecordReport
+    paging: Paging
 
     def list(self, request: Request) -> Document:
-        """List the jobs that run, and the failed ones whose faulty nodes are not back yet, at most 100."""
-        request.check_parameters()
+        """List the jobs that run, and the failed ones whose faulty nodes are not back yet. With `id`: only that job.
+
+        A job that is named by its id is found also after it ended.
+        """
+        request.check_parameters("id", "limit", "token")
         self.directory.cluster(request.cluster)
-        return {"items": [job_document(one) for one in self.jobs.followed(request.cluster)]}
+        job_id = request.text("id")
+        if job_id is not None:
+            return self.paging.page(request, "jobs", [job_document(self.jobs.job(request.cluster, job_id))], None)
+        limit, last_id = self.paging.read(request, "jobs")
+        found, more = self.jobs.page(request.cluster, last_id, limit)
+        return self.paging.page(request, "jobs", [job_document(one) for one in found], more)
 
     def report(self, request: Request) -> Document:
         """Record that a job started, ended or reached a step. The same report again changes nothing."""
@@ -34,14 +44,9 @@ class JobHandlers:
         return job_document(self.record_report(request.cluster, report))
 
     def show(self, request: Request) -> Document:
-        """Show a job."""
+        """Show a job by an id without `/` and `%`. `listJobs` with `id` shows every job."""
         request.check_parameters()
-        return job_document(self.jobs.job(request.cluster, job_id_of(request)))
-
-
-def job_id_of(request: Request) -> str:
-    """Return the job id of a path, which a scheduler chose."""
-    job_id = request.path["job"]
-    if not job_id.isprintable() or len(job_id) > MAX_LENGTH:
-        raise UnknownName("job", job_id[:MAX_LENGTH])
-    return job_id
+        job_id = request.path["job"]
+        if not job_id.isprintable() or len(job_id) > MAX_LENGTH:
+            raise UnknownName("job", job_id[:MAX_LENGTH])
+        return job_document(self.jobs.job(request.cluster, job_id))

@@ -106,3 +106,16 @@ class DeclaredDomain(ResponseModel):
     type: str
     name: str
     nodes: str
+
+
+class NoRepair(ResponseModel):
+    """Why no repair of a node with faults starts, and what would change that."""
+
+    reason: str
+    change: str
+
+
+class ShownNode(Node):
+    """A node, with the reason why no repair of it starts; null if it has no faults, or a case."""
+
+    no_repair: NoRepair | None

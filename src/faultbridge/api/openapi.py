@@ -7,8 +7,9 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from faultbridge.api.handlers import CASE_ID, INCIDENT_ID, MAX_LIMIT
+from faultbridge.api.handlers import CASE_ID, INCIDENT_ID
 from faultbridge.api.hardware import FINDING_ID
+from faultbridge.api.paging import MAX_LIMIT
 from faultbridge.api.requests import MAX_LENGTH
 from faultbridge.api.response_models import MODELS
 from faultbridge.api.routes import ROUTES, Parameter, Route
@@ -21,7 +22,7 @@ _PATH_SCHEMAS: dict[str, dict[str, Any]] = {
     "case": {"pattern": f"^{CASE_ID.pattern}$"},
     "incident": {"pattern": f"^{INCIDENT_ID.pattern}$"},
     "finding": {"pattern": f"^{FINDING_ID.pattern}$"},
-    "job": {"minLength": 1, "maxLength": MAX_LENGTH, "description": "The scheduler's id of the job."},
+    "job": {"minLength": 1, "maxLength": MAX_LENGTH, "description": "The id of the job, if it has no `/` and no `%`."},
     "device": {"minLength": 1, "maxLength": MAX_LENGTH, "description": "Serial number or UUID."},
 }
 _SCHEMA_BY_KIND: dict[str, dict[str, Any]] = {

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from faultbridge.errors import FaultbridgeError, Rejected, Transient
+from faultbridge.errors import FaultbridgeError, Rejected, Transient, UnknownName
 from faultbridge.log import log_cause
 
 MEDIA_TYPE = "application/problem+json"
@@ -16,13 +16,6 @@ _STATUS: Mapping[str, HTTPStatus] = {
     "unauthorised": HTTPStatus.UNAUTHORIZED,
     "forbidden": HTTPStatus.FORBIDDEN,
     "unknown_route": HTTPStatus.NOT_FOUND,
-    "unknown_cluster": HTTPStatus.NOT_FOUND,
-    "unknown_node": HTTPStatus.NOT_FOUND,
-    "unknown_case": HTTPStatus.NOT_FOUND,
-    "unknown_incident": HTTPStatus.NOT_FOUND,
-    "unknown_device": HTTPStatus.NOT_FOUND,
-    "unknown_finding": HTTPStatus.NOT_FOUND,
-    "unknown_job": HTTPStatus.NOT_FOUND,
     "not_asked": HTTPStatus.CONFLICT,
     "too_late": HTTPStatus.CONFLICT,
     "case_over": HTTPStatus.CONFLICT,
@@ -36,6 +29,8 @@ _STATUS: Mapping[str, HTTPStatus] = {
 
 def status_of(error: FaultbridgeError) -> HTTPStatus:
     """Return the HTTP status of an error."""
+    if isinstance(error, UnknownName):
+        return HTTPStatus.NOT_FOUND
     if isinstance(error, Rejected):
         return _STATUS.get(error.reason, BAD_REQUEST)
     return HTTPStatus.SERVICE_UNAVAILABLE if isinstance(error, Transient) else HTTPStatus.INTERNAL_SERVER_ERROR

@@ -9,7 +9,7 @@ from pydantic import Field
 from faultbridge.api.cluster_models import Cluster
 from faultbridge.api.hardware_models import HARDWARE_MODELS
 from faultbridge.api.job_models import JOB_MODELS
-from faultbridge.api.node_models import Component, Count, Instant, Node, ResponseModel
+from faultbridge.api.node_models import Component, Count, Instant, Node, ResponseModel, ShownNode
 from faultbridge.api.order_models import ApprovalAnswer, ApprovalResult, FindingMark, OrderReason
 from faultbridge.domain.cases import RepairAction
 
@@ -207,6 +207,7 @@ MODELS = {
         Clusters,
         Node,
         Nodes,
+        ShownNode,
         Incidents,
         Case,
         Cases,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
+from typing import TypeVar
 
 from faultbridge.api.handlers import SEVERITIES, STATUSES, TYPES, Handler, Handlers
 from faultbridge.api.hardware import HardwareHandlers
@@ -47,31 +48,32 @@ _TOKEN = Parameter("token", "The `next` value of the previous page, with the sam
 _C = "/clusters/{cluster}"
 
 
-def _of_hardware(method: Callable[[HardwareHandlers, Request], Document]) -> Handler:
-    """Return the handler of a route about devices or findings."""
+_Part = TypeVar("_Part", HardwareHandlers, JobHandlers)
+
+
+def _of(part: Callable[[Handlers], _Part], method: Callable[[_Part, Request], Document]) -> Handler:
+    """Return the handler of a route that a part of the handlers answers."""
 
     @wraps(method)
     def handle(handlers: Handlers, request: Request) -> Document:
-        return method(handlers.hardware, request)
+        return method(part(handlers), request)
 
     return handle
 
 
-def _of_jobs(method: Callable[[JobHandlers, Request], Document]) -> Handler:
-    """Return the handler of a route about jobs."""
+def _hardware(handlers: Handlers) -> HardwareHandlers:
+    return handlers.hardware
 
-    @wraps(method)
-    def handle(handlers: Handlers, request: Request) -> Document:
-        return method(handlers.jobs, request)
 
-    return handle
+def _jobs(handlers: Handlers) -> JobHandlers:
+    return handlers.jobs
 
 
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/clusters", "listClusters", "Clusters", Handlers.clusters),
     Route("GET", _C, "showCluster", "Cluster", Handlers.cluster),
     Route("GET", f"{_C}/nodes", "listNodes", "Nodes", Handlers.nodes, (_LIMIT, _TOKEN)),
-    Route("GET", f"{_C}/nodes/{{node}}", "showNode", "Node", Handlers.node),
+    Route("GET", f"{_C}/nodes/{{node}}", "showNode", "ShownNode", Handlers.node),
     Route(
         "GET",
         f"{_C}/cases",
@@ -154,14 +156,14 @@ ROUTES: tuple[Route, ...] = (
         f"{_C}/devices/{{device}}/history",
         "showDeviceHistory",
         "DeviceEvents",
-        _of_hardware(HardwareHandlers.device_history),
+        _of(_hardware, HardwareHandlers.device_history),
     ),
     Route(
         "GET",
         f"{_C}/offenders",
         "listOffenders",
         "Offenders",
-        _of_hardware(HardwareHandlers.offenders),
+        _of(_hardware, HardwareHandlers.offenders),
         (Parameter("since", "Only faults recorded at this time or later.", kind="instant"),),
     ),
     Route(
@@ -169,20 +171,27 @@ ROUTES: tuple[Route, ...] = (
         f"{_C}/findings",
         "listFindings",
         "Findings",
-        _of_hardware(HardwareHandlers.findings),
+        _of(_hardware, HardwareHandlers.findings),
         (Parameter("ended", "`true` lists findings that ended too.", allowed=("true", "false")),),
     ),
-    Route("GET", f"{_C}/findings/{{finding}}", "showFinding", "Finding", _of_hardware(HardwareHandlers.finding)),
+    Route("GET", f"{_C}/findings/{{finding}}", "showFinding", "Finding", _of(_hardware, HardwareHandlers.finding)),
     Route(
         "POST",
         f"{_C}/findings/{{finding}}/mark",
         "markFinding",
         "Finding",
-        _of_hardware(HardwareHandlers.mark_finding),
+        _of(_hardware, HardwareHandlers.mark_finding),
         body="FindingMark",
     ),
-    Route("GET", f"{_C}/jobs", "listJobs", "Jobs", _of_jobs(JobHandlers.list)),
-    Route("POST", f"{_C}/jobs", "reportJob", "Job", _of_jobs(JobHandlers.report), body="JobReport"),
-    Route("GET", f"{_C}/jobs/{{job}}", "showJob", "Job", _of_jobs(JobHandlers.show)),
+    Route(
+        "GET",
+        f"{_C}/jobs",
+        "listJobs",
+        "Jobs",
+        _of(_jobs, JobHandlers.list),
+        (Parameter("id", "Only the job with this id, which may contain `/`, such as `ml/llm`."), _LIMIT, _TOKEN),
+    ),
+    Route("POST", f"{_C}/jobs", "reportJob", "Job", _of(_jobs, JobHandlers.report), body="JobReport"),
+    Route("GET", f"{_C}/jobs/{{job}}", "showJob", "Job", _of(_jobs, JobHandlers.show)),
     Route("GET", f"{_C}/rejects", "listRejects", "Rejects", Handlers.rejected, (_LIMIT,)),
 )

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from faultbridge.console.catalog_names import meaning
 from faultbridge.console.kept import Kept
-from faultbridge.data import gpus_by_instance_type, load_catalog
+from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.failure_domains import failure_domains
 from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.nodes import NodeKey
+from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.domain.policy import Policy
 from faultbridge.errors import UnknownName
 from faultbridge.ledger.cluster_reads import ClusterReads
 from faultbridge.ledger.queries import unhealthy_rows
 from faultbridge.ledger.timeline import Line, Timeline, TimelineQuery
 from faultbridge.ports import Clock
-from faultbridge.presentation.case_answers import CaseFacts
+from faultbridge.presentation.cases.case_facts import CaseFacts
 from faultbridge.presentation.cluster_page import ClusterFacts
 from faultbridge.presentation.entry_rows import Document
 from faultbridge.presentation.fleet_page import FleetFacts
@@ -33,6 +35,7 @@ from faultbridge.registry.documents import (
 )
 from faultbridge.registry.job_views import JobViews, job_document
 from faultbridge.registry.roster import RosterNode
+from faultbridge.registry.shown_node import shown_node_document
 from faultbridge.registry.views import CaseView, ClusterView, Views
 
 MAX_ENTRIES = 100
@@ -60,12 +63,14 @@ class CaseDocuments:
 
 @dataclass(frozen=True, slots=True)
 class StreamDocuments:
-    """A document, the newest entries of its stream, and a node's jobs; `older`: earlier entries were not read."""
+    """A document, the newest entries of its stream (`older`: not all), and of a node its case and its first jobs."""
 
     document: Document
     entries: tuple[Document, ...]
     older: bool
     jobs: tuple[Document, ...] = ()
+    followed: int = 0
+    case: CaseFacts | None = None
 
 
 @dataclass(slots=True)
@@ -75,6 +80,7 @@ class Facts:
     views: Views
     timeline: Timeline
     clock: Clock
+    policy: Callable[[ClusterConfig], Policy] | None = None
     kept: Kept = field(init=False)
 
     def __post_init__(self) -> None:
@@ -109,7 +115,7 @@ class Facts:
             opened = sorted((row for row in rows if row["case"]), key=lambda row: str(row["opened"]), reverse=True)
             live = views.cases_by_id([str(row["case"]) for row in opened[:MAX_CASES]])
             incidents = views.incidents(cluster)
-            jobs = tuple(map(job_document, JobViews(views.table).followed(cluster, None, MAX_JOBS)))
+            jobs = JobViews(views.table).first(cluster, MAX_JOBS)
         known = frozenset(str(row["case"]) for row in opened)
         closed = self.kept.read("closed", view.config, CLOSED_AGE, self._closed_last, known)
         entries, older = self._entries(view, window)
@@ -121,8 +127,9 @@ class Facts:
             self._grid(view.config, rows),
             entries,
             older,
-            jobs,
+            tuple(map(job_document, jobs.listed)),
             live=len(opened),
+            followed=jobs.total,
         )
 
     def _entries(self, view: ClusterView, window: Window) -> tuple[tuple[Document, ...], bool]:
@@ -142,11 +149,13 @@ class Facts:
 
     def node(self, cluster: str, node: str, window: Window) -> StreamDocuments:
         """Read a node and the newest entries of its stream in a window."""
-        self.views.cluster(cluster)
-        state = self.views.node(NodeKey(cluster, node))
+        view, state = self.views.cluster(cluster), self.views.node(NodeKey(cluster, node))
         lines, older = self.timeline.window(cluster, node, state.head, window, MAX_ENTRIES)
-        jobs = JobViews(self.views.table).followed(cluster, node, MAX_JOBS)
-        return StreamDocuments(node_document(state), _documents(lines), older, tuple(map(job_document, jobs)))
+        jobs = JobViews(self.views.table).first(cluster, MAX_JOBS, node)
+        entries, listed = _documents(lines), tuple(map(job_document, jobs.listed))
+        case = self._of_case(CaseView(state.live_case, state.key), view, state, entries) if state.live_case else None
+        document = shown_node_document(state, view.config, self.clock.now())
+        return StreamDocuments(document, entries, older, listed, jobs.total, case)
 
     def job(self, cluster: str, job_id: str) -> StreamDocuments:
         """Read a job and the newest entries about it."""
@@ -161,15 +170,29 @@ class Facts:
         if view.key.cluster != cluster:
             raise UnknownName("case", case_id)
         lines, older = self.timeline.newest(TimelineQuery(case=case_id), MAX_ENTRIES)
-        case = case_document(view, self.clock.now())
-        facts = CaseFacts(
-            case,
-            node_document(self.views.node(view.key)),
-            cluster_document(self.views.cluster(cluster)),
-            _documents(lines),
-            meaning(str(case["code"])),
-        )
+        facts = self._of_case(view, self.views.cluster(cluster), self.views.node(view.key), _documents(lines))
         return CaseDocuments(facts, tuple(page_document(one) for one in self.views.pages(case_id)), older)
+
+    def _of_case(
+        self, view: CaseView, cluster: ClusterView, state: NodeState, entries: Sequence[Document]
+    ) -> CaseFacts:
+        """Return the facts of a case, with the policy and the other failing nodes if it waits for their sake."""
+        case, waits = view.case, view.case.waiting_for
+        is_limited = waits in {WaitingFor.BREAKER, WaitingFor.BUDGET}
+        return CaseFacts(
+            case_document(view, self.clock.now()),
+            node_document(state),
+            cluster_document(cluster),
+            [one for one in entries if one["metadata"]["case_id"] == case.id],
+            meaning(case.code),
+            self.policy(cluster.config) if is_limited and self.policy else None,
+            self._failing(cluster, state.key.node) if waits is WaitingFor.BREAKER else (),
+        )
+
+    def _failing(self, cluster: ClusterView, node: str) -> tuple[str, ...]:
+        """Return the other nodes of a cluster with a live case, by name."""
+        rows = unhealthy_rows(self.views.table, cluster.config)
+        return tuple(sorted(str(row["node"]) for row in rows if row["case"] and row["node"] != node))
 
     def report(self, cluster: str, window: Window, limit: int) -> tuple[ClusterFacts, tuple[CaseDocuments, ...]]:
         """Read a cluster, the newest entries of all its nodes in a window, and the cases that these entries name."""
@@ -220,17 +243,6 @@ class Facts:
 
     def _roster(self, config: ClusterConfig) -> tuple[RosterNode, ...]:
         return self.kept.read("roster", config, QUARTER_HOUR, self.views.roster)
-
-
-def gpus() -> dict[str, int]:
-    """Return the number of GPUs of each instance type."""
-    return dict(gpus_by_instance_type())
-
-
-def meaning(code: str) -> str:
-    """Return the name of a fault code in the catalog, or an empty text for an unknown code."""
-    row = load_catalog().rows.get(code)
-    return row.name if row else ""
 
 
 def _documents(lines: Iterable[Line]) -> tuple[Document, ...]:

@@ -20,7 +20,8 @@ from faultbridge.ledger.entry_text import duration_text
 
 FOLDER = Path(__file__).parent / "templates"
 BASE = "/console"
-_ID = re.compile(r"\b(i-[0-9a-f]{8,17}|c-[a-z2-7]{26}|inc-[a-z2-7]{16})\b")
+_TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d(?: UTC)?"
+_ID = re.compile(rf"\b(i-[0-9a-f]{{8,17}}|c-[a-z2-7]{{26}}|inc-[a-z2-7]{{16}}|{_TIME})\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,8 @@ class Links:
         return self._path("clusters", cluster, "incidents", incident_id, **query)
 
     def job(self, cluster: str, job_id: str, **query: str) -> str:
-        """Return the address of the page of a job."""
-        return self._path("clusters", cluster, "jobs", job_id, **query)
+        """Return the address of the page of a job. Its id is a parameter, because it may contain `/`."""
+        return self._path("clusters", cluster, "jobs", id=job_id, **query)
 
     def asset(self, name: str) -> str:
         """Return the address of a style sheet or script."""
@@ -61,7 +62,7 @@ class Links:
         if self.base is None:
             return ""
         path = "/".join((self.base, *(quote(part, safe="", errors="replace") for part in parts)))
-        return f"{path}?{urlencode(query)}" if query else path
+        return f"{path}?{urlencode(query, errors='replace')}" if query else path
 
 
 def render(template: str, links: Links, **values: object) -> str:
@@ -82,23 +83,32 @@ def _environment() -> Environment:
     environment.filters |= {
         "time": lambda at: f"{at:%Y-%m-%d %H:%M:%S}",
         "iso": to_text,
+        "parameter": lambda text: quote(text, safe="", errors="replace"),
         "percent": lambda share: f"{100 * share:.3f}%",
         "linked_ids": linked_ids,
+        "whole_words": whole_words,
         "duration": lambda length: duration_text(length) if length is not None else "",
     }
     environment.globals["points"] = _points
     return environment
 
 
-def linked_ids(text: str, links: Links, cluster: str) -> Markup:
-    """Return a sentence in which no id is broken into two lines, and the ids of cases and incidents are links."""
+def linked_ids(text: str, links: Links | None = None, cluster: str = "") -> Markup:
+    """Return a sentence with every id and time unbroken. With links, the ids of cases and incidents are links."""
     parts = _ID.split(visible(text))  # every second part is an id
     shown = [_id(part, links, cluster) if number % 2 else escape(part) for number, part in enumerate(parts)]
     return Markup().join(shown)
 
 
-def _id(text: str, links: Links, cluster: str) -> Markup:
+def whole_words(command: str) -> Markup:
+    """Return a command that is broken into lines only at spaces, so that no option is cut at its hyphens."""
+    return Markup(" ").join(Markup('<span class="id">{}</span>').format(word) for word in visible(command).split(" "))
+
+
+def _id(text: str, links: Links | None, cluster: str) -> Markup:
     address = ""
+    if links is None:
+        return Markup('<span class="id">{}</span>').format(text)
     if text.startswith("c-"):
         address = links.case(cluster, text)
     elif text.startswith("inc-"):
@@ -108,7 +118,7 @@ def _id(text: str, links: Links, cluster: str) -> Markup:
 
 
 def _show(value: object) -> object:
-    """Return a value for output: text from records without effects on how a browser shows it."""
+    """Return a value for a template, with the control and direction characters of a text made visible."""
     if isinstance(value, Markup) or not isinstance(value, str):
         return value
     return visible(value)

@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from faultbridge.api.handlers import CASE_ID, INCIDENT_ID
-from faultbridge.api.jobs import job_id_of
 from faultbridge.api.problems import problem_of
 from faultbridge.api.requests import ALL_CLUSTERS, Request
 from faultbridge.console.assets import SCRIPT, STYLE, by_hashed_name
+from faultbridge.console.catalog_names import gpus
 from faultbridge.console.content import CSV, IMMUTABLE, JSON, Content, entity_tag
-from faultbridge.console.facts import WEEK, Facts, Window, gpus
+from faultbridge.console.facts import WEEK, Facts, Window
 from faultbridge.console.html import Links, render
 from faultbridge.domain import names
 from faultbridge.domain.times import from_text
 from faultbridge.errors import FaultbridgeError, Misconfigured, Rejected, UnknownName
-from faultbridge.presentation.case_page import case_page
+from faultbridge.presentation.cases.case_page import case_page
 from faultbridge.presentation.cluster_page import cluster_page
 from faultbridge.presentation.downloads import entries_csv
 from faultbridge.presentation.entry_rows import Document, entry_rows, occurred_at
@@ -88,7 +88,7 @@ class Pages:
     def _page(self, build: Callable[[Pages, Request], PageData], request: Request) -> Content:
         if "cluster" in request.path:
             request.caller.check(names.cluster_name(request.path["cluster"]))
-        request.check_parameters("since", "until", "format", "q", "type")
+        request.check_parameters("since", "until", "format", "q", "type", *(("id",) if build is Pages.job else ()))
         wanted = (request.choices("format", FORMATS) or ("html",))[-1]
         data = build(self, request)
         if wanted == "json":
@@ -135,7 +135,10 @@ class Pages:
         window, node = request.window(), names.node_name(request.path["node"])
         found = self.facts.node(request.cluster, node, window)
         span = self._span(window, found.entries)
-        page = node_page(found.document, found.entries, span, older=found.older, jobs=found.jobs)
+        jobs, followed, case = found.jobs, found.followed, found.case
+        page = node_page(
+            found.document, found.entries, span, older=found.older, jobs=jobs, followed=followed, case=case
+        )
         documents = {"node": found.document, "jobs": found.jobs, "entries": found.entries}
         return PageData("node.html", {"page": page}, documents, found.entries, f"{request.cluster}-node", page.live)
 
@@ -152,7 +155,7 @@ class Pages:
 
     def job(self, request: Request) -> PageData:
         """Return the page of a job."""
-        found = self.facts.job(request.cluster, job_id_of(request))
+        found = self.facts.job(request.cluster, request.text("id") or "")
         page = job_page(found.document, found.entries, self._now(found.entries), older=found.older)
         documents = {"job": found.document, "entries": found.entries}
         return PageData("job.html", {"page": page}, documents, found.entries, f"{request.cluster}-job", page.live)
@@ -194,8 +197,6 @@ _ROUTES: tuple[tuple[re.Pattern[str], Callable[[Pages, Request], PageData]], ...
     (re.compile(_C), Pages.cluster),
     (re.compile(rf"{_C}/nodes/(?P<node>[^/]+)"), Pages.node),
     (re.compile(rf"{_C}/cases/(?P<case>[^/]+)"), Pages.case),
-    (re.compile(rf"{_C}/jobs/(?P<job>.+)"), Pages.job),
+    (re.compile(rf"{_C}/jobs"), Pages.job),
     (re.compile(rf"{_C}/incidents/(?P<incident>[^/]+)"), Pages.incident),
 )
-PATHS = ("", *(f"/{pattern.pattern}" for pattern, _ in _ROUTES[1:]))
-"""The paths of the pages below the base, as patterns."""

@@ -13,7 +13,7 @@ from faultbridge.console.facts import CaseDocuments, Facts, Window
 from faultbridge.console.html import Links, render
 from faultbridge.domain.times import from_text
 from faultbridge.errors import UnknownName
-from faultbridge.presentation.case_page import CasePage, case_page
+from faultbridge.presentation.cases.case_page import CasePage, case_page
 from faultbridge.presentation.cluster_page import cluster_page
 from faultbridge.presentation.history import Span
 

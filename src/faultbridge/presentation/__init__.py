@@ -8,10 +8,10 @@ Nothing here reads a table or writes HTML. Read in this order:
 - `history`: bars from the entries of a node or a case
 - `areas`: the number of nodes by status over time, and the growth of an incident
 - `grid`: the nodes of a cluster by group and failure domain, and the share of GPUs in service
-- `case_answers`: the questions of a case, with `advice` (why it was not repaired, what happens next), `attempts` (what
-  was done) and `waits` (why it waited)
+- `wording`: names of the record as words
+- `cases`: the page of a case, with its questions and answers, phases, attempts and waits
 - `job_rows`: jobs in a list and as lanes, and `job_advice`: the questions of a job
-- `case_page`, `node_page`, `cluster_page`, `fleet_page`, `incident_page`, `job_page`: one page each
+- `node_page`, `cluster_page`, `fleet_page`, `incident_page`, `job_page`: one page each
 - `downloads`: the entries of a page as CSV
 
 `faultbridge.console` renders these pages. Tests: tests/presentation.

@@ -9,7 +9,7 @@ from datetime import datetime
 from statistics import median
 
 from faultbridge.domain.times import from_text
-from faultbridge.ledger.entry_text import component_text, duration_text, in_phase_order
+from faultbridge.ledger.entry_text import component_text, condition_text, duration_text, in_phase_order, nodes_text
 from faultbridge.presentation.areas import Area, cluster_area
 from faultbridge.presentation.entry_rows import Document, EntryRow, entry_rows
 from faultbridge.presentation.grid import GridNode, NodeGroup, node_groups
@@ -64,6 +64,7 @@ class ClusterPage:
     rows: tuple[EntryRow, ...]
     older: bool
     unlisted_cases: int = 0
+    unlisted_jobs: int = 0
 
     @property
     def live(self) -> bool:
@@ -73,7 +74,7 @@ class ClusterPage:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """The documents of a cluster page; `live` is the number of live cases, of which the newest are documents."""
+    """The documents of a cluster page: of `live` cases the newest, and of `followed` jobs the first by id."""
 
     cluster: Document
     live_cases: Sequence[Document]
@@ -84,6 +85,7 @@ class ClusterFacts:
     older: bool = False
     jobs: Sequence[Document] = ()
     live: int | None = None
+    followed: int = 0
 
 
 def cluster_page(facts: ClusterFacts, span: Span) -> ClusterPage:
@@ -106,6 +108,7 @@ def cluster_page(facts: ClusterFacts, span: Span) -> ClusterPage:
         rows=rows,
         older=facts.older,
         unlisted_cases=max((facts.live or 0) - len(facts.live_cases), 0),
+        unlisted_jobs=max(facts.followed - len(facts.jobs), 0),
     )
 
 
@@ -148,6 +151,7 @@ def _controls(cluster: Document, facts: ClusterFacts) -> tuple[tuple[str, Mark],
     which = f"Of the newest {listed} cases: waiting for" if (facts.live or 0) > listed else "Cases waiting for"
     running, until = len(cluster["holders"]), cluster["maintenance_until"]
     return (
+        *(("Provider reports", Mark(condition_text(one), Tone.BAD)) for one in cluster["provider_conditions"]),
         ("Mode", Mark(mode, Tone.GOOD if acts else Tone.WATCH)),
         ("New repairs", Mark("paused", Tone.BAD) if cluster["paused"] else Mark("not paused", Tone.GOOD)),
         *((("Maintenance", Mark(f"until {until}", Tone.WAIT)),) if until else ()),
@@ -161,7 +165,7 @@ def _facts(cluster: Document) -> tuple[tuple[str, str], ...]:
     names = ("provider", "orchestrator", "verifier")
     pool = ", ".join(f"{count} {name}" for name, count in cluster["pool"].items())
     return (
-        ("Registered nodes", str(cluster["expected"])),
+        ("Nodes", nodes_text(cluster["expected"], cluster["target"])),
         *((name.capitalize(), str(cluster[name])) for name in names),
         ("Policy", str(cluster["policy"] or "current version")),
         *((("Spares", pool),) if pool else ()),

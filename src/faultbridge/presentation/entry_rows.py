@@ -11,6 +11,7 @@ from typing import Any
 from faultbridge.domain.times import from_text
 from faultbridge.ledger.entry_text import entry_text
 from faultbridge.presentation.tones import CASE, CLUSTER, INCIDENT, NODE, SEVERITY, Mark, Tone, mark
+from faultbridge.presentation.wording import reason_text, words
 
 Document = Mapping[str, Any]
 
@@ -58,8 +59,8 @@ def _row(entry: Document) -> EntryRow:
         at=occurred_at(entry),
         node=metadata["node"],
         event_type=str(metadata["event_type"]),
-        what=text.what,
-        why=text.why,
+        what=words(text.what) if metadata["event_type"] in _NAMED else text.what,
+        why=text.why if _is_quoted(entry) else reason_text(text.why),
         tone=tone_of(entry),
         late=bool(entry.get("late")),
         event_id=str(metadata["event_id"]),
@@ -100,3 +101,11 @@ _TONES = {
     "Cluster Status Change": CLUSTER,
     "Cluster Incident Change": INCIDENT,
 }
+_NAMED = frozenset({*_TONES, "Node Replacement Step"})
+"""The types whose text of what happened consists of names of this product; that of others may come from a source."""
+
+
+def _is_quoted(entry: Document) -> bool:
+    """Return whether the reason of an entry is the text of a source or of an operator."""
+    kind, data = str(entry["metadata"]["event_type"]), entry.get("data") or {}
+    return kind in {"Node Fault Detected", "Node Fault Updated"} or data.get("kind") == "operator"

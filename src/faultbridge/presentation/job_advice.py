@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from faultbridge.presentation.case_answers import Answer
+from faultbridge.presentation.cases.case_answers import Answer
 from faultbridge.presentation.entry_rows import Document
 
 

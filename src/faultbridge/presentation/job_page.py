@@ -9,7 +9,7 @@ from typing import Any
 
 from faultbridge.domain.times import from_text
 from faultbridge.ledger.entry_text import component_text, duration_text
-from faultbridge.presentation.case_answers import Answer
+from faultbridge.presentation.cases.case_answers import Answer
 from faultbridge.presentation.entry_rows import Document, EntryRow, entry_rows, occurred_at
 from faultbridge.presentation.grid import natural_order
 from faultbridge.presentation.job_advice import job_answers

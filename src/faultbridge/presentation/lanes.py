@@ -69,6 +69,11 @@ class Chart:
         return min(max((at - self.start) / (self.end - self.start), 0.0), 1.0)
 
     @property
+    def running(self) -> bool:
+        """Return whether any bar continues at the end of the span."""
+        return any(bar.running for lane in self.lanes for bar in lane.bars)
+
+    @property
     def ticks(self) -> tuple[Tick, ...]:
         """Return at most seven round times within the axis."""
         return ticks(self.start, self.end)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from faultbridge.domain.times import from_text
 from faultbridge.ledger.entry_text import component_text
+from faultbridge.presentation.cases.case_answers import NOT_REPAIRED, Answer, case_answers
+from faultbridge.presentation.cases.case_facts import CaseFacts
 from faultbridge.presentation.entry_rows import Document, EntryRow, entry_rows
 from faultbridge.presentation.history import (
     CASE_STATUS,
@@ -19,7 +22,7 @@ from faultbridge.presentation.history import (
     status_lane,
 )
 from faultbridge.presentation.job_rows import JobRow, job_lanes, job_rows
-from faultbridge.presentation.lanes import Chart, make_chart
+from faultbridge.presentation.lanes import Chart, Lane, make_chart
 from faultbridge.presentation.tones import CASE, NODE, SEVERITY, Mark, mark
 
 
@@ -53,16 +56,48 @@ class NodePage:
     rows: tuple[EntryRow, ...]
     older: bool
     live: bool
+    unlisted_jobs: int = 0
+    answers: tuple[Answer, ...] = ()
 
 
 def node_page(
-    node: Document, entries: Sequence[Document], span: Span, *, older: bool, jobs: Sequence[Document] = ()
+    node: Document,
+    entries: Sequence[Document],
+    span: Span,
+    *,
+    older: bool,
+    jobs: Sequence[Document] = (),
+    followed: int = 0,
+    case: CaseFacts | None = None,
 ) -> NodePage:
-    """Return the page of a node; `older` states that earlier entries of the span are not part of it."""
-    rows, case = entry_rows(entries), node["case"]
+    """Return the page of a node; `older` states that earlier entries of the span are not part of it.
+
+    `jobs` are the first by id of the node's `followed` jobs. `case` are the facts of its live case.
+    """
+    rows, live = entry_rows(entries), node["case"]
     if older and rows:
         span = Span(max(span.start, rows[0].at), span.end, span.running)
-    lanes = (
+    return NodePage(
+        cluster=str(node["cluster"]),
+        node=str(node["node"]),
+        status=mark(node["status"], NODE),
+        facts=_facts(node),
+        conditions=tuple(map(_condition, node["conditions"])),
+        case_id=live["case_id"] if live else None,
+        case_status=mark(live["status"], CASE) if live else None,
+        last_case=node["last_case"],
+        chart=make_chart(span.start, span.end, _lanes(node, entries, span, jobs)),
+        jobs=job_rows(jobs),
+        rows=rows,
+        older=older,
+        live=live is not None,
+        answers=tuple(_answers(node, case)),
+        unlisted_jobs=max(followed - len(jobs), 0),
+    )
+
+
+def _lanes(node: Document, entries: Sequence[Document], span: Span, jobs: Sequence[Document]) -> tuple[Lane, ...]:
+    return (
         status_lane("status", entries, NODE_STATUS, NODE, span),
         *condition_lanes(entries, node["conditions"] if span.running else (), span),
         status_lane("case", entries, CASE_STATUS, CASE, span),
@@ -70,21 +105,22 @@ def node_page(
         instance_lane(entries, span),
         *job_lanes(jobs, str(node["node"]), span),
     )
-    return NodePage(
-        cluster=str(node["cluster"]),
-        node=str(node["node"]),
-        status=mark(node["status"], NODE),
-        facts=_facts(node),
-        conditions=tuple(map(_condition, node["conditions"])),
-        case_id=case["case_id"] if case else None,
-        case_status=mark(case["status"], CASE) if case else None,
-        last_case=node["last_case"],
-        chart=make_chart(span.start, span.end, lanes),
-        jobs=job_rows(jobs),
-        rows=rows,
-        older=older,
-        live=case is not None,
-    )
+
+
+def _answers(node: Document, case: CaseFacts | None) -> Iterator[Answer]:
+    """Yield why a node with faults is not repaired, what happens next, and what an operator should do."""
+    without = node.get("no_repair")
+    if without:
+        commands = tuple(_COMMAND.findall(without["change"]))
+        change = f"What changes this: {_COMMAND.sub('the command below', without['change'])}."
+        reason = f"{str(without['reason'])[:1].upper()}{str(without['reason'])[1:]}."
+        yield Answer(NOT_REPAIRED, (reason, change), commands)
+    elif case is not None:
+        yield from (one for one in case_answers(case) if one.is_refusal or one.question in _ASKED)
+
+
+_ASKED = frozenset({"What happens now?", "What should you do?"})
+_COMMAND = re.compile(r"`([^`]+)`")
 
 
 def _condition(condition: Document) -> ConditionRow:

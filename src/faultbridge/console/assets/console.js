@@ -140,9 +140,10 @@ async function refresh() {
       }
       failures = 0;
       state.textContent = `current at ${new Date().toISOString().slice(11, 19)}`;
-    } catch {
+    } catch (error) {
       failures += 1;
-      state.textContent = "not current: the server does not answer";
+      const signedOut = ["401", "403"].includes(error.message);
+      state.textContent = `not current: ${signedOut ? "load the page again to sign in" : "the server does not answer"}`;
     }
   }
   schedule();

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from faultbridge.domain.times import from_text
 from faultbridge.ledger.entry_text import component_text, duration_text
-from faultbridge.presentation.attempts import action_text
-from faultbridge.presentation.case_answers import Answer, CaseFacts, case_answers
+from faultbridge.presentation.cases.case_answers import Answer, case_answers
+from faultbridge.presentation.cases.case_facts import CaseFacts
+from faultbridge.presentation.cases.phases import phase_lanes
+from faultbridge.presentation.cases.waits import Wait, case_waits
 from faultbridge.presentation.entry_rows import Document, EntryRow, entry_rows
 from faultbridge.presentation.history import (
     CASE_STATUS,
@@ -21,7 +23,7 @@ from faultbridge.presentation.history import (
 )
 from faultbridge.presentation.lanes import Bar, Chart, Lane, make_chart
 from faultbridge.presentation.tones import CASE, NODE, SEVERITY, Mark, Tone, mark
-from faultbridge.presentation.waits import Wait, case_waits
+from faultbridge.presentation.wording import action_text
 
 FINAL = frozenset({"resolved", "expired"})
 PAGE_TEXTS = {
@@ -32,8 +34,6 @@ PAGE_TEXTS = {
     "isolation": "The node could not be isolated",
 }
 """The subjects of pages by kind."""
-
-_WAITING_PHASES = frozenset({"detected", "open", "queued", "absorbed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +92,9 @@ def case_page(facts: CaseFacts, pages: Sequence[Document], now: datetime, *, old
     case, rows = facts.case, entry_rows(facts.entries)
     closed = from_text(str(case["closed_at"])) if case["closed_at"] else None
     end = closed or max([now, *(row.at for row in rows)])
-    phases = _phase_lanes(case["phases"], end, live=closed is None)
+    phases = phase_lanes(case, facts.entries, end)
     opened = from_text(str(case["opened_at"]))
-    start = min([opened, *(lane.bars[0].start for lane in phases)])
+    start = min([opened, *(bar.start for lane in phases for bar in lane.bars)])
     sent = tuple(_sent_page(one) for one in pages)
     status = mark(case["status"], CASE)
     detail = case["resolution"] or case["waiting_for"]
@@ -121,21 +121,6 @@ def case_page(facts: CaseFacts, pages: Sequence[Document], now: datetime, *, old
         rows=rows,
         older=older,
     )
-
-
-def _phase_lanes(phases: dict[str, int], end: datetime, *, live: bool) -> tuple[Lane, ...]:
-    """Return one lane a phase that took time; the phases follow each other and the last one ends at `end`."""
-    at = end - timedelta(milliseconds=sum(phases.values()))
-    lanes = []
-    for number, (name, milliseconds) in enumerate(phases.items()):
-        until = at + timedelta(milliseconds=milliseconds)
-        tone = Tone.WAIT if name in _WAITING_PHASES else Tone.BAD if name == "escalated" else Tone.WORK
-        length, shown = duration_text(milliseconds), name.replace("_", " ")
-        bar = Bar(at, until, "", tone, f"{shown}: {length}", running=live and number + 1 == len(phases))
-        if milliseconds:
-            lanes.append(Lane(shown, (bar,), length))
-        at = until
-    return tuple(lanes)
 
 
 def _lanes(facts: CaseFacts, span: Span, pages: Iterable[SentPage]) -> tuple[Lane, ...]:
@@ -171,9 +156,8 @@ def _facts(case: Document) -> tuple[tuple[str, str], ...]:
         ("Repair action", action_text(case["repair_action"])),
         ("Attempts", str(case["attempt"])),
         ("Rule", f"{case['rule']} (policy {case['policy']})"),
-        ("GPU time lost", "unknown" if lost is None else f"{lost / 3_600_000:.2f} GPU-hours"),
     )
-    return tuple(rows)
+    return rows if lost is None else (*rows, ("GPU time lost", f"{lost / 3_600_000:.2f} GPU-hours"))
 
 
 def _related(case: Document) -> tuple[tuple[str, str], ...]:

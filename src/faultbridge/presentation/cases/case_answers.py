@@ -5,19 +5,19 @@ The first sentence of each answer can be read alone.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from faultbridge.domain.times import from_text
 from faultbridge.ledger.entry_text import component_text, duration_text
-from faultbridge.presentation.advice import advice_for, without_repair
-from faultbridge.presentation.attempts import action_text, attempt_sentences, failures, words
+from faultbridge.presentation.cases.advice import advice_for, without_repair
+from faultbridge.presentation.cases.attempts import attempt_sentences, failures
+from faultbridge.presentation.cases.case_facts import CaseFacts
+from faultbridge.presentation.cases.case_values import Values, case_values, open_breakers, short_name
+from faultbridge.presentation.cases.waits import case_waits
 from faultbridge.presentation.entry_rows import Document
-from faultbridge.presentation.grid import IN_SERVICE
+from faultbridge.presentation.grid import IN_SERVICE, natural_order
 from faultbridge.presentation.history import DETECTED, NOTE, STEP, UPDATED, of_type
-from faultbridge.presentation.waits import case_waits
+from faultbridge.presentation.wording import action_text, words
 
 NOT_REPAIRED, NOT_YET = "Why was this not repaired?", "Why is this not repaired yet?"
 DELAYED = "What delayed the repair?"
@@ -32,12 +32,13 @@ _REPAIRED = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One question and its answer: sentences, and commands that an operator may run."""
+    """One question and its answer: sentences, commands that an operator may run, and the nodes that it is about."""
 
     question: str
     sentences: tuple[str, ...]
     commands: tuple[str, ...] = ()
     runbook: str = ""
+    nodes: tuple[str, ...] = ()
 
     @property
     def is_refusal(self) -> bool:
@@ -45,29 +46,20 @@ class Answer:
         return self.question in {NOT_REPAIRED, NOT_YET, DELAYED}
 
 
-@dataclass(frozen=True, slots=True)
-class CaseFacts:
-    """The documents from which a case is explained; `meaning` is the name of the fault code in the catalog."""
-
-    case: Document
-    node: Document
-    cluster: Document
-    entries: Sequence[Document]
-    meaning: str = ""
-
-
 def case_answers(facts: CaseFacts) -> tuple[Answer, ...]:
     """Return the questions of a case with their answers, in the order in which an operator reads them.
 
     Why a case was not repaired, or what delayed its repair, is asked only if it applies.
     """
-    advice, values = advice_for(facts.case), _values(facts)
+    advice, values = advice_for(facts.case), case_values(facts)
+    refusal = tuple(_refusal(facts, values))
     return (
         Answer("What happened?", tuple(_what_happened(facts))),
+        *(one for one in refusal if one.question != DELAYED),
         Answer("Why this action?", tuple(_why(facts))),
         Answer("What was done?", tuple(_what_was_done(facts))),
-        *_refusal(facts, values),
-        Answer("What happens now?", (advice.next.format_map(values),)),
+        *(one for one in refusal if one.question == DELAYED),
+        Answer("What happens now?", _sentences(advice.next, values)),
         Answer(
             "What should you do?",
             (advice.action.format_map(values),),
@@ -77,17 +69,27 @@ def case_answers(facts: CaseFacts) -> tuple[Answer, ...]:
     )
 
 
-def _refusal(facts: CaseFacts, values: _Values) -> Iterator[Answer]:
+def _refusal(facts: CaseFacts, values: Values) -> Iterator[Answer]:
     reason = without_repair(facts.case)
     if reason:
         question = NOT_YET if facts.case["status"] in _WAITING else NOT_REPAIRED
-        yield Answer(question, (_sentence(reason.format_map(values)),))
+        sentences = (*_sentences(reason, values), *_kept_in_service(facts))
+        yield Answer(question, sentences, nodes=tuple(sorted(facts.failing, key=natural_order)))
         return
     waited = (f"it waited for {one.waiting_for}: {one.reason}" for one in case_waits(facts.entries))
     failed = (f"attempt {number} failed: {text}" for number, text in failures(of_type(facts.entries, STEP)))
     delays = tuple(_sentence(one) for one in dict.fromkeys((*waited, *failed)))
     if delays:
         yield Answer(DELAYED, delays)
+
+
+def _kept_in_service(facts: CaseFacts) -> Iterator[str]:
+    """Yield why a node with a fault stays in service while a breaker is open."""
+    if str(facts.node["status"]) in IN_SERVICE and any(open_breakers(facts)) and facts.case["status"] in _WAITING:
+        yield (
+            "The node stays in service: while a breaker is open, no further node is taken out of service, so that a "
+            "wrong or shared cause cannot empty the cluster."
+        )
 
 
 def _what_happened(facts: CaseFacts) -> Iterator[str]:
@@ -98,7 +100,7 @@ def _what_happened(facts: CaseFacts) -> Iterator[str]:
     if str(case["code"]).startswith("operator.") and order:
         name, _, reason = str(order.get("text") or "").partition(": ")
         yield _sentence(
-            f'operator {_short(order.get("operator"))} ordered "{name}" for {node}: {reason or "no reason"}'
+            f'operator {short_name(order.get("operator"))} ordered "{name}" for {node}: {reason or "no reason"}'
         )
         return
     yield _sentence(f"{facts.meaning or case['code']} ({case['code']}, {case['severity']}) on {where}")
@@ -131,7 +133,7 @@ def _why(facts: CaseFacts) -> Iterator[str]:
     approval = case["approval"]
     if approval and approval["answer"]:
         asked = action_text(approval["repair_action"])
-        yield f"{_short(approval['operator'])} {approval['answer']} the request of this case: {asked}."
+        yield f"{short_name(approval['operator'])} {approval['answer']} the request of this case: {asked}."
 
 
 def _what_was_done(facts: CaseFacts) -> Iterator[str]:
@@ -166,58 +168,9 @@ def _swap(steps: Sequence[Document]) -> str:
     return f" Instance {old[0]} was replaced by {new[-1]}." if old and new and old[0] != new[-1] else ""
 
 
-def _values(facts: CaseFacts) -> _Values:
-    case, approval = facts.case, facts.case["approval"] or {}
-    names = ("case_id", "cluster", "node", "rule", "incident", "attempt", "code", "relapse_of")
-    reason = re.sub(r"^[A-Z_]+: ", "", str(case["reason"] or ""))
-    opened = [one for one in facts.cluster["breakers"] if one["state"] != "closed"]
-    breakers = ", ".join(
-        f"{_breaker(one['name'])}, {words(one['state'])} since {_time(one['since'])}" for one in opened
-    )
-    return _Values(
-        {name: case[name] for name in names}
-        | {
-            "case": case["case_id"],
-            "reason": reason,
-            "denial": reason.removeprefix("denied: "),
-            "incident_reason": reason.rpartition(f"{case['incident']}: ")[2],
-            "operator": _short(approval.get("operator")),
-            "breakers": breakers or reason,
-            "not_before": _time(case["not_before"]),
-            "answer_by": _time(approval.get("answer_by")),
-            "asked_at": _time(approval.get("asked_at")),
-            "repair_action": action_text(case["repair_action"]),
-            "action_name": case["repair_action"],
-            "mode": facts.cluster["mode"],
-            "node_status": words(facts.node["status"]),
-            "slots": len(facts.cluster["holders"]),
-        }
-    )
-
-
-class _Values(dict[str, Any]):
-    """Values of a sentence; a missing one is shown as `-`."""
-
-    def __missing__(self, _name: str) -> str:
-        return "-"
-
-    def __getitem__(self, name: str) -> object:
-        found = super().__getitem__(name)
-        return "-" if found is None or found == "" else found
-
-
-def _short(operator: object) -> str:
-    """Return the last part of the name of an operator, which may be an ARN."""
-    return str(operator or "-").rpartition("/")[2]
-
-
-def _breaker(name: object) -> str:
-    """Return the breaker of a cluster or of a failure domain in words."""
-    return f"the breaker of {str(name).removeprefix('domain:')}" if name != "cluster" else "the breaker of the cluster"
-
-
-def _time(text: object) -> str | None:
-    return f"{from_text(str(text)):%Y-%m-%d %H:%M} UTC" if text else None
+def _sentences(template: str, values: Values) -> tuple[str, ...]:
+    """Return the lines of a template, each with its values; a value that is more than a line stays one."""
+    return tuple(_sentence(line.format_map(values)) for line in template.split("\n"))
 
 
 def _sentence(text: str) -> str:

@@ -26,13 +26,13 @@ NEXT: Mapping[str, str] = {
     "open": "The repair is considered at {not_before}, unless the fault ends before.",
     "queued": "The case is in the repair queue.",
     "queued wait": "The repair may start at {not_before}, unless the fault ends before.",
-    "queued approval": "The repair starts when an operator approves it. Without an answer until {answer_by}, the case "
+    "queued retry": "The next attempt starts {next_try}, within the limits of the policy.",
+    "queued approval": "The repair starts when an operator approves it.\nWithout an answer until {answer_by}, the case "
     "is escalated: no repair starts, and an operator is paged.",
     "queued window": "The repair starts in the next maintenance window.",
     "queued budget": "The repair starts when the limit permits another one.",
-    "queued breaker": "The breaker closes by itself when its nodes are healthy again, or permits one repair at a time "
-    "as a trial. An operator can close it.",
-    "queued capacity": "Faultbridge tries again every few minutes. The node keeps its instance until capacity is free.",
+    "queued breaker": "{breaker_end}",
+    "queued capacity": "Faultbridge tries again {next_try}.\nThe node keeps its instance until capacity is free.",
     "queued incident": "The repair starts when the incident closes.",
     "queued pause": "The repair starts when an operator resumes the repairs of the cluster.",
     "in_progress": "Attempt {attempt} runs: {repair_action}. The node returns to service only after verification.",
@@ -40,9 +40,9 @@ NEXT: Mapping[str, str] = {
     "escalated": "Nothing happens automatically: the node stays {node_status} until an operator acts.",
     "resolved": "Nothing: the case is closed.",
     "resolved replaced": "Nothing: another verified instance serves. If the fault comes back during the probation, "
-    "the next stronger action applies.",
+    "an operator is paged: the replacement is not repeated.",
     "resolved repaired": "Nothing: the node was verified and serves. If the fault comes back during the probation, "
-    "the next stronger action applies.",
+    "the next stronger action of the rule applies; without one, an operator is paged.",
     "resolved recovered": "Nothing: the fault ended before a repair started.",
     "resolved dry_run": "Nothing: the mode of the cluster was dry_run, so the repair was only recorded.",
     "expired": "Nothing: the case expired.",
@@ -50,6 +50,7 @@ NEXT: Mapping[str, str] = {
 }
 
 _SHOW = "faultbridge case show {case}"
+_NODE = "faultbridge node show {node} --cluster {cluster}"
 _RETURN = "faultbridge node return {node} --cluster {cluster}"
 _REPLACE = "faultbridge node replace {node} --cluster {cluster}"
 
@@ -64,19 +65,20 @@ ACTIONS: Mapping[str, tuple[str, tuple[str, ...], str]] = {
         "approval",
     ),
     "queued breaker": (
-        "Check whether the nodes share one cause. Close the breaker only if they do not.",
+        "Check whether the nodes share one cause. If they do, fix it: the breaker then closes by itself. If they do "
+        "not, close the breaker.",
         ("faultbridge breaker --cluster {cluster}", "faultbridge breaker --cluster {cluster} --close"),
         "many-pages",
     ),
     "queued capacity": (
-        "Nothing, if you can wait. Otherwise add capacity or a spare, or fix the node yourself.",
-        ("faultbridge cluster show {cluster}",),
+        "Nothing, if you can wait. Otherwise provide capacity, or fix the node and cancel the case.",
+        ("faultbridge case cancel {case}",),
         "reason-capacity",
     ),
     "queued incident": ("Fix the shared cause. The repair continues by itself.", (), "incident"),
     "queued pause": ("Resume repairs when you are ready.", ("faultbridge resume --cluster {cluster}",), ""),
     "absorbed": (
-        "Fix the shared cause. If there is none, close the incident.",
+        "Fix the shared cause: the incident then closes by itself. If there is none, close it.",
         ("faultbridge incident show {incident}", "faultbridge incident close {incident}"),
         "incident",
     ),
@@ -101,7 +103,7 @@ ACTIONS: Mapping[str, tuple[str, tuple[str, ...], str]] = {
         (_REPLACE, _RETURN),
         "stuck-case",
     ),
-    "expired": ("Check the node before you use it.", (_RETURN,), "stuck-case"),
+    "expired": ("Check the node before you use it.", (_NODE,), "stuck-case"),
     "unknown": ("Read the entries of the case.", (_SHOW,), ""),
 }
 """The action, the commands and the runbook; a key that is missing needs no action (`none`)."""
@@ -112,22 +114,25 @@ WITHOUT_REPAIR: Mapping[str, str] = {
     "queued wait": "The waiting period of rule {rule} ends at {not_before}.",
     "queued approval": "Rule {rule} requires that an operator approves it first, and no operator has answered since "
     "{asked_at}: {repair_action}.",
+    "queued unproven": "An operator must approve it first: {reason}.\nNo operator has answered since {asked_at}: "
+    "{repair_action}.",
     "queued window": "Rule {rule} permits repairs only in its maintenance window: {reason}.",
-    "queued budget": "{reason}. Repairs that run in the cluster: {slots}.",
-    "queued breaker": "Too many nodes failed at once, so a circuit breaker stopped repairs: {breakers}. Replacing many "
-    "nodes does not fix a cause that they share.",
-    "queued capacity": "The provider has no capacity for a successor: {reason}. Releasing the instance now would "
+    "queued retry": "Attempt {attempt} failed: {reason}.",
+    "queued budget": "{reason}. Repairs that hold a slot of the cluster: {slots}.",
+    "queued breaker": "Too many nodes failed at once, so a circuit breaker stopped repairs.\nIt is {breakers}.\n"
+    "Replacing many nodes does not fix a cause that they share.",
+    "queued capacity": "The provider has no capacity for a successor: {detail}.\nReleasing the instance now would "
     "leave the node without one.",
     "queued incident": "The node is part of incident {incident}: {reason}.",
     "queued pause": "An operator paused the repairs of the cluster.",
-    "absorbed": "The node is part of an incident: {incident_reason}. Replacing a node does not fix a shared cause, so "
+    "absorbed": "The node is part of an incident: {incident_reason}.\nReplacing a node does not fix a shared cause, so "
     "no repair starts while incident {incident} is open.",
     "escalated": "The repair stopped: {reason}. Faultbridge does not try again by itself.",
     "escalated denied": "Operator {operator} denied it ({repair_action}): {denial}.",
     "escalated operator": "An operator keeps the node out of service. Faultbridge repairs it only when an operator "
     "orders it.",
-    "escalated relapse": "The same fault came back during the probation after its repair, and a repair that did not "
-    "last is not repeated automatically: {reason}.",
+    "escalated relapse": "The same fault came back during the probation after its repair in case {relapse_of}, and a "
+    "repair that did not last is not repeated automatically.\nThe recorded reason: {reason}.",
     "expired": "The case expired without a repair: {reason}.",
     "dry_run": "The mode of the cluster is {mode}: the repair was recorded and not carried out.",
     "recovered": "No repair was needed: {reason}.",
@@ -143,6 +148,8 @@ def situation(case: Document) -> str:
     """Return the key of a case in the tables of this module, as exact as it is known."""
     status = str(case["status"])
     detail = case["waiting_for"] if status == "queued" else case["resolution"] if status == "resolved" else None
+    if status == "queued" and case["attempt"] and detail in {"wait", "admission"}:
+        detail = "retry"
     if status == "escalated":
         detail = _stopped_by(case)
     return f"{status} {detail}" if detail else status
@@ -167,4 +174,6 @@ def advice_for(case: Document) -> Advice:
 def without_repair(case: Document) -> str:
     """Return the template of why a case has no repair; empty if it was repaired or its repair runs."""
     exact = str(case["resolution"]) if case["resolution"] else situation(case)
+    if exact == "queued approval" and "requires approval" not in str(case["reason"]):
+        exact = "queued unproven"  # no rule asks: the attempt itself did, because it found no evidence of capacity
     return WITHOUT_REPAIR.get(exact) or WITHOUT_REPAIR.get(str(case["status"]), "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -10,6 +9,7 @@ from itertools import groupby
 
 from faultbridge.presentation.entry_rows import Document, occurred_at
 from faultbridge.presentation.history import CASE_STATUS, NOTE, of_type
+from faultbridge.presentation.wording import without_code
 
 WAITING_TEXTS = {
     "wait": "waiting period of the rule",
@@ -56,7 +56,7 @@ def case_waits(entries: Iterable[Document]) -> tuple[Wait, ...]:
     """
     changes = [one for one in of_type(entries, CASE_STATUS, NOTE) if _is_boundary(one)]
     ends = [*(occurred_at(one) for one in changes[1:]), None]
-    waits = (_wait(change, end) for change, end in zip(changes, ends, strict=False) if _begins(change))
+    waits = (_wait(change, end) for change, end in zip(changes, ends, strict=False) if begins_wait(change))
     long = [one for one in waits if one.end is None or one.end - one.start >= SHORTEST]
     same = (list(found) for _, found in groupby(long, key=lambda one: (one.waiting_for, one.reason, one.rule)))
     return tuple(replace(found[0], end=found[-1].end, times=len(found)) for found in same)
@@ -66,7 +66,7 @@ def _is_boundary(entry: Document) -> bool:
     return entry["metadata"]["event_type"] == CASE_STATUS or entry["data"].get("kind") in {"refused", "approval"}
 
 
-def _begins(entry: Document) -> bool:
+def begins_wait(entry: Document) -> bool:
     """Return whether a wait begins with a change: a case waits, is refused, or its approval is requested."""
     data = entry["data"]
     return data.get("to") in {"open", "queued", "absorbed"} or data.get("kind") in {"refused", "approval"}
@@ -74,16 +74,22 @@ def _begins(entry: Document) -> bool:
 
 def _wait(entry: Document, end: datetime | None) -> Wait:
     data, facts = entry["data"], entry["data"].get("facts") or {}
-    waiting = str(data.get("waiting_for") or facts.get("waiting_for") or _DEFAULTS.get(_state(data), "admission"))
     reason = str(data.get("text") or data.get("reason") or "")
     return Wait(
         start=occurred_at(entry),
         end=end,
-        waiting_for=WAITING_TEXTS.get(waiting, waiting),
-        reason=re.sub(r"^[A-Z_]+: ", "", reason),
+        waiting_for=waited_for(entry),
+        reason=without_code(reason),
         rule=str(data.get("rule") or facts.get("rule") or ""),
         target=f"#e-{entry['metadata']['event_id']}",
     )
+
+
+def waited_for(entry: Document) -> str:
+    """Return in words what a case waits for after a change that begins a wait."""
+    data, facts = entry["data"], entry["data"].get("facts") or {}
+    waiting = str(data.get("waiting_for") or facts.get("waiting_for") or _DEFAULTS.get(_state(data), "admission"))
+    return WAITING_TEXTS.get(waiting, waiting)
 
 
 _DEFAULTS = {"open": "wait", "absorbed": "incident", "begun": "approval"}

@@ -8,16 +8,9 @@ from typing import Any
 
 from faultbridge.presentation.entry_rows import Document, step_mark
 from faultbridge.presentation.tones import Tone
+from faultbridge.presentation.wording import action_text, reason_text, words
 
 MAX_STEPS = 40
-ACTION_TEXTS = {
-    "verify": "run diagnostics",
-    "run_diagnostics": "run diagnostics",
-    "reset_gpu": "reset the GPU",
-    "reboot_node": "reboot the node",
-    "replace_node": "replace the node",
-    "contact_support": "contact support, because no automatic repair is known",
-}
 _STEP_TEXTS = {
     "drain done": "jobs drained",
     "drain forced": "drained without waiting for its jobs",
@@ -25,6 +18,7 @@ _STEP_TEXTS = {
     "collect kept": "logs kept",
     "intent committed": "",
     "capacity none_left": "no free capacity",
+    "capacity unproven": "no evidence of free capacity",
     "release_instance released": "instance {old_instance} released",
     "await_successor claimed": "instance {new_instance} started in its place",
     "repair_in_place begun": "repair of instance {new_instance} started",
@@ -36,16 +30,6 @@ _STEP_TEXTS = {
     "return_to_service not_applicable": "",
 }
 """The text of a step with its outcome; an empty text is not shown, and another step is shown with its own names."""
-
-
-def action_text(action: object) -> str:
-    """Return a repair action or the action of a rule in words."""
-    return ACTION_TEXTS.get(str(action), words(action))
-
-
-def words(name: object) -> str:
-    """Return a name from a document as words."""
-    return str(name).replace("_", " ")
 
 
 def attempt_sentences(steps: Sequence[Document]) -> Iterator[str]:
@@ -76,9 +60,11 @@ def _step_text(step: Document) -> str:
     name = f"{step.get('step')} {step.get('outcome')}"
     known: dict[str, Any] = {"old_instance": "-", "new_instance": "-"} | {key: step[key] for key in step if step[key]}
     text = (
-        _STEP_TEXTS[name].format_map(known) if name in _STEP_TEXTS else f"{words(step.get('step'))}: {known['outcome']}"
+        _STEP_TEXTS[name].format_map(known)
+        if name in _STEP_TEXTS
+        else f"{words(step.get('step'))}: {words(known['outcome'])}"
     )
-    return f"{text} ({step['reason']})" if _failed(step) and step.get("reason") else text
+    return f"{text} ({reason_text(step['reason'])})" if _failed(step) and step.get("reason") else text
 
 
 def _failed(step: Mapping[str, Any]) -> bool:

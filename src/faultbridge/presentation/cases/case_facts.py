@@ -1,0 +1,33 @@
+"""Case facts: the documents from which a case is explained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from faultbridge.domain.policy import Policy
+from faultbridge.domain.times import from_text
+from faultbridge.presentation.entry_rows import Document
+
+
+@dataclass(frozen=True, slots=True)
+class CaseFacts:
+    """The documents of a case; `meaning` is the name of the fault code in the catalog.
+
+    `policy` is given while a limit of it delays the repair, and `failing` names the other nodes with a live case while
+    a breaker does.
+    """
+
+    case: Document
+    node: Document
+    cluster: Document
+    entries: Sequence[Document]
+    meaning: str = ""
+    policy: Policy | None = None
+    failing: Sequence[str] = ()
+
+    @property
+    def now(self) -> datetime:
+        """Return the time of the documents: now for a live case, and the end of a closed one."""
+        return from_text(str(self.case["opened_at"])) + timedelta(milliseconds=self.case["age_ms"])

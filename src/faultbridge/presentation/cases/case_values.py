@@ -1,0 +1,121 @@
+"""Case values: what the sentences about a case insert: times, names, the open breaker, the repairs that hold slots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+from faultbridge.domain.cluster.breakers import BreakerLimit, BreakerScope
+from faultbridge.domain.times import from_text
+from faultbridge.ledger.entry_text import duration_text
+from faultbridge.presentation.cases.case_facts import CaseFacts
+from faultbridge.presentation.entry_rows import Document
+from faultbridge.presentation.wording import action_text, reason_text, without_code, words
+
+MAX_LISTED = 8
+
+
+class Values(dict[str, Any]):
+    """Values of a sentence; a missing one is shown as `-`."""
+
+    def __missing__(self, _name: str) -> str:
+        return "-"
+
+    def __getitem__(self, name: str) -> object:
+        found = super().__getitem__(name)
+        return "-" if found is None or found == "" else found
+
+
+def case_values(facts: CaseFacts) -> Values:
+    """Return the values of the sentences about a case."""
+    case, approval = facts.case, facts.case["approval"] or {}
+    names = ("case_id", "cluster", "node", "rule", "incident", "attempt", "code", "relapse_of")
+    reason, recorded = reason_text(case["reason"]), str(case["reason"] or "")
+    return Values(
+        {name: case[name] for name in names}
+        | {
+            "case": case["case_id"],
+            "reason": reason,
+            "detail": without_code(case["reason"]),
+            "denial": recorded.removeprefix("denied: "),
+            "incident_reason": recorded.rpartition(f"{case['incident']}: ")[2],
+            "operator": short_name(approval.get("operator")),
+            "breakers": ", ".join(_breaker(one, facts) for one in open_breakers(facts)) or reason,
+            "breaker_end": _breaker_end(facts),
+            "not_before": _time(case["not_before"]),
+            "next_try": _next_try(facts),
+            "answer_by": _time(approval.get("answer_by")),
+            "asked_at": _time(approval.get("asked_at")),
+            "repair_action": action_text(case["repair_action"]),
+            "action_name": case["repair_action"],
+            "mode": words(facts.cluster["mode"]),
+            "node_status": words(facts.node["status"]),
+            "slots": _slots(facts),
+        }
+    )
+
+
+def short_name(operator: object) -> str:
+    """Return the last part of the name of an operator, which may be an ARN."""
+    return str(operator or "-").rpartition("/")[2]
+
+
+def open_breakers(facts: CaseFacts) -> Iterator[Document]:
+    """Yield the breakers of the cluster and of the failure domain of the node that are not closed."""
+    names = {"cluster", f"domain:{facts.node['domain']}"}
+    return (one for one in facts.cluster["breakers"] if one["state"] != "closed" and one["name"] in names)
+
+
+def _breaker(breaker: Document, facts: CaseFacts) -> str:
+    """Return a breaker in words: when it opened, at how many failing nodes, and its limit if the policy is known."""
+    name, limit = str(breaker["name"]), _limit(breaker, facts)
+    whose = "the breaker of the cluster" if name == "cluster" else f"the breaker of {name.removeprefix('domain:')}"
+    text = f"{whose}, {words(breaker['state'])} since {_time(breaker['since'])}"
+    text += f", when {breaker['failing']} of {breaker['of']} nodes failed"
+    return f"{text} (limit: {limit.nodes} nodes that are {limit.percent} % of the nodes)" if limit else text
+
+
+def _breaker_end(facts: CaseFacts) -> str:
+    """Return when a breaker permits repairs again."""
+    found = next(open_breakers(facts), None)
+    if found is None:
+        return "No breaker is open any longer: the next run of admission considers the case."
+    if found["stays_open"]:
+        return "The breaker opened too often within a day: it closes when no node fails, or an operator closes it."
+    limit = _limit(found, facts)
+    trial = f"{limit.trial} repair{'s' if limit.trial > 1 else ''}" if limit else "a few repairs"
+    if found["state"] == "half_open":
+        return f"The breaker permits {trial} at a time as a trial. It closes when fewer nodes fail than its limit."
+    quiet = f"for {duration_text(limit.quiet // timedelta(milliseconds=1))}" if limit else "for some time"
+    return (
+        f"When no further node has failed {quiet}, the breaker closes if fewer nodes fail than its limit. Otherwise it "
+        f"then permits {trial} at a time as a trial. An operator can close it."
+    )
+
+
+def _limit(breaker: Document, facts: CaseFacts) -> BreakerLimit | None:
+    scope = BreakerScope.CLUSTER if breaker["name"] == "cluster" else BreakerScope.DOMAIN
+    return next((one for one in facts.policy.breakers if one.scope is scope), None) if facts.policy else None
+
+
+def _slots(facts: CaseFacts) -> str:
+    """Return how many repairs hold a slot of the cluster, of how many that are permitted, and their cases."""
+    holders = list(facts.cluster["holders"])
+    limits = facts.policy.limits if facts.policy else None
+    most = f" of {limits.concurrent} permitted at a time, {limits.per_hour} permitted in an hour" if limits else ""
+    named = (
+        f" ({', '.join(map(str, holders[:MAX_LISTED]))}{', ...' if holders[MAX_LISTED:] else ''})" if holders else ""
+    )
+    return f"{len(holders)}{most}{named}"
+
+
+def _next_try(facts: CaseFacts) -> str:
+    """Return when the case is tried again: after its own waiting time and that of a group without capacity."""
+    waits = facts.case["not_before"], facts.cluster["no_capacity_until"].get(facts.node["group"])
+    later = max((from_text(str(one)) for one in waits if one), default=facts.now)
+    return f"at {later:%Y-%m-%d %H:%M} UTC or some minutes later" if later > facts.now else "within some minutes"
+
+
+def _time(text: object) -> str | None:
+    return f"{from_text(str(text)):%Y-%m-%d %H:%M} UTC" if text else None

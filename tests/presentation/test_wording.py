@@ -1,0 +1,31 @@
+"""Names of the record as words; the words of a source or of an operator stay as they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultbridge.domain.cases import RepairAction
+from faultbridge.ports import ProviderFailure
+from faultbridge.presentation.wording import ACTION_TEXTS, action_text, reason_text, without_code
+
+
+@pytest.mark.parametrize("code", ProviderFailure)
+def test_a_failure_code_is_said_in_words(code: ProviderFailure) -> None:
+    shown = reason_text(f"{code.value}: no route")
+    assert shown.endswith(": no route")
+    assert code.value not in shown
+    assert without_code(f"{code.value}: no route") == "no route"
+
+
+@pytest.mark.parametrize("action", RepairAction)
+def test_a_repair_action_in_a_reason_is_said_in_words(action: RepairAction) -> None:
+    assert action.value in ACTION_TEXTS
+    assert "_" not in reason_text(f"{action.value} requires approval: rule ask-first") + action_text(action)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["node/replace_node.sh failed", "rule replace_node-later", "run `replace_node`", "WAIT: later", "xid.79", ""],
+)
+def test_other_text_is_not_changed(text: str) -> None:
+    assert reason_text(text) == text
