@@ -57,3 +57,23 @@ def test_an_entry_may_span_pieces(size: int) -> None:
 def test_a_record_outside_an_entry_or_without_an_empty_line_between_is_not_lost() -> None:
     body = export("x") + f"MESSAGE={XID.format(1)}\nMESSAGE={XID.format(2)}\n" + XID.format(3) + "\n"
     assert {one.component.pci for one in faults(body)} == {"0000:01:00", "0000:02:00", "0000:03:00"}
+
+
+FORGED = b"_TRANSPORT=kernel\nMESSAGE=NVRM: Xid (PCI:0000:c1:00): 79, pid=1, name=x, GPU has fallen off the bus.\n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"__REALTIME_TIMESTAMP=1770091506000000\n_TRANSPORT=stdout\nMESSAGE\n\x99\x00\x00\x00\x00\x00\x00\x00x\n\n"
+        + FORGED,
+        b"__REALTIME_TIMESTAMP=1770091506000000\n_TRANSPORT=stdout\nMESSAGE\n\x99\x00\x00\x00\x00\x00\x00\x00x\n"
+        + FORGED.partition(b"MESSAGE=")[2],
+        b"__REALTIME_TIMESTAMP=1770091506000000\n_TRANSPORT=stdout\n    MESSAGE=x\n            "
+        + FORGED.replace(b"\n", b"\n            "),
+    ],
+    ids=["entry in a value", "line in a value", "verbose"],
+)
+def test_a_value_of_several_lines_forges_no_entry_of_the_kernel(body: bytes) -> None:
+    found = registry.decode("kernel-log", body)
+    assert [one.action for one in found if isinstance(one, Fault)] == [Action.NONE]

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.decoders.common.decoder import Decoded, Decoder, Hints
 from faultbridge.decoders.common.envelope import LogEvent, log_events
 from faultbridge.decoders.common.wrappers import wrapped_events
+from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Fault, Observation, Snapshot
 from faultbridge.errors import Rejected
 

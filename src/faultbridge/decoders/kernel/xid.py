@@ -73,7 +73,7 @@ def read_xid(message: KernelMessage) -> Fault | Clear | None:
         details |= nvlink_attributes(text)
     if "caused by" in text and (cause := _CAUSED_BY.search(text)):
         details["caused_by"] = f"xid.{int(cause[1])}"
-    code = f"xid.{number}"
+    code = _code(number)
     fault = Fault(
         SOURCE,
         code,
@@ -88,6 +88,12 @@ def read_xid(message: KernelMessage) -> Fault | Clear | None:
         message.count,
     )
     return _judged(fault) if details else fault
+
+
+@lru_cache(1024)
+def _code(number: int) -> str:
+    """Return the code of an Xid; a log of one Xid holds it once."""
+    return f"xid.{number}"
 
 
 EMPTY: Mapping[str, str] = {}

@@ -17,7 +17,7 @@ SENSOR_ERRORS = frozenset({"ERR!", "[ERR!]", "Unknown Error", "[Unknown Error]"}
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class GpuCheckResult:
     """The result of one check on one GPU; `message` is empty if the check found no fault."""
 
     code: str
@@ -28,11 +28,11 @@ class Finding:
 
 
 Fields = Mapping[str, str]
-Check = Callable[[Fields], Finding | None]
+Check = Callable[[Fields], GpuCheckResult | None]
 
 
-def findings(gpu: Fields) -> Iterator[Finding]:
-    """Yield a finding for each check whose fields are readable."""
+def check_results(gpu: Fields) -> Iterator[GpuCheckResult]:
+    """Yield the result of each check whose fields are readable."""
     for check in CHECKS:
         found = check(gpu)
         if found is not None:
@@ -40,12 +40,12 @@ def findings(gpu: Fields) -> Iterator[Finding]:
 
 
 def _flags(code: str, message: str, *paths: str, wrong: str = "Yes", good: str = "No") -> Check:
-    def check(gpu: Fields) -> Finding | None:
+    def check(gpu: Fields) -> GpuCheckResult | None:
         values = {path: text for path in paths if (text := gpu.get(path)) in {wrong, good}}
         if not values:
             return None
         bad = {path.rpartition("/")[2]: text for path, text in values.items() if text == wrong}
-        return Finding(code, message if bad else "", bad)
+        return GpuCheckResult(code, message if bad else "", bad)
 
     return check
 
@@ -69,7 +69,7 @@ _ECC_FIELDS: tuple[tuple[str, ...], ...] = (
 )
 
 
-def _ecc(gpu: Fields) -> Finding | None:
+def _ecc(gpu: Fields) -> GpuCheckResult | None:
     dram = _counts(gpu, ("dram_uncorrectable",))
     counts = dram | next((found for names_of_total in _ECC_FIELDS if (found := _counts(gpu, names_of_total))), {})
     if not counts:
@@ -77,7 +77,7 @@ def _ecc(gpu: Fields) -> Finding | None:
     nonzero = {name.replace("/", "_"): str(count) for name, count in counts.items() if count}
     total = sum(counts.values())
     message = f"{total} uncorrectable ECC errors since the driver was loaded." if total else ""
-    return Finding("smi.ecc_uncorrectable", message, nonzero)
+    return GpuCheckResult("smi.ecc_uncorrectable", message, nonzero)
 
 
 def _counts(gpu: Fields, names: tuple[str, ...]) -> dict[str, int]:
@@ -93,15 +93,15 @@ _MAX_DIGITS = 18
 MAX_RETIRED_PAGES = 60
 
 
-def _retired_pages(gpu: Fields) -> Finding | None:
+def _retired_pages(gpu: Fields) -> GpuCheckResult | None:
     names = ("single_bit", "double_bit")
     counts = {name: count for name in names if (count := _count(gpu.get(f"retired_pages/{name}"))) is not None}
     if not counts:
         return None
     if sum(counts.values()) < MAX_RETIRED_PAGES:
-        return Finding("smi.retired_pages_limit")
+        return GpuCheckResult("smi.retired_pages_limit")
     values = {f"{name}_pages": str(count) for name, count in counts.items()}
-    return Finding("smi.retired_pages_limit", f"{sum(counts.values())} memory pages are retired.", values)
+    return GpuCheckResult("smi.retired_pages_limit", f"{sum(counts.values())} memory pages are retired.", values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +124,17 @@ _LEGACY_RECOVERY = (("reset_required", "Reset"), ("drain_and_reset_recommended",
 _UNREADABLE = re.compile(r"\[?N/?A\]?|\[?Not Supported\]?|Requested functionality has been deprecated|", re.IGNORECASE)
 
 
-def _recovery(gpu: Fields) -> Finding | None:
+def _recovery(gpu: Fields) -> GpuCheckResult | None:
     requested = gpu.get("gpu_recovery_action")
     if requested is None or _UNREADABLE.fullmatch(requested):
         requested = _legacy_recovery(gpu)
     if requested is None or requested == LOST:
         return None
     if requested == "None":
-        return Finding("smi.recovery_action")
+        return GpuCheckResult("smi.recovery_action")
     recovery = _RECOVERIES.get(requested)
     values = {"recovery_action": f"{recovery.number:#x}"} if recovery else {}
-    return Finding(
+    return GpuCheckResult(
         "smi.recovery_action",
         f"The GPU requests recovery: {requested[:64]}.",
         values | {"recovery_action_text": requested[:64]},
@@ -150,12 +150,12 @@ def _legacy_recovery(gpu: Fields) -> str | None:
     return next((action for name, action in _LEGACY_RECOVERY if values[name] == "Yes"), "None")
 
 
-def _fabric_health(gpu: Fields) -> Finding | None:
+def _fabric_health(gpu: Fields) -> GpuCheckResult | None:
     summary = gpu.get("fabric/health/summary")
     if summary is None or _UNREADABLE.fullmatch(summary) or summary == LOST:
         return None
     if summary == "Healthy":
-        return Finding("smi.fabric_unhealthy")
+        return GpuCheckResult("smi.fabric_unhealthy")
     names = (
         "bandwidth",
         "route_unhealthy",
@@ -165,27 +165,29 @@ def _fabric_health(gpu: Fields) -> Finding | None:
     )
     values = {name: text for name in names if (text := gpu.get(f"fabric/health/{name}")) not in _FABRIC_GOOD}
     bad = {name: text[:128] for name, text in values.items() if text}
-    return Finding("smi.fabric_unhealthy", f"NVLink fabric health is {summary[:64]}.", bad | {"summary": summary[:64]})
+    return GpuCheckResult(
+        "smi.fabric_unhealthy", f"NVLink fabric health is {summary[:64]}.", bad | {"summary": summary[:64]}
+    )
 
 
 _FABRIC_GOOD = frozenset({None, "", "N/A", "Full", "False", "None"})
 
 
-def _fabric_state(gpu: Fields) -> Finding | None:
+def _fabric_state(gpu: Fields) -> GpuCheckResult | None:
     """Check the registration with the NVLink fabric once it is completed; it takes minutes after a boot."""
     state, status = gpu.get("fabric/state"), gpu.get("fabric/status")
     if state != "Completed" or status is None or _UNREADABLE.fullmatch(status):
         return None
     message = "" if status == "Success" else f"NVLink fabric registration ended with {status[:128]}."
-    return Finding("smi.fabric_failed", message, {"status": status[:128]} if message else {})
+    return GpuCheckResult("smi.fabric_failed", message, {"status": status[:128]} if message else {})
 
 
-def _sensors(gpu: Fields) -> Finding | None:
+def _sensors(gpu: Fields) -> GpuCheckResult | None:
     values = {name: text for name in _SENSORS if (text := gpu.get(name)) is not None}
     bad = {path.rpartition("/")[2]: text for path, text in values.items() if text in SENSOR_ERRORS}
     if bad:
-        return Finding("smi.sensor_unreadable", f"{', '.join(bad)} cannot be read.", bad)
-    return Finding("smi.sensor_unreadable") if any(text[:1].isdigit() for text in values.values()) else None
+        return GpuCheckResult("smi.sensor_unreadable", f"{', '.join(bad)} cannot be read.", bad)
+    return GpuCheckResult("smi.sensor_unreadable") if any(text[:1].isdigit() for text in values.values()) else None
 
 
 _SENSORS = (
@@ -200,11 +202,11 @@ _THERMAL = _clocks("smi.hw_thermal_slowdown", "The hardware reduced the clocks b
 _BRAKE = _clocks("smi.hw_power_brake", "An external power brake reduced the clocks.", "hw_power_brake_slowdown")
 
 
-def _slowdown(gpu: Fields) -> Finding | None:
+def _slowdown(gpu: Fields) -> GpuCheckResult | None:
     """Check the general reason for a slowdown, only if neither of its two specific reasons is active."""
     found = _SLOWDOWN(gpu)
     causes = (_THERMAL(gpu), _BRAKE(gpu))
-    return Finding("smi.hw_slowdown") if any(cause and cause.message for cause in causes) else found
+    return GpuCheckResult("smi.hw_slowdown") if any(cause and cause.message for cause in causes) else found
 
 
 CHECKS: tuple[Check, ...] = (

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from faultbridge.decoders.common.clock import MONTHS, calendar_time
 from faultbridge.decoders.common.fields import bounded, evidence, pci_of, truncate
-from faultbridge.decoders.nvidia_smi.checks import LOST, NEEDS_RESET, Fields, Finding, findings
+from faultbridge.decoders.nvidia_smi.checks import LOST, NEEDS_RESET, Fields, GpuCheckResult, check_results
 from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Severity, Snapshot
 
 LOST_CODE = "smi.gpu_lost"
@@ -49,10 +49,10 @@ def gpu_snapshot(
         covers[fault.code].append(fault.component)
     outputs = bounded(outputs)
     for output in outputs:
-        for finding in _findings(output):
-            covers[finding.code].append(output.component)
-            if finding.message:
-                present.append(_fault(source, finding, output.component, at, node))
+        for result in _results(output):
+            covers[result.code].append(output.component)
+            if result.message:
+                present.append(_fault(source, result, output.component, at, node))
     # A query of single GPUs (`-i`) does not list the other GPUs of the node.
     devices = tuple(output.component for output in outputs) if complete else ()
     readable = {code: tuple(components) for code, components in covers.items()}
@@ -77,36 +77,36 @@ def index_of(text: str) -> int | None:
 
 def local_time(text: str) -> datetime | None:
     """Parse a local time such as `Tue Feb 3 04:05:06 2026`; it is taken as UTC, because no zone is given."""
-    finding = _TIMESTAMP.fullmatch(text)
-    if finding is None or finding[1] not in _MONTHS:
+    found = _TIMESTAMP.fullmatch(text)
+    if found is None or found[1] not in _MONTHS:
         return None
-    return calendar_time(*finding.groups())
+    return calendar_time(*found.groups())
 
 
-def _findings(output: GpuOutput) -> list[Finding]:
+def _results(output: GpuOutput) -> list[GpuCheckResult]:
     texts = output.texts
     if LOST in texts or f"[{LOST}]" in texts:
-        return [Finding(LOST_CODE, "GPU is lost.")]
-    results = [Finding(LOST_CODE), *findings(output.fields)]
+        return [GpuCheckResult(LOST_CODE, "GPU is lost.")]
+    results = [GpuCheckResult(LOST_CODE), *check_results(output.fields)]
     if NEEDS_RESET in texts or f"[{NEEDS_RESET}]" in texts:
         recovery = {"recovery_action": "0x1", "recovery_action_text": NEEDS_RESET}
-        needs = Finding("smi.recovery_action", "GPU requires reset.", recovery, Severity.FATAL, Action.RESET_GPU)
+        needs = GpuCheckResult("smi.recovery_action", "GPU requires reset.", recovery, Severity.FATAL, Action.RESET_GPU)
         results = [item for item in results if item.code != needs.code] + [needs]
     return results
 
 
-def _fault(source: str, finding: Finding, component: Component, at: datetime | None, node: str | None) -> Fault:
-    details = ", ".join(f"{name}: {text}" for name, text in finding.attributes.items())
+def _fault(source: str, result: GpuCheckResult, component: Component, at: datetime | None, node: str | None) -> Fault:
+    details = ", ".join(f"{name}: {text}" for name, text in result.attributes.items())
     return Fault(
         source=source,
-        code=finding.code,
+        code=result.code,
         component=component,
-        message=truncate(finding.message),
+        message=truncate(result.message),
         observed_at=at,
-        evidence=evidence(details or finding.message),
-        attributes=finding.attributes,
-        severity=finding.severity,
-        action=finding.action,
+        evidence=evidence(details or result.message),
+        attributes=result.attributes,
+        severity=result.severity,
+        action=result.action,
         node=node,
     )
 

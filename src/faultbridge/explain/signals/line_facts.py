@@ -6,8 +6,10 @@ import re
 from datetime import datetime
 
 from faultbridge.decoders.common.clock import iso_instant, yearless_time
+from faultbridge.decoders.common.prefix import unprefixed
 
 _HEAD = 120
+_MAX_LINES = 1024
 _TIME = re.compile(
     r"(?P<iso>\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
     r"|\b[EWIF](?P<month>\d{1,2})(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d\d)"
@@ -27,6 +29,15 @@ def time_of(text: str, received_at: datetime | None, *, last: bool = False) -> d
         instant = _instant(found, received_at) if found else None
         if instant is not None:
             return instant
+    return None
+
+
+def dated_time_of(head: bytes) -> datetime | None:
+    """Return the time of the first line of a text that states its year."""
+    for line in head.decode("utf-8", "replace").splitlines()[:_MAX_LINES]:
+        found = unprefixed(line).observed_at or time_of(line, None)
+        if found is not None:
+            return found
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -22,6 +23,8 @@ SLAB_BYTES = 4 * 1024 * 1024
 MAX_TEXT = 400
 _HEAD = 4096
 _KEY = 60
+_RECORD = re.compile(rb"^(\d{1,6}),\d{1,20},\d{1,18},[^;\n]{1,216};.*S?Xid \(.*$", re.MULTILINE)
+_FIRST_OF_PROGRAMS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ class NodeLogReader:
         return found, self._span
 
     def _read_slab(self, slab: bytes, *, is_log: bool) -> None:
+        slab = _RECORD.sub(_without_program, slab) if is_log else slab
         if is_log and self._node is None and has_program_output(slab):
             raise Rejected("program_output", "lines of a program; give NODE=FILE if it is a log of a node")
         span, hints = self._span, self._context.hints
@@ -105,6 +109,11 @@ class NodeLogReader:
             count=fault.count,
             device=fault.component if fault.component.type in GPU_PARTS else None,
         )
+
+
+def _without_program(record: re.Match[bytes]) -> bytes:
+    """Return a record of /dev/kmsg, emptied if its facility shows that a program wrote what looks like the driver's."""
+    return record[0] if int(record[1]) < _FIRST_OF_PROGRAMS else b"6,0,0,-;a program wrote this record"
 
 
 def _slabs(pieces: Iterable[bytes]) -> Iterator[bytes]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 
 from faultbridge.decoders import registry
 from faultbridge.decoders.common.decoder import Hints
@@ -12,9 +13,12 @@ from faultbridge.explain.dumps.collectives import Explained, explain
 from faultbridge.explain.dumps.dump import MAX_BYTES, Dump, read_dump
 from faultbridge.explain.signals.file_kind import HEAD_BYTES, FileKind, Kind, kind_of
 from faultbridge.explain.signals.job_log import JobContext, JobLogReader
+from faultbridge.explain.signals.line_facts import dated_time_of
 from faultbridge.explain.signals.node_log import NodeContext, NodeLogReader
 from faultbridge.explain.signals.patterns import LogPattern
 from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
+
+_HALF_A_YEAR = timedelta(days=182)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,8 @@ def read_files(files: Iterable[InputFile], context: ReadContext) -> Evidence:
     spans: list[LogSpan] = []
     dumps: list[Dump] = []
     skipped: list[str] = []
+    files = list(files)
+    context = replace(context, hints=replace(context.hints, received_at=_received_at(files, context)))
     for file in files:
         kind = _kind(file)
         if kind.kind is Kind.DUMP:
@@ -68,6 +74,13 @@ def read_files(files: Iterable[InputFile], context: ReadContext) -> Evidence:
         signals.extend(_of_dumps(collectives, dumps, context.nodes))
         spans.append(LogSpan(f"{len(dumps)} dumps", Trust.DUMP, "flight-recorder"))
     return Evidence(tuple(signals), tuple(spans), collectives, tuple(skipped))
+
+
+def _received_at(files: Iterable[InputFile], context: ReadContext) -> datetime | None:
+    """Return the latest time of a line without a year: near the dated lines of the files, and not after the receipt."""
+    received_at = context.hints.received_at
+    dated = [one for file in files if (one := dated_time_of(next(iter(file.pieces()), b"")[:HEAD_BYTES])) is not None]
+    return min(received_at, max(dated) + _HALF_A_YEAR) if received_at and dated else received_at
 
 
 def _kind(file: InputFile) -> FileKind:

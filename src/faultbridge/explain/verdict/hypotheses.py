@@ -14,6 +14,8 @@ from faultbridge.explain.verdict.time_line import TimeLine
 DECISIVE = "decisive"
 _COVERED_AFTER = timedelta(minutes=10)
 _MAX_CONFIRMED = 2
+_TERMINATED = "process.terminated"
+_OF_PLATFORM = ("scheduler.", "memory.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,14 @@ def timing(situation: Situation, signal: Signal) -> str | None:
     return "teardown" if ended_at and signal.at <= ended_at + skew else "after_end"
 
 
+def is_in_teardown(situation: Situation, one: Signal) -> bool:
+    """Return whether a program printed a line after the launcher had begun to end its processes."""
+    if one.trust is not Trust.JOB or one.role is not Role.INITIATING or one.name.startswith(_OF_PLATFORM):
+        return False
+    signals = (each for each in situation.firsts if each.name == _TERMINATED and each.trust is Trust.JOB)
+    return any(situation.line.is_before(each, one) for each in signals)
+
+
 def in_time(situation: Situation, signal: Signal) -> bool:
     """Return whether the time of a signal fits the failure of the job, or is unknown."""
     return timing(situation, signal) in {None, "unknown_time"}
@@ -137,6 +147,8 @@ def _points(situation: Situation, mechanism: Mechanism, lead: Signal, strength: 
     late = timing(situation, lead)
     if late is not None:
         yield Point(late, weights.points[late], line.symptom)
+    if is_in_teardown(situation, lead):
+        yield Point("teardown", weights.points["teardown"], lead)
     earlier = _earlier_cause(situation, mechanism, lead)
     yield Point(
         *(("first", weights.points["first"]) if earlier is None else ("caused", weights.points["caused"], earlier))

@@ -15,6 +15,7 @@ from faultbridge.explain.verdict.hypotheses import (
     covers,
     hypotheses,
     in_time,
+    is_in_teardown,
     own_fault,
 )
 from faultbridge.explain.verdict.mechanisms import Mechanism, Outlook, Weights
@@ -106,7 +107,7 @@ def _outlook(situation: Situation, cause: Hypothesis | None, ranked: Sequence[Hy
     near = (one for one in ranked if cause.score - one.score < situation.weights.limits["stop_margin"])
     if outlook is Outlook.STOP and any(_own_outlook(situation, one) is not Outlook.STOP for one in near):
         return Outlook.RESTART
-    return outlook
+    return Outlook.RESTART if outlook is Outlook.STOP and is_in_teardown(situation, cause.lead) else outlook
 
 
 def _own_outlook(situation: Situation, one: Hypothesis) -> Outlook:
@@ -157,7 +158,9 @@ def _hardware(
     state = "not_shown"
     if blamed or (cause is not None and cause in others and cause.lead.trust is Trust.NODE):
         state = "blamed"
-    elif not is_likely and (_is_clear(cause) or (checked and not missing)):
+    elif not is_likely and (
+        (_is_clear(cause) and not (cause and is_in_teardown(situation, cause.lead))) or (checked and not missing)
+    ):
         state = "acquitted"
     return Hardware(state, tuple(sorted(checked)), tuple(sorted(missing)))
 
