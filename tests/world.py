@@ -67,6 +67,8 @@ class FakePorts:
         self.restarters = {"ssm": FakeRestarter(self.fleet, seam=self.seam)}
         self.orchestrators = {"none": FakeOrchestrator(applicable=False, seam=self.seam)}
         self.verifiers = {"ssm-dcgm": FakeVerifier(seam=self.seam)}
+        self.volumes: dict[str, Any] = {}
+        self.volume_attachments: dict[str, Any] = {}
         self.senders: dict[str, Any] = {}
         self.inventories: dict[str, Any] = {}
         self.node_listing: Any = None

@@ -292,7 +292,7 @@ def test_a_discarded_spare_is_logged(causes: Causes) -> None:
 def test_a_lost_write_of_a_spare_is_logged(causes: Causes) -> None:
     world = spare_world()
     world.seam.before = fails("table.write", Conflict("another writer was first"), times=3)
-    world.sweep.reconcile_spares(CLUSTER)
+    world.sweep.cluster_steps.reconcile_spares(CLUSTER)
     assert [line.reason for line in causes("spare_write_lost")] == ["another writer was first"]
 
 

@@ -32,9 +32,12 @@ from faultbridge.jobs.progress import JobProgress
 from faultbridge.jobs.resume import ResumeJobs
 from faultbridge.ledger.append import Append, Stack
 from faultbridge.ledger.cluster_reads import ClusterReads
+from faultbridge.ops.cluster_steps import ClusterSteps
 from faultbridge.ops.react import React, status_causes
+from faultbridge.ops.silent_instances import ProbeInstance
 from faultbridge.ops.sweep import Sweep
 from faultbridge.ops.sweep_result import SweepResult
+from faultbridge.ops.tick_node import TickNode
 from faultbridge.pipeline.normalize.resolve import record_boot
 from faultbridge.pipeline.observe import observe
 from faultbridge.ports import Capacity, CapacityEvidence
@@ -86,6 +89,8 @@ class World:
         self.table = fakes.FakeTable(self.clock, seam=self.seam)
         self.fleet = fakes.FakeFleet(self.clock, launch_delay=launch_delay)
         self.provider = fakes.FakeProvider(self.fleet, seam=self.seam)
+        self.volumes = fakes.FakeVolumes(self.fleet, seam=self.seam)
+        self.volume_attachments = fakes.FakeVolumeAttachments(seam=self.seam)
         self.launcher = fakes.FakeLauncher(self.fleet, seam=self.seam)
         self.collector = fakes.FakeCollector(self.clock, seam=self.seam)
         self.restarter = fakes.FakeRestarter(self.fleet, seam=self.seam)
@@ -128,26 +133,31 @@ class World:
         self.step_runner = StepRunner(self._tools())
         self.workflow.handler = self.step_runner
         self.published: list[Key] = []
-        self.sweep = Sweep(
+        tick_node = TickNode(self.append, self.rulebook, RecoverAttempts(self.step_runner))
+        steps = ClusterSteps(
             self.reads,
-            self.clock,
-            self.append,
-            self.rulebook,
+            tick_node,
             self.correlate,
             self.guard,
             self.isolate,
             self.rollup,
             self.dispatch,
-            RecoverAttempts(self.step_runner),
-            HeartbeatMonitor(self.reads, self.append, self.rulebook),
             JobImpact(self.append, jobs),
             ResumeJobs(self.append, jobs),
             ReleaseLeakedSlots(self.reads),
             ReconcileSpares(SparePool(self.reads, self.clock), self.step_runner.tools),
             EndUnusedLaunches(self.step_runner.tools),
+            self.deliver_callbacks,
+        )
+        self.sweep = Sweep(
+            self.reads,
+            self.clock,
+            tick_node,
+            steps,
+            HeartbeatMonitor(self.reads, self.append, self.rulebook),
+            ProbeInstance(self.step_runner.tools),
             self._publish,
             lambda _: True,
-            deliver_callbacks=self.deliver_callbacks,
             check_progress=JobProgress(jobs).check,
         )
         self._streamed = 0
@@ -168,6 +178,8 @@ class World:
             self.collector,
             {"none": self.orchestrator},
             {"ssm-dcgm": self.verifier},
+            dict.fromkeys(("ec2-auto-scaling", "ec2-launch-template"), self.volumes),
+            {"none": self.volume_attachments},
         )
 
     def _register(self, nodes: int, mode: Mode, nodes_per_shard: int) -> None:

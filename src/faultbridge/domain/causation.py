@@ -14,8 +14,9 @@ The ids that later commits need are stored in the node's state, so a retry and a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import FAULT_TYPES, Draft, EntryType, Stream
 from faultbridge.domain.nodes import CaseEvent, NodeState

@@ -41,10 +41,12 @@ class CaseStatus(StrEnum):
     RESOLVED = "resolved"
     EXPIRED = "expired"
 
-    @property
-    def live(self) -> bool:
-        """Return whether a case with this status is not closed."""
-        return self is not CaseStatus.RESOLVED and self is not CaseStatus.EXPIRED
+    live: bool
+    """Whether a case with this status is not closed. An attribute, because it is read more often than any other."""
+
+    def __init__(self, value: str) -> None:
+        """Create a status from its text."""
+        self.live = value not in {"resolved", "expired"}
 
 
 class Actor(StrEnum):

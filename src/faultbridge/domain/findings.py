@@ -1,4 +1,4 @@
-"""Findings: signs of a gray failure, found by comparing a node with its peers; a finding never starts a repair."""
+"""Findings: signs of a gray failure, found by comparing a node with its peers."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from itertools import islice, product
 
 from faultbridge.errors import Rejected
@@ -109,7 +108,10 @@ def closest_names(name: str, existing: Iterable[str], limit: int = MAX_CLOSEST) 
     by_lower_case = {one.lower(): one for one in sorted(existing, reverse=True)}
     given = name.lower()
     found = sorted(one for one in by_lower_case if given and one.startswith(given))
-    found = found or get_close_matches(given, by_lower_case, limit, _MIN_SIMILARITY)
+    if not found:
+        from difflib import get_close_matches  # only an error text needs it
+
+        found = get_close_matches(given, by_lower_case, limit, _MIN_SIMILARITY)
     return tuple(by_lower_case[one] for one in found[:limit])
 
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from faultbridge.domain.cases import Case
+from faultbridge.domain.cluster.volumes import MovingVolume
 from faultbridge.domain.conditions import Condition, Tombstone, worst_severity
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.faults import Component, Severity
@@ -124,6 +125,7 @@ class NodeState:
     `custody` lists the devices that were recorded for the current instance.
     `shard` is the shard of the cluster that holds the rows of the node; it never changes.
     `jobs` are the ids of the jobs that run on the node; `jobs.job_nodes` adds and removes them.
+    `moving_volumes` are recorded before they are detached, and removed once they are attached again.
     """
 
     key: NodeKey
@@ -155,6 +157,7 @@ class NodeState:
     probations: tuple[Probation, ...] = ()
     custody: tuple[str, ...] = ()
     jobs: tuple[str, ...] = ()
+    moving_volumes: tuple[MovingVolume, ...] = ()
 
     @property
     def registered(self) -> bool:
@@ -164,7 +167,8 @@ class NodeState:
     @property
     def live_case(self) -> Case | None:
         """Return the case that is not closed, or None."""
-        return self.case if self.case is not None and self.case.status.live else None
+        case = self.case
+        return case if case is not None and case.status.live else None
 
     @property
     def severity(self) -> Severity | None:

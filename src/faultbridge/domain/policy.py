@@ -147,13 +147,17 @@ _DEFAULT_RULE = Rule("default")
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """One immutable version of the rules; `version` is the hash of its document."""
+    """One immutable version of the rules; `version` is the hash of its document.
+
+    A repair moves the EBS volumes whose tag `faultbridge:volume` has one of the values `volumes` to the successor.
+    """
 
     version: str
     rules: tuple[Rule, ...] = ()
     limits: Limits = Limits()
     breakers: tuple[BreakerLimit, ...] = ()
     incidents: CorrelationLimits = field(default_factory=CorrelationLimits)
+    volumes: tuple[str, ...] = ()
 
     def rule_for(self, condition: Condition, cluster: str, instance_type: str | None = None) -> Rule:
         """Return the first rule that applies to a condition, or the default rule, which overrides nothing."""

@@ -43,7 +43,8 @@ def to_milliseconds(instant: datetime) -> int:
 
 def truncate(instant: datetime) -> datetime:
     """Return a time cut to whole milliseconds, the precision of stored times."""
-    return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
+    rest = instant.microsecond % 1000
+    return instant.replace(microsecond=instant.microsecond - rest) if rest else instant
 
 
 def earliest(*instants: datetime | None) -> datetime | None:

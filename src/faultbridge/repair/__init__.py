@@ -14,6 +14,7 @@ The other folders:
 - `attempt`: one attempt and its steps: contract, runner, fence, intent, recovery.
 - `steps`: one module per state of the Step Functions state machine.
 - `successor`: capacity, launch and claim of the instance that replaces another.
+- `volumes`: EBS volumes that move to the successor.
 - `spares`: the pool of verified instances that wait for a case.
 
 docs/at-most-one.md explains why no instance is released twice. Tests: tests/repair and tests/scenarios.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from faultbridge.domain.cluster.breakers import BreakerScope
 from faultbridge.domain.cluster.config import ClusterConfig, Mode
 from faultbridge.domain.cluster.state import Control
+from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.policy import Limits

@@ -7,23 +7,32 @@ loses the race and computes the status again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.incidents import Hold
+from faultbridge.domain.cluster.provider_status import ProviderCondition
 from faultbridge.domain.cluster.state import ClusterState
+from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import NodeKey
-from faultbridge.domain.times import truncate
+from faultbridge.domain.times import to_text, truncate
 from faultbridge.ledger.append import Stack
 from faultbridge.ledger.cluster_stream import append_to_cluster, cluster_writes
+from faultbridge.ledger.entry_text import condition_text
 from faultbridge.ledger.queries import shard_rows
-from faultbridge.pipeline.decide.cluster_status import cluster_status, in_service, nodes_by_status
+from faultbridge.pipeline.decide.cluster_status import (
+    cluster_status,
+    in_service,
+    nodes_by_status,
+    provider_health,
+    provider_stage,
+)
 from faultbridge.ports import Clock, Table
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import items, keys
@@ -31,6 +40,9 @@ from faultbridge.storage.projections import UNHEALTHY
 
 ROSTER_ROWS = "NODE#"
 """The prefix of the rows of all registered nodes."""
+
+Revise = Callable[[ClusterState], ClusterState]
+"""Returns a cluster's state with what its provider reports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +63,28 @@ class ClusterRollup:
         config = rules_of(self.rulebook, cluster).config
         return append_to_cluster(lambda: self._once(config, cause))
 
-    def _once(self, config: ClusterConfig, cause: str | None) -> ClusterState:
+    def report_provider(self, cluster: str, revise: Revise) -> ClusterState:
+        """Record what the provider reports about a cluster; nothing is written if it is recorded already.
+
+        The cause of the entry is the last entry of the cluster, else the registration of a node.
+        """
+        before = items.read_cluster(cluster, self.table.get(keys.cluster_state(cluster)))
+        if revise(before) == before:
+            return before
+        config = rules_of(self.rulebook, cluster).config
+        return append_to_cluster(lambda: self._once(config, None, revise))
+
+    def _once(self, config: ClusterConfig, cause: str | None, revise: Revise | None = None) -> ClusterState:
         wanted = keys.cluster_state(config.cluster), keys.cluster_control(config.cluster)
         found = self.table.get_many(wanted)
         before = items.read_cluster(config.cluster, found.get(wanted[0]))
         holds = items.read_control(config.cluster, found.get(wanted[1])).holds
         rows = tuple(shard_rows(self.table, config, UNHEALTHY))
         now = truncate(self.clock.now())
-        after, drafts = _next_state(before, rows, holds, config, now)
+        after, drafts = _next_state(before, revise(before) if revise else before, rows, holds, config, now)
         if drafts:
-            cause = cause or latest_event(rows) or before.head.event_id or self._first_registration(config)
+            cause = cause or (None if revise else latest_event(rows))
+            cause = cause or before.head.event_id or self._first_registration(config)
             drafts = tuple(replace(draft, causation_id=cause) for draft in drafts)
         after, writes = cluster_writes(
             self.stack, before, after, drafts, actor=Actor.ROLLUP, severity=highest_severity(rows), now=now
@@ -92,28 +116,46 @@ def highest_severity(rows: Iterable[Mapping[str, Any]]) -> Severity | None:
 
 def _next_state(
     before: ClusterState,
+    reported: ClusterState,
     rows: Iterable[Mapping[str, Any]],
     holds: Mapping[str, Hold],
     config: ClusterConfig,
     now: datetime,
 ) -> tuple[ClusterState, tuple[Draft, ...]]:
+    """Return the next state of a cluster and its entry; `reported` is `before` with what the provider reports."""
+    expected = max(config.expected, reported.target)
     unhealthy = Counter(NodeStatus(row["status"]) for row in rows)
-    counts, status = nodes_by_status(unhealthy, config.expected), cluster_status(unhealthy, config.expected)
+    # A node that its group still lacks has no registration yet.
+    unhealthy[NodeStatus.PROVISIONING] += expected - config.expected
+    counts, status = (
+        nodes_by_status(unhealthy, expected),
+        cluster_status(unhealthy, expected, provider=reported.provider),
+    )
     open_incidents = {name: hold for name, hold in sorted(holds.items()) if hold.ended_at is None}
-    after = replace(before, status=status, counts=counts, incidents=tuple(open_incidents))
-    if after == before:
+    after = replace(reported, status=status, counts=counts, incidents=tuple(open_incidents))
+    if after == replace(before, target=after.target):
         return after, ()
-    causes = [f"{hold.family.value} incident {name} in {hold.domain.text}" for name, hold in open_incidents.items()]
+    conditions = [_condition(one) for one in reported.provider]
+    causes = [condition_text(one) for one in conditions]
+    causes += [f"{hold.family.value} incident {name} in {hold.domain.text}" for name, hold in open_incidents.items()]
     numbers = [f"{number} {name}" for name, number in counts.items()] or ["no nodes"]
     serving = in_service(counts)
-    numbers = [f"{serving} of {config.expected} nodes in service", *numbers] if serving < config.expected else numbers
+    numbers = [f"{serving} of {expected} nodes in service", *numbers] if serving < expected else numbers
     data = {
         "from": before.status.value if before.status else None,
         "to": status.value,
         "reason": ", ".join([*causes, *numbers]),
         "counts": counts,
-        "expected": config.expected,
+        "expected": expected,
         "in_service": serving,
         "incidents": list(open_incidents),
+        "provider_health": provider_health(reported.provider),
+        "provider_stage": provider_stage(before.provider, reported.provider),
+        "provider_conditions": conditions,
     }
     return after, (Draft(EntryType.CLUSTER_STATUS, now, data),)
+
+
+def _condition(one: ProviderCondition) -> dict[str, str | None]:
+    since = to_text(one.since) if one.since else None
+    return {"kind": one.kind.value, "group": one.group, "message": one.message, "since": since}

@@ -6,11 +6,12 @@ Each change commits in one transaction with the entry that records it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from faultbridge.domain.cluster.breakers import Breaker, BreakerState, domain_of
 from faultbridge.domain.cluster.state import Control
+from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.faults import Severity

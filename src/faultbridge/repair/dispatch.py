@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.cluster.state import Control, QueuedCase
+from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.times import to_text, truncate

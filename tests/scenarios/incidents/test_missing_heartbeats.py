@@ -124,7 +124,7 @@ def test_a_failed_intake_admits_no_repair_that_was_already_waiting():
 def test_nodes_that_were_reported_before_the_canary_was_missed_wait_without_a_maximum_age_too():
     world = HeartbeatWorld(10)
     world.beat(*world.names)
-    world.ports.clock.advance(timedelta(minutes=5))
+    world.ports.clock.advance(timedelta(minutes=6))
     record_canary(world)
     world.pass_minutes(4)
     assert world.silent() == set(world.names)

@@ -14,7 +14,7 @@ from faultbridge.domain.policy import Match, Rule
 from faultbridge.ledger.history.device_history import DeviceEvent, DeviceHistory
 from faultbridge.ledger.verify import Verify
 from faultbridge.ops.erase import Erase
-from faultbridge.storage.writes import Put
+from faultbridge.storage.writes import Delete, Key, Put
 from tests.scenarios.world import CLUSTER, World
 
 FIRST, SECOND = "i-00000000000000001", "i-00000000000000002"
@@ -127,6 +127,16 @@ def test_one_fault_of_one_card_is_no_offender() -> None:
     fleet.show(1, card("1"))
     fleet.lose(1, card("1"))
     assert fleet.offenders() == []
+
+
+def test_sightings_whose_entries_have_expired_are_erased_with_their_cluster() -> None:
+    fleet = Fleet()
+    fleet.show(1, card("1"))
+    for item in [one for one in fleet.table.items() if one["sk"].startswith("ENTRY#")]:
+        fleet.table.write(Delete(Key(item["pk"], item["sk"])))
+    assert any(item["pk"] == "DEV#1" for item in fleet.table.items())
+    Erase(fleet.table)(CLUSTER)
+    assert [item["pk"] for item in fleet.table.items() if CLUSTER in str(item) or item["pk"].startswith("DEV#")] == []
 
 
 def test_a_changed_sighting_is_found_by_verification_and_erased_with_its_cluster() -> None:

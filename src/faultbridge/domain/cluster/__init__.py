@@ -4,8 +4,10 @@ Reading order:
 
 - `config`: the registration of a cluster: its systems, its mode and who owns its repairs.
 - `state`: the recorded status of a cluster, its repair slots and its repair queue.
+- `provider_status`: what a provider reports about the whole cluster and its groups.
 - `breakers`: circuit breakers that stop repairs when too many nodes fail at once.
 - `failure_domains`: what several nodes share and lose together.
 - `incidents`: one shared cause behind the faults of many nodes.
 - `jobs`, `spares`: training jobs, and instances that are verified in advance.
+- `volumes`: EBS volumes that move from an instance to its successor.
 """

@@ -11,6 +11,7 @@ from faultbridge.domain.cases import RepairAction, WaitingFor
 from faultbridge.domain.cluster.breakers import Breaker, BreakerScope, BreakerState, breaker_name
 from faultbridge.domain.cluster.failure_domains import FailureDomain
 from faultbridge.domain.cluster.incidents import Hold
+from faultbridge.domain.cluster.provider_status import ProviderCondition
 from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import Head, NodeKey
 
@@ -26,13 +27,19 @@ class ClusterStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """The last recorded status of a cluster, the number of its nodes in each status, and its open incidents."""
+    """The last recorded status of a cluster, the number of its nodes in each status, and its open incidents.
+
+    `provider` are the open conditions that its provider reports. `target` is how many nodes its groups should have; it
+    is 0 until the provider was asked.
+    """
 
     cluster: str
     head: Head = field(default_factory=Head)
     status: ClusterStatus | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
     incidents: tuple[str, ...] = ()
+    provider: tuple[ProviderCondition, ...] = ()
+    target: int = 0
 
 
 @dataclass(frozen=True, slots=True)

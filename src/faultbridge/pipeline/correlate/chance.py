@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from faultbridge.domain.cluster.failure_domains import FailureDomain
+from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Family
 
 HALF_LIFE = timedelta(days=7)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Case, WaitingFor
 from faultbridge.domain.cluster.incidents import Incident
+from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import Isolation, NodeState

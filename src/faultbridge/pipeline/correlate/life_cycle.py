@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from faultbridge.domain.cluster.incidents import (
@@ -15,6 +15,7 @@ from faultbridge.domain.cluster.incidents import (
     IncidentStatus,
     incident_id,
 )
+from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import DomainKind
 from faultbridge.pipeline.correlate.shared_causes import SharedCause, find_shared_causes

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from faultbridge.domain.cluster.failure_domains import FailureDomain
+from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import DomainKind
 from faultbridge.pipeline.correlate.chance import OnsetHistory

@@ -23,6 +23,7 @@ Rules for a cluster:
 - `admit`: which queued cases may start.
 - `breaker`: when too many failing nodes stop new repairs.
 - `cluster_status`: the cluster's status from the statuses of its nodes.
+- `provider_conditions`: which conditions that the provider reports are open, and how many nodes there should be.
 - `instance_pairing`: which unassigned instance belongs to which node.
 
 The rooms `repair` and `registry` apply these rules to the table. Tests: tests/pipeline.

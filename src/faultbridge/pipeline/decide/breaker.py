@@ -7,10 +7,11 @@ Nodes that are not in service yet are not failing, so a growing cluster opens no
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from faultbridge.domain.cluster.breakers import Breaker, BreakerLimit, BreakerScope, BreakerState, breaker_name
+from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.pipeline.decide.cluster_status import GROWING
 

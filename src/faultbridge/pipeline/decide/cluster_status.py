@@ -5,9 +5,10 @@ The pure rule; `repair/cluster_status.py` records the result on the cluster's st
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from faultbridge.domain.cluster.provider_status import NEEDS_OPERATOR, ProviderCondition
 from faultbridge.domain.cluster.state import ClusterStatus
 from faultbridge.domain.edges import NodeStatus
 
@@ -24,6 +25,10 @@ RECOVERING = frozenset(
 
 GROWING = frozenset({NodeStatus.PROVISIONING, NodeStatus.VALIDATING})
 """Statuses of nodes that are not in service yet; they do not make a cluster critical."""
+
+
+IN_SERVICE, PROVIDER_RECOVERS, ACTION_REQUIRED = "in_service", "recovering", "action_required"
+"""The health of a cluster as its provider reports it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +51,38 @@ def in_service(counts: Mapping[str, int]) -> int:
     return sum(number for status, number in counts.items() if NodeStatus(status).in_service)
 
 
+def provider_health(conditions: Iterable[ProviderCondition]) -> str:
+    """Return `in_service` without open conditions of the provider, else whether an operator must act on them."""
+    kinds = {one.kind for one in conditions}
+    if kinds & NEEDS_OPERATOR:
+        return ACTION_REQUIRED
+    return PROVIDER_RECOVERS if kinds else IN_SERVICE
+
+
+def provider_stage(before: Iterable[ProviderCondition], after: Iterable[ProviderCondition]) -> str | None:
+    """Return `begun` if conditions start to need an operator, `over` if none does any more, else None."""
+    needed, needs = (provider_health(one) == ACTION_REQUIRED for one in (before, after))
+    return None if needed == needs else "begun" if needs else "over"
+
+
 def cluster_status(
-    bad: Mapping[NodeStatus, int], expected: int, thresholds: Thresholds = Thresholds()
+    bad: Mapping[NodeStatus, int],
+    expected: int,
+    thresholds: Thresholds = Thresholds(),
+    provider: Iterable[ProviderCondition] = (),
 ) -> ClusterStatus:
     """Return the status of a cluster; without an expected number of nodes it is never critical.
 
-    `bad` holds the number of nodes in each status other than healthy.
+    `bad` holds the number of nodes in each status other than healthy. A cluster with open conditions of its provider is
+    not healthy.
     """
+    health = provider_health(provider)
     present = {status for status, number in bad.items() if number}
-    if not present:
+    if not present and health == IN_SERVICE:
         return ClusterStatus.HEALTHY
     out = sum(number for status, number in bad.items() if not status.in_service and status not in GROWING)
     exceeded = out >= thresholds.critical_nodes and out * 100 >= thresholds.critical_percent * expected
     if expected and exceeded:
         return ClusterStatus.CRITICAL
-    return ClusterStatus.RECOVERING if present <= RECOVERING else ClusterStatus.DEGRADED
+    recovers = present <= RECOVERING and health != ACTION_REQUIRED
+    return ClusterStatus.RECOVERING if recovers else ClusterStatus.DEGRADED

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.domain.cases import Case, RepairAction
 from faultbridge.domain.conditions import Condition
+from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeState

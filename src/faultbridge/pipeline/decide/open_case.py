@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Case, RepairAction, WaitingFor, case_id
 from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.faults import Action, Component, Severity
 from faultbridge.domain.policy import Policy

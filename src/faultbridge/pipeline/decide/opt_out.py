@@ -5,10 +5,10 @@ The pure rule; `repair/opt_out.py` applies the operator's orders. Faults of an e
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.copies import replace
 from faultbridge.domain.nodes import Ignored, NodeState
 
 FOREVER = datetime(9999, 12, 31, tzinfo=UTC)

@@ -7,11 +7,12 @@ new fault; what would have followed is the subject of `faultbridge policy backte
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Policy
@@ -23,7 +24,7 @@ from faultbridge.pipeline.fold.expire import ORDERED
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class ShadowDecision:
     """What a policy decides about a new fault; without a repair action it opens no case."""
 
     repair_action: RepairAction | None = None
@@ -88,13 +89,13 @@ def note_shadow(
     return replace(decided, drafts=(*decided.drafts, note))
 
 
-def _response(state: NodeState, policy: Policy, now: datetime) -> Response:
+def _response(state: NodeState, policy: Policy, now: datetime) -> ShadowDecision:
     case = state.live_case
     if case is None:
-        return Response()
+        return ShadowDecision()
     rule = policy.rule_named(case.rule)
     wait = case.not_before - now if case.not_before is not None else None
-    return Response(
+    return ShadowDecision(
         case.repair_action,
         case.status is CaseStatus.ESCALATED,
         case.isolate,

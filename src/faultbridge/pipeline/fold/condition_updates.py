@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 
 from faultbridge.domain.catalog import Catalog, Row
 from faultbridge.domain.conditions import Condition, Reporter, Tombstone, condition_key, counted_at, identity
+from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Action, Component, Fault, Severity, Snapshot
 from faultbridge.pipeline.fold.capacity import MAX_ATTRIBUTE_BYTES, limit_attributes, limit_reporters
 from faultbridge.pipeline.fold.changes import Arrival

@@ -7,7 +7,6 @@ stored under the name; without a renaming, a repeated record of an ended fault w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 
 from faultbridge.domain.conditions import (
     Condition,
@@ -17,6 +16,7 @@ from faultbridge.domain.conditions import (
     identity,
     parse_component,
 )
+from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Component
 from faultbridge.pipeline.fold.changes import Arrival, Change, ChangeKind
 from faultbridge.pipeline.fold.condition_updates import merge_conditions

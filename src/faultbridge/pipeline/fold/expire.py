@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from faultbridge.domain.cases import REPAIR_ACTION_OF, RepairAction
 from faultbridge.domain.catalog import Catalog, Scope
 from faultbridge.domain.conditions import Condition, Tombstone
+from faultbridge.domain.copies import replace
 from faultbridge.domain.nodes import NodeState
 from faultbridge.pipeline.fold.changes import Folded
 from faultbridge.pipeline.fold.node_conditions import NodeConditions
@@ -20,6 +21,12 @@ SCOPES_FIXED_BY: Mapping[RepairAction, frozenset[Scope]] = {
     RepairAction.REPLACE_NODE: frozenset(Scope),
 }
 """The scopes whose conditions end when a verification passes after the repair action."""
+
+_UNUSED = Catalog("")
+"""The catalog classifies new faults; what ends here is classified already."""
+
+REMEMBERED = 512
+"""How many different end conditions are remembered; the catalog has fewer."""
 
 ORDERED = "operator."
 """The start of the codes of conditions that an operator's order opens."""
@@ -92,12 +99,17 @@ def quiet_until(condition: Condition) -> datetime | None:
 
 def quiet_for(condition: Condition) -> timedelta | None:
     """Return the quiet period after which a condition ends, or None if it does not end by time."""
-    seconds = [int(end.removeprefix("quiet:")) for end in condition.ends_on if end.startswith("quiet:")]
+    return _shortest_quiet(condition.ends_on)
+
+
+@lru_cache(REMEMBERED)
+def _shortest_quiet(ends_on: tuple[str, ...]) -> timedelta | None:
+    seconds = [int(end.removeprefix("quiet:")) for end in ends_on if end.startswith("quiet:")]
     return timedelta(seconds=min(seconds)) if seconds else None
 
 
 def _end(state: NodeState, now: datetime, reason: str, ends_at: Callable[[Condition], datetime | None]) -> Folded:
-    conditions = NodeConditions(state, Catalog(""))
+    conditions = NodeConditions(state, _UNUSED)
     for key, condition in tuple(conditions.active.items()):
         at = ends_at(condition)
         if at is not None and at <= now:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
+from faultbridge.domain.copies import replace
 from faultbridge.domain.custody import take_custody
 from faultbridge.domain.faults import Component, Snapshot
 from faultbridge.domain.nodes import NodeState

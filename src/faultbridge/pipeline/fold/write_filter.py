@@ -15,11 +15,11 @@ delivers after a clean one of the same 10 minutes opens a condition, which the n
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 from faultbridge.domain.catalog import Catalog, Kind
 from faultbridge.domain.conditions import Condition
+from faultbridge.domain.copies import replace
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Policy
 from faultbridge.pipeline.fold.expire import quiet_for

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import Alias, AliasRow, Incarnation, NodeState
 from faultbridge.domain.records import RawRecord

@@ -9,10 +9,10 @@ shifted forward, because all its faults would be stale. Other times in the past 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
+from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Clear, Fault, Observation, Snapshot
 from faultbridge.domain.times import to_text
 

@@ -10,11 +10,12 @@ an instance (docs/threat-model.md).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from faultbridge.domain import names
 from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.copies import replace
 from faultbridge.domain.nodes import AliasRow
 from faultbridge.domain.records import RawRecord
 

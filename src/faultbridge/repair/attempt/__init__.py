@@ -8,6 +8,7 @@ Read in this order:
 - `step_tools`: the ports of the steps, and compute access to other AWS accounts.
 - `progress`: state changes of a live attempt.
 - `failed_attempts`: state changes that end an attempt without a verified node.
+- `verification_rules`: the level of a verification, and what counts for it.
 - `next_action`: escalates from one repair action to the next.
 - `cordon_again`: keeps work off a node that a return to service may have uncordoned.
 - `intent`: recorded before a repair acts on an instance.

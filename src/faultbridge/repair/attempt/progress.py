@@ -73,14 +73,14 @@ def enter_phase(state: NodeState, phase: Phase, now: datetime) -> NodeState:
     return update_attempt(state, {phase.value: now, **case.marks}, phase=phase)
 
 
-def record_outcome(state: NodeState, step: str, outcome: StepOutcome, now: datetime) -> NodeState:
-    """Record the outcome of a step.
+def record_outcome(state: NodeState, step: str, outcome: StepOutcome, phase: Phase, now: datetime) -> NodeState:
+    """Record the outcome of a step, and move the attempt into the phase that follows, as `enter_phase` does.
 
     The task token stays until the next step shows that the execution continued.
     """
-    _, attempt = live_attempt(state)
-    steps = {**attempt.steps, step: outcome.value}
-    return update_attempt(state, steps=steps, tries=0, deadline=None, probe_at=now + LEASE)
+    case, attempt = live_attempt(state)
+    steps, marks = {**attempt.steps, step: outcome.value}, {phase.value: now, **case.marks}
+    return update_attempt(state, marks, phase=phase, steps=steps, tries=0, deadline=None, probe_at=now + LEASE)
 
 
 def stop_timers(attempt: Attempt) -> Attempt:

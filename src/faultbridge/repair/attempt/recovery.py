@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Attempt, Case, WaitingFor
+from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Transient

@@ -17,10 +17,10 @@ from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Misconfigured
 from faultbridge.log import log_cause
 from faultbridge.pipeline.decide.open_case import Rules
-from faultbridge.ports import ClusterNode, ComputeAccess, Launcher, Orchestrator, Provider, Restarter, Verifier
+from faultbridge.ports import ClusterNode, ComputeAccess, Launcher, Orchestrator, Provider, Restarter, Verifier, Volumes
 from faultbridge.repair.admission import ask_operator
 from faultbridge.repair.attempt.failed_attempts import escalate_case, exclude_attempt, requeue_case, retry_time
-from faultbridge.repair.attempt.progress import enter_phase, live_attempt, record_outcome
+from faultbridge.repair.attempt.progress import live_attempt, record_outcome
 from faultbridge.repair.attempt.step_contract import (
     AttemptSuperseded,
     StepAlreadyFinished,
@@ -90,6 +90,11 @@ class StepContext:
         return _by_name(self.tools.orchestrators, "orchestrator", self.rules.config.orchestrator)
 
     @property
+    def volumes(self) -> Volumes:
+        """Return what moves the volumes of the cluster's instances."""
+        return _by_name(self.compute.volumes, "provider with volumes", self.rules.config.provider)
+
+    @property
     def member(self) -> ClusterNode:
         """Return the node in the form that orchestrators take."""
         return ClusterNode.of(self.state, self.rules.config)
@@ -140,7 +145,7 @@ class StepContext:
 
         def finished(state: NodeState, now: datetime) -> Transition:
             changed = change(state, now)
-            after = record_outcome(enter_phase(changed.state, phase, now), self.request.step, outcome, now)
+            after = record_outcome(changed.state, self.request.step, outcome, phase, now)
             return replace(changed, state=after)
 
         self.commit(finished, actor)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from faultbridge.domain.cluster.config import ClusterConfig
@@ -20,6 +20,8 @@ from faultbridge.ports import (
     Restarter,
     Table,
     Verifier,
+    VolumeAttachments,
+    Volumes,
     Workflow,
 )
 from faultbridge.rules.rulebook import Rulebook
@@ -47,6 +49,8 @@ class StepTools:
     collector: Collector
     orchestrators: Mapping[str, Orchestrator]
     verifiers: Mapping[str, Verifier]
+    volumes: Mapping[str, Volumes] = field(default_factory=dict)
+    volume_attachments: Mapping[str, VolumeAttachments] = field(default_factory=dict)
     probe_interval: timedelta = timedelta(seconds=30)
     compute_of_cluster: Callable[[ClusterConfig], ComputeAccess] = no_other_accounts
 

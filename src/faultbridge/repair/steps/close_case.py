@@ -17,6 +17,7 @@ from faultbridge.repair.attempt.cordon_again import cordon_again
 from faultbridge.repair.attempt.progress import live_attempt, move_node, stop_timers
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult
+from faultbridge.repair.attempt.verification_rules import faults_since_start
 from faultbridge.repair.steps import return_to_service, verify_instance
 from faultbridge.repair.successor import unused
 
@@ -50,16 +51,16 @@ def _cordon_again(context: StepContext) -> StepResult:
     """Cordon the returned node again, because its verification no longer counts."""
     context = replace(context, state=context.tools.append.read(context.state.key))
     if context.rules.config.follows_provider:
-        return verify_instance.revoke(context, verify_instance.faults_since_start(context.state))
+        return verify_instance.revoke(context, faults_since_start(context.state))
     cordon_again(context)
     isolation = Isolation.CONFIRMED if context.orchestrator.applicable else Isolation.NOT_APPLICABLE
     context = context.commit(lambda state, _: Transition(replace(state, isolation=isolation)))
-    return verify_instance.revoke(context, verify_instance.faults_since_start(context.state))
+    return verify_instance.revoke(context, faults_since_start(context.state))
 
 
 def _close(context: StepContext, state: NodeState, now: datetime) -> Transition:
     case, attempt = live_attempt(state)
-    if verify_instance.faults_since_start(state):
+    if faults_since_start(state):
         raise _FaultAfterVerification
     degraded = state.severity is not None and state.severity.rank >= Severity.WARNING.rank
     target = NodeStatus.DEGRADED if degraded else NodeStatus.HEALTHY

@@ -6,11 +6,11 @@ alive. A late or repeated call can only reach an instance that is already releas
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Intent, Phase, WaitingFor
+from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Transient
@@ -23,6 +23,8 @@ from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
 from faultbridge.repair.steps.follow_provider import finish_if_gone
 from faultbridge.repair.successor import capacity, launch
+from faultbridge.repair.volumes.detach import detach_volumes, escalate, moves_volumes
+from faultbridge.repair.volumes.zones import refuse_release
 
 NAME = "release_instance"
 EFFECT_UNKNOWN = frozenset({ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT})
@@ -42,6 +44,8 @@ def release_instance(context: StepContext) -> StepResult:
 def on_timeout(context: StepContext, reason: str) -> StepResult:
     """After the deadline: escalate an unconfirmed release; without an intent, queue the case again."""
     if context.attempt.intent is None:
+        if moves_volumes(context):
+            return escalate(context, "timed_out", reason)
         return context.retry_or_escalate(WaitingFor.WAIT, reason)
     draft = entry_builder.step(context.case, NAME, "inconclusive", context.now, reason=reason, failure="AMBIGUOUS")
     text = f"AMBIGUOUS: it is unknown whether the old instance was released: {reason}"
@@ -59,6 +63,9 @@ def _commit_and_release(context: StepContext) -> StepResult:
     found = capacity.find_capacity(context, context.instance_id, context.state.placement.group)
     if found.result is not None:
         return found.result
+    context, stopped = detach_volumes(context, context.instance_id, found.spare)
+    if stopped is not None:
+        return stopped
     facts = {"capacity_evidence": found.evidence.value} | ({"spare": found.spare} if found.spare else {})
     context = commit_intent(context, facts, found.spare)
     intent = context.attempt.intent
@@ -67,7 +74,8 @@ def _commit_and_release(context: StepContext) -> StepResult:
 
 def _release(context: StepContext, intent: Intent) -> StepResult:
     try:
-        answer = launch.ensure_successor(context) or context.provider.replace(intent.instance_id, intent.token)
+        kept = launch.ensure_successor(context) or refuse_release(context)
+        answer = kept or context.provider.replace(intent.instance_id, intent.token)
     except Transient as error:
         context.log("release_unanswered", str(error), instance_id=intent.instance_id)
         answer = CallResult(ProviderFailure.AMBIGUOUS, str(error))

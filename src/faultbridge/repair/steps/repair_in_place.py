@@ -6,11 +6,11 @@ twice: the token of the intent finds a restart that is already running.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Intent, Phase, RepairAction
+from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Transient

@@ -13,20 +13,27 @@ from faultbridge.repair.attempt.cordon_again import cordon_again
 from faultbridge.repair.attempt.failed_attempts import escalate_case
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
+from faultbridge.repair.attempt.verification_rules import faults_since_start
 from faultbridge.repair.isolation_backoff import end_backoff
 from faultbridge.repair.steps import verify_instance
+from faultbridge.repair.volumes import attach
 
 NAME = "return_to_service"
 
 
 def return_to_service(context: StepContext) -> StepResult:
-    """Uncordon the node. In a cluster without an orchestrator, finish the step as `not_applicable`."""
+    """Attach the volumes of the node and uncordon it; without an orchestrator the step is `not_applicable`."""
     if context.attempt.steps.get(verify_instance.NAME) != StepOutcome.DONE:
         return context.escalate_to_operator("return to service was requested without a passed verification")
-    faults = verify_instance.faults_since_start(context.state)
+    faults = faults_since_start(context.state)
     if faults:
         cordon_again(context)
         return verify_instance.revoke(context, faults)
+    context, missing = attach.attach_volumes(context)
+    return missing or _uncordon(context)
+
+
+def _uncordon(context: StepContext) -> StepResult:
     if context.rules.config.follows_provider:
         return _finish_returned(context, "not_applicable", "the provider returns the node to service")
     orchestrator = context.orchestrator
@@ -40,6 +47,8 @@ def return_to_service(context: StepContext) -> StepResult:
 
 def on_timeout(context: StepContext, reason: str) -> StepResult:
     """After the deadline: escalate a verified node if the orchestrator did not confirm that it is uncordoned."""
+    if context.state.moving_volumes:
+        return attach.escalate(context, reason)
     text = f"TIMEOUT: verified, but the orchestrator does not uncordon the node: {reason}"
 
     def revise(state: NodeState, now: datetime) -> Transition:

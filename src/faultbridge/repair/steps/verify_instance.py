@@ -5,15 +5,13 @@ A verification without a result is not a failed one: it is started again until t
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
 from faultbridge.decoders.common.gpu_count import missing_gpus
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import Attempt, Case, Phase, RepairAction, WaitingFor
-from faultbridge.domain.conditions import Condition
-from faultbridge.domain.faults import Severity
+from faultbridge.domain.cases import Phase, RepairAction, WaitingFor
+from faultbridge.domain.copies import replace
 from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.errors import Misconfigured
 from faultbridge.pipeline import entry_builder
@@ -27,6 +25,12 @@ from faultbridge.repair.attempt.next_action import try_next_action
 from faultbridge.repair.attempt.progress import enter_phase, live_attempt, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
+from faultbridge.repair.attempt.verification_rules import (
+    faults_since_start,
+    is_successor,
+    verification_level,
+    watched_since,
+)
 from faultbridge.repair.isolation_backoff import end_backoff
 from faultbridge.repair.steps.follow_provider import gone_reason, is_gone
 
@@ -40,7 +44,7 @@ def verify_instance(context: StepContext) -> StepResult:
         raise Misconfigured(f"no known instance to verify: node {context.state.key.stream}")
     if context.attempt.operation is None:
         return _requeue_if_gone(context) or _start(context, context.instance_id)
-    found = context.verifier.status(context.instance_id, context.attempt.operation, _level(context))
+    found = context.verifier.status(context.instance_id, context.attempt.operation, verification_level(context))
     if found.verdict is Verdict.PENDING:
         return waiting("the verification is running")
     if found.verdict is Verdict.UNKNOWN:
@@ -62,21 +66,9 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
     return context.escalate_to_operator(f"TIMEOUT: could not be verified: {reason}", draft, fails=False)
 
 
-def faults_since_start(state: NodeState) -> tuple[str, ...]:
-    """List the faults observed since the verification started, one line each."""
-    case, attempt = live_attempt(state)
-    found = _conditions_since(state, case.repair_action, _watched_since(case, attempt))
-    return tuple(f"{condition.code}: {condition.message}" for condition in found)
-
-
 def revoke(context: StepContext, findings: tuple[str, ...]) -> StepResult:
     """Fail a verification that passed earlier, because of faults that were observed since."""
     return _finish_failed(context, Verification(Verdict.FAILED), findings)
-
-
-def _watched_since(case: Case, attempt: Attempt) -> datetime | None:
-    """Return the time from which observed faults count against the verification."""
-    return attempt.watched_since or case.marks.get(Phase.VERIFYING.value, attempt.since)
 
 
 def _missing_gpus(context: StepContext, found: Verification) -> tuple[str, ...]:
@@ -130,7 +122,7 @@ def _start(context: StepContext, instance_id: str) -> StepResult:
             context = context.commit(_confirm_isolation)
     # The token contains the number of probes so far: a retry after a crash finds the verification that it started.
     token = f"{context.case.execution}-{context.attempt.tries}"
-    operation = context.verifier.start(instance_id, token, _level(context))
+    operation = context.verifier.start(instance_id, token, verification_level(context))
 
     def revise(state: NodeState, now: datetime) -> Transition:
         case, attempt = live_attempt(state)
@@ -157,21 +149,6 @@ def _confirm_isolation(state: NodeState, now: datetime) -> Transition:
     return Transition(*end_backoff(replace(state, isolation=Isolation.CONFIRMED), now))
 
 
-def _level(context: StepContext) -> int | None:
-    """Return the level of the verification, None for the verifier's own; a relapse needs a deeper one."""
-    policy, case = context.rules.policy, context.case
-    lowest = max(policy.limits.verify_level or 0, _level_for_faults(context) or 0) or None
-    level = policy.rule_named(case.rule).verify_level or lowest
-    return level if case.relapse_of is None else max(level or 0, policy.limits.relapse_verify_level)
-
-
-def _level_for_faults(context: StepContext) -> int | None:
-    """Return the level that covers the faults which the repair does not fix; None for the verifier's own."""
-    repaired = end_verified(context.state, context.case.repair_action, at=context.now, covers=lambda _: False).state
-    codes = {one.code for one in repaired.active() if one.action.opens_case}
-    return context.tools.rulebook.catalog().lowest_level(context.rules.config.verifier, codes)
-
-
 def _start_again(context: StepContext, found: Verification) -> StepResult:
     reason = "; ".join(found.findings) or "the verification left no result"
     context.commit(lambda state, _: Transition(update_attempt(state, operation=None)))
@@ -195,21 +172,12 @@ def _finish_passed(context: StepContext, found: Verification) -> StepResult:
             evidence=evidence,
         )
         ended = _end_verified(context, found, state, now)
-        since = _watched_since(case, attempt) if _is_successor(state, case) else None
+        since = watched_since(case, attempt) if is_successor(state, case) else None
         verified = ended.state if since is None else ignore_observations(ended.state, before=since)
         decided = decide(verified, ended.changes, context.rules, now)
         return Transition(decided.state, (step, *decided.drafts))
 
     return context.finish(StepOutcome.DONE, Phase.VERIFYING, finished)
-
-
-def _is_successor(state: NodeState, case: Case) -> bool:
-    """Return whether any controller gave the node another instance after its case was opened."""
-    incarnation = state.incarnation
-    attached = incarnation is not None and (
-        incarnation.since >= case.opened_at or (state.unverified and incarnation.instance > 1)
-    )
-    return attached or case.repair_action is RepairAction.REPLACE_NODE
 
 
 def _finish_failed(
@@ -234,17 +202,3 @@ def _finish_failed(
         text = f"{FAILED}: the instance failed its verification after the provider's repair: {reason}"
         return context.escalate_to_operator(text, draft)
     return try_next_action(context, f"{FAILED}: {reason}", draft, at_least=at_least)
-
-
-def _conditions_since(state: NodeState, action: RepairAction, since: datetime | None) -> list[Condition]:
-    """List the conditions of severity `error` or worse observed since the verification started.
-
-    For a replacement, everything since the successor was attached counts.
-    """
-    incarnation = state.incarnation
-    start = incarnation.since if action is RepairAction.REPLACE_NODE and incarnation else since
-    return [
-        condition
-        for condition in state.active()
-        if start is not None and condition.last_at > start and condition.severity.rank >= Severity.ERROR.rank
-    ]

@@ -1,0 +1,63 @@
+"""What a verification must show: its level, and the faults and the time that count for it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from faultbridge.domain.cases import Attempt, Case, Phase, RepairAction
+from faultbridge.domain.conditions import Condition
+from faultbridge.domain.faults import Severity
+from faultbridge.domain.nodes import NodeState
+from faultbridge.pipeline.fold.expire import end_verified
+from faultbridge.repair.attempt.progress import live_attempt
+from faultbridge.repair.attempt.step_context import StepContext
+
+
+def faults_since_start(state: NodeState) -> tuple[str, ...]:
+    """List the faults observed since the verification started, one line each."""
+    case, attempt = live_attempt(state)
+    found = _conditions_since(state, case.repair_action, watched_since(case, attempt))
+    return tuple(f"{condition.code}: {condition.message}" for condition in found)
+
+
+def watched_since(case: Case, attempt: Attempt) -> datetime | None:
+    """Return the time from which observed faults count against the verification."""
+    return attempt.watched_since or case.marks.get(Phase.VERIFYING.value, attempt.since)
+
+
+def is_successor(state: NodeState, case: Case) -> bool:
+    """Return whether any controller gave the node another instance after its case was opened."""
+    incarnation = state.incarnation
+    attached = incarnation is not None and (
+        incarnation.since >= case.opened_at or (state.unverified and incarnation.instance > 1)
+    )
+    return attached or case.repair_action is RepairAction.REPLACE_NODE
+
+
+def verification_level(context: StepContext) -> int | None:
+    """Return the level of the verification, None for the verifier's own; a relapse needs a deeper one."""
+    policy, case = context.rules.policy, context.case
+    lowest = max(policy.limits.verify_level or 0, _level_for_faults(context) or 0) or None
+    level = policy.rule_named(case.rule).verify_level or lowest
+    return level if case.relapse_of is None else max(level or 0, policy.limits.relapse_verify_level)
+
+
+def _level_for_faults(context: StepContext) -> int | None:
+    """Return the level that covers the faults which the repair does not fix; None for the verifier's own."""
+    repaired = end_verified(context.state, context.case.repair_action, at=context.now, covers=lambda _: False).state
+    codes = {one.code for one in repaired.active() if one.action.opens_case}
+    return context.tools.rulebook.catalog().lowest_level(context.rules.config.verifier, codes)
+
+
+def _conditions_since(state: NodeState, action: RepairAction, since: datetime | None) -> list[Condition]:
+    """List the conditions of severity `error` or worse observed since the verification started.
+
+    For a replacement, everything since the successor was attached counts.
+    """
+    incarnation = state.incarnation
+    start = incarnation.since if action is RepairAction.REPLACE_NODE and incarnation else since
+    return [
+        condition
+        for condition in state.active()
+        if start is not None and condition.last_at > start and condition.severity.rank >= Severity.ERROR.rank
+    ]
