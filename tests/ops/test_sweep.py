@@ -108,9 +108,10 @@ def overloaded(world: World, clusters: int) -> tuple[Sweep, list[str]]:
     for number in range(clusters):
         key = keys.cluster_listed(f"train-{number}")
         world.table.write(Put(item(key, world.clock.now(), {"cluster": key.sk})))
-    return replace(
-        world.sweep, breakers=slow, release_leaked_slots=lambda _: (), rollup=slow, dispatch=lambda _: ()
-    ), processed
+    steps = replace(
+        world.sweep.cluster_steps, breakers=slow, release_leaked_slots=lambda _: (), rollup=slow, dispatch=lambda _: ()
+    )
+    return replace(world.sweep, cluster_steps=steps), processed
 
 
 def test_under_overload_every_cluster_is_processed_although_no_sweep_finishes():

@@ -4,7 +4,9 @@ Reading order:
 
 - `react`: processes the nodes and clusters that have new entries, seconds after each entry.
 - `sweep`: performs due and unfinished work each minute; it repeats whatever a lost trigger missed.
-- `sweep_result`: what a sweep did, and what failed.
+- `cluster_steps`: the steps of a sweep for one cluster, in their order.
+- `tick_node`: ends what ends with time on a node.
+- `sweep_result`: what a sweep did, what failed, and the time that a part may take.
 - `missing_heartbeats`: reports overdue heartbeats, unless no records arrive at all.
 - `silent_instances`: probes whether the instance of a silent node still exists.
 - `postponed_cases`: finds the nodes whose postponed case may be opened, because a maintenance ended early.

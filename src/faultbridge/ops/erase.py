@@ -5,8 +5,9 @@ Archived objects are not deleted here; they are deleted in the archive bucket, b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.nodes import NodeKey, NodeState
@@ -70,14 +71,20 @@ class Erase:
                 found = self.table.get(keys.alias(*alias))
                 if found is not None and items.read_alias(found).key == key:
                     yield keys.alias(*alias)
-        for item in list(query_all(self.table, keys.node_partition(key))):
+        rows: list[Mapping[str, Any]] = list(query_all(self.table, keys.node_partition(key)))
+        for item in rows:
+            seen: list[Mapping[str, Any]] = []
             if "body" in item:
-                if entry_data(item).get("job_id"):
-                    yield from self._partition(jobs.job_partition(key.cluster, str(entry_data(item)["job_id"])))
-                yield from devices.sighting_keys(key.stream, item, entry_data(item))
-                for uuid, serial in devices.linked_devices(entry_data(item)):
-                    if not self._in_another_cluster(key.cluster, uuid, serial):
-                        yield keys.device_link(uuid)
+                data = entry_data(item)
+                if data.get("job_id"):
+                    yield from self._partition(jobs.job_partition(key.cluster, str(data["job_id"])))
+                seen.append(data.get("component") or {})
+            elif str(item["sk"]).startswith(devices.SEEN):
+                yield from devices.sighting_keys(key.stream, item)
+                seen += item["devices"]
+            for uuid, serial in devices.linked_devices(seen):
+                if not self._in_another_cluster(key.cluster, uuid, serial):
+                    yield keys.device_link(uuid)
             yield Key(str(item["pk"]), str(item["sk"]))
 
     def _in_another_cluster(self, cluster: str, uuid: str, serial: str) -> bool:

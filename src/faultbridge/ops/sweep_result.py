@@ -1,10 +1,12 @@
-"""The result of a sweep: what it did, and what failed."""
+"""The result of a sweep: what it did, what failed, and whether its time was enough."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from faultbridge.incidents.intake import Intake
+from faultbridge.ports import Clock
 
 
 @dataclass(slots=True)
@@ -25,3 +27,18 @@ class SweepResult:
     unfinished: bool = False
     node_counts: dict[str, dict[str, int]] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimit:
+    """The time until which a part of a sweep may work."""
+
+    clock: Clock
+    until: datetime
+    result: SweepResult
+
+    def is_over(self) -> bool:
+        """Return whether the time is over; the sweep is then unfinished."""
+        over = self.clock.now() >= self.until
+        self.result.unfinished = self.result.unfinished or over
+        return over

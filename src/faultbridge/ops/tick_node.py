@@ -1,0 +1,38 @@
+"""Tick of a node: applies the passing of time to it, and recovers an attempt whose execution was lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.edges import Actor
+from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.ledger.append import Append
+from faultbridge.ops.sweep_result import SweepResult
+from faultbridge.pipeline.observe import tick
+from faultbridge.repair.attempt.recovery import RecoverAttempts, RecoveryResult
+from faultbridge.rules.rulebook import Rulebook, rules_of
+
+
+@dataclass(frozen=True, slots=True)
+class TickNode:
+    """Ends what ends with time on a node: waiting periods, delays, expired conditions, lost executions."""
+
+    append: Append
+    rulebook: Rulebook
+    recover_attempts: RecoverAttempts
+
+    def __call__(self, key: NodeKey, result: SweepResult) -> None:
+        """Update one node, and count it in the result."""
+        rules = rules_of(self.rulebook, key.cluster)
+
+        def pass_time(state: NodeState, now: datetime) -> Transition:
+            passed = tick(state, rules=rules, now=now)
+            return Transition(passed.state, passed.drafts)
+
+        self.append(key, pass_time, actor=Actor.SWEEP)
+        result.ticked += 1
+        recovered = self.recover_attempts(key)
+        if recovered is not RecoveryResult.NOTHING:
+            result.recovered_attempts[recovered.value] = result.recovered_attempts.get(recovered.value, 0) + 1
