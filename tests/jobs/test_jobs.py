@@ -69,6 +69,19 @@ def test_a_repeated_start_or_end_is_recorded_once(world: LedgerFixture) -> None:
     assert [event["data"]["change"] for event in job_events(world)] == ["started", "ended"]
 
 
+def test_a_repeated_start_adds_what_the_first_did_not_say(world: LedgerFixture) -> None:
+    jobs(world).start("train-a", "1", ["n-1", "n-2"])
+    jobs(world).start("train-a", "1", ["n-1", "n-2"], name="llama", ranks={"n-1": "0-7", "n-2": "8-15"})
+    known = jobs(world).start("train-a", "1", ["n-2", "n-1"], stall_after=timedelta(minutes=5))
+    assert (known.name, known.ranks, known.stall_after) == (
+        "llama",
+        {"n-1": "0-7", "n-2": "8-15"},
+        timedelta(minutes=5),
+    )
+    assert known == jobs(world).find("train-a", "1")
+    assert [event["data"]["change"] for event in job_events(world)] == ["started"]
+
+
 def test_a_requeued_job_starts_again_with_the_same_id(world: LedgerFixture) -> None:
     jobs(world).start("train-a", "1", ["n-1"])
     jobs(world).end("train-a", "1")

@@ -13,6 +13,7 @@ from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.faults import Action
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.jobs.jobs import Jobs
+from faultbridge.registry.job_views import JobViews
 from faultbridge.registry.retirement import Retirement
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.events.validate import assert_valid_event
@@ -142,14 +143,14 @@ def test_a_job_that_succeeded_or_was_canceled_is_not_reported(outcome: str) -> N
     world.until(world.case_is(RESOLVED))
     world.advance_minutes(10)
     assert changes(world)[-1] == "ended"
-    assert jobs(world).followed(CLUSTER) == ()
+    assert JobViews(world.table).all(CLUSTER) == ()
 
 
 def test_a_job_that_no_fault_affected_is_not_reported_and_not_followed() -> None:
     world = started(1)
     jobs(world).end(CLUSTER, "1", outcome="failed")
     world.advance_minutes(10)
-    assert (changes(world), jobs(world).followed(CLUSTER)) == (["started", "ended"], ())
+    assert (changes(world), JobViews(world.table).all(CLUSTER)) == (["started", "ended"], ())
 
 
 def test_a_job_that_was_requeued_meanwhile_is_not_reported() -> None:
@@ -159,7 +160,7 @@ def test_a_job_that_was_requeued_meanwhile_is_not_reported() -> None:
     world.until(world.case_is(RESOLVED))
     world.advance_minutes(10)
     assert changes(world)[-1] == "started"
-    assert [job.nodes for job in jobs(world).followed(CLUSTER)] == [("node-2",)]
+    assert [job.nodes for job in JobViews(world.table).all(CLUSTER)] == [("node-2",)]
 
 
 def test_a_retired_node_does_not_hold_a_job_back() -> None:
@@ -175,7 +176,7 @@ def test_a_job_whose_node_does_not_return_is_followed_for_a_week() -> None:
     break_and_end(world)
     world.clock.advance(RESUME_WITHIN - timedelta(minutes=5))
     world.advance_minutes()
-    assert len(jobs(world).followed(CLUSTER)) == 1
+    assert len(JobViews(world.table).all(CLUSTER)) == 1
     world.clock.advance(timedelta(minutes=5))
     world.advance_minutes()
-    assert (changes(world)[-1], jobs(world).followed(CLUSTER)) == ("ended", ())
+    assert (changes(world)[-1], JobViews(world.table).all(CLUSTER)) == ("ended", ())

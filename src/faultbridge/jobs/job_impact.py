@@ -31,12 +31,13 @@ class JobImpact:
     def __call__(self, key: NodeKey) -> tuple[str, ...]:
         """Return the ids of the affected jobs. The same condition is recorded once for each job."""
         state = self.append.read(key)
+        found = tuple(_harmful(state))
+        affected = tuple(one.id for one in self.jobs.rows(key.cluster) if key.node in one.nodes) if found else ()
         case, instance = state.live_case, state.incarnation.instance_id if state.incarnation else None
-        affected: dict[str, None] = {}
-        for condition in _harmful(state):
+        for condition in found:
             impact = Impact(key.node, condition, case.id if case else None, instance)
-            affected |= dict.fromkeys(self.jobs.record_impact(key.cluster, impact))
-        return tuple(affected)
+            self.jobs.record_impact(key.cluster, affected, impact)
+        return affected
 
     def busy_nodes(self, cluster: str, nodes: Sequence[str]) -> tuple[NodeKey, ...]:
         """Return those of the given nodes on which a job runs or has just ended, with one query for all of them."""
@@ -61,9 +62,8 @@ class JobImpact:
 def _harmful(state: NodeState) -> Iterator[Condition]:
     """Yield the worst condition of the node, and the conditions that the job itself reports."""
     worst = max(state.active(), key=lambda one: (one.severity.rank, one.last_at), default=None)
-    if worst is not None and worst.severity.rank >= Severity.ERROR.rank:
-        yield worst
     for one in state.active():
-        is_of_job = one.component.type is ComponentType.JOB and one.severity.rank >= Severity.WARNING.rank
-        if is_of_job and (one is not worst or one.severity.rank < Severity.ERROR.rank):
+        is_of_job = one.component.type is ComponentType.JOB
+        least = Severity.WARNING if is_of_job else Severity.ERROR
+        if one.severity.rank >= least.rank and (is_of_job or one is worst):
             yield one

@@ -31,24 +31,33 @@ class MarkNodes:
     append: Append
     writer: JobWriter
 
-    def __call__(self, cluster: str, job_id: str) -> None:
-        """Update the nodes of a job that are not updated yet. After 20 conflicts, the next sweep continues."""
+    def __call__(self, cluster: str, job_id: str) -> Job | None:
+        """Update the nodes of a job that are not updated yet, and return the job as it is then.
+
+        After 20 conflicts the next sweep continues.
+        """
+        marked, version, job = set[str](), None, self.writer.find(cluster, job_id)
         for _ in range(MAX_TRIES):
-            job = self.writer.find(cluster, job_id)
             if job is None or not job.to_mark:
-                return
+                return job
+            if job.version != version:
+                marked, version = set[str](), job.version
             try:
-                self._mark(job)
+                return self._mark(job, marked)
             except Conflict as conflict:
                 log_cause("job_nodes_conflict", reason=str(conflict), cluster=cluster, job_id=job_id)
                 self.append.pause(self.append.random.uniform(0, 0.2))
-            else:
-                return
+                job = self.writer.find(cluster, job_id)
+        return job
 
-    def _mark(self, job: Job) -> None:
-        for first in range(0, len(job.to_mark), NODES_PER_TRANSACTION):
-            self._mark_group(job, job.to_mark[first : first + NODES_PER_TRANSACTION])
-        self.writer.store(job, replace(job, to_mark=()))
+    def _mark(self, job: Job, marked: set[str]) -> Job:
+        """Update the nodes that are not marked yet, and add them to those."""
+        left = [node for node in job.to_mark if node not in marked]
+        for first in range(0, len(left), NODES_PER_TRANSACTION):
+            group = left[first : first + NODES_PER_TRANSACTION]
+            self._mark_group(job, group)
+            marked.update(group)
+        return self.writer.store(job, replace(job, to_mark=()))
 
     def _mark_group(self, job: Job, nodes: Sequence[str]) -> None:
         """Update some nodes in one transaction, which fails if the job changed: it may run again or no longer."""

@@ -15,6 +15,7 @@ from faultbridge.errors import UnknownName
 from faultbridge.jobs.changes import JobChange, entry_data
 from faultbridge.ledger.append import Stack
 from faultbridge.ledger.cluster_stream import append_to_cluster, cluster_writes
+from faultbridge.ledger.queries import find_job
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, jobs, keys
 
@@ -45,12 +46,21 @@ class JobWriter:
 
     def find(self, cluster: str, job_id: str) -> Job | None:
         """Return a job, or None when its start was not recorded."""
-        found = self.table.get(jobs.job_key(cluster, job_id))
-        return jobs.read_job(found) if found else None
+        return find_job(self.table, cluster, job_id)
 
     def change(self, cluster: str, job_id: str, update: UpdateJob, change: JobChange) -> Job:
         """Apply a change and record it as `Job Change`. Returns the job; raises Rejected `unknown_job`."""
         return self.write(cluster, job_id, update, lambda job, now: change_entry(job, change, now))
+
+    def describe(self, job: Job, described: Callable[[Job], Job]) -> Job:
+        """Store what an update adds to a running job, without an entry. Returns the job as it is stored."""
+
+        def read_and_store() -> Job:
+            before = self.find(job.cluster, job.id)
+            after = described(before) if before is not None and before.runs else before
+            return job if before is None or after is None else before if after == before else self.store(before, after)
+
+        return job if described(job) == job else append_to_cluster(read_and_store)
 
     def store(self, before: Job, after: Job) -> Job:
         """Store a job without an entry. Raises Conflict if the job changed."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from types import MappingProxyType
 
 from faultbridge.domain.cluster.jobs import OUTCOMES, Job
-from faultbridge.domain.cluster.progress import STALL_AFTER
 from faultbridge.domain.times import to_text, truncate
 from faultbridge.errors import Conflict, Rejected, UnknownName
 from faultbridge.jobs.changes import Impact, JobChange, Resume
@@ -20,7 +20,7 @@ from faultbridge.jobs.job_nodes import MarkNodes
 from faultbridge.jobs.job_writer import JobWriter
 from faultbridge.jobs.placement import ranks_by_node, resolved_nodes
 from faultbridge.ledger.append import Append
-from faultbridge.ledger.queries import query_all
+from faultbridge.ledger.queries import query_all, recorded_job
 from faultbridge.log import log_cause
 from faultbridge.pipeline.fold.expire import ORDERED
 from faultbridge.ports import Clock, Table
@@ -71,18 +71,20 @@ class Jobs:
         name: str | None = None,
         at: datetime | None = None,
         ranks: Mapping[str, str] = MappingProxyType({}),
-        stall_after: timedelta = STALL_AFTER,
+        stall_after: timedelta | None = None,
     ) -> Job:
         """Record that a job starts on some nodes, given by node name, other alias or instance id.
 
         `ranks` are the global ranks of these names, such as `0-7`. Raises Rejected `unknown_node` for a name of no
         node in the cluster, `bad_ranks` for ranks of other nodes or of two nodes, and `job_runs` while the job runs
         on other nodes. A job that has ended may start again with the same id, because schedulers requeue jobs.
+        A start of a running job on the same nodes only adds what it says of name, ranks and limit.
         """
         names = resolved_nodes(self.table, cluster, nodes)
         placed, placed_ranks = tuple(sorted(set(names.values()))), ranks_by_node(names, ranks)
-        if not 0 < len(job_id) <= MAX_ID_LENGTH:
-            raise Rejected("bad_job", f"the job id has {len(job_id)} characters; 1 to {MAX_ID_LENGTH} are allowed")
+        _check_id(job_id)
+
+        described = partial(_described, name=name, ranks=placed_ranks, stall_after=stall_after)
 
         def update(before: Job | None, now: datetime) -> Job | None:
             started_at = truncate(at or now)
@@ -95,12 +97,11 @@ class Jobs:
                 return None  # a start that was delivered again, after the end
             version, left = (before.version, before.to_mark) if before else (0, ())
             to_mark = tuple(sorted({*left, *placed}))
-            started = Job(cluster, job_id, placed, started_at, name, version=version, to_mark=to_mark)
-            return replace(started, ranks=placed_ranks, stall_after=stall_after)
+            started = Job(cluster, job_id, placed, started_at, version=version, to_mark=to_mark)
+            return described(started)
 
-        return self._marked(
-            self.writer.change(cluster, job_id, update, JobChange("started", f"started on {len(placed)} nodes"))
-        )
+        job = self.writer.change(cluster, job_id, update, JobChange("started", f"started on {len(placed)} nodes"))
+        return self._marked(self.writer.describe(job, described) if job.runs else job)
 
     def end(
         self, cluster: str, job_id: str, *, outcome: str = "unreported", reason: str = "", at: datetime | None = None
@@ -129,9 +130,8 @@ class Jobs:
             self.writer.change(cluster, job_id, update, JobChange("ended", reason or f"ended: {outcome}"))
         )
 
-    def record_impact(self, cluster: str, impact: Impact) -> tuple[str, ...]:
-        """Record an impact once on each job of the node that runs or has just ended. Returns the ids of those jobs."""
-        affected = tuple(one.id for one in self.rows(cluster) if impact.node in one.nodes)
+    def record_impact(self, cluster: str, job_ids: Iterable[str], impact: Impact) -> None:
+        """Record an impact once on each of these jobs of the node that runs or has just ended."""
         condition = impact.condition
 
         def update(before: Job | None, _: datetime) -> Job | None:
@@ -144,9 +144,8 @@ class Jobs:
             return replace(before, hits=(*before.hits, impact.key)[-MAX_HITS:], affected=nodes)
 
         reason = f"{impact.node}: {condition.code}, {condition.message}"
-        for job_id in affected:
+        for job_id in job_ids:
             self.writer.change(cluster, job_id, update, JobChange("hit", reason[:MAX_REASON], impact))
-        return affected
 
     def record_resumable(self, job: Job, resume: Resume, callbacks: tuple[str, ...] = ()) -> Job:
         """Record once that an ended job may resume, and which callbacks wait to be delivered.
@@ -165,17 +164,12 @@ class Jobs:
         """Update the nodes of a job, and return the job as it is then."""
         if not job.to_mark or not self.marks_nodes:
             return job
-        self.mark_nodes(job.cluster, job.id)
-        return self.show(job.cluster, job.id)
+        return self.mark_nodes(job.cluster, job.id) or job
 
     def rows(self, cluster: str) -> tuple[FollowedJob, ...]:
         """Return the followed jobs of a cluster from their rows, which are work rows: a sweep has read them already."""
         found = query_all(self.table, jobs.followed_partition(cluster), prefix=jobs.FOLLOWED)
         return tuple(map(jobs.read_followed, found))
-
-    def followed(self, cluster: str) -> tuple[Job, ...]:
-        """Return the jobs of a cluster that run, or ended and may become resumable."""
-        return self.read(cluster, self.rows(cluster))
 
     def read(self, cluster: str, rows: Iterable[FollowedJob]) -> tuple[Job, ...]:
         """Return the jobs of some rows."""
@@ -195,7 +189,15 @@ class Jobs:
 
     def show(self, cluster: str, job_id: str) -> Job:
         """Return a job. Raises Rejected `unknown_job` when its start was not recorded."""
-        found = self.find(cluster, job_id)
-        if found is None:
-            raise UnknownName("job", job_id, cluster)
-        return found
+        return recorded_job(self.table, cluster, job_id)
+
+
+def _check_id(job_id: str) -> None:
+    if not 0 < len(job_id) <= MAX_ID_LENGTH:
+        raise Rejected("bad_job", f"the job id has {len(job_id)} characters; 1 to {MAX_ID_LENGTH} are allowed")
+
+
+def _described(job: Job, *, name: str | None, ranks: Mapping[str, str], stall_after: timedelta | None) -> Job:
+    """Return a job with the facts that are given."""
+    limit = job.stall_after if stall_after is None else stall_after
+    return replace(job, name=name or job.name, ranks=ranks or job.ranks, stall_after=limit)

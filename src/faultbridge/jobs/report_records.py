@@ -11,7 +11,7 @@ from typing import Any
 from faultbridge.domain.cluster.jobs import Job
 from faultbridge.domain.records import Outcome, RawRecord
 from faultbridge.errors import Rejected, Transient, UnknownName
-from faultbridge.jobs.reports import MAX_REPORT, RecordReport
+from faultbridge.jobs.reports import MAX_REPORT, RecordReport, read_report
 from faultbridge.storage.wire.cloud_event import is_cloud_event
 
 WAIT_FOR_START = timedelta(minutes=2)
@@ -37,7 +37,8 @@ class RecordReportRecord:
         is_event = is_cloud_event(document)
         detail = document["detail"] if is_event else document
         report = {name: value for name, value in detail.items() if name != "cluster"}
-        before = self.record_report.jobs.find(record.cluster, str(report.get("job_id")))
+        job_id = read_report(report)["job_id"]  # rejects an invalid id before it is part of a key
+        before = self.record_report.jobs.find(record.cluster, job_id)
         after = self._record(record, report, watched=not is_event)
         if report["change"] == "heartbeat":
             return Outcome.FOLDED

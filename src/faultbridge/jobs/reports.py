@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 from faultbridge.domain.cluster.jobs import OUTCOMES, Job
-from faultbridge.domain.cluster.progress import STALL_AFTER
 from faultbridge.domain.cluster.ranks import ranks_in_order
 from faultbridge.domain.names import expand_host_list
 from faultbridge.domain.times import from_text, truncate
@@ -62,7 +61,8 @@ class RecordReport:
             given["ranks"] = ranks_in_order(nodes, per_node)
         if watched and started_at is not None:
             self._end_earlier_run(cluster, job_id, started_at)
-        stall_after = timedelta(seconds=given.pop("stall_after_seconds", STALL_AFTER.total_seconds()))
+        seconds = given.pop("stall_after_seconds", None)
+        stall_after = None if seconds is None else timedelta(seconds=seconds)
         return self.jobs.start(cluster, job_id, nodes, at=at, stall_after=stall_after, **given)
 
     def _end_earlier_run(self, cluster: str, job_id: str, at: datetime) -> None:
