@@ -9,8 +9,10 @@ import sys
 import pytest
 
 from faultbridge.simulation.history import run
+from tests.conftest import ROOT
+from tests.simulation.histories import digest
 
-PROGRAM = "from faultbridge.simulation.history import run; print(run({seed}, 25).digest)"
+PROGRAM = "from tests.simulation.histories import digest; print(digest({seed}, 25))"
 WITHOUT_REMEMBERED_VALUES = f"""
 from faultbridge.simulation import simulated_system
 simulated_system.remember_values = lambda: None
@@ -22,7 +24,8 @@ def digest_in_another_process(seed: int, hash_seed: str, program: str = PROGRAM)
     """Return the digest of a run in another process."""
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     command = [sys.executable, "-c", program.format(seed=seed)]
-    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.strip()
+    done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
 
 
 @pytest.mark.parametrize("seed", [1, 5, 42])
@@ -30,14 +33,15 @@ def test_a_seed_gives_the_same_run_twice(seed: int) -> None:
     first, second = run(seed, 25), run(seed, 25)
     assert first.digest == second.digest
     assert list(first.journal.story()) == list(second.journal.story())
+    assert digest(seed, 25) == digest(seed, 25)
 
 
 def test_a_seed_gives_the_same_run_in_another_process() -> None:
-    assert {digest_in_another_process(7, "1"), digest_in_another_process(7, "2")} == {run(7, 25).digest}
+    assert {digest_in_another_process(7, "1"), digest_in_another_process(7, "2")} == {digest(7, 25)}
 
 
 def test_a_run_is_the_same_without_remembered_values() -> None:
-    assert digest_in_another_process(8, "1", WITHOUT_REMEMBERED_VALUES) == run(8, 25).digest
+    assert digest_in_another_process(8, "1", WITHOUT_REMEMBERED_VALUES) == digest(8, 25)
 
 
 def test_another_seed_gives_another_run() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 
 from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.copies import replace
 from faultbridge.lab.fault_process import HostFault
 from faultbridge.lab.scenario import Scenario
 from faultbridge.lab.trace import DAY

@@ -85,7 +85,7 @@ EFFECTS = frozenset(
         "table.write", "table.transact", "bus.put", "queue.send", "objects.put", "receipts.write", "pager.send",
         "provider.replace", "verifier.start", "orchestrator.cordon", "orchestrator.uncordon", "orchestrator.drain",
         "workflow.start", "workflow.resume", "restarter.restart", "collector.collect", "launcher.launch",
-        "launcher.assign", "launcher.terminate",
+        "launcher.assign", "launcher.terminate", "volumes.detach", "volumes.attach",
     }
 )  # fmt: skip
 """The calls with side effects."""

@@ -10,6 +10,7 @@ from random import Random
 from faultbridge.domain.cases import RepairAction
 from faultbridge.simulation.environment.action_plan import ExternalAction, draw_plan
 from faultbridge.simulation.environment.environment import Environment
+from faultbridge.simulation.environment.volumes import give_volumes
 from faultbridge.simulation.fault_injection import (
     MAX_CALLS_FOR_RACKS,
     MAX_CALLS_FOR_SPARES,
@@ -53,14 +54,23 @@ class History:
 
 def run(seed: int, steps: int = STEPS, *, without: frozenset[int] = frozenset()) -> History:
     """Run a seed; `without` skips injected faults by number, which shrinking uses."""
+    return play(seed, draw_actions(seed, steps), without=without)
+
+
+def draw_actions(seed: int, steps: int = STEPS) -> tuple[ExternalAction, ...]:
+    """Draw the external actions of a seed."""
     gap, racks = draw_fault_profile(seed).mean_gap, draw_nodes_in_rack(seed) is not None
-    actions = draw_plan(seed, steps, gap, racks=racks, growing=draw_growing(seed))
-    return play(seed, actions, without=without)
+    growing, volumes = draw_growing(seed), draw_volumes(seed)
+    return draw_plan(seed, steps, gap, racks=racks, growing=growing, volumes=volumes)
 
 
 def play(seed: int, actions: tuple[ExternalAction, ...], *, without: frozenset[int] = frozenset()) -> History:
     """Run the given actions with the fault profile of a seed."""
-    system = build_system(seed, without=without)
+    return play_on(build_system(seed, without=without), seed, actions)
+
+
+def play_on(system: SimulatedSystem, seed: int, actions: tuple[ExternalAction, ...]) -> History:
+    """Run the given actions on the system of a seed."""
     system.seam.calls_left += MAX_CALLS_PER_ACTION * len(actions) + (MAX_CALLS_FOR_SPARES if system.by_template else 0)
     system.seam.calls_left += MAX_CALLS_FOR_RACKS if system.racks or system.growing else 0
     found: tuple[str, ...] = ()
@@ -99,6 +109,11 @@ def draw_growing(seed: int) -> bool:
     return Random(f"growing {seed}").random() < 0.25  # noqa: PLR2004 - one in four of the others
 
 
+def draw_volumes(seed: int) -> bool:
+    """Draw whether the nodes of the repaired cluster have volumes that the policy moves."""
+    return Random(f"volumes {seed}").random() < 0.25  # noqa: PLR2004 - one in four
+
+
 def draw_spares(seed: int) -> int | None:
     """Draw how many spares a cluster with a launch template has; None if it has no launch template."""
     provider = Random(f"provider {seed}")
@@ -133,4 +148,6 @@ def build_system(seed: int, *, without: frozenset[int] = frozenset()) -> Simulat
         system.require_approval(operators.choice(APPROVALS), timedelta(hours=operators.choice((1, 6, 24))))
     if draw_growing(seed):
         system.let_group_grow()
+    if draw_volumes(seed):
+        give_volumes(system)
     return system

@@ -68,6 +68,8 @@ def _end_failures(system: SimulatedSystem) -> None:
     ports.orchestrator.busy_until.clear()
     ports.orchestrator.unreachable_until = None
     system.health.end_injected_results()
+    ports.volume_mover.failures.clear()
+    ports.volume_mover.stuck.clear()
     system.fleet.set_capacity(None)
 
 

@@ -41,6 +41,9 @@ class SimulatedPorts:
         self.orchestrator = fakes.FakeOrchestrator(clock, seam=seam)
         self.verifier = fakes.FakeVerifier(clock, seam=seam, duration=timedelta(minutes=12), alive=self.fleet.is_alive)
         self.launcher = fakes.FakeLauncher(self.fleet, seam=seam)
+        self.volume_mover = fakes.FakeVolumes(self.fleet, seam=seam)
+        self.volumes = dict.fromkeys((PROVIDER, LAUNCH_TEMPLATE), self.volume_mover)
+        self.volume_attachments: dict[str, fakes.FakeVolumeAttachments] = {}
         self.providers = {PROVIDER: self.provider, LAUNCH_TEMPLATE: self.provider}
         self.launchers = {LAUNCH_TEMPLATE: self.launcher}
         self.restarters = {RESTARTER: self.restarter}

@@ -46,6 +46,7 @@ WATERMARKS = (
     "repair/steps/follow_provider.py",
     "repair/attempt/step_runner.py",
     "repair/steps/repair_in_place.py",
+    "repair/attempt/verification_rules.py",
     "repair/steps/verify_instance.py",
     "ledger/recover.py",
     "ingest/heartbeat_monitor.py",

@@ -163,9 +163,71 @@ GROWTH_GUARDS: tuple[PlantedBug, ...] = (
 )
 """The guards of growing groups, each left out; `tests/scenarios/provider/test_growth.py` notices each of them."""
 
+_DETACH, _ATTACH, _ZONES = "repair/volumes/detach.py", "repair/volumes/attach.py", "repair/volumes/zones.py"
+VOLUME_GUARDS: tuple[PlantedBug, ...] = (
+    _planted(
+        _DETACH,
+        "_detach",
+        "an instance is released while a volume is still being detached",
+        "    if left:\n        names",
+        "    if False:\n        names",
+    ),
+    _planted(
+        _DETACH,
+        "detach_volumes",
+        "a volume is detached before it is recorded",
+        "    if new:\n        context = context.commit(lambda state, now: _record(state, now, new))",
+        "    if False:\n        pass",
+    ),
+    _planted(
+        _DETACH,
+        "detach_volumes",
+        "an instance is released while the storage driver has a volume on it",
+        "    if left:\n        return",
+        "    if False:\n        return",
+    ),
+    _planted(
+        _DETACH,
+        "detach_volumes",
+        "volumes are detached although no successor can take them",
+        "if refusal is not None:",
+        "if False:",
+    ),
+    _planted(
+        _ATTACH,
+        "_attach",
+        "a volume is taken from another instance",
+        "if others and not volume.shared:",
+        "if False:",
+    ),
+    _planted(
+        _ATTACH,
+        "_is_attached",
+        "a node serves while a volume is still being attached",
+        "attachment.state == ATTACHED",
+        "bool(attachment.state)",
+    ),
+    _planted(
+        "repair/steps/return_to_service.py",
+        "return_to_service",
+        "a node serves without its volumes",
+        "return missing or _uncordon(context)",
+        "return _uncordon(context)",
+    ),
+    _planted(
+        _ZONES,
+        "refuse_release",
+        "the old instance is released although its successor is in another zone",
+        "if reason else None",
+        "if False else None",
+    ),
+)
+"""The guards of volumes, each left out; `tests/scenarios/repair/test_volumes.py` notices each of them."""
+
 PLANTED: tuple[PlantedBug, ...] = (
     *INCIDENT_GUARDS,
     *GROWTH_GUARDS,
+    *VOLUME_GUARDS,
     _planted(
         "pipeline/decide/escalation.py",
         "raise_repair_action",

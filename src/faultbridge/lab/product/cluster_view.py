@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from random import Random
 
 from faultbridge.domain.cases import Case, WaitingFor
 from faultbridge.domain.cluster.breakers import Breaker, BreakerScope, BreakerState
 from faultbridge.domain.cluster.state import Control
+from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.nodes import NodeKey, NodeState

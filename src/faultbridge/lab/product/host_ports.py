@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.copies import replace
 from faultbridge.lab.hosts import Hosts
 from faultbridge.lab.scenario import BEGIN
 from faultbridge.ports import (

@@ -53,7 +53,7 @@ class NodeStore(Append):
         """Commit a transition of one node; no other writer exists, so it cannot conflict."""
         before = current or self.states[key]
         transition = revise(before, truncate(self.clock.now()))
-        if transition.state == before and not transition.drafts and not transition.writes:
+        if not transition.drafts and not transition.writes and transition.state == before:
             return Appended(before)
         return Appended(self.store(before, transition, actor))
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.faults import Clear, Observation

@@ -77,6 +77,10 @@ _GROWTH_KINDS = ("growth", "growth", "growth_during_pause", "growth_during_impor
 _GROWTH_SHARE = 0.1
 """The share of actions that are growth, in clusters whose group grows."""
 
+_VOLUME_KINDS = ("volume_failure", "volume_failure", "volume_stuck", "volume_outage")
+_VOLUME_SHARE = 0.08
+"""The share of actions about volumes, in clusters whose policy moves some."""
+
 _PORTS = (
     "table", "bus", "queue", "objects", "workflow", "pager", "provider", "restarter", "collector", "orchestrator",
     "verifier", "receipts",
@@ -84,18 +88,23 @@ _PORTS = (
 
 
 def draw_plan(
-    seed: int, steps: int, mean_gap: float, *, racks: bool = False, growing: bool = False
+    seed: int, steps: int, mean_gap: float, *, racks: bool = False, growing: bool = False, volumes: bool = False
 ) -> tuple[ExternalAction, ...]:
     """Draw a number of actions; `mean_gap` is the mean time between two of them, in seconds.
 
-    With `racks`, some of them are replaced by faults of failure domains; with `growing`, by growth of the group.
+    With `racks`, some of them are replaced by faults of failure domains; with `growing`, by growth of the group; with
+    `volumes`, by failures of calls about volumes.
     """
     random = Random(f"plan {seed}")
     kinds, samples = _expand(_KIND_WEIGHTS), _expand({name: sample.weight for name, sample in SAMPLES.items()})
     actions = tuple(_draw_action(random, kinds, samples, mean_gap) for _ in range(steps))
-    if racks:
-        actions = _with_kinds(actions, _DOMAIN_KINDS, _DOMAIN_SHARE, Random(f"domain faults {seed}"))
-    return _with_kinds(actions, _GROWTH_KINDS, _GROWTH_SHARE, Random(f"growth {seed}")) if growing else actions
+    for wanted, others, share, text in (
+        (racks, _DOMAIN_KINDS, _DOMAIN_SHARE, "domain faults"),
+        (growing, _GROWTH_KINDS, _GROWTH_SHARE, "growth"),
+        (volumes, _VOLUME_KINDS, _VOLUME_SHARE, "volume failures"),
+    ):
+        actions = _with_kinds(actions, others, share, Random(f"{text} {seed}")) if wanted else actions
+    return actions
 
 
 def _with_kinds(

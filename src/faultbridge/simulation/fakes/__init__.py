@@ -4,8 +4,8 @@ The tests in `tests/contracts` run the same cases against each fake and its adap
 
 Reading order: `clock`, `seam` (the hook around every call), `table` with `table_rules`, `stored_values` and
 `item_size`, `messaging` (bus, queue, pager, receipts), `objects` (object store and archive), `fleet` (instances and
-provider), `launcher`, `inventory`, `instance_commands` (restarts, verifications, log bundles), `orchestrator`,
-`workflow`, `state_machine`, `callbacks` (jobs that may resume).
+provider), `launcher`, `volumes`, `inventory`, `instance_commands` (restarts, verifications, log bundles),
+`orchestrator`, `workflow`, `state_machine`, `callbacks` (jobs that may resume).
 """
 
 from faultbridge.simulation.fakes.callbacks import FakeJobCallback
@@ -19,10 +19,12 @@ from faultbridge.simulation.fakes.objects import FakeObjects
 from faultbridge.simulation.fakes.orchestrator import FakeOrchestrator
 from faultbridge.simulation.fakes.seam import Call, Seam, raise_once
 from faultbridge.simulation.fakes.table import FakeTable, StreamRecord
+from faultbridge.simulation.fakes.volumes import FakeVolumeAttachments, FakeVolumes
 from faultbridge.simulation.fakes.workflow import FakeWorkflow
 
 __all__ = [
     "START", "Call", "FakeBus", "FakeCollector", "FakeFleet", "FakeInventory", "FakeJobCallback", "FakeLauncher",
     "FakeObjects", "FakeOrchestrator", "FakePager", "FakeProvider", "FakeQueue", "FakeReceipts", "FakeRestarter",
-    "FakeTable", "FakeVerifier", "FakeWorkflow", "ManualClock", "Seam", "StreamRecord", "raise_once",
+    "FakeTable", "FakeVerifier", "FakeVolumeAttachments", "FakeVolumes", "FakeWorkflow",
+    "ManualClock", "Seam", "StreamRecord", "raise_once",
 ]  # fmt: skip

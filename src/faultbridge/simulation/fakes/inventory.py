@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.provider_status import GroupStatus, ProviderCondition, ProviderStatus, RepairSetting
 from faultbridge.domain.instances import Instance
 from faultbridge.registry.instances import GroupMember
 from faultbridge.simulation.fakes.fleet import INSTANCE_TYPE, FakeFleet
@@ -18,7 +19,8 @@ class FakeInventory:
 
     Groups in `omitted_groups` are missing from answers, instances in `standby` do not serve, and
     `opted_out_instances` carry the tag that excludes them from repair. Every instance has the role `role_id`. `calls`
-    counts API calls. With `network_node`, all instances are behind that one.
+    counts API calls. With `network_node`, all instances are behind that one. `conditions` are those of the provider,
+    and `desired` are sizes of groups; without an entry, a group has its desired size.
     """
 
     def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None, network_node: str | None = None) -> None:
@@ -31,6 +33,8 @@ class FakeInventory:
         self.standby: set[str] = set()
         self.role_id: str | None = None
         self.provider_repairs: bool | None = None
+        self.conditions: tuple[ProviderCondition, ...] = ()
+        self.desired: dict[str, int] = {}
 
     def list_members(self, _config: ClusterConfig, groups: Collection[str]) -> Mapping[str, Mapping[str, GroupMember]]:
         """Return the members of the given groups, by group and instance id.
@@ -82,7 +86,24 @@ class FakeInventory:
         with self.seam.around("inventory", "opted_out"):
             return frozenset(self.opted_out_instances)
 
-    def repairs_nodes(self, _config: ClusterConfig) -> bool | None:
-        """Return what the test set in `provider_repairs`."""
+    def repairs_nodes(self, _config: ClusterConfig) -> RepairSetting | None:
+        """Return the setting of the automation that the test set in `provider_repairs`."""
         with self.seam.around("inventory", "repairs_nodes"):
-            return self.provider_repairs
+            return self._repair_setting()
+
+    def provider_status(self, _config: ClusterConfig, groups: Collection[str]) -> ProviderStatus:
+        """Return the conditions that the test set, and each group with its desired size in the fleet."""
+        with self.seam.around("inventory", "provider_status", tuple(groups)):
+            present = sorted(group for group in groups if group not in self.omitted_groups)
+            statuses = {group: self._group_status(group) for group in present}
+            return ProviderStatus(self.conditions, statuses, self._repair_setting())
+
+    def _repair_setting(self) -> RepairSetting | None:
+        if self.provider_repairs is None:
+            return None
+        return RepairSetting(self.provider_repairs, "the provider", "change its setting")
+
+    def _group_status(self, group: str) -> GroupStatus:
+        serving = [one for one in self.fleet.running(group) if one.instance_id not in self.standby]
+        desired = self.desired.get(group, len(serving))
+        return GroupStatus(desired, len(serving) >= desired)

@@ -57,9 +57,11 @@ def stored(value: Any) -> Value:
     if kind in _STORED:
         return value  # type: ignore[no-any-return]  # one of the stored kinds
     if kind is dict:
-        if not {type(name) for name in value} <= _NAME:
+        if not _NAME.issuperset(map(type, value)):
             value = {_name(name): one for name, one in value.items()}
-        return StoredMapping({name: one if type(one) in _STORED else stored(one) for name, one in value.items()})
+        if not _STORED.issuperset(map(type, value.values())):
+            value = {name: one if type(one) in _STORED else stored(one) for name, one in value.items()}
+        return StoredMapping(value)
     if kind is list:
         return StoredList([one if type(one) in _STORED else stored(one) for one in value])
     return _plain(value)

@@ -15,6 +15,7 @@ from faultbridge.simulation.invariants import (
     records,
     repairs,
     streams,
+    volumes,
 )
 from faultbridge.simulation.invariants.view import Invariant, SystemView
 
@@ -26,6 +27,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     *causation.INVARIANTS,
     *coverage.INVARIANTS,
     *repairs.INVARIANTS,
+    *volumes.INVARIANTS,
     *incidents.INVARIANTS,
     *findings.INVARIANTS,
     *nodes.CLUSTER_INVARIANTS,

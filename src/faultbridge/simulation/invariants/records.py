@@ -167,12 +167,13 @@ def _delivered(view: SystemView) -> list[RecordPart]:
     reader = RecordReader(view.ports.objects, registry.read)
     found: dict[str, RecordPart] = {}
     for text, at in view.system.queue.received.values():
-        try:
-            read = reader.read(Delivery("again", text, at))
-        except Rejected:
-            continue
-        for part in read:
-            found.setdefault(part.record.record_id, part)
+        for record in Delivery("again", text, at).records():
+            try:
+                read = reader.read(record)
+            except Rejected:
+                continue
+            for part in read:
+                found.setdefault(part.record.record_id, part)
     return list(found.values())
 
 
