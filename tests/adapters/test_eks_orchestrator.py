@@ -13,6 +13,7 @@ import yaml
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.kubernetes import taints
+from faultbridge.adapters.kubernetes.volume_attachments import EksVolumeAttachments
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.local.kubernetes.cluster import ApiStatusError, Budget, Cluster, Pod, RunningInstance, takes_work
 from faultbridge.ports import ClusterNode, ProviderFailure
@@ -188,6 +189,7 @@ def test_the_rbac_manifest_grants_exactly_the_permissions_in_use(eks: OnEks) -> 
         assert verb(eks.member).ok
     eks.orchestrator.drain(eks.member, DEADLINE)
     eks.orchestrator.cordon(unknown)
+    EksVolumeAttachments(eks.clients).remaining(eks.member)
     assert eks.cluster.permissions_used == granted
 
 

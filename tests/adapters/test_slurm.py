@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from faultbridge.adapters.slurm.head_node import SsmHeadNode, connect
 from faultbridge.adapters.slurm.orchestrator import SLURM_NAME, SlurmOrchestrator
-from faultbridge.adapters.slurm.scontrol import Job, Output, Scontrol
+from faultbridge.adapters.slurm.scontrol import Output, Scontrol, SlurmJob
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.errors import Misconfigured, Rejected, Transient
 from faultbridge.ports import ClusterNode, ProviderFailure
@@ -81,7 +81,7 @@ def test_a_list_of_jobs_that_cannot_be_read_is_not_an_empty_one() -> None:
 
 def test_array_tasks_are_single_jobs() -> None:
     head = Head({"squeue --noheader": Output(0, "12_3|RUNNING\n15|COMPLETING\n")})
-    assert Scontrol(head).jobs("n1") == (Job("12_3", "RUNNING"), Job("15", "COMPLETING"))
+    assert Scontrol(head).jobs("n1") == (SlurmJob("12_3", "RUNNING"), SlurmJob("15", "COMPLETING"))
 
 
 @pytest.mark.parametrize("past", [False, True])

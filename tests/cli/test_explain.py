@@ -29,6 +29,13 @@ def test_the_text_names_the_rank_and_fits_80_columns(files: list[str], capsys: p
     assert max(map(len, out.splitlines())) <= 80
 
 
+def test_an_empty_file_has_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    empty = tmp_path / "empty.log"
+    empty.write_bytes(b"")
+    assert run(["explain", str(empty)]) == 65
+    assert "there is nothing to explain" in capsys.readouterr().err
+
+
 def test_the_text_gives_the_file_and_line_of_the_evidence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (case,) = (one for one in cases("blind.yaml") if one.name == "a kernel panic of a node ends the job")
     for name, body in case.files.items():

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from faultbridge.domain.instances import Instance
 from faultbridge.domain.times import to_text
+from faultbridge.registry.replacement_detection import ReplacementDetection
 from tests.builders import KEY
 from tests.cli.desk import Desk
 from tests.e2e.harness.records import healthy_smi
@@ -183,6 +185,19 @@ def test_the_ranks_of_a_job_are_listed_with_the_gpus_of_its_nodes(desk: Desk) ->
     (row,) = desk.json("job", "ranks", "88213", "--cluster", CLUSTER, "--rank", "5")
     assert (row["pci"], bool(row["serial"])) == ("0000:51:00", True)
     assert desk.json("job", "ranks", "88213", "--cluster", CLUSTER, "--node", "another") == []
+
+
+def test_a_rank_of_an_ended_job_is_not_shown_on_the_gpu_of_a_later_instance(desk: Desk) -> None:
+    start_ranks(desk, "--ranks-per-node", "8")
+    desk("job", "end", "88213", "--cluster", CLUSTER)
+    desk.world.ports.clock.advance(timedelta(minutes=5))
+    app, instance = desk.world.app, Instance(desk.world.ports.fleet.launch("gpu-workers"), launched_at=desk.world.now)
+    detection = ReplacementDetection(desk.world.ports.table, app.ledger.append, app.rules.rulebook)
+    assert detection.attach_replacement(desk.world.config, NODE, instance)
+    desk.world.ports.clock.advance(timedelta(minutes=5))
+    app.ingestion.ingest([desk.world.message(healthy_smi(), source="nvidia-smi-xml")])
+    rows = desk.json("job", "ranks", "88213", "--cluster", CLUSTER)
+    assert [(one["rank"], one["serial"]) for one in rows] == [(rank, None) for rank in range(8)]
 
 
 def test_explain_names_the_rank_of_a_faulty_gpu(desk: Desk) -> None:

@@ -50,7 +50,7 @@ def test_a_hyperpod_cluster_gets_its_own_verifier_and_restarter_unless_hyperpod_
     inventory.provider_repairs = True
     refused = desk(*acting)
     assert refused.code == 2
-    assert "aws sagemaker update-cluster --cluster-name hp-train --node-recovery None" in refused.err
+    assert "the provider repairs nodes of train-b itself; change its setting" in refused.err
     inventory.provider_repairs = False
     assert "repairs are enabled" in desk(*acting).err
     shown = desk.json("cluster", "show", "train-b")

@@ -123,9 +123,17 @@ class OnSlurm:
 @contextmanager
 def on_eks(clients: Clients) -> Iterator[OnEks]:
     """An EKS cluster with one node, whose name differs from the name of our node."""
-    clock, name = ManualClock(START), fresh("eks")
+    clock = ManualClock(START)
+    with eks_cluster(clients, clock) as cluster:
+        cluster.join(RunningInstance(OnEks.INSTANCE, OnEks.NODE))
+        yield OnEks(clients, cluster.name, cluster, clock)
+
+
+@contextmanager
+def eks_cluster(clients: Clients, clock: ManualClock) -> Iterator[Cluster]:
+    """An EKS cluster without nodes, whose Kubernetes API is a fake on this machine."""
+    name = fresh("eks")
     cluster = Cluster(name, clock.now)
-    cluster.join(RunningInstance(OnEks.INSTANCE, OnEks.NODE))
     with served(cluster) as url:
         clients.eks.create_cluster(
             name=name, roleArn="arn:aws:iam::123456789012:role/eks", resourcesVpcConfig={"subnetIds": []}
@@ -133,7 +141,7 @@ def on_eks(clients: Clients) -> Iterator[OnEks]:
         made = get_backend("eks")["123456789012"][REGION].clusters[name]
         # Nothing listens at the endpoint that moto returns.
         made.endpoint, made.certificate_authority = url, {}
-        yield OnEks(clients, name, cluster, clock)
+        yield cluster
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 import pytest
@@ -10,6 +11,8 @@ from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.messaging.sqs import SqsQueue
 from faultbridge.ports import ReceivedMessage, RecordQueue, RecordQueueDepth
 from faultbridge.simulation.fakes import FakeQueue
+from faultbridge.storage.wire.message import MAX_MESSAGE_BYTES
+from faultbridge.storage.wire.shared_message import join_records, split_records
 from tests.contracts.aws import fresh
 
 
@@ -48,6 +51,14 @@ class TestQueue:
         large, too_large = "x" * 200_000, "y" * (256 * 1024 + 1)
         assert queue.send([("g", large), ("g", too_large), ("g", large), ("g", "small")]) == (too_large,)
         assert len(drain(queue)) == 3
+
+    def test_a_shared_message_of_the_maximum_size_arrives_unchanged(self, queue: RecordQueue) -> None:
+        records = [json.dumps({"v": 1, "body": "x" * (MAX_MESSAGE_BYTES // 10 - 50)}) for _ in range(10)]
+        text = join_records(records)
+        assert queue.send([("cluster/node-1", text)]) == ()
+        assert [split_records(each.body) for each in drain(queue)] == [
+            tuple(json.dumps(json.loads(one), separators=(",", ":")) for one in records)
+        ]
 
     def test_a_received_message_is_hidden_until_it_is_deleted(self, queue: RecordQueue) -> None:
         queue.send([("g", "one"), ("g", "two")])

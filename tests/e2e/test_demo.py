@@ -47,7 +47,9 @@ def test_the_demo_ends_with_a_verified_node_and_consistent_numbers(
     starts = [one for one in entries if one["metadata"]["causation_id"] is None]
     # A sweep between the registration of the cluster and of its nodes records that there are no nodes.
     reasons = {one["data"].get("reason") for one in starts}
-    assert reasons - {"no nodes"} == {"import of a serving fleet, unverified"}
+    assert reasons - {"no nodes"} == {"import of a serving fleet, unverified"}, [
+        one for one in starts if not one["data"].get("reason")
+    ]
     first, *others = installation.cli_json("timeline", "--cause", result["pages"][-1]["event_id"])
     assert (first["metadata"]["event_type"], first["data"]["code"]) == ("Node Fault Detected", "xid.79")
     assert any(one["relation"] == "event" for one in others)

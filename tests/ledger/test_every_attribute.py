@@ -135,5 +135,5 @@ def test_every_kind_of_item_with_a_proven_attribute_occurs_in_these_histories() 
     assert occurring == {
         "entry", "node state", "cluster state", "case", "unhealthy node", "queued case", "node in the node list",
         "seal of a stream", "job link", "device link", "cluster registration", "sighting of a device",
-        "device with a fault",
+        "device with a fault", "devices seen by an entry",
     }  # fmt: skip

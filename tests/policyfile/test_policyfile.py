@@ -216,6 +216,7 @@ def test_all_problems_are_reported_at_once() -> None:
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
+        ("rules:\n- name: a\n match: {}", "malformed_yaml"),
         ("rules: [", "malformed_yaml"),
         ("\tx: 1", "malformed_yaml"),
         ("a: &a [1]\nb: *a", "malformed_yaml"),
@@ -228,6 +229,11 @@ def test_text_that_is_not_a_policy_is_rejected_with_a_reason(source: str, reason
     with pytest.raises(Rejected) as caught:
         read_policy(source)
     assert caught.value.reason == reason
+
+
+def test_the_error_of_invalid_yaml_names_its_place() -> None:
+    with pytest.raises(Rejected, match="line 3, column 2: expected <block end>"):
+        read_policy("rules:\n- name: a\n match: {}")
 
 
 @given(st.integers(min_value=0, max_value=400 * 86_400))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from faultbridge.registry.inventory_sync import SyncInventory
+from faultbridge.registry.provider_check import ProviderCheck
 from faultbridge.registry.replacement_detection import ReplacementDetection
 from faultbridge.simulation.fakes import FakeInventory
 from tests.builders import KEY
@@ -33,7 +34,9 @@ def sync(world, inventory, node_listing):
     app = world.app
     detection = ReplacementDetection(world.ports.table, app.ledger.append, app.rules.rulebook)
     inventories = {"ec2-auto-scaling": inventory}
-    synchronizer = SyncInventory(world.ports.table, app.registry.registration, detection, inventories, node_listing)
+    check = ProviderCheck(inventories, app.repair.cluster_status, world.ports.clock)
+    registration = app.registry.registration
+    synchronizer = SyncInventory(world.ports.table, registration, detection, inventories, check, node_listing)
 
     def run(only=None):
         return synchronizer.sync(app.registry.registration.cluster(KEY.cluster), only)

@@ -7,10 +7,12 @@ Read in this order:
 - `objects`: S3, Firehose, and a local copy of the archive
 - `messaging`: EventBridge, SQS, Step Functions, delivery receipts
 - `compute`: EC2, Auto Scaling, HyperPod, and commands on instances through SSM
+- `volumes`: EBS volumes of EC2 instances and HyperPod nodes
 - `kubernetes`: nodes and pods of EKS clusters
 - `slurm`: nodes and jobs of Slurm clusters
 - `paging`: SNS and PagerDuty
 - `callbacks`: webhooks and schedulers, for jobs that may resume
+- `call_results`: our errors as results of calls
 - `extensions`: parts of other installed distributions
 - `clock`, `telemetry`: the system clock; metrics and logs
 """

@@ -89,19 +89,22 @@ class Registry:
     def inventory(self) -> SyncInventory:
         """Return the inventory sync, which compares the providers' instances with the registered nodes."""
         from faultbridge.registry.inventory_sync import SyncInventory
+        from faultbridge.registry.provider_check import ProviderCheck
         from faultbridge.registry.replacement_detection import ReplacementDetection
 
         of = self.installation
         ports = of.ports
         detection = ReplacementDetection(ports.table, of.ledger.append, of.rules.rulebook)
-        return SyncInventory(ports.table, self.registration, detection, ports.inventories, ports.node_listing)
+        check = ProviderCheck(ports.inventories, of.repair.cluster_status, ports.clock)
+        return SyncInventory(ports.table, self.registration, detection, ports.inventories, check, ports.node_listing)
 
     @cached_property
     def inventory_events(self) -> InventoryEventHandler:
         """Return the service that starts an inventory sync after provider events."""
+        from faultbridge.decoders.hyperpod.launch_failures import launch_failure
         from faultbridge.registry.inventory_events import InventoryEventHandler
 
-        return InventoryEventHandler(self.installation.ports.table, self.inventory)
+        return InventoryEventHandler(self.installation.ports.table, self.inventory, launch_failure)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from faultbridge.incidents.correlate import Correlate
     from faultbridge.incidents.orders import IncidentOrders
     from faultbridge.ops.backlog import Backlog
+    from faultbridge.ops.cluster_steps import ClusterSteps
     from faultbridge.ops.react import React
     from faultbridge.ops.sweep import Sweep
+    from faultbridge.ops.tick_node import TickNode
     from faultbridge.repair.attempt.step_runner import StepRunner
     from faultbridge.repair.breakers import Breakers
     from faultbridge.repair.case_orders import CaseOrders
@@ -118,6 +120,8 @@ class Repair:
             collector=ports.collector,
             orchestrators=ports.orchestrators,
             verifiers=ports.verifiers,
+            volumes=ports.volumes,
+            volume_attachments=ports.volume_attachments,
             compute_of_cluster=ports.for_cluster,
             probe_interval=timedelta(seconds=of.settings.probe_seconds),
         )
@@ -183,36 +187,48 @@ class Operations:
     @cached_property
     def sweep(self) -> Sweep:
         """Return the service that performs due and unfinished work each minute."""
+        from faultbridge.ops.silent_instances import ProbeInstance
+        from faultbridge.ops.sweep import Sweep
+        from faultbridge.ops.tick_node import TickNode
+        from faultbridge.repair.attempt.recovery import RecoverAttempts
+
+        of, ports, repair = self.installation, self.installation.ports, self.installation.repair
+        tick_node = TickNode(of.ledger.append, of.rules.rulebook, RecoverAttempts(repair.step_runner))
+        return Sweep(
+            table=of.table,
+            clock=ports.clock,
+            tick_node=tick_node,
+            cluster_steps=self._cluster_steps(tick_node),
+            heartbeat_monitor=of.ingestion.heartbeats,
+            probe=ProbeInstance(repair.step_runner.tools),
+            publish=of.ledger.publish.from_table,
+            retry_reject=of.ingestion.rejects.retry_at,
+            check_progress=of.jobs.progress.check,
+        )
+
+    def _cluster_steps(self, tick_node: TickNode) -> ClusterSteps:
         from faultbridge.data.detectors import detectors
         from faultbridge.findings.compare_peers import ComparePeers
-        from faultbridge.ops.sweep import Sweep
+        from faultbridge.ops.cluster_steps import ClusterSteps
         from faultbridge.repair.attempt.leaked_slots import ReleaseLeakedSlots
-        from faultbridge.repair.attempt.recovery import RecoverAttempts
         from faultbridge.repair.spares.pool import SparePool
         from faultbridge.repair.spares.reconcile import ReconcileSpares
         from faultbridge.repair.successor.unused import EndUnusedLaunches
 
-        of, ports, repair = self.installation, self.installation.ports, self.installation.repair
-        return Sweep(
+        of, repair = self.installation, self.installation.repair
+        return ClusterSteps(
             table=of.table,
-            clock=ports.clock,
-            append=of.ledger.append,
-            rulebook=of.rules.rulebook,
+            tick_node=tick_node,
             correlate=of.incidents.correlate,
             breakers=repair.breakers,
             isolate=repair.isolate,
             rollup=repair.cluster_status,
             dispatch=repair.dispatch,
-            recover_attempts=RecoverAttempts(repair.step_runner),
-            heartbeat_monitor=of.ingestion.heartbeats,
             job_impact=of.jobs.impact,
             resume_jobs=of.jobs.resume,
-            check_progress=of.jobs.progress.check,
             release_leaked_slots=ReleaseLeakedSlots(of.table),
-            reconcile_spares=ReconcileSpares(SparePool(of.table, ports.clock), repair.step_runner.tools),
+            reconcile_spares=ReconcileSpares(SparePool(of.table, of.ports.clock), repair.step_runner.tools),
             end_unused_launches=EndUnusedLaunches(repair.step_runner.tools),
-            publish=of.ledger.publish.from_table,
-            retry_reject=of.ingestion.rejects.retry_at,
             deliver_callbacks=of.jobs.deliver_callbacks,
             compare_peers=ComparePeers(of.ledger.append, of.rules.rulebook, detectors()),
         )

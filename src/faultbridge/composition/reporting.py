@@ -102,6 +102,7 @@ class ApiAnswers:
         from faultbridge.api.handlers import Handlers
         from faultbridge.api.hardware import HardwareHandlers
         from faultbridge.api.jobs import JobHandlers
+        from faultbridge.api.paging import Paging
         from faultbridge.data import offender_odds
         from faultbridge.findings.judgments import Judgments
         from faultbridge.ledger.history.device_history import DeviceHistory
@@ -112,7 +113,7 @@ class ApiAnswers:
         from faultbridge.registry.views import Views
 
         of = self.installation
-        table = of.ports.table
+        table, paging = of.ports.table, Paging(Tokens(of.ports.token_secret))
         return Handlers(
             directory=Views(table),
             timeline=Timeline(table),
@@ -120,9 +121,9 @@ class ApiAnswers:
             orders=of.repair.case_orders,
             incident_orders=of.incidents.orders,
             clock=of.ports.clock,
-            tokens=Tokens(of.ports.token_secret),
+            paging=paging,
             hardware=HardwareHandlers(Views(table), DeviceHistory(table), Judgments(of.ledger.append), offender_odds()),
-            jobs=JobHandlers(Views(table), JobViews(table), of.jobs.report),
+            jobs=JobHandlers(Views(table), JobViews(table), of.jobs.report, paging),
         )
 
 
@@ -140,7 +141,7 @@ class Console:
         from faultbridge.registry.views import Views
 
         ports = self.installation.ports
-        return Facts(Views(ports.table), Timeline(ports.table), ports.clock)
+        return Facts(Views(ports.table), Timeline(ports.table), ports.clock, self.installation.rules.rulebook.policy)
 
     @cached_property
     def reports(self) -> Reports:

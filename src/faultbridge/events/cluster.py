@@ -12,6 +12,9 @@ from faultbridge.events.cluster_enums import (
     FaultFamily,
     IncidentChange,
     IncidentStatus,
+    ProviderConditionKind,
+    ProviderHealth,
+    ProviderStage,
     SafetyKind,
     SafetyScope,
     SafetyState,
@@ -23,6 +26,15 @@ from faultbridge.events.parts import Component, NodeList
 Counts = Annotated[dict[str, Count], Field(description="Counts by name.")]
 
 
+class ProviderCondition(Model):
+    """A condition that the provider reports about the cluster, or about a group of it."""
+
+    kind: ProviderConditionKind
+    group: Text | None = Field(description="The group; null if the condition concerns the whole cluster.")
+    message: str = Field(description="The provider's text, shortened and without secrets.")
+    since: Instant | None = Field(description="When it was first recorded.")
+
+
 class ClusterStatusData(Model):
     """A status change of a cluster, or a change of the number of nodes in a status."""
 
@@ -32,12 +44,23 @@ class ClusterStatusData(Model):
     to: ClusterStatus
     reason: str
     counts: Counts = Field(description="Number of nodes by status; a status without nodes may be absent.")
-    expected: Count = Field(description="Number of nodes that the cluster should have.")
+    expected: Count = Field(
+        description="Number of nodes that the cluster should have: registered ones, and those its groups lack."
+    )
     in_service: Count | None = Field(
         default=None,
         description="Number of nodes that jobs may run on: verified, or imported while they served.",
     )
     incidents: tuple[Text, ...] = Field(default=(), description="Ids of the open incidents that cause the status.")
+    provider_health: ProviderHealth | None = Field(
+        default=None, description="Whether the provider reports conditions, and whether an operator must act on them."
+    )
+    provider_stage: ProviderStage | None = Field(
+        default=None, description="Set if this change is the one by which an operator is needed, or no longer needed."
+    )
+    provider_conditions: tuple[ProviderCondition, ...] = Field(
+        default=(), description="The open conditions that the provider reports."
+    )
 
 
 class ClusterStatusChange(Event):

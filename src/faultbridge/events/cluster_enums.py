@@ -107,3 +107,47 @@ class IncidentChange(OpenEnum):
     EXPIRED = "expired"
     CLOSED = "closed"
     UNKNOWN = "unknown"
+
+
+class ProviderHealth(OpenEnum):
+    """The health of a cluster as its provider reports it. Treat an unknown value as one that needs an operator.
+
+    `in_service`: no open condition. `recovering`: the provider works on all open conditions. `action_required`: a
+    condition stays until an operator acts.
+    """
+
+    IN_SERVICE = "in_service"
+    RECOVERING = "recovering"
+    ACTION_REQUIRED = "action_required"
+    UNKNOWN = "unknown"
+
+
+class ProviderStage(OpenEnum):
+    """How a change of the provider's conditions concerns operators. Treat an unknown value as no change.
+
+    `begun`: conditions start to need an operator. `over`: none needs an operator any more.
+    """
+
+    BEGUN = "begun"
+    OVER = "over"
+    UNKNOWN = "unknown"
+
+
+class ProviderConditionKind(OpenEnum):
+    """The kind of a condition that the provider reports. Treat an unknown value as a condition of the cluster.
+
+    `cluster_failed`, `group_failed`: the provider gave up; an operator must act. `rolling_back`: the provider undoes a
+    change. `lifecycle_script`, `no_capacity`, `efa_check`, `launch_failed`: why an instance did not start.
+    `rival_repair`, `no_provider_repair`: two automations repair the same nodes, or none does.
+    """
+
+    CLUSTER_FAILED = "cluster_failed"
+    ROLLING_BACK = "rolling_back"
+    GROUP_FAILED = "group_failed"
+    LIFECYCLE_SCRIPT = "lifecycle_script"
+    NO_CAPACITY = "no_capacity"
+    EFA_CHECK = "efa_check"
+    LAUNCH_FAILED = "launch_failed"
+    RIVAL_REPAIR = "rival_repair"
+    NO_PROVIDER_REPAIR = "no_provider_repair"
+    UNKNOWN = "unknown"

@@ -94,7 +94,10 @@ class Webhooks:
         return self._forward_unsigned(sender, post, now)
 
     def _prove(self, post: WebhookRequest, now: datetime) -> WebhookSender:
-        """Return the sender of a post whose proof is right. Before it refuses, it reads the senders again."""
+        """Return the sender that signed a post or gave its credentials; raises Rejected for anybody else.
+
+        A refusal may be due to senders that changed since they were read: they are read again first.
+        """
         try:
             return _proven(self._senders_read_within(SENDERS_TTL, now), post, now)
         except Rejected:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from faultbridge.domain.cluster.incidents import CorrelationLimits, Hold, Incident
 from faultbridge.domain.cluster.state import Control
+from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.faults import Severity
 from faultbridge.incidents.entries import incident_drafts

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from faultbridge.domain.cluster.incidents import Hold
+from faultbridge.domain.copies import replace
 from faultbridge.errors import Conflict
 from faultbridge.log import log_cause
 from faultbridge.pipeline.correlate.chance import OnsetHistory

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from random import Random
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.causation import name_causes
+from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import Entry, Stream, seal
 from faultbridge.domain.nodes import NodeKey, NodeState
@@ -130,7 +131,7 @@ class Append:
         """Compute a transition and its writes without committing them; without changes there are no writes."""
         now = truncate(self.clock.now())
         transition = revise(before, now)
-        if transition.state == before and not transition.drafts and not transition.writes:
+        if not transition.drafts and not transition.writes and transition.state == before:
             return Appended(before), ()
         return self.prepare(before, transition, actor=actor, now=now)
 

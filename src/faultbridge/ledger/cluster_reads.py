@@ -120,7 +120,7 @@ class ClusterReads:
     def _items(self, held: _Held, wanted: Sequence[Key] = ()) -> Mapping[Key, Item | None]:
         """Return the shared items, by one read if one of the wanted ones is not held, or all are too old."""
         now = self.clock.now()
-        if held.read_at is None or now - held.read_at > MAX_AGE or any(key not in held.items for key in wanted):
+        if held.read_at is None or now - held.read_at > MAX_AGE or not held.items.keys() >= set(wanted):
             held.forget()
             found = self.table.get_many(sorted(held.shared))
             held.read_at, held.items = now, {key: found.get(key) for key in held.shared}

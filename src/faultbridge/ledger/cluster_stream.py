@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
 from faultbridge.domain.cluster.state import ClusterState
+from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import Draft, seal
 from faultbridge.domain.faults import Severity

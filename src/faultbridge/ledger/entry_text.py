@@ -45,6 +45,17 @@ def component_text(component: Data | None) -> str:
     return " ".join(part for part in (component_type, name, link) if part)
 
 
+def condition_text(condition: Data) -> str:
+    """Return a condition that the provider reports, such as `no capacity in group a: text`."""
+    group = f" in group {condition['group']}" if condition.get("group") else ""
+    return f"{str(condition['kind']).replace('_', ' ')}{group}: {condition['message']}"
+
+
+def nodes_text(registered: int, target: int) -> str:
+    """Return how many nodes are registered, and how many there should be if their groups lack some."""
+    return f"{registered} registered" if target <= registered else f"{registered} of {target} registered"
+
+
 def duration_text(milliseconds: int) -> str:
     """Return a duration in its two largest units, such as `2m 05s`."""
     seconds, rest = divmod(int(milliseconds), 1000)
@@ -95,7 +106,8 @@ def _node(data: Data) -> EntryText:
 
 def _case(data: Data) -> EntryText:
     waiting, resolution = data.get("waiting_for"), data.get("resolution")
-    extra = f" ({resolution})" if resolution else f" (waiting for {waiting})" if waiting else ""
+    wait = "waiting period" if waiting == "wait" else f"waiting for {waiting}"
+    extra = f" ({resolution})" if resolution else f" ({wait})" if waiting else ""
     return EntryText(f"case {_move(data)}{extra}", str(data.get("reason") or ""))
 
 

@@ -10,7 +10,7 @@ from operator import itemgetter
 from faultbridge.domain.cluster.jobs import RESUME_WITHIN, Job
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.times import from_text, to_text
-from faultbridge.ledger.queries import SKEW, Found, ReadOrder, end_before, last_before, node_head, query_all
+from faultbridge.ledger.queries import SKEW, Found, ReadOrder, end_before, find_job, last_before, node_head, query_all
 from faultbridge.ports import Table
 from faultbridge.storage import jobs, keys
 from faultbridge.storage.writes import TIMELINE, Key
@@ -26,8 +26,7 @@ def job_entries(table: Table, cluster: str, job_id: str, order: ReadOrder) -> Fo
     The entries of an affected node count from the start of the job's latest run until the job may resume.
     """
     own = own_entries(table, cluster, job_id, order)
-    found = table.get(jobs.job_key(cluster, job_id))
-    job = jobs.read_job(found) if found else None
+    job = find_job(table, cluster, job_id)
     affected = [_of_node(table, job, node, order) for node in sorted(job.affected)] if job else []
     return heapq.merge(own, *affected, key=itemgetter(1), reverse=order.newest_first)
 

@@ -8,11 +8,12 @@ from datetime import datetime, timedelta
 from itertools import islice
 
 from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.jobs import Job
 from faultbridge.domain.nodes import Head, NodeKey, NodeState
 from faultbridge.domain.times import to_text
 from faultbridge.errors import UnknownName
 from faultbridge.ports import Table
-from faultbridge.storage import items, keys
+from faultbridge.storage import items, jobs, keys
 from faultbridge.storage.projections import UNHEALTHY
 from faultbridge.storage.writes import Index, Item
 
@@ -70,6 +71,20 @@ def registered(state: NodeState) -> NodeState:
     if not state.registered:
         raise UnknownName("node", state.key.node, state.key.cluster)
     return state
+
+
+def find_job(table: Table, cluster: str, job_id: str) -> Job | None:
+    """Return a job, or None when its start was not recorded."""
+    found = table.get(jobs.job_key(cluster, job_id))
+    return jobs.read_job(found) if found else None
+
+
+def recorded_job(table: Table, cluster: str, job_id: str) -> Job:
+    """Return a job. Raises Rejected `unknown_job` when its start was not recorded."""
+    found = find_job(table, cluster, job_id)
+    if found is None:
+        raise UnknownName("job", job_id, cluster)
+    return found
 
 
 def query_all(

@@ -9,6 +9,7 @@ _INCIDENT_COMMANDS = (CLUSTER_TIMELINE, INCIDENT_SHOW)
 _INCIDENT = PageKind("incident", EntryType.CLUSTER_INCIDENT.value, _INCIDENT_COMMANDS, "incident")
 _EXPIRED = PageKind("incident-expired", EntryType.CLUSTER_INCIDENT.value, _INCIDENT_COMMANDS, "incident")
 _SAFETY = PageKind("safety", EntryType.CLUSTER_SAFETY.value, (CLUSTER_TIMELINE, CLUSTER_SHOW), "stuck-case")
+_PROVIDER = PageKind("provider", EntryType.CLUSTER_STATUS.value, (CLUSTER_TIMELINE, CLUSTER_SHOW), "provider")
 
 CLUSTER_RULES: tuple[PageRule, ...] = (
     _INCIDENT.triggered(
@@ -47,6 +48,17 @@ CLUSTER_RULES: tuple[PageRule, ...] = (
         {"to": frozenset({"closed", "available", "running"})},
         "repairs continue: {kind} is {to}",
         "Continues repairs ({reason}).",
+    ),
+    _PROVIDER.triggered(
+        {"provider_stage": frozenset({"begun"})},
+        "provider needs an operator: {reason}",
+        "Records faults and repairs nodes as before; it does not repair a node because of this.",
+        "Fix what the provider reports. The page ends when the provider reports the cluster as in service.",
+    ),
+    _PROVIDER.resolved(
+        {"provider_stage": frozenset({"over"})},
+        "provider no longer needs an operator",
+        "Continues as before.",
     ),
 )
 """Pages about a whole cluster. The hourly limit does not apply to them."""

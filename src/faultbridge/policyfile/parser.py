@@ -65,7 +65,7 @@ def read_policy(text: str) -> dict[str, Any]:
 def write_policy(document: Mapping[str, Any]) -> str:
     """Format a stored policy document as YAML; `read_policy` returns the same document from it."""
     written = convert_durations(dict(document), lambda milliseconds: format_duration(milliseconds // 1000))
-    parts = {name: written[name] for name in ("rules", "limits", "breakers", "incidents") if name in written}
+    parts = {name: written[name] for name in ("rules", "limits", "breakers", "incidents", "volumes") if name in written}
     return yaml.safe_dump(parts, sort_keys=False, default_flow_style=False, allow_unicode=True)
 
 
@@ -75,13 +75,20 @@ def _parse(text: str) -> Mapping[str, Any]:
     try:
         parsed = yaml.load(text, Loader=_LoaderWithoutAliases)  # noqa: S506 - a SafeLoader
     except (yaml.YAMLError, RecursionError) as error:
-        raise Rejected("malformed_yaml", " ".join(str(error).split())) from None
+        raise Rejected("malformed_yaml", _text_of(error)) from None
     if parsed is None:
         raise InvalidPolicy([Problem(None, "the file", "rules or limits are expected", "nothing")])
     if not isinstance(parsed, dict):
         expected = "a mapping with rules and limits is expected"
         raise InvalidPolicy([Problem(None, "the file", expected, _value_text(parsed))])
     return parsed
+
+
+def _text_of(error: Exception) -> str:
+    """Return where a file is no YAML and why, on one line."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return f"line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}: {error.problem}"
+    return " ".join(str(error).split())
 
 
 class _LoaderWithoutAliases(yaml.SafeLoader):

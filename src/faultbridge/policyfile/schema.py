@@ -84,6 +84,7 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 CodePattern = Annotated[str, Field(pattern=r"^[a-z0-9_.*?\[\]!-]{1,100}$")]
 ClusterPattern = Annotated[str, Field(pattern=r"^[A-Za-z0-9_*?\[\]!-]{1,100}$")]
 TypePattern = Annotated[str, Field(pattern=r"^[a-z0-9.*?\[\]!-]{1,60}$")]
+VolumeName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 Cron = Annotated[str, AfterValidator(_check_cron)]
 Zone = Annotated[str, AfterValidator(_check_zone)]
 
@@ -183,12 +184,13 @@ class IncidentsPart(_Part):
 
 
 class PolicyPart(_Part):
-    """A complete policy: rules, limits, circuit breakers and incidents."""
+    """A complete policy: rules, limits, circuit breakers, incidents and volumes."""
 
     rules: tuple[RulePart, ...] = ()
     limits: LimitsPart = LimitsPart()
     breakers: Annotated[tuple[BreakerPart, ...], Field(max_length=2)] = ()
     incidents: IncidentsPart = IncidentsPart()
+    volumes: Annotated[tuple[VolumeName, ...], Field(max_length=50)] = ()
 
 
 DURATION_FIELDS = frozenset(

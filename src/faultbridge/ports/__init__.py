@@ -11,6 +11,7 @@ Read in this order:
 - `messaging`: the event bus, the queues, delivery receipts
 - `workflow`: executions of repair attempts
 - `compute`: replace, launch, reset and reboot instances
+- `volumes`: detach and attach EBS volumes
 - `orchestrator`: cordon and drain nodes
 - `object_watch`: list and watch the objects of a Kubernetes cluster
 - `diagnostics`: verify instances and collect their logs
@@ -56,9 +57,11 @@ from faultbridge.ports.objects import ObjectStore
 from faultbridge.ports.orchestrator import ClusterNode, Orchestrator
 from faultbridge.ports.paging import FormattedPage, PageFormat, PageMessage, Pager, PageUrgency
 from faultbridge.ports.table import Clock, Table
+from faultbridge.ports.volumes import Attachment, Volume, VolumeAttachments, Volumes
 from faultbridge.ports.workflow import ExecutionStatus, Workflow
 
 __all__ = [
+    "Attachment",
     "Bundle",
     "BundleState",
     "BusEvent",
@@ -107,5 +110,8 @@ __all__ = [
     "Verification",
     "Verifier",
     "VersionExpired",
+    "Volume",
+    "VolumeAttachments",
+    "Volumes",
     "Workflow",
 ]

@@ -12,6 +12,7 @@ from faultbridge.ports.objects import ObjectStore
 from faultbridge.ports.orchestrator import Orchestrator
 from faultbridge.ports.paging import Pager
 from faultbridge.ports.table import Clock, Table
+from faultbridge.ports.volumes import VolumeAttachments, Volumes
 from faultbridge.ports.workflow import Workflow
 
 
@@ -36,6 +37,11 @@ class ComputeAccess(Protocol):
     @property
     def verifiers(self) -> Mapping[str, Verifier]:
         """Return the verifiers, which run diagnostics on instances, by name."""
+        ...
+
+    @property
+    def volumes(self) -> Mapping[str, Volumes]:
+        """Return what moves volumes between instances, by provider name."""
         ...
 
     @property
@@ -78,3 +84,7 @@ class Ports(ComputeAccess, Protocol):
     @property
     def orchestrators(self) -> Mapping[str, Orchestrator]:
         """Return the orchestrators by name."""
+
+    @property
+    def volume_attachments(self) -> Mapping[str, VolumeAttachments]:
+        """Return the attachments of storage drivers, by the name of the orchestrator."""

@@ -8,13 +8,15 @@ Reading order:
 - `aliases`: the names that lead from a record to a node, and how they change.
 - `instances`: how providers and orchestrators list instances; the result of a sync.
 - `groups`: the members of one group beside its nodes.
+- `provider_check`: records what the provider reports about a whole cluster, and how many nodes to expect.
 - `inventory_sync`: compares running instances with registered nodes, and updates the nodes.
 - `replacement_detection`: updates a node whose instance another controller changed or removed.
 - `verification_cases`: require a verification before an instance serves.
 - `inventory_events`: starts a sync when a provider event names an instance or a group.
 - `retirement`: removes a node from its cluster.
+- `gpus_of_nodes`: the devices of nodes whose instances are still the same.
 - `gpu_figures`: the share of GPUs in service, and the GPU time lost.
-- `views`, `documents`, `hardware_documents`: read the current state, and return it as JSON.
+- `views`, `documents`, `shown_node`, `hardware_documents`: read the current state, and return it as JSON.
 
 The model of an instance is `faultbridge.domain.instances`. Tests: `tests/registry`.
 """

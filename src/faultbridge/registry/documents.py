@@ -7,6 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.domain.cases import Approval
+from faultbridge.domain.cluster.breakers import Breaker
+from faultbridge.domain.cluster.provider_status import ProviderCondition
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.nodes import Ignored, NodeState
 from faultbridge.domain.probation import Probation
@@ -28,6 +30,8 @@ def cluster_document(view: ClusterView) -> Document:
         "status": view.state.status,
         "counts": dict(view.state.counts),
         "incidents": list(view.state.incidents),
+        "provider_conditions": [_provider_condition(one) for one in view.state.provider],
+        "target": max(config.expected, view.state.target),
         "expected": config.expected,
         "mode": config.mode,
         "repair_owner": config.repair_owner,
@@ -53,12 +57,20 @@ def cluster_document(view: ClusterView) -> Document:
         "version": config.version,
         "paused": view.control.paused,
         "maintenance_until": _text_of(config.maintenance_until) if config.maintenance_until else None,
-        "breakers": [
-            {"name": name, "state": one.state.value, "since": _text_of(one.since)}
-            for name, one in sorted(view.control.breakers.items())
-        ],
+        "breakers": [_breaker(name, one) for name, one in sorted(view.control.breakers.items())],
         "holders": {case: _text_of(since) for case, since in view.control.holders.items()},
+        "no_capacity_until": {group: _text_of(until) for group, until in view.control.no_capacity_until.items()},
     }
+
+
+def _breaker(name: str, breaker: Breaker) -> Document:
+    counts = {"failing": breaker.failing, "of": breaker.of, "stays_open": breaker.stays_open}
+    return {"name": name, "state": breaker.state.value, "since": _text_of(breaker.since), **counts}
+
+
+def _provider_condition(one: ProviderCondition) -> Document:
+    since = _text_of(one.since) if one.since else None
+    return {"kind": one.kind, "group": one.group, "message": one.message, "since": since}
 
 
 def _ignored(ignored: Ignored | None) -> Document | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from faultbridge.domain.instances import Instance
+from faultbridge.domain.nodes import NodeState
+from faultbridge.pipeline.decide.instance_pairing import VacantNode, may_change_instance
 from faultbridge.registry.instances import GroupMember
 from faultbridge.storage.writes import Item
 
@@ -45,3 +47,15 @@ class Group:
 def unassigned_members(members: Mapping[str, GroupMember], assigned: set[str]) -> dict[str, GroupMember]:
     """Return the serving group members whose instance is not assigned to a node."""
     return {one: member for one, member in members.items() if member.serving and one not in assigned}
+
+
+def vacancy_of(row: Item, state: NodeState, gone: Collection[str]) -> VacantNode:
+    """Return the input of the pairing for a node without a serving instance."""
+    instance = row.get("instance")
+    return VacantNode(
+        node=str(row["node"]),
+        zone=str(row["zone"]) if row.get("zone") else None,
+        slot=str(row["slot"]) if row.get("slot") else None,
+        confirmed_gone=not instance or str(instance) in gone,
+        under_repair=not may_change_instance(state),
+    )

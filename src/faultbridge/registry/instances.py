@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.provider_status import ProviderStatus, RepairSetting
 from faultbridge.domain.instances import Instance
 
 OPT_OUT_TAG = "faultbridge:opt-out"
@@ -50,8 +51,12 @@ class Inventory(Protocol):
         """Return the ids of the instances whose tag excludes them from repair."""
         ...
 
-    def repairs_nodes(self, config: ClusterConfig) -> bool | None:
-        """Return whether the provider repairs nodes of the cluster itself; None when it reports no such setting."""
+    def repairs_nodes(self, config: ClusterConfig) -> RepairSetting | None:
+        """Return whether an automation of the provider repairs nodes; None when it reports no such setting."""
+        ...
+
+    def provider_status(self, config: ClusterConfig, groups: Collection[str]) -> ProviderStatus:
+        """Return the conditions of the cluster at its provider, and the state of each group that exists."""
         ...
 
 

@@ -9,6 +9,8 @@ For each group of a cluster, a sync
 5. updates names, failure domains and opt-outs of unchanged nodes,
 6. adds the roles of described instances to the cluster's `node_roles`.
 
+Before that, `provider_check` records what the provider reports about the cluster.
+
 A node that a repair controls is left to that repair. An instance that was launched before its group was first read may
 run jobs already: it is registered as serving.
 """
@@ -16,22 +18,25 @@ run jobs already: it is registered as serving.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from faultbridge.domain.cluster.config import ClusterConfig, Mode
+from faultbridge.domain.cluster.provider_status import ProviderCondition
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.instances import Instance
-from faultbridge.domain.nodes import Alias, AliasRow, NodeKey, NodeState
+from faultbridge.domain.nodes import Alias, AliasRow, NodeKey
 from faultbridge.errors import Misconfigured, Rejected, Transient
 from faultbridge.ledger.queries import query_all, shard_rows
 from faultbridge.log import log_cause
-from faultbridge.pipeline.decide.instance_pairing import Pairing, VacantNode, may_change_instance, pair
+from faultbridge.pipeline.decide.instance_pairing import Pairing, VacantNode, pair
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.ports import Table
-from faultbridge.registry.groups import Group, unassigned_members
+from faultbridge.registry.groups import Group, unassigned_members, vacancy_of
 from faultbridge.registry.instances import GroupMember, Inventory, NodeListing, SyncResult, combine
+from faultbridge.registry.provider_check import ProviderCheck
 from faultbridge.registry.registration import NewNode, Registration
 from faultbridge.registry.replacement_detection import ReplacementDetection
 from faultbridge.registry.roster import ROSTER, new_metadata
@@ -50,6 +55,7 @@ class SyncInventory:
     registration: Registration
     replacement_detection: ReplacementDetection
     inventories: Mapping[str, Inventory]
+    provider_check: ProviderCheck
     node_listing: NodeListing | None = None
 
     def __call__(self) -> tuple[SyncResult, ...]:
@@ -59,19 +65,37 @@ class SyncInventory:
         configs = [items.read_config(item) for item in found.values()]
         return tuple(self.sync(config) for config in configs if config.provider in self.inventories)
 
-    def sync(self, config: ClusterConfig, only: Collection[str] | None = None) -> SyncResult:
-        """Synchronize all groups of a cluster, or those in `only`; stops at a source that cannot be read."""
+    def sync(
+        self,
+        config: ClusterConfig,
+        only: Collection[str] | None = None,
+        reported: Sequence[ProviderCondition] = (),
+    ) -> SyncResult:
+        """Synchronize all groups of a cluster, or those in `only`; stops at a source that cannot be read.
+
+        `reported` are conditions in the provider's events. A provider status that cannot be read stops nothing else.
+        """
         result = SyncResult(config.cluster)
-        try:
+        with self._source(config, result):
+            rows = self._rows_by_group(config)
+            with self._source(config, result):
+                registered = {group: len(of_group) for group, of_group in rows.items() if group}
+                self.provider_check(config, registered, reported)
             listed = self._orchestrator_instances(config)
-            for group in self._groups(config, only):
+            for group in self._groups(config, rows, only):
                 result.nodes += len(group.rows)
                 self._fill(config, group, listed, result)
                 self._update(config, group, listed, result)
+        return result
+
+    @contextmanager
+    def _source(self, config: ClusterConfig, result: SyncResult) -> Iterator[None]:
+        """Record that a source cannot be read, and continue after the block."""
+        try:
+            yield
         except (Transient, Misconfigured) as error:
             log_cause("inventory_not_read", reason=str(error), level=logging.WARNING, cluster=config.cluster)
             result.source_errors.append(str(error))
-        return result
 
     def _orchestrator_instances(self, config: ClusterConfig) -> Mapping[str, Instance]:
         """Return what the orchestrator reports about instances, with the opt-out tags of the provider added."""
@@ -80,13 +104,18 @@ class SyncInventory:
             listed[instance] = replace(listed.get(instance, Instance(instance)), opted_out=True)
         return listed
 
-    def _groups(self, config: ClusterConfig, only: Collection[str] | None) -> list[Group]:
-        """Read the groups that the roster names, with their rows and members."""
+    def _rows_by_group(self, config: ClusterConfig) -> dict[str, list[Item]]:
+        """Read the roster; nodes without a group are under an empty name."""
         rows: dict[str, list[Item]] = {}
-        assigned: set[str] = set()
         for row in shard_rows(self.table, config, ROSTER):
             rows.setdefault(str(row.get("group") or ""), []).append(row)
-            assigned.add(str(row.get("instance")))
+        return rows
+
+    def _groups(
+        self, config: ClusterConfig, rows: Mapping[str, Sequence[Item]], only: Collection[str] | None
+    ) -> list[Group]:
+        """Read the members of the groups that the roster names."""
+        assigned = {str(row.get("instance")) for of_group in rows.values() for row in of_group}
         names = {group for group in rows if group and (only is None or group in only)}
         known_since = self._add_group_aliases(config, names)
         found = self.inventories[config.provider].list_members(config, names) if names else {}
@@ -174,7 +203,7 @@ class SyncInventory:
             node: items.read_state(NodeKey(config.cluster, node), found.get(at)) for node, at in state_keys.items()
         }
         in_use = [row for row in missing if states[str(row["node"])].status is not NodeStatus.RETIRED]
-        return [_vacancy(row, states[str(row["node"])], gone) for row in in_use]
+        return [vacancy_of(row, states[str(row["node"])], gone) for row in in_use]
 
     def _update(self, config: ClusterConfig, group: Group, listed: Mapping[str, Instance], result: SyncResult) -> None:
         """Update the metadata of nodes whose instance did not change."""
@@ -210,15 +239,3 @@ def _refuse(config: ClusterConfig, instance_id: str, error: Rejected, result: Sy
     """Record that an instance could not be registered, with the reason."""
     log_cause("node_refused", reason=str(error), level=logging.WARNING, cluster=config.cluster, instance_id=instance_id)
     result.refused[instance_id] = error.reason
-
-
-def _vacancy(row: Item, state: NodeState, gone: Collection[str]) -> VacantNode:
-    """Return the input of the pairing for a node without a serving instance."""
-    instance = row.get("instance")
-    return VacantNode(
-        node=str(row["node"]),
-        zone=str(row["zone"]) if row.get("zone") else None,
-        slot=str(row["slot"]) if row.get("slot") else None,
-        confirmed_gone=not instance or str(instance) in gone,
-        under_repair=not may_change_instance(state),
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import islice
@@ -10,12 +10,18 @@ from typing import Any
 
 from faultbridge.domain.cluster.jobs import Job
 from faultbridge.domain.times import to_text
-from faultbridge.errors import UnknownName
-from faultbridge.ledger.queries import query_all
+from faultbridge.ledger.queries import query_all, recorded_job
 from faultbridge.ports import Table
 from faultbridge.storage import jobs
+from faultbridge.storage.jobs import FollowedJob
 
-MAX_JOBS = 100
+
+@dataclass(frozen=True, slots=True)
+class FollowedJobs:
+    """Some of the followed jobs of a cluster or a node, by id, and how many there are in all."""
+
+    listed: tuple[Job, ...]
+    total: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,20 +32,32 @@ class JobViews:
 
     def job(self, cluster: str, job_id: str) -> Job:
         """Return a job; rejects one without a recorded start as `unknown_job`."""
-        found = self.table.get(jobs.job_key(cluster, job_id))
-        if found is None:
-            raise UnknownName("job", job_id, cluster)
-        return jobs.read_job(found)
+        return recorded_job(self.table, cluster, job_id)
 
-    def followed(self, cluster: str, node: str | None = None, limit: int = MAX_JOBS) -> tuple[Job, ...]:
-        """Return at most `limit` followed jobs of a cluster, or of one of its nodes, by id."""
-        ids = [one.id for one in islice(self._rows(cluster, node), limit)]
-        found = self.table.get_many([jobs.job_key(cluster, one) for one in ids])
+    def all(self, cluster: str) -> tuple[Job, ...]:
+        """Return every followed job of a cluster, by id."""
+        return self._read(cluster, self._rows(cluster))
+
+    def first(self, cluster: str, limit: int, node: str | None = None) -> FollowedJobs:
+        """Return at most `limit` followed jobs of a cluster or of one of its nodes, by id, and count the others."""
+        rows = [one for one in self._rows(cluster) if node is None or node in one.nodes]
+        return FollowedJobs(self._read(cluster, rows[:limit]), len(rows))
+
+    def page(self, cluster: str, after: str | None, limit: int) -> tuple[tuple[Job, ...], str | None]:
+        """Return at most `limit` followed jobs of a cluster after an id, and the id of the last one if more follow."""
+        rows = list(islice(self._rows(cluster, after, limit + 1), limit + 1))
+        return self._read(cluster, rows[:limit]), rows[limit - 1].id if len(rows) > limit else None
+
+    def _rows(self, cluster: str, after: str | None = None, page_size: int | None = None) -> Iterator[FollowedJob]:
+        """Read the rows of followed jobs, by id."""
+        after_row = jobs.followed_job_key(cluster, after).sk if after is not None else None
+        partition = jobs.followed_partition(cluster)
+        rows = query_all(self.table, partition, prefix=jobs.FOLLOWED, after=after_row, page_size=page_size)
+        return map(jobs.read_followed, rows)
+
+    def _read(self, cluster: str, rows: Iterable[FollowedJob]) -> tuple[Job, ...]:
+        found = self.table.get_many([jobs.job_key(cluster, one.id) for one in rows])
         return tuple(sorted(map(jobs.read_job, found.values()), key=lambda job: job.id))
-
-    def _rows(self, cluster: str, node: str | None) -> Iterator[jobs.FollowedJob]:
-        rows = query_all(self.table, jobs.followed_partition(cluster), prefix=jobs.FOLLOWED)
-        return (one for one in map(jobs.read_followed, rows) if node is None or node in one.nodes)
 
 
 def job_document(job: Job) -> dict[str, Any]:

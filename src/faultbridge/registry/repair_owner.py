@@ -1,14 +1,15 @@
-"""The repair owner of a cluster: refuses two automations that would repair the same nodes, or none at all."""
+"""The repair owner of a cluster: finds two automations that would repair the same nodes, or none at all."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from faultbridge.domain.cluster.config import HYPERPOD, ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.cluster.provider_status import ConditionKind, ProviderCondition, RepairSetting
 from faultbridge.errors import Rejected
 from faultbridge.registry.instances import Inventory
 
-RELEVANT = ("provider", "provider_role", "hyperpod_cluster", "repair_owner", "mode")
+RELEVANT = ("provider", "provider_role", "hyperpod_cluster", "eks_cluster", "repair_owner", "mode")
 
 
 def check_repair_owner(
@@ -21,27 +22,27 @@ def check_repair_owner(
     is unknown who repairs, and the registration does not change.
     """
     unchanged = before is not None and all(getattr(config, name) == getattr(before, name) for name in RELEVANT)
-    if unchanged or config.mode is Mode.OBSERVE or config.repair_owner is RepairOwner.OBSERVE:
+    if unchanged or not _names_owner(config):
         return
     inventory = inventories.get(config.provider)
-    repairs = inventory.repairs_nodes(config) if inventory else None
-    if repairs and config.repair_owner is RepairOwner.FAULTBRIDGE:
-        raise Rejected(
-            "rival_repair",
-            f"{config.provider} repairs nodes of {config.cluster} itself; {_command(config, 'None')}, "
-            "or use --repair-owner provider",
-        )
-    if repairs is False and config.repair_owner is RepairOwner.PROVIDER:
-        raise Rejected(
-            "no_provider_repair",
-            f"{config.provider} does not repair nodes of {config.cluster}; {_command(config, 'Automatic')}, "
-            "or use --repair-owner faultbridge",
-        )
+    conflict = owner_conflict(config, inventory.repairs_nodes(config) if inventory else None)
+    if conflict is not None:
+        other = RepairOwner.PROVIDER if conflict.kind is ConditionKind.RIVAL_REPAIR else RepairOwner.FAULTBRIDGE
+        raise Rejected(conflict.kind.value, f"{conflict.message}, or use --repair-owner {other.value}")
 
 
-def _command(config: ClusterConfig, node_recovery: str) -> str:
-    """Return the command that changes the provider's setting."""
-    if config.provider != HYPERPOD:
-        return "change its setting"
-    name = config.hyperpod_cluster
-    return f"run aws sagemaker update-cluster --cluster-name {name} --node-recovery {node_recovery}"
+def owner_conflict(config: ClusterConfig, setting: RepairSetting | None) -> ProviderCondition | None:
+    """Return the conflict between a registration and the provider's own setting; None without one."""
+    if setting is None or not _names_owner(config):
+        return None
+    if setting.repairs and config.repair_owner is RepairOwner.FAULTBRIDGE:
+        text = f"{setting.name} repairs nodes of {config.cluster} itself; {setting.change}"
+        return ProviderCondition(ConditionKind.RIVAL_REPAIR, text)
+    if not setting.repairs and config.repair_owner is RepairOwner.PROVIDER:
+        text = f"{setting.name} does not repair nodes of {config.cluster}; {setting.change}"
+        return ProviderCondition(ConditionKind.NO_PROVIDER_REPAIR, text)
+    return None
+
+
+def _names_owner(config: ClusterConfig) -> bool:
+    return config.mode is not Mode.OBSERVE and config.repair_owner is not RepairOwner.OBSERVE

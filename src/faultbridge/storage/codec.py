@@ -15,6 +15,7 @@ from enum import Enum
 from operator import attrgetter
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from faultbridge.domain.copies import maker
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.storage.writes import Item, Value
 
@@ -152,13 +153,14 @@ def _fields_loader(kind: Any) -> _Load:
     names = [field.name for field in fields(kind)] if is_dataclass(kind) else list(kind._fields)
     loaders = {name: _loader(hints[name]) for name in names}
     empty = {name: make for name in names if (make := _make_empty(kind, name, hints[name])) is not None}
+    create = maker(kind)
 
     def read(value: Mapping[str, Any]) -> Any:
         arguments = {name: loaders[name](part) for name, part in value.items() if name in loaders}
         for name, make_empty in empty.items():
             if name not in arguments:
                 arguments[name] = make_empty()
-        return kind(**arguments)
+        return create(arguments)
 
     return read
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +18,9 @@ DEVICES_NOTE = "devices"
 
 LAST_SIGHTING = ":"
 """A sort key after every sighting of a device (they start with a time) and before its link."""
+
+SEEN = "SEEN#"
+"""The beginning of the sort key of a row of seen devices, in the partition of the node."""
 
 FAULTY_SHARDS = 16
 
@@ -60,6 +63,7 @@ def device_rows(draft: Draft, entry: Entry, partition: str, now: datetime) -> It
         for seen in draft.data["facts"]["devices"]:
             yield from _link(seen, now)
             yield _sighting(draft.data["facts"], seen, entry, partition, now)
+        yield _seen(draft.data["facts"]["devices"], entry, partition, now)
 
 
 def _link(component: Mapping[str, Any], now: datetime) -> Iterator[Put]:
@@ -68,17 +72,27 @@ def _link(component: Mapping[str, Any], now: datetime) -> Iterator[Put]:
         yield Put(items.item(keys.device_link(str(uuid)), now, {"serial": str(serial)}))
 
 
-def linked_devices(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the UUID and serial number of each device whose link a stored entry wrote, from its data."""
-    seen = data["facts"]["devices"] if data.get("kind") == DEVICES_NOTE else [data.get("component") or {}]
-    yield from ((str(one["uuid"]), str(one["serial"])) for one in seen if one.get("uuid") and one.get("serial"))
+def linked_devices(components: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield the UUID and serial number of each component that has a device link."""
+    yield from ((str(one["uuid"]), str(one["serial"])) for one in components if one.get("uuid") and one.get("serial"))
 
 
-def sighting_keys(stream: str, entry: Mapping[str, Any], data: Mapping[str, Any]) -> Iterator[Key]:
-    """Yield the keys of the sightings that a stored entry recorded, from its item and its data."""
-    if data.get("kind") == DEVICES_NOTE:
-        position = (str(entry["recorded_at"]), int(entry["epoch"]), int(entry["sequence"]))
-        yield from (_sighting_key(stream, position, seen) for seen in data["facts"]["devices"])
+def sighting_keys(stream: str, seen: Mapping[str, Any]) -> Iterator[Key]:
+    """Yield the keys of the sightings that a stored row of seen devices names."""
+    position = (str(seen["recorded_at"]), int(seen["epoch"]), int(seen["sequence"]))
+    yield from (_sighting_key(stream, position, one) for one in seen["devices"])
+
+
+def _seen(devices: Iterable[Mapping[str, Any]], entry: Entry, partition: str, now: datetime) -> Put:
+    """Return the row from which the sightings of an entry are found after the entry has expired."""
+    key = keys.entry(partition, entry.epoch, entry.sequence)
+    row = {
+        "recorded_at": to_text(entry.recorded_at),
+        "epoch": entry.epoch,
+        "sequence": entry.sequence,
+        "devices": [{"uuid": one.get("uuid"), "serial": one.get("serial")} for one in devices],
+    }
+    return Put(items.item(Key(partition, SEEN + key.sk), now, row))
 
 
 def _sighting_key(stream: str, position: tuple[str, int, int], seen: Mapping[str, Any]) -> Key:

@@ -43,7 +43,7 @@ ITEM_KINDS = (
         "state.tombstones state.floor state.snapshots state.noted state.devices state.isolation state.isolation_since "
         "state.isolation_overdue state.isolation_tries state.isolation_again_at state.orchestrator_lost_at "
         "state.unverified state.ignored state.case_deferred_until state.due_at state.case_event "
-        "state.probations state.custody state.jobs",
+        "state.probations state.custody state.jobs state.moving_volumes",
         limit="`state.status` and the status of `state.case` are compared with the last entries that changed them, as "
         "long as these are in the table. The other keys decide what is done next; the entries show what was done.",
     ),
@@ -52,8 +52,9 @@ ITEM_KINDS = (
         _CLUSTER,
         "STATE",
         derived="schema version state.cluster state.head state.status",
-        unproven="state.counts state.incidents",
-        limit="`state.counts` is computed again when a node changes its status.",
+        unproven="state.counts state.incidents state.provider state.target",
+        limit="`state.counts` is computed again when a node changes its status, and what the provider reports when it "
+        "is asked again.",
     ),
     ItemKind(
         "case",
@@ -114,6 +115,13 @@ ITEM_KINDS = (
         r"\d{4}-.+",
         derived="schema updated_at cluster node instance_id pci uuid seen_at entry_pk entry_sk",
         limit="A sighting is compared as long as its entry is in the table.",
+    ),
+    ItemKind(
+        "devices seen by an entry",
+        _NODE,
+        r"SEEN#.+",
+        derived="schema updated_at recorded_at epoch sequence devices",
+        limit="It is compared as long as its entry is in the table.",
     ),
     ItemKind("finding", _CLUSTER, r"FINDING#.+", unproven="finding expires_at", limit=_OPEN),
     ItemKind("totals of peers", _CLUSTER, r"PEERS#.+", unproven="at baselines", limit=_WORK),

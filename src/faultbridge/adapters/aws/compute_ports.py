@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from faultbridge.adapters.compute.hyperpod_cluster import HyperPodCluster
     from faultbridge.adapters.compute.request_log import RequestLog
     from faultbridge.domain.cluster.config import ProviderRole
-    from faultbridge.ports import Clock, Collector, Launcher, ObjectStore, Provider, Restarter, Table, Verifier
+    from faultbridge.ports import Clock, Collector, Launcher, ObjectStore, Provider, Restarter, Table, Verifier, Volumes
     from faultbridge.settings import Settings
 
 
@@ -117,6 +117,19 @@ class ComputePorts:
         hyperpod = HyperPodRestarter(self._hyperpod, self._requests)
         built_in: dict[str, Restarter] = {"ssm": SsmRestarter(self.compute), "hyperpod": hyperpod}
         return Parts("restarters", ports.Restarter, built_in, self.surroundings)
+
+    @cached_property
+    def volumes(self) -> Mapping[str, Volumes]:
+        """Return what moves volumes between instances, by provider name."""
+        from faultbridge.adapters.volumes.ec2_volumes import Ec2Volumes
+        from faultbridge.adapters.volumes.hyperpod_volumes import HyperPodVolumes
+
+        built_in: dict[str, Volumes] = {
+            "ec2-auto-scaling": Ec2Volumes(self.compute, of_groups=True),
+            "ec2-launch-template": Ec2Volumes(self.compute),
+            "hyperpod": HyperPodVolumes(self.compute, self._hyperpod),
+        }
+        return Parts("volumes", ports.Volumes, built_in, self.surroundings)
 
     @cached_property
     def collector(self) -> Collector:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from faultbridge.domain.cluster.config import ClusterConfig
-    from faultbridge.ports import EventBus, JobCallback, Orchestrator, Pager, RecordQueue, Workflow
+    from faultbridge.ports import EventBus, JobCallback, Orchestrator, Pager, RecordQueue, VolumeAttachments, Workflow
     from faultbridge.ports.objects import Archive, ArchiveSink, Vault
     from faultbridge.registry.instances import Inventory, NodeListing
 
@@ -126,6 +126,13 @@ class AwsPorts(ComputePorts):
         eks = EksOrchestrator(self.clients, self.clock)
         built_in: dict[str, Orchestrator] = {"none": NoOrchestrator(), "eks": eks, "slurm": slurm}
         return Parts("orchestrators", ports.Orchestrator, built_in, self.surroundings)
+
+    @cached_property
+    def volume_attachments(self) -> Mapping[str, VolumeAttachments]:
+        """Return the attachments of storage drivers, by the name of the orchestrator."""
+        from faultbridge.adapters.kubernetes.volume_attachments import EksVolumeAttachments
+
+        return {"eks": EksVolumeAttachments(self.clients)}
 
     @cached_property
     def archive(self) -> Archive:

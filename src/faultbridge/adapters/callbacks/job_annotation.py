@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from faultbridge.adapters.kubernetes.connection import connections, result_of
+from faultbridge.adapters.call_results import result_of
+from faultbridge.adapters.kubernetes.connection import connections, failure_of
 from faultbridge.ports import CallResult, JobNotice, ProviderFailure
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class JobAnnotation:
         named = JOB_ID.fullmatch(notice.job_id)
         if named is None:
             return CallResult(ProviderFailure.NOT_FOUND, f"not NAMESPACE/NAME of a Job: {notice.job_id}")
-        return result_of(lambda: self._annotate(notice, *named.groups()))
+        return result_of(lambda: self._annotate(notice, *named.groups()), failure_of)
 
     def _annotate(self, notice: JobNotice, namespace: str, name: str) -> CallResult:
         from faultbridge.adapters.kubernetes.job_client import annotate_job

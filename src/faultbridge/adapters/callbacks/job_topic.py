@@ -6,8 +6,9 @@ from typing import Any
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import translated
-from faultbridge.errors import FaultbridgeError, Misconfigured, Transient
-from faultbridge.ports import CallResult, JobNotice, ProviderFailure
+from faultbridge.adapters.call_results import result_of
+from faultbridge.errors import Misconfigured
+from faultbridge.ports import CallResult, JobNotice
 
 FIFO = ".fifo"
 
@@ -25,23 +26,21 @@ class JobTopic:
 
     def deliver(self, notice: JobNotice) -> CallResult:
         """Publish the event, with its id, its cluster and its job as attributes."""
+        return result_of(lambda: self._publish(notice))
+
+    def _publish(self, notice: JobNotice) -> CallResult:
+        if not self._topic:
+            raise Misconfigured("no topic is configured; set the parameter JobTopicArn")
         names = {"event_id": notice.event_id, "cluster": notice.cluster.cluster, "job_id": notice.job_id}
         attributes: dict[str, Any] = {
             name: {"DataType": "String", "StringValue": value} for name, value in names.items()
         }
         order = {"MessageGroupId": notice.cluster.cluster, "MessageDeduplicationId": notice.event_id}
-        try:
-            if not self._topic:
-                raise Misconfigured("no topic is configured; set the parameter JobTopicArn")
-            with translated(f"publishing to {self._topic}"):
-                self._clients.sns.publish(
-                    TopicArn=self._topic,
-                    Message=notice.event,
-                    MessageAttributes=attributes,
-                    **(order if self._topic.endswith(FIFO) else {}),
-                )
-        except Transient as error:
-            return CallResult(ProviderFailure.TIMEOUT, str(error), no_response=True)
-        except FaultbridgeError as error:
-            return CallResult(ProviderFailure.PERMISSION_DENIED, str(error))
+        with translated(f"publishing to {self._topic}"):
+            self._clients.sns.publish(
+                TopicArn=self._topic,
+                Message=notice.event,
+                MessageAttributes=attributes,
+                **(order if self._topic.endswith(FIFO) else {}),
+            )
         return CallResult(reason="the topic accepted the event")

@@ -7,9 +7,10 @@ import json
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
+from faultbridge.adapters.call_results import result_of
 from faultbridge.adapters.paging.http_post import post_json
-from faultbridge.errors import Misconfigured, Transient
-from faultbridge.ports import CallResult, Clock, JobNotice, ProviderFailure
+from faultbridge.errors import Misconfigured
+from faultbridge.ports import CallResult, Clock, JobNotice
 
 MIN_SECRET = 16
 ANY_CLUSTER = "*"
@@ -32,15 +33,13 @@ class JobWebhook:
 
     def deliver(self, notice: JobNotice) -> CallResult:
         """Post the event. HTTP 429, 5xx and no answer are retried; another status of 300 or more is final."""
-        try:
-            url, secret = self._address(notice.cluster.cluster)
-            body = notice.event.encode()
-            headers = self._headers(url, secret, body) | {"X-Faultbridge-Event-Id": notice.event_id}
-            post_json("the webhook", url, body, page=notice.event_id, headers=headers)
-        except Transient as error:
-            return CallResult(ProviderFailure.TIMEOUT, str(error), no_response=True)
-        except Misconfigured as error:
-            return CallResult(ProviderFailure.PERMISSION_DENIED, str(error))
+        return result_of(lambda: self._post(notice))
+
+    def _post(self, notice: JobNotice) -> CallResult:
+        url, secret = self._address(notice.cluster.cluster)
+        body = notice.event.encode()
+        headers = self._headers(url, secret, body) | {"X-Faultbridge-Event-Id": notice.event_id}
+        post_json("the webhook", url, body, page=notice.event_id, headers=headers)
         return CallResult(reason="the webhook accepted the event")
 
     def _headers(self, url: str, secret: str, body: bytes) -> dict[str, str]:

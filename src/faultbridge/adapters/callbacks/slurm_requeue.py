@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from faultbridge.adapters.call_results import result_of
 from faultbridge.adapters.slurm.scontrol import HeadNode, Scontrol
 from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ports import CallResult, JobNotice, ProviderFailure
 
 JOB_ID = re.compile(r"[0-9]{1,10}(_[0-9]{1,10})?")
@@ -32,12 +32,7 @@ class SlurmRequeue:
         """Requeue or release the job by its state."""
         if not JOB_ID.fullmatch(notice.job_id):
             return CallResult(ProviderFailure.NOT_FOUND, f"not a job id of Slurm: {notice.job_id}")
-        try:
-            return self._resume(Scontrol(self._connect(notice.cluster)), notice.job_id)
-        except Transient as error:
-            return CallResult(ProviderFailure.TIMEOUT, str(error), no_response=True)
-        except Misconfigured as error:
-            return CallResult(ProviderFailure.PERMISSION_DENIED, str(error))
+        return result_of(lambda: self._resume(Scontrol(self._connect(notice.cluster)), notice.job_id))
 
     def _resume(self, scontrol: Scontrol, job_id: str) -> CallResult:
         found = scontrol.job(job_id)

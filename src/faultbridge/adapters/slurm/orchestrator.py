@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
-from faultbridge.adapters.slurm.scontrol import HeadNode, Job, Scontrol
+from faultbridge.adapters.call_results import result_of
+from faultbridge.adapters.slurm.scontrol import HeadNode, Scontrol, SlurmJob
 from faultbridge.decoders.slurm.node_listing import SlurmNode
 from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.errors import FaultbridgeError, Transient
 from faultbridge.ports import CallResult, Clock, ClusterNode, ProviderFailure
 
 OWNER = "faultbridge"
@@ -40,18 +40,18 @@ class SlurmOrchestrator:
 
     def cordon(self, node: ClusterNode) -> CallResult:
         """Drain the node in Slurm, so that no new job starts there; a foreign drain keeps its reason."""
-        return _result(lambda: self._cordon(node))
+        return result_of(lambda: self._cordon(node))
 
     def uncordon(self, node: ClusterNode) -> CallResult:
         """Resume the node if Faultbridge drained this instance; another drain stays, and the reason says so."""
-        return _result(lambda: self._uncordon(node))
+        return result_of(lambda: self._uncordon(node))
 
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
         """Return TIMEOUT while jobs run on the node; requeue them if the registration allows it.
 
         No job is requeued after the deadline.
         """
-        return _result(lambda: self._drain(node, deadline))
+        return result_of(lambda: self._drain(node, deadline))
 
     def _cordon(self, node: ClusterNode) -> CallResult:
         scontrol, found = self._find(node)
@@ -112,16 +112,6 @@ def _is_ours(found: SlurmNode) -> bool:
     return found.reason.split(" ", 1)[0] == OWNER
 
 
-def _text(jobs: tuple[Job, ...]) -> str:
+def _text(jobs: tuple[SlurmJob, ...]) -> str:
     shown = ", ".join(f"{job.id} ({job.state.lower()})" for job in jobs[:5])
     return f"{len(jobs)} jobs still run: {shown}" if len(jobs) > 1 else f"a job still runs: {shown}"
-
-
-def _result(action: Callable[[], CallResult]) -> CallResult:
-    """Return the result of an action; an error becomes a failed result."""
-    try:
-        return action()
-    except Transient as error:
-        return CallResult(ProviderFailure.TIMEOUT, str(error), no_response=True)
-    except FaultbridgeError as error:
-        return CallResult(ProviderFailure.PERMISSION_DENIED, str(error))

@@ -36,7 +36,7 @@ HeadNode = Callable[[Sequence[str]], Output]
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class SlurmJob:
     """One job or array task, with the reason of its state if it was looked up."""
 
     id: str
@@ -61,16 +61,16 @@ class Scontrol:
             return None
         raise _failure(answer, f"looking up Slurm node {name}")
 
-    def jobs(self, name: str) -> tuple[Job, ...]:
+    def jobs(self, name: str) -> tuple[SlurmJob, ...]:
         """Return the jobs that hold resources of a node."""
         answer = self.run(("squeue", "--noheader", "--array", f"--nodelist={name}", "--format=%i|%T"))
         lines = [line.strip() for line in answer.stdout.splitlines() if line.strip()]
         jobs = [_JOB.fullmatch(line) for line in lines]
         if answer.code != 0 or None in jobs:
             raise _failure(answer, f"listing the jobs of {name}")
-        return tuple(Job(job[1], job[2]) for job in jobs if job is not None)
+        return tuple(SlurmJob(job[1], job[2]) for job in jobs if job is not None)
 
-    def job(self, job_id: str) -> Job | None:
+    def job(self, job_id: str) -> SlurmJob | None:
         """Return a job by its id, or None when Slurm has it no longer."""
         answer = self.run(("scontrol", "show", "job", job_id, "--oneliner"))
         if answer.code != 0 and _UNKNOWN_JOB in f"{answer.stdout}\n{answer.stderr}".lower():
@@ -78,7 +78,7 @@ class Scontrol:
         facts = dict(_FACT.findall(answer.stdout.partition("\n")[0]))
         if answer.code != 0 or not facts.keys() >= {"JobState", "Reason"}:
             raise _failure(answer, f"looking up Slurm job {job_id}")
-        return Job(job_id, facts["JobState"], facts["Reason"])
+        return SlurmJob(job_id, facts["JobState"], facts["Reason"])
 
     def release(self, job_id: str) -> None:
         """Let a held job start."""
@@ -94,7 +94,7 @@ class Scontrol:
         """Let a drained node run jobs again."""
         self._change(f"resuming {name}", f"NodeName={name}", "State=RESUME")
 
-    def requeue(self, job: Job) -> bool:
+    def requeue(self, job: SlurmJob) -> bool:
         """Put a job back into the queue; returns False for a job that does not allow it, which stays as it is."""
         answer = self.run(("scontrol", "requeue", job.id))
         text = f"{answer.stdout}\n{answer.stderr}".lower()

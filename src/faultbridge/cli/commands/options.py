@@ -38,7 +38,7 @@ def default_cluster() -> str | None:
 
 
 def known_source(source: str) -> str:
-    """Check the name of a source. An unknown name is wrong usage."""
+    """Return the name of a source; raises BadParameter, which lists the known names, for any other."""
     from faultbridge.decoders import registry
 
     if source not in registry.names():

@@ -7,7 +7,7 @@ from typing import Any
 
 from faultbridge.cli.render.output import Columns
 from faultbridge.cli.render.times import short_time
-from faultbridge.ledger.entry_text import component_text, duration_text, entry_text
+from faultbridge.ledger.entry_text import component_text, condition_text, duration_text, entry_text, nodes_text
 from faultbridge.registry.documents import (
     Document,
     case_document,
@@ -32,7 +32,8 @@ CLUSTER: Columns = {
     "Cluster": lambda one: one["cluster"],
     "Status": lambda one: one["status"],
     "Incidents": lambda one: ", ".join(one["incidents"]),
-    "Nodes": lambda one: f"{one['expected']} registered",
+    "Provider reports": lambda one: "\n".join(map(condition_text, one["provider_conditions"])),
+    "Nodes": lambda one: nodes_text(one["expected"], one["target"]),
     "By status": lambda one: ", ".join(f"{number} {name}" for name, number in one["counts"].items()),
     "Mode": lambda one: one["mode"],
     "Repair owner": lambda one: one["repair_owner"],

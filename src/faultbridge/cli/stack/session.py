@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from faultbridge.ledger.timeline import Timeline
     from faultbridge.ledger.verify import AnchoredHashes, Verify
     from faultbridge.ports import Ports, Receipts, RecordQueue
+    from faultbridge.registry.job_views import JobViews
     from faultbridge.registry.views import Views
     from faultbridge.settings import Settings
 
@@ -93,6 +94,13 @@ class Session:
         from faultbridge.registry.views import Views
 
         return Views(self.ports.table)
+
+    @property
+    def jobs(self) -> JobViews:
+        """Return the service that reads jobs."""
+        from faultbridge.registry.job_views import JobViews
+
+        return JobViews(self.ports.table)
 
     def applies_at(self) -> datetime:
         """Return when every process has read a change of settings; until then one may still use the old ones."""

@@ -39,8 +39,9 @@ RUNTIME_PACKAGES = ("boto3", "botocore", "s3transfer", "jmespath", "dateutil", "
 # The last lines of the worker's script: the end of each call, and the call of its main function.
 _TAIL = "        _real_stdout.flush()\n\nrun()\n"
 _TAIL_WITH_MARKER = f'        sys.stderr.write({MARKER!r} + "\\n")\n        sys.stderr.flush()\n{_TAIL}'
-# A dead worker sends no marker.
-_TIMEOUT_SECONDS = 0.25
+# A dead worker sends no marker. A living one wrote it before its answer, but on a busy host its lines arrive late. A
+# marker that is not waited for would end the lines of the next call: each call would have the lines of the one before.
+_DEAD_AFTER_SECONDS, _MAX_SECONDS = 0.25, 30.0
 _EMULATOR_TIMEOUT_SECONDS = 0.05
 
 Detect = Callable[[str], tuple[str, str]]
@@ -54,7 +55,7 @@ def _waits_for_lines() -> bool:
 
 def _read_to_markers() -> None:
     patching.replace(DETECT, _with_marker)
-    patching.replace(DRAIN, lambda _drain: _read_to_marker)
+    patching.replace(DRAIN, lambda _drain: read_to_marker)
 
 
 def _with_marker(detect: Detect) -> Detect:
@@ -65,14 +66,17 @@ def _with_marker(detect: Detect) -> Detect:
     return detect_runtime_binary
 
 
-def _read_to_marker(worker: Any) -> str:  # noqa: ANN401 - the emulator's class
+def read_to_marker(worker: Any) -> str:  # noqa: ANN401 - the emulator's class
+    """Return the lines that a worker printed in its last call."""
     lines: list[str] = []
-    deadline = time.monotonic() + _TIMEOUT_SECONDS
-    while (left := deadline - time.monotonic()) > 0:
+    deadline = time.monotonic() + _MAX_SECONDS
+    while time.monotonic() < deadline:
         try:
-            line = str(worker._stderr_queue.get(timeout=left))
+            line = str(worker._stderr_queue.get(timeout=_DEAD_AFTER_SECONDS))
         except queue.Empty:
-            break
+            if worker._proc is None or worker._proc.poll() is not None:
+                break
+            continue
         text = line.removesuffix(MARKER)
         if text or text == line:
             lines.append(text)

@@ -36,6 +36,7 @@ EVENTS = re.compile(r"/api/v1/namespaces/default/events")
 PODS = re.compile(r"/api/v1/pods")
 EVICTION = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)/eviction")
 JOB = re.compile(r"/apis/batch/v1/namespaces/([^/]+)/jobs/([^/]+)")
+VOLUME_ATTACHMENTS = re.compile(r"/apis/storage\.k8s\.io/v1/volumeattachments")
 VERSION = re.compile(r"/version")
 
 Query = dict[str, list[str]]
@@ -151,6 +152,19 @@ def _annotate_job(cluster: Cluster, names: tuple[str, ...], _: Query, environ: W
         return 200, found
 
 
+def _list_volume_attachments(
+    cluster: Cluster, _: tuple[str, ...], query: Query, __: WSGIEnvironment
+) -> tuple[int, Document]:
+    found: list[Document] = [
+        {
+            "metadata": {"name": f"csi-{volume}"},
+            "spec": {"attacher": "ebs.csi.aws.com", "nodeName": node, "source": {"persistentVolumeName": volume}},
+        }
+        for volume, node in sorted(cluster.attached_volumes.items())
+    ]
+    return 200, _page("VolumeAttachmentList", found, query, cluster)
+
+
 def _evict(cluster: Cluster, names: tuple[str, ...], _: Query, environ: WSGIEnvironment) -> tuple[int, Document]:
     eviction = _body(environ)
     if eviction.get("kind") != "Eviction" or eviction.get("apiVersion") != "policy/v1":
@@ -172,6 +186,7 @@ _ROUTES: tuple[tuple[str, re.Pattern[str], tuple[str, str] | None, _Handler], ..
     ("GET", PODS, None, _list_pods),
     ("POST", EVICTION, ("create", "pods/eviction"), _evict),
     ("PATCH", JOB, ("patch", "jobs"), _annotate_job),
+    ("GET", VOLUME_ATTACHMENTS, ("list", "volumeattachments"), _list_volume_attachments),
     ("GET", VERSION, ("get", "version"), _version),
 )
 

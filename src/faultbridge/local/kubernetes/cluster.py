@@ -76,7 +76,8 @@ class ApiStatusError(Exception):
 class Cluster:
     """A fake cluster with its nodes, pods and budgets; `now` is its clock.
 
-    `permissions_used` contains the RBAC verb and resource of each request so far. Every call takes the lock, because
+    `permissions_used` contains the RBAC verb and resource of each request so far. `attached_volumes` are the persistent
+    volumes that a storage driver attached, each with the name of its node. Every call takes the lock, because
     the server has many threads.
     """
 
@@ -88,6 +89,7 @@ class Cluster:
     budgets: list[Budget] = field(default_factory=list)
     job_pods: dict[str, Document] = field(default_factory=dict)
     jobs: dict[tuple[str, str], Document] = field(default_factory=dict)
+    attached_volumes: dict[str, str] = field(default_factory=dict)
     reachable: bool = True
     register_taints: tuple[Document, ...] = ()
     lock: threading.RLock = field(default_factory=threading.RLock)

@@ -1,6 +1,6 @@
 """`faultbridge finding`: shows signs of gray failures, and records whether they were right.
 
-Detectors run in shadow: a finding repairs, isolates and pages nothing.
+A finding repairs, isolates and pages nothing, unless a policy lets its detector act.
 """
 
 from __future__ import annotations

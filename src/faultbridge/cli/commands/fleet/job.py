@@ -14,6 +14,7 @@ from faultbridge.cli.render.times import PAST_HELP, parse_age, parse_time, short
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.domain.names import expand_host_list
+from faultbridge.registry.gpus_of_nodes import gpus_of
 from faultbridge.registry.job_views import job_document
 
 if TYPE_CHECKING:
@@ -77,13 +78,14 @@ def start_job(
     ranks: RanksOption = None,
     ranks_per_node: PerNodeOption = None,
     stall_after: Annotated[
-        str, typer.Option(metavar="AGE", help="How long a step may take before the job is stalled.")
-    ] = "30m",
+        str | None,
+        typer.Option(metavar="AGE", help="How long a step may take; default: 30m."),
+    ] = None,
 ) -> None:
-    """Record that a job started. Repeating the command changes nothing."""
+    """Record that a job started. Repeating the command only adds a name, ranks or a limit."""
     nodes = _nodes(node)
     placed, started_at = given_ranks(nodes, ranks, ranks_per_node), parse_time(at, session.now())
-    limit = _limit(stall_after, session.now())
+    limit = _limit(stall_after, session.now()) if stall_after else None
     started = session.application.jobs.jobs.start(
         cluster, job, nodes, name=name, at=started_at, ranks=placed, stall_after=limit
     )
@@ -160,7 +162,7 @@ def run_job(
 def list_jobs(session: Session, cluster: AnyClusterOption = None) -> None:
     """List the jobs that run, and the failed ones whose faulty nodes are not back yet."""
     clusters = session.cluster_names(cluster)
-    followed = (job for name in clusters for job in session.application.jobs.jobs.followed(name))
+    followed = (job for name in clusters for job in session.jobs.all(name))
     session.show((job_document(job) for job in followed), JOBS)
 
 
@@ -168,7 +170,7 @@ def list_jobs(session: Session, cluster: AnyClusterOption = None) -> None:
 @stack_command
 def show_job(session: Session, job: JobArgument, cluster: ClusterOption) -> None:
     """Show a job, its nodes with faults, and whether it may resume. `timeline --job` shows what happened to it."""
-    session.show_one(job_document(session.application.jobs.jobs.show(cluster, job)), JOB)
+    session.show_one(job_document(session.jobs.job(cluster, job)), JOB)
 
 
 @app.command("ranks", epilog=examples("faultbridge job ranks 88213 --cluster train-a --rank 17"))
@@ -181,9 +183,10 @@ def show_ranks(
     node: Annotated[str | None, typer.Option(metavar="NODE", help="Only the ranks on this node.")] = None,
 ) -> None:
     """List the ranks of a job with their nodes and GPUs: with one rank for each GPU, the local rank is its index."""
-    found = session.application.jobs.jobs.show(cluster, job)
-    states = {state.key.node: state for state in session.directory.nodes(cluster) if state.key.node in found.ranks}
-    session.show((row for row in rank_rows(found, states) if is_wanted(row, rank, node)), RANKS)
+    found = session.jobs.job(cluster, job)
+    until = found.ended_at or session.now()
+    devices = gpus_of(session.application.ledger.append, cluster, found.ranks, until)
+    session.show((row for row in rank_rows(found, devices) if is_wanted(row, rank, node)), RANKS)
 
 
 def _limit(text: str, now: datetime) -> timedelta:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from faultbridge.cli.render.output import Columns, Document
 
 if TYPE_CHECKING:
     from faultbridge.domain.cluster.jobs import Job
-    from faultbridge.domain.nodes import NodeState
+    from faultbridge.domain.faults import Component
 
 RANKS: Columns = {
     "RANK": lambda one: one["rank"],
@@ -29,13 +29,13 @@ def is_wanted(row: Document, ranks: list[int] | None, node: str | None) -> bool:
     return (not ranks or row["rank"] in ranks) and node in {None, row["node"]}
 
 
-def rank_rows(job: Job, states: Mapping[str, NodeState]) -> Iterator[Document]:
-    """Yield each rank with its node and GPU."""
+def rank_rows(job: Job, devices: Mapping[str, Iterable[Component]]) -> Iterator[Document]:
+    """Yield each rank with its node and the GPU that it used; without it, if the node has another instance now."""
     from faultbridge.domain.cluster.ranks import gpu_of, ranks_of
 
     for node, text in sorted(job.ranks.items(), key=lambda each: ranks_of(each[1])[:1]):
         for local_rank, rank in enumerate(ranks_of(text)):
-            gpu = gpu_of(states[node].devices if node in states else (), local_rank)
+            gpu = gpu_of(devices.get(node, ()), local_rank)
             facts = {name: getattr(gpu, name, None) for name in ("pci", "uuid", "serial")}
             yield {"rank": rank, "node": node, "local_rank": local_rank, **facts}
 
@@ -43,13 +43,10 @@ def rank_rows(job: Job, states: Mapping[str, NodeState]) -> Iterator[Document]:
 def given_ranks(nodes: list[str], file: Path | None, per_node: int | None) -> dict[str, str]:
     """Return the ranks of each node as text. Raises BadParameter if both options are given."""
     from faultbridge.cli.commands.offline.rank_map import read_rank_map
-    from faultbridge.domain.cluster.ranks import rank_text, ranks_in_order
+    from faultbridge.domain.cluster.ranks import ranks_in_order
 
     if file is not None and per_node is not None:
         raise typer.BadParameter("give --ranks or --ranks-per-node, not both")
     if per_node is not None:
         return ranks_in_order(nodes, per_node)
-    by_node: dict[str, list[int]] = {}
-    for rank, node in (read_rank_map(file) if file else {}).items():
-        by_node.setdefault(node, []).append(rank)
-    return {node: rank_text(ranks) for node, ranks in by_node.items()}
+    return read_rank_map(file) if file else {}

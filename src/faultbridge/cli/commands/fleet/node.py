@@ -19,8 +19,8 @@ from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.pipeline.decide.no_repair import no_repair
 from faultbridge.registry.registration import NewNode
+from faultbridge.registry.shown_node import shown_node_document
 from faultbridge.repair.case_orders import OperatorOrder
 
 app = typer.Typer(rich_markup_mode=None)
@@ -51,10 +51,8 @@ def list_nodes(
 def show_node(session: Session, node: NodeArgument, cluster: ClusterOption) -> None:
     """Show the instance, the active faults and the case of a node; without a case also why no repair starts."""
     state = session.directory.node(NodeKey(cluster, node))
-    found = no_repair(state, session.directory.cluster(cluster).config, session.now())
-    without = asdict(found) if found else None
-    columns = NODE_WITHOUT_REPAIR if without else NODE
-    session.show_one({**node_document(state), "no_repair": without}, columns)
+    shown = shown_node_document(state, session.directory.cluster(cluster).config, session.now())
+    session.show_one(shown, NODE_WITHOUT_REPAIR if shown["no_repair"] else NODE)
 
 
 @app.command("history", epilog=examples("faultbridge node history ip-10-0-0-7 --cluster train-a"))

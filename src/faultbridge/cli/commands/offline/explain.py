@@ -21,9 +21,10 @@ from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.data.mapping import parse_extensions
 from faultbridge.decoders.common.decoder import Hints
+from faultbridge.domain.cluster.ranks import node_of_rank
 from faultbridge.domain.times import from_text
 from faultbridge.errors import Rejected
-from faultbridge.explain.signals.read_files import InputFile, ReadContext, read_files
+from faultbridge.explain.signals.read_files import Evidence, InputFile, ReadContext, read_files
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -80,16 +81,15 @@ def explain_job(
     Reads logs of the job, files of its nodes in every format of `faultbridge sources`, and PyTorch Flight Recorder
     dumps. With --job, --case or --at, also the faults that a stack recorded; --record publishes the verdict. A line of
     the job's log is no evidence of a fault of a node. Points weigh the evidence for each mechanism; docs/explain.md
-    lists them. Exit code 65: a dump or a document is damaged, or
-    no file can be read.
+    lists them. Exit code 65: a dump or a document is damaged, no file can be read, or all files are empty.
     """
     recorded = request.find(session)
     inputs = _inputs(files or [], job_logs or [], is_recorded=recorded is not None)
-    ranks = read_rank_map(nodes) if nodes else recorded.ranks if recorded else {}
+    ranks = node_of_rank(read_rank_map(nodes)) if nodes else recorded.ranks if recorded else {}
     book = book_with(mechanisms)
     evidence = read_files(inputs, ReadContext(book.patterns, book.roles, ranks, hints))
-    if inputs and len(evidence.skipped) == len(inputs) and recorded is None:
-        raise Rejected("binary", f"no file can be read: {', '.join(evidence.skipped)}")
+    if recorded is None:
+        _check_readable(evidence, len(inputs))
     document = explained(session, evidence, book, ranks, recorded)
     if request.record and request.cluster and request.job:
         session.application.jobs.verdict(request.cluster, request.job, document)
@@ -98,6 +98,14 @@ def explain_job(
         return
     for line in lines_of(document):
         print_line(line)
+
+
+def _check_readable(evidence: Evidence, inputs: int) -> None:
+    """Raise Rejected if no file can be read, or all are empty."""
+    if len(evidence.skipped) == inputs:
+        raise Rejected("binary", f"no file can be read: {', '.join(evidence.skipped)}")
+    if not (evidence.signals or evidence.collectives or any(span.lines for span in evidence.spans)):
+        raise Rejected("empty", "there is nothing to explain: the files are empty")
 
 
 def _inputs(files: Sequence[str], job_logs: Sequence[Path], *, is_recorded: bool) -> list[InputFile]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from faultbridge.domain.cluster.ranks import rank_text
 from faultbridge.errors import Rejected
 
 
-def read_rank_map(file: Path) -> dict[int, str]:
-    """Return the node of each rank. Another document, and a rank on two nodes, is `Rejected`."""
+def read_rank_map(file: Path) -> dict[str, str]:
+    """Return the ranks of each node as text. Another document, and a rank on two nodes, is `Rejected`."""
     try:
-        listed = [(int(rank), node) for node, ranks in json.loads(file.read_bytes()).items() for rank in ranks]
+        ranks = {node: [int(rank) for rank in listed] for node, listed in json.loads(file.read_bytes()).items()}
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise Rejected("bad_node_map", f"{file}: not an object of nodes with lists of ranks") from error
-    if len(listed) != len(dict(listed)):
+    if sum(map(len, ranks.values())) != len({rank for listed in ranks.values() for rank in listed}):
         raise Rejected("bad_node_map", f"{file}: a rank is on two nodes")
-    return dict(listed)
+    return {node: rank_text(listed) for node, listed in ranks.items()}

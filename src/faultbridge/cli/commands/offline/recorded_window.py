@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Annotated
@@ -14,7 +14,6 @@ from faultbridge.cli.render.times import PAST_HELP, json_time, parse_age, parse_
 from faultbridge.cli.stack.session import Session
 from faultbridge.domain.cluster.ranks import node_of_rank
 from faultbridge.domain.entries import EntryType
-from faultbridge.domain.faults import Component
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.times import from_text
 from faultbridge.explain.signals.read_files import Evidence
@@ -25,6 +24,7 @@ from faultbridge.explain.verdict.document import verdict_document
 from faultbridge.explain.verdict.mechanisms import Book, packaged_weights
 from faultbridge.explain.verdict.verdict import decide
 from faultbridge.ledger.timeline import TimelineQuery
+from faultbridge.registry.gpus_of_nodes import gpus_of
 from faultbridge.storage import keys
 
 
@@ -125,7 +125,7 @@ def _of_job(
     session: Session, cluster: str, job_id: str, span: timedelta, runs_until: datetime | None = None
 ) -> Recorded:
     """Return the window of a job. It ends with the job; while the job runs, at a given time or now."""
-    job = session.application.jobs.jobs.show(cluster, job_id)
+    job = session.jobs.job(cluster, job_id)
     ended_at = job.ended_at or runs_until or session.now()
     since = max(job.started_at, ended_at - span)
     document = {"job_id": job.id, "name": job.name, "state": job.state, "ended_at": json_time(job.ended_at)}
@@ -147,19 +147,9 @@ def explained(
     unplaced = sorted(window.nodes - set(ranks.values()))
     nodes = {**ranks, **{-number: node for number, node in enumerate(unplaced, 1)}}
     verdict = decide(merged, book.mechanisms, packaged_weights(), nodes)
-    document = verdict_document(verdict, merged, RankMap(ranks, _gpus(session, window, ranks)))
+    gpus = gpus_of(session.application.ledger.append, window.cluster, ranks.values(), window.ended_at)
+    document = verdict_document(verdict, merged, RankMap(ranks, gpus))
     return {**document, "job": recorded.job, "repairs": _repairs(session, window, signals)}
-
-
-def _gpus(session: Session, window: RecordedWindow, ranks: Mapping[int, str]) -> Mapping[str, Sequence[Component]]:
-    """Return the GPUs of nodes with known ranks whose instance is still the one that the job used."""
-    wanted = [NodeKey(window.cluster, node) for node in sorted(set(ranks.values()))]
-    states = session.application.ledger.append.read_many(wanted) if wanted else ()
-    return {
-        state.key.node: state.devices
-        for state in states
-        if state.incarnation is not None and state.incarnation.since <= window.ended_at
-    }
 
 
 def _read(

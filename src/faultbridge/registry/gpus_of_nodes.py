@@ -1,0 +1,20 @@
+"""GPUs of nodes: which devices the nodes of a job had, as far as their instances are still the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from faultbridge.domain.faults import Component
+from faultbridge.domain.nodes import NodeKey
+from faultbridge.ledger.append import Append
+
+
+def gpus_of(append: Append, cluster: str, nodes: Iterable[str], until: datetime) -> Mapping[str, tuple[Component, ...]]:
+    """Return the devices of each node whose instance has been the same since `until`; other nodes are left out."""
+    wanted = [NodeKey(cluster, node) for node in sorted(set(nodes))]
+    return {
+        state.key.node: state.devices
+        for state in (append.read_many(wanted) if wanted else ())
+        if state.incarnation is not None and state.incarnation.since <= until
+    }
