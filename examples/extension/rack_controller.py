@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.provider_status import GroupStatus, ProviderStatus, RepairSetting
 from faultbridge.domain.instances import Instance
 from faultbridge.errors import Misconfigured, Rejected, Transient
 from faultbridge.ports import (
@@ -159,10 +160,16 @@ class RackInventory:
         del config
         return frozenset()
 
-    def repairs_nodes(self, config: ClusterConfig) -> bool | None:
+    def repairs_nodes(self, config: ClusterConfig) -> RepairSetting | None:
         """Return that the controller repairs nothing itself."""
         del config
-        return False
+        return RepairSetting(False, "the rack controller", "it has no such setting")
+
+    def provider_status(self, config: ClusterConfig, groups: Collection[str]) -> ProviderStatus:
+        """Return each group with the number of its instances as its desired size."""
+        sizes = {group: len(members) for group, members in self.list_members(config, groups).items()}
+        statuses = {group: GroupStatus(size, complete=True) for group, size in sizes.items()}
+        return ProviderStatus(groups=statuses, repair=self.repairs_nodes(config))
 
 
 class RackOrchestrator:

@@ -46,6 +46,9 @@ EXAMPLES = {
 """Values of parameters in examples; a query parameter without a value here is left out."""
 
 
+QUERIES = {"listJobs": ("id=ml%2Fllm",)}
+"""Further examples of reads: their query, by operation."""
+
 BODIES = {
     "reportJob": (
         '{"change": "start", "job_id": "88213", "nodes": ["gpu-[1-2]"], "ranks_per_node": 8}',
@@ -88,7 +91,8 @@ def _operation(method: str, path: str, operation: dict[str, Any]) -> Iterator[st
     yield f"`{method.upper()} {path}`"
     yield operation.get("summary", "")
     if method == "get":
-        yield f"    {_curl(path, operation)}"
+        further = (_get(path, query) for query in QUERIES.get(operation["operationId"], ()))
+        yield "\n".join(f"    {one}" for one in (_curl(path, operation), *further))
     if bodies := BODIES.get(operation["operationId"], ()):
         yield "\n".join(f"    {_curl(path, operation)} -d '{body}'" for body in bodies)
     rows = [
@@ -109,7 +113,10 @@ def _operation(method: str, path: str, operation: dict[str, Any]) -> Iterator[st
 def _curl(path: str, operation: dict[str, Any]) -> str:
     """Return a request of an operation as a command."""
     names = [one["name"] for one in operation.get("parameters", ()) if one["in"] == "query" and one["name"] in EXAMPLES]
-    query = "&".join(f"{name}={EXAMPLES[name]}" for name in names)
+    return _get(path, "&".join(f"{name}={EXAMPLES[name]}" for name in names))
+
+
+def _get(path: str, query: str) -> str:
     return f'curl $AUTH "$API{path.format_map(EXAMPLES)}{"?" if query else ""}{query}"'
 
 
