@@ -13,6 +13,7 @@ from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.entries import Draft
+from faultbridge.domain.faults import Family
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.times import from_text
 from faultbridge.ledger.queries import shard_rows
@@ -23,7 +24,7 @@ from faultbridge.ports import Table
 from faultbridge.repair.cluster_status import ROSTER_ROWS, highest_severity, latest_event
 from faultbridge.repair.controls import ControlChange, Controls, breaker_draft, control_draft
 from faultbridge.rules.rulebook import Rulebook, rules_of
-from faultbridge.storage.projections import UNHEALTHY
+from faultbridge.storage.projections import UNHEALTHY, domains_of
 from faultbridge.storage.writes import Item
 
 
@@ -44,23 +45,20 @@ class Breakers:
         if not rules.config.acts or rules.config.mode is not Mode.ACT:
             return None
         unhealthy = shard_rows(self.table, rules.config, UNHEALTHY)
-        # An incident needs no breaker, which would send a second page for the same cause.
-        rows = [row for row in unhealthy if row.get("case") and not row.get("incident")]
-        failing = [_failing(row) for row in rows]
-        severity = highest_severity(rows)
-        cause = cause or latest_event(rows)
-        counts: dict[str | None, int] | None = None
+        with_case = [row for row in unhealthy if row.get("case")]
 
         def revise(control: Control, now: datetime) -> ControlChange:
-            nonlocal counts
-            if counts is None:
-                counts = self._node_counts(rules, failing, control)
+            rows = [row for row in with_case if not _has_incident(row, rules.config, control)]
+            failing = [_failing(row) for row in rows]
+            counts = self._node_counts(rules, failing, control)
             moved = evaluate_breakers(control.breakers, rules.policy.breakers, failing, counts, now)
             breakers = {**control.breakers, **{one.name: one.breaker for one in moved}}
             drafts = tuple(breaker_draft(one.name, one.before, one.breaker, one.reason) for one in moved)
             used_up, budget_drafts = _update_budget(control, rules.policy.limits, now)
             changed = replace(control, breakers=breakers, budget_used_up=used_up)
-            return ControlChange(changed, (*drafts, *budget_drafts), severity, cause)
+            return ControlChange(
+                changed, (*drafts, *budget_drafts), highest_severity(rows), cause or latest_event(rows)
+            )
 
         return self.controls.change(cluster, revise, Actor.DISPATCH)
 
@@ -92,6 +90,15 @@ def _count_by_domain(table: Table, config: ClusterConfig) -> dict[str | None, in
         str(row["domain"]) for row in shard_rows(table, config, ROSTER_ROWS) if row.get("domain")
     )
     return dict(counts)
+
+
+def _has_incident(row: Item, config: ClusterConfig, control: Control) -> bool:
+    """Return whether an incident explains the case of a node; a breaker would send a second page for the same cause.
+
+    The case of a node that joined an open incident since the last correlation does not wait for it yet.
+    """
+    families = [Family(name) for name in row.get("families") or {}]
+    return bool(row.get("incident")) or control.incident_of(domains_of(config, row), families) is not None
 
 
 def _failing(row: Item) -> FailingNode:

@@ -274,5 +274,5 @@ class Installation:
         return not self.directory.cases(cluster, ACTIVE) and not self.unpublished()
 
     def _remaining_work(self, cluster: str) -> str:
-        cases = Counter(case.status.value for case in self.cases(cluster))
+        cases = Counter((case.status.value, case.waiting_for, case.reason) for case in self.cases(cluster))
         return f"queue {self.depth()}, {self.unpublished()} unpublished entries, cases {dict(cases)}"

@@ -135,6 +135,20 @@ def test_a_false_incident_expires_and_every_node_is_repaired_oldest_first():
     assert len(incidents(world)) == 1
 
 
+def test_nodes_that_joined_an_incident_since_the_last_correlation_open_no_breaker():
+    world = world_of(16)
+    lose_links(world, range(1, 5))
+    assert len(incidents(world)) == 1
+    for node in range(5, 9):
+        world.fault(node, "net.link_down", source="link-state")
+    world.guard(CLUSTER)
+    assert cases(world, range(5, 9)) == {CaseStatus.OPEN}
+    assert world.control().breakers == {}
+    world.advance_minutes()
+    assert cases(world) == {CaseStatus.ABSORBED}
+    assert world.control().breakers == {}
+
+
 def test_an_incident_grows_and_shrinks_with_the_difference_in_each_entry():
     world = world_of(16)
     lose_links(world, range(1, 4))
