@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from faultbridge.domain.cluster.breakers import BreakerScope
 from faultbridge.domain.cluster.config import ClusterConfig, Mode
@@ -92,7 +93,7 @@ def _count_by_domain(table: Table, config: ClusterConfig) -> dict[str | None, in
     return dict(counts)
 
 
-def _has_incident(row: Item, config: ClusterConfig, control: Control) -> bool:
+def _has_incident(row: Mapping[str, Any], config: ClusterConfig, control: Control) -> bool:
     """Return whether an incident explains the case of a node; a breaker would send a second page for the same cause.
 
     The case of a node that joined an open incident since the last correlation does not wait for it yet.
