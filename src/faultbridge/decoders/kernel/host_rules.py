@@ -17,11 +17,13 @@ _MLX5 = (
 )
 _DISK = r"(?P<name>[\w!-]{1,32})"
 _FILESYSTEM = r"(?:EXT[234]-fs|XFS|BTRFS)(?: \w{1,16})?:? \((?:device )?(?P<name>[\w-]{1,32})\):? ?"
+_UNNAMED = r"(?:BTRFS[^:]{0,64}: )?"
 _IFACE = r"(?!veth|docker|br-|cali|lxc|cni|flannel|tap|tun|vnet)(?P<name>[\w.-]{1,32})"
 _NETWORKD = r"(?:(?P<node>\S{1,255}) )?systemd-networkd\[\d{1,10}\]: "
 
 
 _NIC, _NODE, _DISKS = ComponentType.NIC, ComponentType.NODE, ComponentType.DISK
+TX_STUCK = "net.transmit_timeout"
 _EFA_DEAD = (
     "Wait for completion (polling) timeout",
     "The device didn't send any completion for admin cmd",
@@ -51,6 +53,12 @@ _NETWORK: tuple[Rule, ...] = (
         _NIC,
     ),
     _rule(
+        "High Temperature",
+        _MLX5 + r"Port module event.{0,60}(?P<error>High Temperature)",
+        "net.port_module_error",
+        _NIC,
+    ),
+    _rule(
         "mlx5_cmd_out_err",
         _MLX5 + r"(?P<command>\w{1,40})\(0x[0-9a-f]{1,8}\) op_mod\(0x[0-9a-f]{1,8}\) failed"
         r"(?:, status (?P<status>[^,]{1,64}))?",
@@ -59,6 +67,25 @@ _NETWORK: tuple[Rule, ...] = (
     ),
     _rule("device's health compromised", _MLX5 + r"device's health compromised", "net.nic_unhealthy", _NIC),
     _rule("Fatal error ", _MLX5 + r"Fatal error (?P<error>\d{1,3}) detected", "net.nic_unhealthy", _NIC),
+    _rule(
+        "Will cause a leak of a command resource",
+        _MLX5 + r"(?P<command>\w{1,40})\(0x[0-9a-f]{1,8}\) timeout\. Will cause a leak of a command resource",
+        "net.nic_unhealthy",
+        _NIC,
+    ),
+    _rule(
+        "unrecoverable hardware error",
+        _MLX5 + r"(?:synd 0x[0-9a-f]{1,4}: |Health issue observed, )(?P<error>unrecoverable hardware error)",
+        "net.nic_unhealthy",
+        _NIC,
+    ),
+    _rule("TX timeout detected", rf"mlx5_core (?P<pci>{_BDF}) \S{{1,32}}: TX timeout detected", TX_STUCK, _NIC),
+    _rule(
+        "RX timeout on channel",
+        _MLX5 + r"RX timeout on channel: (?P<channel>\d{1,5})",
+        "net.receive_timeout",
+        _NIC,
+    ),
     _rule("handling bad device", _MLX5 + r"handling bad device here", "net.nic_unhealthy", _NIC),
     _rule(
         "health recovery f",
@@ -83,7 +110,7 @@ _NETWORK: tuple[Rule, ...] = (
         rf"(?:\S{{1,32}} (?P<pci>{_BDF}) \S{{1,32}}: )?NETDEV WATCHDOG: "
         r"(?:CPU: \d{1,4}: |(?P<name>[\w.-]{1,32}) \([^)]{1,32}\): )"
         r"transmit queue (?P<queue>\d{1,5}) timed out",
-        "net.transmit_timeout",
+        TX_STUCK,
         _NIC,
     ),
     _rule("ost carrier", _NETWORKD + _IFACE + r": [Ll]ost carrier", "net.carrier_lost", _NIC),
@@ -123,7 +150,8 @@ _STORAGE: tuple[Rule, ...] = (
         "host.filesystem_error",
         _DISKS,
     ),
-    _rule("Remounting", r"BTRFS[^:]{0,64}: Remounting filesystem read-only", "host.filesystem_read_only", _DISKS),
+    _rule("Remounting", _UNNAMED + r"Remounting filesystem read-only", "host.filesystem_read_only", _DISKS),
+    _rule("I/O error while", _UNNAMED + r"I/O error while writing superblock", "host.filesystem_error", _DISKS),
     _rule("EXT4-fs warning", _FILESYSTEM + r"(?P<error>.{1,160})", "host.filesystem_warning", _DISKS),
     _rule("I/O error", rf"Buffer I/O error on dev(?:ice)? {_DISK}, ", "host.disk_io_error", _DISKS),
     _rule(

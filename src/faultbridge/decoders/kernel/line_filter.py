@@ -35,7 +35,8 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     ("H", "[Hardware Error]: "),
     ("D", "EDAC MC"),
     ("K", "Out of memory: Kill"),
-    ("K", "Kernel panic - not syncing"),
+    ("K", "anic - not syncing"),
+    ("b", " in libnccl.so"),
     ("#", "soft lockup - CPU#"),
     ("K", "hard LOCKUP on cpu"),
     ("k", "blocked for more than "),
@@ -51,12 +52,16 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     ("'", "send any completion for admin cmd"),
     ("q", "Admin queue is closed"),
     ("'", "Reset indication didn't turn on"),
-    ("'", "Device isn't ready, abort com init"),
+    ("'", "Device isn't ready, "),
     ("F", "Failed to process command"),
     ("F", "Failed to submit command"),
     ("D", "Detected insufficient power"),
     ("P", "Port module event[error]"),
+    ("H", "High Temperature"),
     ("x", "mlx5_cmd_out_err"),
+    ("W", "Will cause a leak of a command resource"),
+    ("w", "unrecoverable hardware error"),
+    ("X", "X timeout "),
     ("'", "device's health compromised"),
     ("W", "NETDEV WATCHDOG: "),
     ("d", "ost carrier"),
@@ -82,7 +87,6 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     ("F", "Fatal error "),
     ("h", "handling bad device"),
     ("h", "health recovery f"),
-    ("'", "can't reset device"),
     ("'", "Reset indication didn't turn off"),
     ("c", "controller is down"),
     ("R", "Removing after probe failure"),
@@ -167,7 +171,7 @@ _RELEVANT = re.compile(
     _AT + rb"(?:NVRM: (?:Xid|GPU|The|\(P|fall|knv|nvGpu)|nvidia-nvswitch\d{1,3}: SX|nvGpu|mlx|mce: |nfs: |NFS: |rcu: "
     rb"|nvidia: |VFS: |unregister_net|Lustre|nf_conntrack: |Oops|sysrq: |watchdog: |BUG: |BTRFS|INFO: (?:task |rcu)"
     rb"|[Nn]euron|blk_update_request: |end_request: |systemd-networkd|kern|user|MESSAGE=|md|NETDEV"
-    rb"|\{|\[|<|[\w.-]{1,15}: (?:NIC )?Link)"
+    rb"|\{|\[|<|[\w.-]{1,15}: (?:NIC )?Link|[^\s:]{1,15}: segf)"
 )
 # After these words the following text decides, so the whole start of the line is learned.
 _AMBIGUOUS = re.compile(_AT + rb"(?:NVRM|nvidia-nvswitch\d{1,3}|INFO): ")

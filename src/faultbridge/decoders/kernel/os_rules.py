@@ -30,7 +30,7 @@ RULES: tuple[Rule, ...] = (
         "host.rcu_stall",
         _NODE,
     ),
-    rule("Kernel panic", r"Kernel panic - not syncing: (?P<panic>.{1,160})", PANIC, _NODE),
+    rule("anic - not syncing", r"Kernel [Pp]anic - not syncing: (?P<panic>.{1,160})", PANIC, _NODE),
     rule(
         "soft lockup",
         r"(?:watchdog: |NMI watchdog: )?BUG: soft lockup - CPU#(?P<cpu>\d{1,5}) stuck for (?P<seconds>\d{1,6})s!"
@@ -38,6 +38,7 @@ RULES: tuple[Rule, ...] = (
         "host.soft_lockup",
         _NODE,
     ),
+    rule("BUG: ", r"BUG: (?P<detail>.{1,120})", "host.kernel_bug", _NODE),
     rule(
         "hard LOCKUP",
         r"(?:watchdog: |NMI watchdog: )?(?:CPU\d{1,5}: )?Watchdog detected hard LOCKUP on cpu (?P<cpu>\d{1,5})",
@@ -56,8 +57,14 @@ RULES: tuple[Rule, ...] = (
     rule(
         "Connection restored", _LUSTRE + rf"restored to {_SERVER}(?: \(|$)", "host.file_server_lost", _DISK, ends=True
     ),
+    rule(
+        "segfault at ",
+        r"(?P<process>.{1,64}?)\[(?P<pid>\d{1,10})\]: segfault at .{1,120} in (?P<library>libnccl\.so[\w.]{0,16})",
+        "train.nccl_error",
+        _NODE,
+    ),
     rule("file-max limit", r"VFS: file-max limit (?P<limit>\d{1,20}) reached", "host.file_limit", _NODE),
-    rule("table full", r"nf_conntrack: (?:nf_conntrack: )?table full", "net.conntrack_full", _NODE),
+    rule("table full", r"(?:ip|nf)_conntrack: (?:nf_conntrack: )?table full", "net.conntrack_full", _NODE),
     rule(
         "unregister_netdevice",
         r"unregister_netdevice: waiting for (?P<name>[\w.-]{1,32}) to become free",

@@ -32,7 +32,12 @@ _UNIT = re.compile(
 )
 _STATUS = re.compile(r"\s{1,16}Active: (failed \(Result: [\w-]{1,32}\)|inactive \(dead\))")
 _STATUS_TITLE, _STATUS_LOADED = "nvidia-fabricmanager.service - ", re.compile(r"\s{1,16}Loaded: .{0,200}; enabled;")
-_BARE = ("detected NVSwitch ", "detected number of NVSwitches")
+_BARE = (
+    "detected NVSwitch ",
+    "detected number of NVSwitches",
+    "failed to find the GPU handle ",
+    "request to query NVSwitch device information ",
+)
 _FAILURE = re.compile(r"\b(?:fail(?:ed|ure|s)?|error|abort(?:ed|ing)?|don't match|mismatch)\b", re.IGNORECASE)
 _MAY_HOLD_RECORD = re.compile(r"fabric|NVSwitch|\] {0,4}\[", re.IGNORECASE)
 _MAX_LINES = 64
