@@ -63,7 +63,7 @@ def test_a_fault_has_the_fields_that_scripts_depend_on(call: Call) -> None:
         "observed_at": "2026-02-03T12:00:00.000Z", "node": "ip-10-0-0-7", "cluster": "train-a",
         "message": "GPU has fallen off the bus.", "evidence": "", "count": 1,
         "attributes": {"pid": "1234", "process": "python", "uptime": "8123.6", "time_source": "received"},
-        "catalog": "2026.1", "record_id": None, "instance_id": None, "boot_id": None,
+        "catalog": "2026.1", "known": True, "record_id": None, "instance_id": None, "boot_id": None,
     }  # fmt: skip
 
 
@@ -294,6 +294,10 @@ def test_an_invalid_name_or_time_is_wrong_usage(call: Call, option: tuple[str, s
 def test_no_faults_found_is_printed_for_people_only(call: Call) -> None:
     healthy = b"[    1.000000] docker0: port 1(veth1) entered forwarding state\n"
     ran = call("decode", "--source", "kernel-log", text=healthy)
-    assert (ran.code, ran.out, ran.err) == (0, "", "faultbridge: no faults found\n")
+    assert (ran.code, ran.out, ran.err) == (
+        0,
+        "",
+        "faultbridge: no faults found\nfaultbridge: lines read: 1; faults and clears: 0; other lines are ignored\n",
+    )
     ran = call("decode", "--source", "kernel-log", "--jsonl", text=healthy)
     assert (ran.code, ran.out, ran.err) == (0, "", "")

@@ -156,6 +156,17 @@ def test_registering_a_node_again_changes_nothing() -> None:
     assert registration.cluster("train-a").expected == 1
 
 
+def test_registering_a_node_again_adds_the_group_that_it_lacks() -> None:
+    registration = with_cluster()
+    registration.add_node("train-a", NewNode("ip-10-0-0-7", "i-0123456789abcdef0", domain="rack-1"))
+    state = registration.add_node("train-a", NewNode("ip-10-0-0-7", group="gpu-workers", domain="rack-2"))
+    assert (state.placement.group, state.placement.domain) == ("gpu-workers", "rack-1")
+    row = registration.table.get(keys.roster("train-a", state.shard, "ip-10-0-0-7"))
+    assert row is not None
+    assert (row["group"], row["instance"]) == ("gpu-workers", "i-0123456789abcdef0")
+    assert registration.add_node("train-a", NewNode("ip-10-0-0-7", group="other")) == state
+
+
 def test_a_node_with_another_instance_is_rejected() -> None:
     registration = with_cluster()
     registration.add_node("train-a", NODE)

@@ -23,6 +23,7 @@ _READ_ENVELOPES = frozenset({"kernel-log", "hyperpod-agent-log"})
 _RECORD = re.compile(rb"Xid {0,16}\((?:PCI:)?[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}")
 _NULS = re.compile(rb"\0+")
 _TEXT_BYTES = bytes(set(range(0x20, 0x100)) | {0x09, 0x0A, 0x0D, 0x1B})
+_UTF_16 = frozenset({b"\xff\xfe", b"\xfe\xff"})
 _SAMPLE = 4096
 _MAX_CONTROL_SHARE = 20
 
@@ -111,6 +112,14 @@ def _filled(observation: Observation, at: datetime | None, node: str | None) -> 
     return replace(observation, observed_at=observation.observed_at or at, node=observation.node or node)
 
 
+def is_binary(body: bytes) -> bool:
+    """Return whether a body is mostly not text: it has too many control characters besides NUL."""
+    if body[:2] in _UTF_16:
+        return False
+    sample = body[:_SAMPLE].replace(b"\0", b"") or body.replace(b"\0", b"")[:_SAMPLE]
+    return len(sample.translate(None, _TEXT_BYTES)) * _MAX_CONTROL_SHARE >= len(sample)
+
+
 class TextCleaner:
     """Replaces runs of NUL bytes, which a crash leaves in a log, by line ends, and counts them."""
 
@@ -119,12 +128,11 @@ class TextCleaner:
 
     def clean(self, body: bytes) -> bytes:
         """Return a body as text without NUL bytes; a body that is mostly not text is `Rejected`."""
-        if body[:2] in {b"\xff\xfe", b"\xfe\xff"}:
+        if body[:2] in _UTF_16:
             body = body.decode("utf-16", "replace").encode()
         if b"\0" not in body:
             return body
-        sample = body[:_SAMPLE].replace(b"\0", b"") or body.replace(b"\0", b"")[:_SAMPLE]
-        if len(sample.translate(None, _TEXT_BYTES)) * _MAX_CONTROL_SHARE >= len(sample):
+        if is_binary(body):
             raise Rejected("binary", "the input is not text; decompress or convert it first")
         self._skipped += body.count(b"\0")
         return _NULS.sub(b"\n", body)

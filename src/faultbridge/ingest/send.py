@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from faultbridge.decoders.common.decoder import LINE_SOURCES
 from faultbridge.domain import names
 from faultbridge.errors import Transient
 from faultbridge.ingest.outcomes import sent_lines
@@ -18,9 +19,6 @@ from faultbridge.storage.wire.message import Message, encode_message, fits, raw_
 
 MAX_PIECE_BYTES = 180 * 1024
 MAX_BATCH = 10
-
-LINE_SOURCES = frozenset({"kernel-log", "fabric-manager-log", "hyperpod-agent-log", "training-log"})
-"""Sources whose lines can be read separately. A record of another source is one document and is never split."""
 
 
 @dataclass(frozen=True, slots=True)

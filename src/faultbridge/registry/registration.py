@@ -108,7 +108,8 @@ class Registration:
 
         With `verify` it is validating instead, with a case that verifies it before it serves.
 
-        Registering the same node and instance again changes nothing. Rejects a node that another instance backs as
+        Registering the same node and instance again adds a group, instance type or domain that the node lacks, and
+        changes nothing else. Rejects a node that another instance backs as
         `node_exists`, and a name that leads to another node as `alias_taken`.
         """
         config = self.cluster(cluster)
@@ -118,7 +119,7 @@ class Registration:
         def revise(before: NodeState, now: datetime) -> Transition:
             if before.registered:
                 _check_same_instance(before, node)
-                return Transition(before)
+                return _with_missing_placement(before, node, now)
             # The configuration is read here, so that a retry after a conflict reads it again.
             status = first_status_of(node, serving=verify is None)
             registered = self._register(before, node, status, self.cluster(cluster), now)
@@ -156,6 +157,21 @@ class Registration:
 
     def _put_config(self, config: ClusterConfig, now: datetime) -> Put:
         return Put(items.config_item(config, now), when=Equals("version", config.version - 1))
+
+
+def _with_missing_placement(before: NodeState, node: NewNode, now: datetime) -> Transition:
+    """Return the transition that adds the parts of the placement that the registration of a node lacks."""
+    old = before.placement
+    placement = replace(
+        old,
+        group=old.group or node.group,
+        instance_type=old.instance_type or node.instance_type,
+        domain=old.domain or node.domain,
+    )
+    if placement == old:
+        return Transition(before)
+    after = replace(before, placement=placement)
+    return Transition(after, writes=(new_row(after, now, described=False),))
 
 
 def _check_same_instance(before: NodeState, node: NewNode) -> None:

@@ -105,8 +105,8 @@ CASES: Columns = {
     "CODE": lambda one: one["code"],
     "WAITING FOR": lambda one: one["waiting_for"],
     "RESOLUTION": lambda one: one["resolution"],
-    "AGE": lambda one: duration_text(one["age_ms"]),
-    "REPAIR": lambda one: one["repair_action"],
+    "DURATION": lambda one: duration_text(one["age_ms"]),
+    "REPAIR": lambda one: None if _has_no_repair(one) else one["repair_action"],
     "COMPONENT": lambda one: component_text(one["component"]),
 }
 CASE: Columns = {
@@ -117,12 +117,12 @@ CASE: Columns = {
     "Resolution": lambda one: one["resolution"],
     "Reason": lambda one: one["reason"],
     "Cause": lambda one: f"{one['severity']}: {one['code']} {component_text(one['component'])}",
-    "Action": lambda one: f"{one['action']}, now {one['repair_action']}, attempt {one['attempt']}",
+    "Action": lambda one: _action_text(one),  # noqa: PLW0108 - defined below
     "Opened": lambda one: short_time(one["opened_at"]),
     "Approval": lambda one: _approval_text(one["approval"]),
     "Continues at": lambda one: short_time(one["not_before"]) if _continues_later(one) else None,
     "Closed": lambda one: short_time(one["closed_at"]),
-    "Age": lambda one: duration_text(one["age_ms"]),
+    "Duration": lambda one: duration_text(one["age_ms"]),
     "Phases": lambda one: "\n".join(f"{name:<14}{duration_text(took)}" for name, took in one["phases"].items()),
     "Rule": lambda one: f"{one['rule']} of policy {one['policy']}",
     "Previous case": lambda one: one["previous_case"],
@@ -171,6 +171,17 @@ def by_cluster(columns: Columns, clusters: Sequence[str]) -> Columns:
     before = list(columns).index("NODE")
     titles = [*list(columns)[:before], "CLUSTER", *list(columns)[before:]]
     return {title: {**columns, **cluster}[title] for title in titles}
+
+
+def _has_no_repair(case: Mapping[str, Any]) -> bool:
+    """Return whether the case never had a repair to start: it went to an operator at once, as a quarantine does."""
+    return case["status"] == "escalated" and case["action"] == "contact_support" and not case["attempt"]
+
+
+def _action_text(case: Mapping[str, Any]) -> str:
+    """Describe the action of the catalog or policy, and the repair action that the case is at."""
+    repair = "" if _has_no_repair(case) else f", now {case['repair_action']}"
+    return f"{case['action']}{repair}, attempt {case['attempt']}"
 
 
 def _continues_later(case: Mapping[str, Any]) -> bool:

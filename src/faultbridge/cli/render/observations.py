@@ -45,6 +45,7 @@ def documents(observations: Iterable[Observation], caller: Caller, *, everything
 def _fault_document(found: Fault | Clear, caller: Caller) -> dict[str, Any]:
     """Describe a fault with its severity and action from the catalog; a clear has neither."""
     fault = caller.catalog.classify(found) if isinstance(found, Fault) else None
+    row = caller.catalog.row_of(found) if isinstance(found, Fault) else caller.catalog.row(found.code)
     return {
         "kind": "fault" if fault else "clear",
         "source": found.source,
@@ -59,6 +60,7 @@ def _fault_document(found: Fault | Clear, caller: Caller) -> dict[str, Any]:
         "evidence": found.evidence,
         "attributes": {name: value for name, value in found.attributes.items() if name not in _INCARNATION},
         "catalog": caller.catalog.version,
+        "known": row.code in caller.catalog.rows,
         "count": fault.count if fault else 1,
     } | {name: found.attributes.get(name) for name in _INCARNATION}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from faultbridge.domain.cases import Case
+from faultbridge.domain.cases import Case, RepairAction
 from faultbridge.domain.cluster.config import ClusterConfig, Mode
 from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import CaseStatus, NodeStatus
@@ -36,10 +36,23 @@ def required_order(state: NodeState, config: ClusterConfig, now: datetime, contr
     if case is None:
         return _without_case(state, config, now)
     if case.status is CaseStatus.ESCALATED:
-        return permission_order(config) or _on_node("return", state, f"the case is escalated: {case.reason}")
+        return permission_order(config) or _escalated(state, case, config)
     if case.status is CaseStatus.QUEUED:
         return _queued(state, case, config, now, control)
     return None
+
+
+def _escalated(state: NodeState, case: Case, config: ClusterConfig) -> RequiredOrder:
+    """Return the order for an escalated case: verify the node, or name the group that a replacement needs."""
+    was_to_be_replaced = case.repair_action is RepairAction.REPLACE_NODE and case.attempts > 0
+    if not (was_to_be_replaced and config.acts and state.placement.group is None):
+        return _on_node("return", state, f"the case is escalated: {case.reason}")
+    key = state.key
+    reason = (
+        "no group is registered from which the node could be replaced; name it, then order the replacement, or remove"
+        " the node with `faultbridge node retire`. If you fixed the instance, `faultbridge node return` verifies it"
+    )
+    return RequiredOrder(reason, f"faultbridge node add --cluster {key.cluster} --node {key.node} --group GROUP")
 
 
 def _queued(

@@ -6,6 +6,7 @@ A case tracks one fault of one node, from detection until it is resolved.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -17,10 +18,11 @@ from faultbridge.cli.errors.failures import EXIT_NOT_WELL
 from faultbridge.cli.render.columns import CASE, CASES, by_cluster, case_document
 from faultbridge.cli.render.entries import print_as_recorded
 from faultbridge.cli.render.format_options import with_options
-from faultbridge.cli.render.output import examples, notice
+from faultbridge.cli.render.output import Document, examples, notice
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.domain.cases import Case, RepairAction
+from faultbridge.cli.stack.waiting import WaitOption, show_awaited
+from faultbridge.domain.cases import Case, RepairAction, WaitingFor
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.ledger.follow import follow
 from faultbridge.ledger.timeline import TimelineQuery
@@ -46,7 +48,12 @@ _EXAMPLE_ID = "c-abcdefghijklmnopqrstuvwxyz"
 
 
 @app.command(
-    "list", epilog=examples("faultbridge case list", "faultbridge case list --cluster train-a --status resolved")
+    "list",
+    epilog=examples(
+        "faultbridge case list",
+        "faultbridge case list --cluster train-a --status resolved",
+        "faultbridge case list --waiting-for approval --wait 60",
+    ),
 )
 @stack_command
 def list_cases(
@@ -59,13 +66,23 @@ def list_cases(
         ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Also closed cases.")] = False,
+    waiting_for: Annotated[
+        list[WaitingFor] | None,
+        typer.Option(metavar="WHAT", help=f"Only cases that wait for this: {', '.join(WaitingFor)}. Repeatable."),
+    ] = None,
+    wait: WaitOption = 0,
 ) -> None:
     """List cases, oldest first."""
     wanted = tuple(CaseStatus) if everything else status or ()
     clusters = session.cluster_names(cluster)
-    now = session.now()
-    views = (view for name in clusters for view in session.directory.cases(name, wanted))
-    session.show((case_document(view, now) for view in views), by_cluster(CASES, clusters))
+
+    def read() -> Iterator[Document]:
+        now = session.now()
+        views = (view for name in clusters for view in session.directory.cases(name, wanted))
+        chosen = (view for view in views if not waiting_for or view.case.waiting_for in waiting_for)
+        return (case_document(view, now) for view in chosen)
+
+    show_awaited(session, read, by_cluster(CASES, clusters), wait)
 
 
 @app.command("show", epilog=examples(f"faultbridge case show {_EXAMPLE_ID}"))

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
+from faultbridge.cli.commands.fleet.changed_settings import show_changed
 from faultbridge.cli.commands.fleet.cluster_settings import cluster_settings
 from faultbridge.cli.commands.fleet.cluster_template import TEMPLATE_EXAMPLES, set_template
 from faultbridge.cli.commands.options import ClusterArgument
+from faultbridge.cli.errors.failures import EXIT_TRY_AGAIN
 from faultbridge.cli.render.columns import CLUSTER, CLUSTERS, cluster_document
 from faultbridge.cli.render.format_options import with_options
 from faultbridge.cli.render.output import Document, examples, notice
-from faultbridge.cli.render.times import FUTURE_HELP, applies_text, json_time, parse_future_time
+from faultbridge.cli.render.times import FUTURE_HELP, applies_text, json_time, parse_future_time, short_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
+from faultbridge.cli.stack.waiting import wait_until
 from faultbridge.domain.cluster.config import ClusterConfig, Mode
+from faultbridge.domain.cluster.state import ClusterStatus
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -32,11 +37,28 @@ def list_clusters(session: Session) -> None:
         notice(f"{CANARY_CLUSTER} has no nodes: every five minutes, a test record of Faultbridge passes through it")
 
 
-@app.command("show", epilog=examples("faultbridge cluster show train-a"))
+@app.command("show", epilog=examples("faultbridge cluster show train-a", "faultbridge cluster show train-a --wait 300"))
 @stack_command
-def show_cluster(session: Session, cluster: ClusterArgument) -> None:
-    """Show settings, status and repairs of a cluster."""
-    session.show_one(cluster_document(session.directory.cluster(cluster)), CLUSTER)
+def show_cluster(
+    session: Session,
+    cluster: ClusterArgument,
+    wait: Annotated[
+        int, typer.Option(min=0, metavar="SECONDS", help="Wait until the cluster is healthy, and print its status.")
+    ] = 0,
+) -> None:
+    """Show settings, status and repairs of a cluster.
+
+    Exit code 75: --wait ended before the cluster was healthy.
+    """
+    view = session.directory.cluster(cluster)
+    if not wait:
+        session.show_one(cluster_document(view), {**CLUSTER, "Maintenance until": _maintenance_text(session)})
+        return
+    healthy = wait_until(lambda: _is_healthy(session, cluster), wait)
+    view = session.directory.cluster(cluster)
+    session.show_one(cluster_document(view), {title: CLUSTER[title] for title in ("Cluster", "Status", "By status")})
+    if not healthy:
+        raise typer.Exit(EXIT_TRY_AGAIN)
 
 
 @app.command(
@@ -58,8 +80,12 @@ def add_cluster(
 ) -> None:
     """Register a cluster. The default mode is observe: Faultbridge records and repairs nothing."""
     _check_parts(session, settings)
-    session.application.registry.registration.add_cluster(ClusterConfig(cluster, **settings))
-    _show_registered(session, cluster)
+    registered = session.application.registry.registration.add_cluster(ClusterConfig(cluster, **settings))
+    if session.prints_table:
+        notice(f"cluster {cluster} is registered: {_repair_text(registered)}")
+    applies_at = json_time(session.applies_at())
+    document = {**cluster_document(session.directory.cluster(cluster)), "applies_at": applies_at}
+    session.show_one(document, {**CLUSTER, "Applies": _applies})
 
 
 @app.command(
@@ -79,13 +105,14 @@ def set_cluster(
         int | None, typer.Option(min=0, metavar="N", help="Expected number of nodes in the cluster.")
     ] = None,
 ) -> None:
-    """Change settings of a cluster. Settings that are not given stay the same."""
+    """Change settings of a cluster, and print what changed. Settings that are not given stay the same."""
     changes = settings if expected is None else {**settings, "expected": expected}
     if not changes:
         raise typer.BadParameter("no setting given; see `faultbridge cluster set --help`")
     _check_parts(session, changes)
-    session.application.registry.registration.set_cluster(cluster, changes)
-    _show_registered(session, cluster)
+    before = session.directory.cluster(cluster).config
+    after = session.application.registry.registration.set_cluster(cluster, changes)
+    show_changed(session, before, _repair_text(after))
 
 
 @app.command(
@@ -103,8 +130,9 @@ def maintain_cluster(
     at = parse_future_time(until, session.now())
     if (at is None) is not end:
         raise typer.BadParameter("give one of --until and --end")
-    session.application.registry.registration.set_cluster(cluster, {"maintenance_until": at or session.now()})
-    session.show_one(cluster_document(session.directory.cluster(cluster)), CLUSTER)
+    before = session.directory.cluster(cluster).config
+    session.application.registry.registration.set_cluster(cluster, {"maintenance_until": at})
+    show_changed(session, before, "no repair starts until then" if at else "no maintenance")
 
 
 app.command("template", epilog=TEMPLATE_EXAMPLES)(set_template)
@@ -136,10 +164,16 @@ def _applies(shown: Document) -> str:
     return applies_text(shown["applies_at"])
 
 
-def _show_registered(session: Session, cluster: str) -> None:
-    """Print the cluster, and for people whether Faultbridge repairs it."""
-    view = session.directory.cluster(cluster)
-    if session.prints_table:
-        notice(f"cluster {cluster} is registered: {_repair_text(view.config)}")
-    applies_at = json_time(session.applies_at())
-    session.show_one({**cluster_document(view), "applies_at": applies_at}, {**CLUSTER, "Applies": _applies})
+def _is_healthy(session: Session, cluster: str) -> bool:
+    return session.directory.cluster(cluster).state.status is ClusterStatus.HEALTHY
+
+
+def _maintenance_text(session: Session) -> Callable[[Document], object]:
+    """Return the cell of the end of maintenance, which says so where that time is over."""
+    now = json_time(session.now()) or ""
+
+    def cell(shown: Document) -> str:
+        until = shown["maintenance_until"]
+        return short_time(until) + (" (over)" if until and until <= now else "")
+
+    return cell

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from faultbridge.cli.commands.fleet.changed_settings import show_changed
 from faultbridge.cli.commands.options import ClusterArgument
-from faultbridge.cli.render.columns import CLUSTER, cluster_document
 from faultbridge.cli.render.output import examples
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
@@ -66,8 +66,9 @@ def set_template(
     registration = session.application.registry.registration
     if changes.get("spares") and not (spare_group or registration.cluster(cluster).spare_group):
         raise typer.BadParameter("--spares without --spare-group; name the launch template of the spares")
+    before = registration.cluster(cluster)
     registration.set_cluster(cluster, changes)
-    session.show_one(cluster_document(session.directory.cluster(cluster)), CLUSTER)
+    show_changed(session, before)
 
 
 def _types(given: list[str] | None) -> tuple[str, ...] | None:

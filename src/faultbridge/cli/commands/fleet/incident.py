@@ -5,15 +5,17 @@ An incident is one shared cause behind the faults of many nodes. While it is ope
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
 from faultbridge.cli.commands.options import AnyClusterOption, ReasonOption
 from faultbridge.cli.render.columns import INCIDENT, INCIDENTS, incident_document
-from faultbridge.cli.render.output import examples, notice
+from faultbridge.cli.render.output import Document, examples, notice
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
+from faultbridge.cli.stack.waiting import WaitOption, show_awaited
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -27,11 +29,16 @@ def list_incidents(
     session: Session,
     cluster: AnyClusterOption = None,
     closed: Annotated[bool, typer.Option("--all", help="Also the incidents closed in the last 90 days.")] = False,
+    wait: WaitOption = 0,
 ) -> None:
     """List the open incidents, oldest first."""
     clusters = session.cluster_names(cluster)
-    views = (view for name in clusters for view in session.directory.incidents(name, closed=closed))
-    session.show((incident_document(view) for view in views), INCIDENTS)
+
+    def read() -> Iterator[Document]:
+        views = (view for name in clusters for view in session.directory.incidents(name, closed=closed))
+        return map(incident_document, views)
+
+    show_awaited(session, read, INCIDENTS, wait)
 
 
 @app.command("show", epilog=examples(f"faultbridge incident show {_EXAMPLE_ID}"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Annotated
 
@@ -13,10 +13,11 @@ from faultbridge.cli.commands.fleet.node_import import IMPORT_EXAMPLES, import_n
 from faultbridge.cli.commands.options import ClusterOption, NodeArgument, ReasonOption, YesOption, confirm
 from faultbridge.cli.render.columns import NODE, NODE_HISTORY, NODE_WITHOUT_REPAIR, NODES, node_document
 from faultbridge.cli.render.format_options import with_options
-from faultbridge.cli.render.output import examples
+from faultbridge.cli.render.output import Document, examples
 from faultbridge.cli.render.times import FUTURE_HELP, parse_future_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
+from faultbridge.cli.stack.waiting import WaitOption, show_awaited
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.registry.registration import NewNode
@@ -40,10 +41,15 @@ def list_nodes(
         list[NodeStatus] | None,
         typer.Option(metavar="STATUS", help=f"Only this status: {', '.join(NodeStatus)}. Repeatable."),
     ] = None,
+    wait: WaitOption = 0,
 ) -> None:
     """List the nodes of a cluster."""
-    nodes = (state for state in session.directory.nodes(cluster) if not status or state.status in status)
-    session.show(map(node_document, nodes), NODES)
+
+    def read() -> Iterator[Document]:
+        nodes = session.directory.nodes(cluster)
+        return (node_document(state) for state in nodes if not status or state.status in status)
+
+    show_awaited(session, read, NODES, wait)
 
 
 @app.command("show", epilog=examples("faultbridge node show ip-10-0-0-7 --cluster train-a"))

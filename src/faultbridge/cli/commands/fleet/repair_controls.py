@@ -12,6 +12,7 @@ from faultbridge.cli.render.output import Columns, Document, examples, notice
 from faultbridge.cli.render.times import json_time, short_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
+from faultbridge.cli.stack.waiting import WaitOption, show_awaited
 from faultbridge.domain.cluster.breakers import domain_of
 
 if TYPE_CHECKING:
@@ -75,17 +76,21 @@ def show_breakers(
         bool, typer.Option("--close", help="Close the breakers although nodes are still failing.")
     ] = False,
     yes: YesOption = False,
+    wait: WaitOption = 0,
 ) -> None:
     """Show or close the repair breakers of a cluster.
 
     A breaker opens when too many nodes fail at once. While it is open, no node is taken out of service.
     """
     controls = session.application.repair.controls
-    control = controls.read(cluster)
+    if close and wait:
+        raise typer.BadParameter("conflicting options: --close and --wait; give one of them")
     if close:
+        controls.read(cluster)
         confirm(f"repairs of {cluster} start again although nodes are still failing", yes=yes)
-        control = controls.close_breakers(cluster, session.operator)
-    session.show(breaker_documents(control), BREAKERS)
+        session.show(breaker_documents(controls.close_breakers(cluster, session.operator)), BREAKERS)
+        return
+    show_awaited(session, lambda: breaker_documents(controls.read(cluster)), BREAKERS, wait)
 
 
 def _clusters(session: Session, cluster: str | None, effect: str, *, everything: bool, yes: bool) -> list[str]:

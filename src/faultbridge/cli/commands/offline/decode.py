@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any
 
 import typer
 
-from faultbridge.cli.commands.options import CLUSTER_VARIABLE, STDIN, known_source, standard_input
-from faultbridge.cli.errors.failures import failure_of
+from faultbridge.cli.commands.offline.decode_inputs import AUTO, Inputs, lines_text
+from faultbridge.cli.commands.options import CLUSTER_VARIABLE, STDIN, known_source
 from faultbridge.cli.render.format_options import format_of, formatted_command, with_options
-from faultbridge.cli.render.observations import Caller, documents, summary_document, what_text
+from faultbridge.cli.render.observations import what_text
 from faultbridge.cli.render.output import Columns, Document, OutputFormat, examples, notice, show
 from faultbridge.cli.render.times import PAST_HELP, parse_age, short_time
-from faultbridge.data import load_catalog
 from faultbridge.data.mapping import parse_extensions
 from faultbridge.decoders import registry
-from faultbridge.decoders.common.decoder import Decoded, Hints
-from faultbridge.domain.faults import Component, CounterSample, Observation
+from faultbridge.decoders.common.decoder import Hints
 from faultbridge.domain.names import cluster_name, node_name
 from faultbridge.domain.times import from_text
 from faultbridge.errors import Rejected
-from faultbridge.pipeline.normalize.compare import differences
-from faultbridge.pipeline.normalize.timestamp import assign_times
 
 app = typer.Typer(rich_markup_mode=None)
-
-AUTO = "auto"
-CHUNK_BYTES = 64 * 1024
-"""Bytes of each read. The first chunk is also what `--source auto` recognizes the format from."""
 
 DECODED: Columns = {
     "TIME (UTC)": lambda one: short_time(one["observed_at"])[5:],
@@ -118,80 +107,18 @@ def decode(
     """
     if source != AUTO:
         known_source(source)
-    inputs = _Inputs(source, hints, everything=everything)
+    inputs = Inputs(source, hints, everything=everything)
     show(inputs.decode(files or [STDIN]), DECODED, output, empty="")
     if inputs.rejected is not None:
         raise inputs.rejected
-    if inputs.count == 0 and inputs.unparsed == 0 and output.for_people:
+    if not output.for_people:
+        return
+    for code in inputs.unknown_codes:
+        notice(f"code not in the catalog: {code}; a fault of it gets the default severity and action")
+    if inputs.count == 0 and inputs.unparsed == 0:
         notice("no faults found")
-
-
-@dataclass(slots=True)
-class _Inputs:
-    """Decodes several inputs. A rejected input does not stop the others.
-
-    `samples` holds the last counter sample of each device, and `rejected` the error of the last rejected input.
-    `count` is the number of documents, `unparsed` the number of lines or documents that were not understood.
-    """
-
-    source: str
-    hints: Hints
-    everything: bool
-    count: int = 0
-    unparsed: int = 0
-    samples: dict[tuple[str, Component, str | None], CounterSample] = field(default_factory=dict)
-    rejected: Rejected | None = None
-
-    def decode(self, files: list[str]) -> Iterator[Document]:
-        """Yield the documents of every file."""
-        for file in files:
-            try:
-                for document in self._decode_file(file):
-                    self.count += 1
-                    yield document
-            except Rejected as error:
-                named = Rejected(error.reason, f"{_title(file)}: {error.detail or error.reason}")
-                if self.rejected is not None:
-                    notice(failure_of(self.rejected).message)
-                self.rejected = named
-
-    def _decode_file(self, file: str) -> Iterator[Document]:
-        with _open(file) as stream:
-            first = stream.read(CHUNK_BYTES)
-            source = self.source
-            if source == AUTO and registry.needs_whole(first):
-                first += stream.read(registry.MAX_BYTES)
-            if source == AUTO:
-                source = registry.recognize(first)
-                notice(f"recognized {_title(file)} as {source}")
-            chunks = chain([first], iter(lambda: stream.read(CHUNK_BYTES), b""))
-            found = registry.read_pieces(source, chunks, self.hints)
-        self.unparsed += found.unparsed
-        for note in (*found.notes, *_unparsed_note(found)):
-            notice(f"{_title(file)}: {note}")
-        observations = assign_times(found.observations, received_at=self.hints.received_at or datetime.now(UTC))
-        caller = Caller(load_catalog(), self.hints.cluster, self.hints.node)
-        decoded = documents(self._compared(observations), caller, everything=self.everything)
-        is_partial = self.everything and (found.unparsed > 0 or found.notes != ())
-        return chain(decoded, [summary_document(source, found)]) if is_partial else decoded
-
-    def _compared(self, observations: Sequence[Observation]) -> tuple[Observation, ...]:
-        """Add the faults found by comparison with earlier samples of the same device, also those of earlier files."""
-        nodes = {one.node for one in observations}
-        earlier = [one for one in self.samples.values() if one.node in nodes]
-        compared = differences([*earlier, *observations])[len(earlier) :]
-        samples = (one for one in observations if isinstance(one, CounterSample))
-        self.samples |= {(one.source, one.component, one.node): one for one in samples}
-        return compared
-
-
-def _unparsed_note(found: Decoded) -> Iterator[str]:
-    if found.unparsed:
-        yield f"{found.unparsed} lines or documents were not understood; check them, they can hold faults"
-
-
-def _open(file: str) -> AbstractContextManager[BinaryIO]:
-    return nullcontext(standard_input()) if file == STDIN else Path(file).open("rb")
+    if inputs.ignores_lines:
+        notice(lines_text(inputs))
 
 
 def _own_mappings(file: Path | None) -> dict[str, Mapping[str, Any]]:
@@ -214,10 +141,6 @@ def _checked_name(check: Callable[[str], str], text: str | None, option: str) ->
         return check(text) if text is not None else None
     except Rejected as error:
         raise typer.BadParameter(f"invalid {option}: {error.detail}") from error
-
-
-def _title(file: str) -> str:
-    return "standard input" if file == STDIN else file
 
 
 def _summary(one: Document) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -21,6 +22,7 @@ from faultbridge.cli.stack.session import Session
 app = typer.Typer(rich_markup_mode=None)
 
 FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="Policy file, YAML or JSON; - reads standard input.")]
+AppliesOption = Annotated[bool, typer.Option("--wait", help="Wait until the policy applies, 15 seconds.")]
 SETTINGS: Columns = {
     "RULE": lambda one: one["rule"],
     "FIELD": lambda one: one["field"],
@@ -76,9 +78,9 @@ def print_schema(*, output: OutputFormat) -> None:
     print_line(json.dumps(policy_schema(), indent=2))
 
 
-@app.command("put", epilog=examples("faultbridge policy put policy.yaml"))
+@app.command("put", epilog=examples("faultbridge policy put policy.yaml", "faultbridge policy put policy.yaml --wait"))
 @stack_command
-def put_policy(session: Session, file: FileArgument, yes: YesOption = False) -> None:
+def put_policy(session: Session, file: FileArgument, yes: YesOption = False, wait: AppliesOption = False) -> None:
     """Publish a policy as the current version, for every cluster that names no version of its own.
 
     An invalid policy is rejected, and the current one stays. If the policy drops a breaker or an approval, or weakens
@@ -88,12 +90,12 @@ def put_policy(session: Session, file: FileArgument, yes: YesOption = False) -> 
     policies = policy_store(session)
     _confirm_weaker(policies.current() or packaged_document(), document, yes=yes)
     policies.put(document, session.operator)
-    _show_published(session, document["version"])
+    _show_published(session, document["version"], wait=wait)
 
 
 @app.command("reset", epilog=examples("faultbridge policy reset"))
 @stack_command
-def reset_policy(session: Session, yes: YesOption = False) -> None:
+def reset_policy(session: Session, yes: YesOption = False, wait: AppliesOption = False) -> None:
     """Return to the packaged policy for all clusters that name no version. Stored versions stay.
 
     As `policy put`, the command asks if the packaged policy protects less than the current one.
@@ -103,7 +105,7 @@ def reset_policy(session: Session, yes: YesOption = False) -> None:
     if before is not None:
         _confirm_weaker(before, packaged, yes=yes)
         policies.reset()
-    _show_published(session, packaged["version"])
+    _show_published(session, packaged["version"], wait=wait)
 
 
 @app.command("shadow", epilog=examples("faultbridge policy shadow candidate.yaml", "faultbridge policy shadow --off"))
@@ -180,12 +182,15 @@ def show_policy(
     print_line(write_policy(document), end="")
 
 
-def _show_published(session: Session, version: str) -> None:
+def _show_published(session: Session, version: str, *, wait: bool) -> None:
     """Print the version, and when every process has read it: until then a fault may still follow the one before."""
-    session.show_one({"version": version, "applies_at": json_time(session.applies_at())}, PUBLISHED)
+    applies_at = session.applies_at()
+    session.show_one({"version": version, "applies_at": json_time(applies_at)}, PUBLISHED)
     if session.output.for_people:
         notice("it is for every cluster that names no version with `faultbridge cluster set --policy`")
         notice("a fault before that time may still follow the policy before it")
+    if wait:
+        time.sleep((applies_at - session.now()).total_seconds())
 
 
 def _confirm_weaker(before: Mapping[str, Any], after: Mapping[str, Any], *, yes: bool) -> None:

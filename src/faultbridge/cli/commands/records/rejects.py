@@ -14,6 +14,7 @@ from faultbridge.cli.render.output import Columns, examples, notice
 from faultbridge.cli.render.times import json_time, short_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
+from faultbridge.cli.stack.waiting import WaitOption, show_awaited
 from faultbridge.errors import Rejected, Transient, UnknownName
 from faultbridge.storage.keys import NO_CLUSTER
 from faultbridge.storage.rejects import Reject
@@ -67,9 +68,11 @@ REJECT: Columns = {
     epilog=examples("faultbridge reject list", "faultbridge reject list --cluster train-a --reason unknown_node"),
 )
 @stack_command
-def list_rejects(session: Session, cluster: ClusterFilter = None, reason: ReasonFilter = None) -> None:
+def list_rejects(
+    session: Session, cluster: ClusterFilter = None, reason: ReasonFilter = None, wait: WaitOption = 0
+) -> None:
     """List rejected records, also of unregistered clusters."""
-    session.show(map(_document, _matching(session, cluster, reason)), REJECTS)
+    show_awaited(session, lambda: map(_document, _matching(session, cluster, reason)), REJECTS, wait)
     dropped = sum(
         session.application.ingestion.rejects.dropped(name)
         for name in ([cluster] if cluster else _partitions(session, None))

@@ -18,6 +18,7 @@ from faultbridge.cli.render.live_output import progress
 from faultbridge.cli.render.output import Columns, examples, notice
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
+from faultbridge.decoders.records import is_binary
 from faultbridge.domain.records import Outcome
 from faultbridge.errors import Rejected
 from faultbridge.ingest.delivery_audit import read_outcomes
@@ -77,7 +78,8 @@ def send_records(
     """Send raw records to the queue and print how many it accepted.
 
     A long log is split at line ends. A large document is stored in the bucket, and its location is sent. Exit code 75:
-    the queue refused a record, or --wait ended before its outcome. Exit code 1: a record was rejected.
+    the queue refused a record, or --wait ended before its outcome. Exit code 1: a record was rejected. Exit code 65:
+    an input is empty or not text; nothing was sent.
     """
     known_source(source)
     since = session.now()
@@ -152,5 +154,11 @@ def _user() -> str:
 def _read(file: str) -> bytes:
     body = read_bytes(file)
     if not body.strip():
-        raise Rejected("empty", f"empty input: {'standard input' if file == STDIN else file}")
+        raise Rejected("empty", f"empty input: {_title(file)}")
+    if is_binary(body):
+        raise Rejected("binary", f"not a text file: {_title(file)}; decompress or convert it first")
     return body
+
+
+def _title(file: str) -> str:
+    return "standard input" if file == STDIN else file

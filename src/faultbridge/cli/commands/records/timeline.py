@@ -11,14 +11,17 @@ import typer
 
 from faultbridge.cli.commands.options import default_cluster
 from faultbridge.cli.commands.records.causes import show_chain
+from faultbridge.cli.errors.failures import EXIT_TRY_AGAIN
 from faultbridge.cli.render.columns import ENTRIES, entry_document
 from faultbridge.cli.render.entries import print_as_recorded
 from faultbridge.cli.render.format_options import with_options
-from faultbridge.cli.render.output import examples, notice
+from faultbridge.cli.render.output import OutputFormat, examples, notice
+from faultbridge.cli.render.registrations import COMPACT_ENTRIES, compact
 from faultbridge.cli.render.times import PAST_HELP, parse_time
 from faultbridge.cli.stack.archive_copy import ArchiveOption, archived_entries
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
+from faultbridge.cli.stack.waiting import WaitOption, wait_until
 from faultbridge.domain.entries import EntryType
 from faultbridge.domain.faults import Severity
 from faultbridge.ledger.follow import follow
@@ -115,8 +118,11 @@ def show_timeline(
     following: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new entries.")] = False,
     limit: LimitOption = MAX_ENTRIES,
     archive: ArchiveOption = None,
+    wait: WaitOption = 0,
 ) -> None:
     """Show timeline entries in the order in which things happened, oldest first.
+
+    A table shows the registration of many nodes in one row; --wide and --json print every entry.
 
     `late` marks an entry that was recorded more than two minutes after it happened, for example because its report was
     delayed. With --follow, entries appear in the order in which they are recorded.
@@ -126,6 +132,8 @@ def show_timeline(
     if cause is not None:
         show_chain(session, cause, *(value for name, value in filters.items() if name != "cluster"), following, archive)
         return
+    if wait and (following or archive is not None):
+        raise typer.BadParameter("conflicting options: --wait with --follow or --archive; give one of them")
     wanted = _query(filters, session.now() if archive is None else datetime.now(UTC), default=archive is None)
     if archive is not None:
         archived = archived_entries(archive, wanted)
@@ -133,8 +141,14 @@ def show_timeline(
     elif following:
         print_as_recorded(follow(session.timeline, wanted, session.ports.clock, _wait), session.output)
     else:
-        lines, older = session.timeline.newest(wanted, limit)
+        lines, older = wait_until(lambda: _found(session.timeline.newest(wanted, limit)), wait) or ((), False)
         _show(session, lines, older=older)
+        if wait and not lines:
+            raise typer.Exit(EXIT_TRY_AGAIN)
+
+
+def _found(newest: tuple[tuple[Line, ...], bool]) -> tuple[tuple[Line, ...], bool] | None:
+    return newest if newest[0] else None
 
 
 def _query(filters: Filters, now: datetime, *, default: bool) -> TimelineQuery:
@@ -147,7 +161,14 @@ def _query(filters: Filters, now: datetime, *, default: bool) -> TimelineQuery:
 
 def _show(session: Session, lines: Sequence[Line], *, older: bool) -> None:
     """Print entries, and whether older ones match too."""
-    session.show((entry_document(line) for line in sort_by_occurrence(lines)), ENTRIES)
+    documents = [entry_document(line) for line in sort_by_occurrence(lines)]
+    if session.output is OutputFormat.TABLE:
+        rows = list(compact(documents))
+        session.show(rows, COMPACT_ENTRIES)
+        if len(rows) < len(documents):
+            notice(f"registrations are summarized: {len(documents)} entries in {len(rows)} rows; --wide prints each")
+    else:
+        session.show(documents, ENTRIES)
     if older:
         notice(f"the newest {len(lines)} entries are shown; --limit and --until show older ones")
 

@@ -1,0 +1,128 @@
+"""The inputs of `faultbridge decode`: reads files one after the other and counts what they contain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import chain
+from pathlib import Path
+from typing import BinaryIO
+
+from faultbridge.cli.commands.options import STDIN, standard_input
+from faultbridge.cli.errors.failures import failure_of
+from faultbridge.cli.render.observations import Caller, documents, summary_document
+from faultbridge.cli.render.output import Document, notice
+from faultbridge.data import load_catalog
+from faultbridge.decoders import registry
+from faultbridge.decoders.common.decoder import LINE_SOURCES, Decoded, Hints
+from faultbridge.domain.faults import Component, CounterSample, Observation
+from faultbridge.errors import Rejected
+from faultbridge.pipeline.normalize.compare import differences
+from faultbridge.pipeline.normalize.timestamp import assign_times
+
+AUTO = "auto"
+CHUNK_BYTES = 64 * 1024
+"""Bytes of each read. The first chunk is also what `--source auto` recognizes the format from."""
+
+
+@dataclass(slots=True)
+class Inputs:
+    """Decodes several inputs. A rejected input does not stop the others.
+
+    `samples` holds the last counter sample of each device, and `rejected` the error of the last rejected input.
+    `count` is the number of documents, `unparsed` the number of lines or documents that were not understood. `lines` is
+    the number of lines in the logs that were read, and `unknown_codes` holds the codes that the catalog does not have.
+    """
+
+    source: str
+    hints: Hints
+    everything: bool
+    count: int = 0
+    unparsed: int = 0
+    lines: int = 0
+    faults: int = 0
+    unknown_codes: dict[str, None] = field(default_factory=dict)
+    samples: dict[tuple[str, Component, str | None], CounterSample] = field(default_factory=dict)
+    rejected: Rejected | None = None
+
+    @property
+    def ignores_lines(self) -> bool:
+        """Return whether a log has lines that report nothing."""
+        return self.lines > self.faults + self.unparsed
+
+    def decode(self, files: list[str]) -> Iterator[Document]:
+        """Yield the documents of every file."""
+        for file in files:
+            try:
+                for document in self._decode_file(file):
+                    self.count += 1
+                    self.faults += document["kind"] in {"fault", "clear"}
+                    if not document.get("known", True):
+                        self.unknown_codes[document["code"]] = None
+                    yield document
+            except Rejected as error:
+                named = Rejected(error.reason, f"{_title(file)}: {error.detail or error.reason}")
+                if self.rejected is not None:
+                    notice(failure_of(self.rejected).message)
+                self.rejected = named
+
+    def _decode_file(self, file: str) -> Iterator[Document]:
+        with _open(file) as stream:
+            first = stream.read(CHUNK_BYTES)
+            source = self.source
+            if source == AUTO and registry.needs_whole(first):
+                first += stream.read(registry.MAX_BYTES)
+            if source == AUTO:
+                source = registry.recognize(first)
+                notice(f"recognized {_title(file)} as {source}")
+            chunks = chain([first], iter(lambda: stream.read(CHUNK_BYTES), b""))
+            found = registry.read_pieces(source, self._counted(source, chunks), self.hints)
+        self.unparsed += found.unparsed
+        for note in (*found.notes, *_unparsed_note(found)):
+            notice(f"{_title(file)}: {note}")
+        observations = assign_times(found.observations, received_at=self.hints.received_at or datetime.now(UTC))
+        caller = Caller(load_catalog(), self.hints.cluster, self.hints.node)
+        decoded = documents(self._compared(observations), caller, everything=self.everything)
+        is_partial = self.everything and (found.unparsed > 0 or found.notes != ())
+        return chain(decoded, [summary_document(source, found)]) if is_partial else decoded
+
+    def _counted(self, source: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the chunks of an input, and count its lines if it is a log."""
+        last = b""
+        for chunk in chunks:
+            if source in LINE_SOURCES:
+                self.lines += chunk.count(b"\n")
+            last = chunk or last
+            yield chunk
+        if source in LINE_SOURCES and last and not last.endswith(b"\n"):
+            self.lines += 1
+
+    def _compared(self, observations: Sequence[Observation]) -> tuple[Observation, ...]:
+        """Add the faults found by comparison with earlier samples of the same device, also those of earlier files."""
+        nodes = {one.node for one in observations}
+        earlier = [one for one in self.samples.values() if one.node in nodes]
+        compared = differences([*earlier, *observations])[len(earlier) :]
+        samples = (one for one in observations if isinstance(one, CounterSample))
+        self.samples |= {(one.source, one.component, one.node): one for one in samples}
+        return compared
+
+
+def lines_text(inputs: Inputs) -> str:
+    """Describe what the lines of the logs contained. One line may report several faults."""
+    not_understood = f", {inputs.unparsed} lines not understood" if inputs.unparsed else ""
+    return f"lines read: {inputs.lines}; faults and clears: {inputs.faults}{not_understood}; other lines are ignored"
+
+
+def _unparsed_note(found: Decoded) -> Iterator[str]:
+    if found.unparsed:
+        yield f"{found.unparsed} lines or documents were not understood; check them, they can hold faults"
+
+
+def _open(file: str) -> AbstractContextManager[BinaryIO]:
+    return nullcontext(standard_input()) if file == STDIN else Path(file).open("rb")
+
+
+def _title(file: str) -> str:
+    return "standard input" if file == STDIN else file

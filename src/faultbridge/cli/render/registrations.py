@@ -1,0 +1,66 @@
+"""Shows the registration of many nodes as one row of a timeline, in tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from faultbridge.cli.render.columns import ENTRIES
+from faultbridge.cli.render.output import Columns, Document
+from faultbridge.domain.entries import EntryType
+
+MIN_REGISTRATIONS = 2
+
+COMPACT_ENTRIES: Columns = {
+    **ENTRIES,
+    "NODE": lambda one: _first_and_count(one["nodes"]) if "nodes" in one else ENTRIES["NODE"](one),
+    "WHAT": lambda one: f"{len(one['nodes'])} {_registered(one)}" if "nodes" in one else ENTRIES["WHAT"](one),
+}
+"""The columns of entries and of the rows that `compact` adds, which have the names of their nodes in `nodes`."""
+
+
+def compact(entries: Iterable[Document]) -> Iterator[Document]:
+    """Replace each run of registrations by one document, and the cluster's counts within it by the last one.
+
+    An entry that changes the status of the cluster, and every other entry, stays as it is and in its place.
+    """
+    for is_setup, run in groupby(entries, _is_setup):
+        documents = list(run)
+        yield from _compact_run(documents) if is_setup else documents
+
+
+def _compact_run(run: Sequence[Document]) -> Iterator[Document]:
+    registered = [one for one in run if _is_registration(one)]
+    if len(registered) < MIN_REGISTRATIONS:
+        yield from run
+        return
+    for _, alike in groupby(sorted(registered, key=_kind), _kind):
+        entries = list(alike)
+        nodes = [one["metadata"]["node"] for one in entries]
+        yield {**entries[0], "nodes": nodes} if len(nodes) > 1 else entries[0]
+    yield from [one for one in run if not _is_registration(one)][-1:]
+
+
+def _is_setup(entry: Document) -> bool:
+    """Return whether an entry registers a node, or only counts the nodes of a cluster anew."""
+    data = entry["data"] or {}
+    is_count = entry["metadata"]["event_type"] == EntryType.CLUSTER_STATUS and data.get("from") == data.get("to")
+    return is_count or _is_registration(entry)
+
+
+def _is_registration(entry: Document) -> bool:
+    data = entry["data"] or {}
+    return entry["metadata"]["event_type"] == EntryType.NODE_STATUS and bool(data) and data.get("from") is None
+
+
+def _kind(entry: Document) -> tuple[str, str, str]:
+    """Return what a registration has in common with those of one row: its text, its reason and its cluster."""
+    return (str(ENTRIES["WHAT"](entry)), str(ENTRIES["WHY"](entry)), entry["metadata"]["cluster"])
+
+
+def _first_and_count(nodes: Sequence[str]) -> str:
+    return f"{nodes[0]} +{len(nodes) - 1}"
+
+
+def _registered(entry: Document) -> str:
+    return str(ENTRIES["WHAT"](entry)).replace("node ", "nodes ", 1)

@@ -1,0 +1,51 @@
+"""The option `--wait` of lists: waits until there is something to list."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Annotated, TypeVar
+
+import typer
+
+from faultbridge.cli.errors.failures import EXIT_TRY_AGAIN
+from faultbridge.cli.render.output import Columns, Document
+from faultbridge.cli.stack.session import Session
+
+Found = TypeVar("Found")
+
+POLL_SECONDS = 1
+
+WaitOption = Annotated[
+    int,
+    typer.Option(
+        "--wait",
+        min=0,
+        metavar="SECONDS",
+        help="Wait at most so long until there is something to list; exit code 75 without.",
+    ),
+]
+
+
+def pause() -> None:
+    """Wait until the next poll."""
+    time.sleep(POLL_SECONDS)
+
+
+def show_awaited(session: Session, read: Callable[[], Iterable[Document]], columns: Columns, seconds: int) -> None:
+    """Print a list; with `seconds`, wait for its first document. Exits with 75 if none came in time."""
+    if seconds == 0:
+        session.show(read(), columns)
+        return
+    found = wait_until(lambda: list(read()), seconds)
+    session.show(found, columns)
+    if not found:
+        raise typer.Exit(EXIT_TRY_AGAIN)
+
+
+def wait_until(read: Callable[[], Found], seconds: int) -> Found:
+    """Read until the result is true, at most so many seconds, and return the last result."""
+    while not (found := read()) and seconds > 0:
+        pause()
+        seconds -= POLL_SECONDS
+    return found

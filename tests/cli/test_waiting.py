@@ -1,0 +1,91 @@
+"""The option `--wait`: a list waits for its first row, a cluster for its health, a policy until it applies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.builders import KEY
+from tests.cli.desk import Desk
+from tests.cli.test_orders import APPROVAL_POLICY, case_for_approval
+from tests.world import XID_79
+
+CLUSTER, NODE = KEY
+LISTS = [
+    ("case", "list"),
+    ("node", "list", "--cluster", CLUSTER, "--status", "quarantined"),
+    ("incident", "list"),
+    ("reject", "list"),
+    ("breaker", "--cluster", CLUSTER),
+    ("timeline", "--cluster", CLUSTER, "--code", "xid.79"),
+]
+
+
+@pytest.fixture
+def at_poll(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], list[float]]:
+    """Run something at each pause instead of pausing; returns the lengths of the pauses."""
+
+    def use(act: Callable[[], object]) -> list[float]:
+        pauses: list[float] = []
+
+        def sleep(seconds: float) -> None:
+            pauses.append(seconds)
+            act()
+
+        monkeypatch.setattr("faultbridge.cli.stack.waiting.time.sleep", sleep)
+        return pauses
+
+    return use
+
+
+AtPoll = Callable[[Callable[[], object]], list[float]]
+
+
+@pytest.mark.parametrize("arguments", LISTS, ids=lambda one: one[0])
+def test_a_list_that_stays_empty_ends_with_75_after_its_time(
+    desk: Desk, at_poll: AtPoll, arguments: tuple[str, ...]
+) -> None:
+    pauses = at_poll(lambda: None)
+    assert desk(*arguments).code == 0
+    assert pauses == []
+    assert desk(*arguments, "--wait", "3").code == 75
+    assert sum(pauses) == 3
+
+
+def test_a_list_of_cases_waits_for_the_case_that_needs_an_approval(desk: Desk, at_poll: AtPoll) -> None:
+    at_poll(lambda: case_for_approval(desk))
+    (case,) = desk.json("case", "list", "--waiting-for", "approval", "--wait", "9")
+    assert (case["node"], case["waiting_for"]) == (NODE, "approval")
+    assert desk.json("case", "list", "--waiting-for", "pause") == []
+
+
+def test_a_timeline_waits_for_the_entry_of_a_code(desk: Desk, at_poll: AtPoll) -> None:
+    desk.json("send", "--source", "kernel-log", "--cluster", CLUSTER, "--node", NODE, given=XID_79)
+    at_poll(desk.run_ingest)
+    ran = desk("timeline", "--cluster", CLUSTER, "--code", "xid.79", "--wait", "9")
+    assert "xid.79 gpu 0000:c1:00 detected" in ran.out
+    assert desk("timeline", "--cluster", CLUSTER, "--follow", "--wait", "9").code == 2
+
+
+def test_a_cluster_is_shown_when_it_is_healthy(desk: Desk, at_poll: AtPoll) -> None:
+    pauses = at_poll(lambda: None)
+    case_for_approval(desk)
+    desk.world.app.ops.react([KEY])
+    ran = desk("cluster", "show", CLUSTER, "--wait", "2")
+    assert (ran.code, sum(pauses)) == (75, 2)
+    assert "healthy" not in ran.out.splitlines()[1]
+    desk.json("cluster", "add", "lab")
+    desk.json("node", "add", "--cluster", "lab", "--node", "n-1", "--instance-id", "i-0123456789abcde77")
+    at_poll(lambda: desk.world.app.ops.react([("lab", "n-1")]))
+    ran = desk("cluster", "show", "lab", "--wait", "9")
+    assert ran.code == 0
+    assert [line.split(maxsplit=1)[-1] for line in ran.out.splitlines()] == ["lab", "healthy", "status  1 healthy"]
+
+
+def test_a_new_policy_is_awaited_until_it_applies(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("faultbridge.cli.commands.policy.policy.time.sleep", pauses.append)
+    assert desk("policy", "put", "-", "--yes", given=APPROVAL_POLICY).code == 0
+    assert desk("policy", "put", "-", "--yes", "--wait", given=APPROVAL_POLICY).code == 0
+    assert pauses == [15]
