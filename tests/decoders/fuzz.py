@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import resource
 import sys
 import tempfile
 import time
@@ -26,6 +27,8 @@ from tests.decoders.captures import HERE, SAMPLES, expected, faults_and_clears
 
 MAX_BYTES = 16 * 1024
 MAX_SECONDS = 2.0
+# Resident memory of a process that decodes thousands of inputs; the code itself takes about 20 MB.
+MAX_KILOBYTES = 512 * 1024
 PIECES = [line.replace("\\n", "\n").encode() for line in (HERE / "pieces.txt").read_text("utf-8").splitlines()]
 CAPTURES = HERE.parents[2] / "shared" / "samples"
 LISTING = "expectations.toml"
@@ -42,6 +45,7 @@ class Tally:
     rejected: int = 0
     failures: list[str] = field(default_factory=list)
     slowest: float = 0.0
+    peak_kilobytes: int = 0
 
     def add(self, other: Tally) -> None:
         self.inputs += other.inputs
@@ -49,6 +53,7 @@ class Tally:
         self.rejected += other.rejected
         self.failures += other.failures
         self.slowest = max(self.slowest, other.slowest)
+        self.peak_kilobytes = max(self.peak_kilobytes, other.peak_kilobytes)
 
 
 def corpus() -> list[tuple[str, bytes]]:
@@ -123,6 +128,9 @@ def batch(first: int, inputs: int) -> Tally:
                 tally.failures.append(f"seed {seed}, {tried}: {elapsed:.1f} s, kept as {_kept(seed, damaged)}")
             tally.decoded += decoded
             tally.rejected += not decoded
+    tally.peak_kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if tally.peak_kilobytes > MAX_KILOBYTES:
+        tally.failures.append(f"seeds {first} to {first + inputs - 1}: {tally.peak_kilobytes} KB in one process")
     return tally
 
 
@@ -151,7 +159,8 @@ def main() -> int:
         sys.stdout.write(f"{failure}\n")
     sys.stdout.write(
         f"{total.inputs} inputs in {time.monotonic() - started:.0f} s: {total.decoded} decoded, "
-        f"{total.rejected} rejected, {len(total.failures)} failed; the slowest took {total.slowest * 1000:.0f} ms\n"
+        f"{total.rejected} rejected, {len(total.failures)} failed; the slowest took {total.slowest * 1000:.0f} ms, "
+        f"a process at most {total.peak_kilobytes / 1024:.0f} MB\n"
     )
     return 1 if total.failures else 0
 

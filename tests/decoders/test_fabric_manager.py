@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from faultbridge.data import load_catalog
 from faultbridge.decoders import registry
 from faultbridge.decoders.common.decoder import Hints
-from faultbridge.domain.faults import Fault, Severity
+from faultbridge.domain.faults import Action, Fault, Severity
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
 ERROR = "detected NVSwitch fatal error 20034 on fid 0 on NVSwitch pci bus id 00000000:86:00.0 physical id 3 port 33"
@@ -113,3 +114,60 @@ def test_systemctl_status_shows_whether_the_service_runs(active: str, enabled: s
 def test_a_system_log_with_lines_of_the_kernel_is_a_kernel_log() -> None:
     body = f"{SYSLOG.format('Connected to 1 node.')}\nFeb  3 04:05:06 gpu-1 kernel: NVRM: loading\n"
     assert registry.recognize(body.encode()) == "kernel-log"
+
+
+UNIT = "nvidia-persistenced.service"
+STATUS = f"""\u25cf {UNIT} - NVIDIA Persistence Daemon
+     Loaded: loaded (/lib/systemd/system/{UNIT}; {{}}; preset: enabled)
+     Active: {{}}
+"""
+DEVICES = "Failed to query NVIDIA devices. Please ensure that the NVIDIA device files (/dev/nvidia*) exist"
+DAEMON = "Feb  3 04:05:06 gpu-1 {}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        DAEMON.format(f"nvidia-persistenced[813]: {DEVICES}"),
+        DAEMON.format(f"nvidia-persistenced: {DEVICES}"),
+        DAEMON.format(f"systemd[1]: {UNIT}: Failed with result 'exit-code'."),
+        DAEMON.format(f"systemd[1]: {UNIT}: Main process exited, code=exited, status=1/FAILURE"),
+        DAEMON.format("systemd[1]: Failed to start NVIDIA Persistence Daemon."),
+        DAEMON.format(f"systemd[1]: Failed to start {UNIT} - NVIDIA Persistence Daemon."),
+        journal(DEVICES, "nvidia-persistenced"),
+        STATUS.format("enabled", "failed (Result: exit-code) since Tue 2026-02-03 04:05:06 UTC; 5s ago"),
+        STATUS.format("enabled", "inactive (dead)"),
+        STATUS.format("static", "failed (Result: exit-code) since Tue 2026-02-03 04:05:06 UTC; 5s ago"),
+    ],
+)
+def test_a_persistence_daemon_that_does_not_run_is_a_warning_without_a_repair(line: str) -> None:
+    (fault,) = read(line)
+    classified = load_catalog().classify(fault)
+    assert (fault.code, fault.component.type.value) == ("host.persistence_daemon_failed", "node")
+    assert (classified.severity, classified.action) == (Severity.WARNING, Action.NONE)
+    assert registry.recognize(line.encode()) == "fabric-manager-log"
+
+
+def test_the_lines_of_one_failed_start_of_the_persistence_daemon_are_one_fault() -> None:
+    start = (f"{UNIT}: Main process exited, code=exited, status=1/FAILURE", f"{UNIT}: Failed with result 'exit-code'.")
+    faults = read(*(DAEMON.format(f"systemd[1]: {line}") for line in start))
+    assert [(one.code, one.count) for one in faults] == [("host.persistence_daemon_failed", 1)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        DAEMON.format("nvidia-persistenced[813]: Started (813)"),
+        DAEMON.format("nvidia-persistenced[813]: device 0000:c1:00.0 - registered"),
+        DAEMON.format("nvidia-persistenced[813]: device 0000:c1:00.0 - persistence mode enabled."),
+        DAEMON.format("nvidia-persistenced[813]: Verbose syslog connection opened"),
+        DAEMON.format("nvidia-persistenced[813]: Received signal 15"),
+        DAEMON.format(f"systemd[1]: {UNIT}: Deactivated successfully."),
+        DAEMON.format("systemd[1]: Started NVIDIA Persistence Daemon."),
+        STATUS.format("enabled", "active (running) since Tue 2026-02-03 04:05:06 UTC; 2h ago"),
+        STATUS.format("static", "active (running) since Tue 2026-02-03 04:05:06 UTC; 2h ago"),
+        STATUS.format("static", "inactive (dead)"),
+    ],
+)
+def test_a_persistence_daemon_that_runs_or_was_not_needed_is_no_fault(line: str) -> None:
+    assert read(DAEMON.format("nvidia-persistenced[813]: Started (813)"), *line.splitlines()) == []

@@ -143,3 +143,31 @@ def test_a_loss_of_carrier_that_kernel_and_networkd_report_is_one_flap() -> None
 def test_a_program_that_reports_hardware_errors_proves_nothing(line: str) -> None:
     kernel = "Feb  3 04:05:06 gpu-1 kernel: [ 1.0] NVRM: loading NVIDIA UNIX Open Kernel Module"
     assert codes(kernel, f"Feb  3 04:05:06 gpu-1 {line}") == []
+
+
+REPORT = """{1}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 5
+{1}[Hardware Error]: event severity: fatal
+{1}[Hardware Error]:  Error 0, type: fatal
+{1}[Hardware Error]:   section_type: PCIe error
+{1}[Hardware Error]:   port_type: 0, PCIe end point
+{1}[Hardware Error]:   device_id: 0000:c1:00.0
+{1}[Hardware Error]:   vendor_id: 0x10de, device_id: 0x2330
+{2}[Hardware Error]: event severity: corrected
+{2}[Hardware Error]:   section_type: memory error
+{2}[Hardware Error]:   physical_address: 0x0000001234567000
+{2}[Hardware Error]:   error_type: 2, single-bit ECC
+{2}[Hardware Error]:   DIMM location: CPU 1 DIMM 4"""
+
+
+def test_the_sections_of_the_firmwares_reports_are_attributes_of_their_faults() -> None:
+    fatal, corrected = (one for one in read(*(f"[ 5.0] {line}" for line in REPORT.splitlines())))
+    assert (fatal.code, corrected.code) == ("host.machine_check", "host.machine_check_corrected")
+    assert (fatal.attributes["section"], fatal.attributes["pci"]) == ("PCIe error", "0000:c1:00.0")
+    assert (corrected.attributes["section"], corrected.attributes["dimm"]) == ("memory error", "CPU 1 DIMM 4")
+    assert corrected.attributes["error_type"] == "2, single-bit ECC"
+    assert "address" in corrected.attributes
+    assert "dimm" not in fatal.attributes
+
+
+def test_a_section_without_the_start_of_its_report_is_no_fault() -> None:
+    assert read("[ 5.0] {7}[Hardware Error]:   section_type: PCIe error", "[ 5.1] eth0: up") == []

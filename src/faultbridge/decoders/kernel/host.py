@@ -7,7 +7,7 @@ drivers, of containers or of a boot match no rule. Source: Linux 4 to 6.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from faultbridge.decoders.common.decoder import to_clear
 from faultbridge.decoders.common.prefix import USER, KernelMessage
@@ -21,6 +21,13 @@ CARRIER_CODE = "net.carrier_lost"
 _CRASHES = frozenset({OOPS, PANIC})
 # An operator or a test crashed the kernel; what follows in the same boot is no fault.
 _REQUESTED_CRASH = re.compile(r"sysrq: (?:SysRq : )?Trigger a crash", re.IGNORECASE)
+# The firmware's report of an error (CPER) continues on lines that start with the same number in braces.
+_REPORT = re.compile(r"(?:\{(\d{1,6})\})?\[Hardware Error\]: ")
+_REPORT_FIELD = re.compile(
+    r"\s{0,8}(section_type|DIMM location|physical_address|error_type): (.{1,100})$"
+    r"|\s{0,8}(device_id): ([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])$"
+)
+_REPORT_NAMES = {"section_type": "section", "DIMM location": "dimm", "device_id": "pci", "physical_address": "address"}
 _SAME_CRASH_SECONDS = 2.0
 _UNCORRECTED_BIT = 61
 
@@ -33,6 +40,7 @@ class HostReader:
     _without_carrier: set[str] = field(default_factory=set)
     _last_crash: float | None = None
     _crash_requested: bool = False
+    _report: tuple[str | None, int] | None = None
 
     def read(self, message: KernelMessage) -> bool:
         """Append the observation of the first rule that matches a message; return False if none does."""
@@ -43,7 +51,20 @@ class HostReader:
             if rule.phrase in message.text and (details := _details(rule, message.text)) is not None:
                 self._append(rule, message, details)
                 return True
-        return False
+        return "[Hardware Error]" in message.text and self._complete_report(message.text)
+
+    def _complete_report(self, text: str) -> bool:
+        """Add a line of the firmware's report to its fault; return False for other lines."""
+        head = _REPORT.match(text)
+        field_ = _REPORT_FIELD.match(text, head.end()) if head else None
+        if head is None or field_ is None or self._report is None or self._report[0] != head[1]:
+            return False
+        position, fault = self._report[1], self.found[self._report[1]]
+        name, value = field_[1] or field_[3], field_[2] or field_[4]
+        details = {_REPORT_NAMES.get(name, name): value.strip()}
+        # A report can have several sections; the first one is the cause.
+        self.found[position] = replace(fault, attributes={**details, **fault.attributes})
+        return True
 
     def _append(self, rule: Rule, message: KernelMessage, details: dict[str, str]) -> None:
         component = _component(rule, details)
@@ -56,6 +77,8 @@ class HostReader:
             self._flap(fault, component.name or "", is_up=rule.ends)
         else:
             self.found.append(to_clear(fault) if rule.ends else fault)
+        if rule.phrase == "event severity" and (head := _REPORT.match(message.text)):
+            self._report = head[1], len(self.found) - 1
 
     def _is_same_crash(self, message: KernelMessage) -> bool:
         """Return whether an oops was read at the same time; the kernel prints several lines about one."""

@@ -1,4 +1,4 @@
-"""Decodes `fabric-manager-log`: errors of NVSwitches and of NVIDIA's fabric manager.
+"""Decodes `fabric-manager-log`: errors of NVSwitches, of NVIDIA's fabric manager and of its persistence daemon.
 
 Grammar: the records of its log file, of syslog, the journal and `systemctl status` (`fabric_manager_records`). A switch
 error is `detected NVSwitch fatal|non-fatal error C on fid|NodeId F on NVSwitch pci bus id BDF physical id P port N`,
@@ -30,6 +30,7 @@ from faultbridge.errors import Rejected
 
 SOURCE = "fabric-manager-log"
 FAILED, ERROR = "host.fabric_manager_failed", "host.fabric_manager_error"
+PERSISTENCE_FAILED = "host.persistence_daemon_failed"
 _SWITCH_ERROR = re.compile(
     r"detected NVSwitch (fatal|non-fatal) error (\d{1,6})(?: on (?:fid|NodeId) (\d{1,5}))?(?: on NVSwitch pci bus id "
     r"([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]))?(?: physical id (\d{1,5}))?(?: port (\d{1,5}))?",
@@ -90,6 +91,8 @@ def _fault(record: LogRecord, *, has_switches: bool) -> Fault | None:
         return None
     if record.level == UNIT and not is_failure:
         return None
+    if record.is_of_persistence_daemon:
+        return _fault_of(record, PERSISTENCE_FAILED, NODE_COMPONENT, {"level": record.level})
     code = FAILED if is_failure and has_switches else ERROR
     return _fault_of(record, code, NODE_COMPONENT, {"level": record.level})
 
@@ -115,7 +118,8 @@ def _fault_of(record: LogRecord, code: str, component: Component, details: Mappi
 
 DECODER = Decoder(
     name=SOURCE,
-    summary="fabric manager: its log, syslog, journal or systemctl status; errors of NVSwitches and of itself",
+    summary="fabric manager and nvidia-persistenced: log, syslog, journal or systemctl status; errors of NVSwitches "
+    "and of the services",
     example="[Feb 03 2026 04:05:06] [ERROR] [tid 812] detected NVSwitch fatal error 20034 on fid 0 on "
     "NVSwitch pci bus id 00000000:05:00.0 physical id 9 port 30",
     recognize=recognize,

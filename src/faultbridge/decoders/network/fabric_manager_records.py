@@ -1,7 +1,8 @@
-"""Reads the records of NVIDIA's fabric manager from its log file, syslog, the journal and `systemctl status`.
+"""Reads the records of NVIDIA's fabric manager and persistence daemon: log file, syslog, journal, `systemctl status`.
 
 Grammar: `[Mon DD YYYY HH:MM:SS] [LEVEL][ [tid N]] TEXT`, and lines without that head continue a record; or
-`PREFIX PROGRAM[PID]: TEXT` with the program `nv-fabricmanager`, its start script or systemd; or the bare text.
+`PREFIX PROGRAM[PID]: TEXT` with the program `nv-fabricmanager`, its start script, `nvidia-persistenced` or systemd; or
+the bare text.
 """
 
 from __future__ import annotations
@@ -19,19 +20,23 @@ _HEAD = re.compile(
     r"\[(?:(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) {1,2}(\d{1,2}) (\d{4}) (\d\d:\d\d:\d\d)"
     r"|(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d))\] {0,4}\[(\w{1,10})\] {0,4}(?:\[tid (\d{1,10})\])? {0,4}(.*)$"
 )
-_PROGRAMS = frozenset({"nv-fabricmanager", "nvidia-fabricmanager-start.sh"})
+PERSISTENCE = "nvidia-persistenced"
+_PROGRAMS = frozenset({"nv-fabricmanager", "nvidia-fabricmanager-start.sh", PERSISTENCE})
 _SYSLOG = re.compile(
-    r"(?:^|(?<!\S)(?P<node>\S{1,255}) )(?:nv-fabricmanager|nvidia-fabricmanager-start\.sh)(?:\[\d{1,10}\])?: "
+    r"(?:^|(?<!\S)(?P<node>\S{1,255}) )(?P<program>nv-fabricmanager|nvidia-fabricmanager-start\.sh|nvidia-persistenced)"
+    r"(?:\[\d{1,10}\])?: "
     r"(?P<text>.*)$"
 )
 # systemd writes about the service under its own name; `systemctl status` prints the state of the unit.
 _UNIT = re.compile(
-    r"(?:(?P<node>\S{1,255}) systemd\[\d{1,10}\]: )?(?P<text>(?:nvidia-fabricmanager\.service: |Failed to start NVIDIA "
-    r"fabric manager|Job for nvidia-fabricmanager\.service failed).*)$",
+    r"(?:(?P<node>\S{1,255}) systemd\[\d{1,10}\]: )?(?P<text>(?:nvidia-(?:fabricmanager|persistenced)"
+    r"\.service: |Failed to start (?:nvidia-persistenced\.service - )?NVIDIA (?:fabric manager|Persistence Daemon)"
+    r"|Job for nvidia-(?:fabricmanager|persistenced)\.service failed).*)$",
     re.IGNORECASE,
 )
 _STATUS = re.compile(r"\s{1,16}Active: (failed \(Result: [\w-]{1,32}\)|inactive \(dead\))")
-_STATUS_TITLE, _STATUS_LOADED = "nvidia-fabricmanager.service - ", re.compile(r"\s{1,16}Loaded: .{0,200}; enabled;")
+_STATUS_TITLE = re.compile(r"(nvidia-(?:fabricmanager|persistenced)\.service) - ")
+_STATUS_LOADED = re.compile(r"\s{1,16}Loaded: .{0,200}; enabled;")
 _BARE = (
     "detected NVSwitch ",
     "detected number of NVSwitches",
@@ -39,7 +44,7 @@ _BARE = (
     "request to query NVSwitch device information ",
 )
 _FAILURE = re.compile(r"\b(?:fail(?:ed|ure|s)?|error|abort(?:ed|ing)?|don't match|mismatch)\b", re.IGNORECASE)
-_MAY_HOLD_RECORD = re.compile(r"fabric|NVSwitch|\] {0,4}\[", re.IGNORECASE)
+_MAY_HOLD_RECORD = re.compile(r"fabric|NVSwitch|persistence|\] {0,4}\[", re.IGNORECASE)
 _MAX_LINES = 64
 UNIT = "unit"
 
@@ -52,6 +57,12 @@ class LogRecord:
     level: str
     text: str
     node: str | None = None
+    program: str | None = None
+
+    @property
+    def is_of_persistence_daemon(self) -> bool:
+        """Return whether the record is of, or about, the persistence daemon and not the fabric manager."""
+        return self.program == PERSISTENCE or (self.level == UNIT and "persistence" in self.text.lower())
 
 
 def records_of(text: str, received_at: datetime | None) -> Iterator[LogRecord]:
@@ -78,7 +89,7 @@ def _joined(record: LogRecord | None, continuation: list[str]) -> Iterator[LogRe
 
 def is_head(line: str) -> bool:
     """Return whether a line starts a record of the fabric manager."""
-    return _record(line, None) is not None or _STATUS_TITLE in line
+    return _record(line, None) is not None or _STATUS_TITLE.search(line) is not None
 
 
 def _record(line: str, received_at: datetime | None) -> LogRecord | None:
@@ -97,7 +108,7 @@ def _record(line: str, received_at: datetime | None) -> LogRecord | None:
         record = (
             _headed(inner) if inner else LogRecord(message.observed_at, _level(found["text"]), found["text"].strip())
         )
-        return replace(record, node=found["node"])
+        return replace(record, node=found["node"], program=found["program"])
     found = _UNIT.match(message.text)
     return LogRecord(message.observed_at, UNIT, found["text"].strip(), found["node"]) if found else None
 
@@ -113,7 +124,7 @@ def _journal_record(line: str, received_at: datetime | None) -> LogRecord | None
     if wrapped is None:
         return None
     if wrapped.program in _PROGRAMS:
-        return LogRecord(wrapped.at, _level(wrapped.text), wrapped.text.strip(), wrapped.node)
+        return LogRecord(wrapped.at, _level(wrapped.text), wrapped.text.strip(), wrapped.node, wrapped.program)
     inner = _record(wrapped.text, received_at) if wrapped.text.lstrip()[:1] != "{" else None
     return replace(inner, at=inner.at or wrapped.at, node=inner.node or wrapped.node) if inner else None
 
@@ -125,13 +136,15 @@ def _level(text: str) -> str:
 
 def _state_of_unit(line: str, status: list[str]) -> LogRecord | None:
     """Return a record if `systemctl status` shows that the enabled service does not run."""
-    if _STATUS_TITLE in line:
-        status[:] = [line]
+    title = _STATUS_TITLE.search(line)
+    if title is not None:
+        status[:] = [title[1]]
     elif status and _STATUS_LOADED.match(line):
         status.append("enabled")
     elif status and (found := _STATUS.match(line)) is not None:
-        is_enabled = "enabled" in status
+        unit, is_enabled = status[0], "enabled" in status
         status.clear()
+        # Another service starts a static unit when it needs it, so an inactive one is no failure.
         if is_enabled or found[1].startswith("failed"):
-            return LogRecord(None, UNIT, f"nvidia-fabricmanager.service: {found[1]}")
+            return LogRecord(None, UNIT, f"{unit}: {found[1]}")
     return None

@@ -2,9 +2,10 @@
 
 The packaged thresholds define which counters are kept and which increase is a fault.
 
-Grammar: `path: value` of sysfs, JSON of `rdma -j statistic` (flat or nested), or metrics (`rdma_ports`). An unreadable
-counter is absent, not zero. Times: none. Units: packets, events or bytes since the driver was loaded.
-Errors: `Rejected(no_framing)` without a counter. Source: Linux's sysfs, rdma-core, node_exporter.
+Grammar: `path: value` of sysfs, JSON of `rdma -j statistic` (flat or nested), metrics (`rdma_ports`), or the output of
+perfquery and mlxlink (`port_tools`). An unreadable counter is absent, not zero. Times: none. Units: packets, events or
+bytes since the driver was loaded. Errors: `Rejected(no_framing)` without a counter.
+Source: Linux's sysfs, rdma-core, node_exporter, NVIDIA's firmware tools.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from typing import Any
 from faultbridge.data.counters import counters_of
 from faultbridge.decoders.common.decoder import Decoder, Hints
 from faultbridge.decoders.common.documents import objects, text_of
-from faultbridge.decoders.common.fields import members, number, text
+from faultbridge.decoders.common.fields import evidence, members, number, text
+from faultbridge.decoders.network.port_tools import MODULE_FAULT, is_port_tool, ports_of_tools
 from faultbridge.decoders.network.rdma_ports import Port, ports_of
-from faultbridge.domain.faults import CounterSample, Observation
+from faultbridge.domain.faults import CounterSample, Fault, Observation
 from faultbridge.errors import Rejected
 
 SOURCE = "rdma-counters"
@@ -25,27 +27,37 @@ MAX_PORTS = 512
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a counter sample of each port, with the readable counters that have a threshold."""
+    """Return a counter sample of each port with the readable counters that have a threshold, and faults of modules."""
     document = text_of(body)
-    ports = tuple(_statistic(document)) if document.lstrip()[:1] == "[" else ports_of(document)
+    if is_port_tool(body):
+        ports = ports_of_tools(document)
+    else:
+        ports = tuple(_statistic(document)) if document.lstrip()[:1] == "[" else ports_of(document) or ()
     if not ports:
         raise Rejected("no_framing", "no counter of an RDMA port")
     with_threshold = counters_of(SOURCE)
     samples = (_reading(port, with_threshold) for port in ports)
-    return tuple(sample for sample in samples if sample.values)
+    faults = (_module_fault(port) for port in ports if MODULE_FAULT in port.fields)
+    return (*faults, *(sample for sample in samples if sample.values))
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body is a tree with counters, `rdma -j statistic`, or their metrics."""
+    """Return whether a body is a tree with counters, `rdma -j statistic`, metrics, or the output of a port tool."""
     tree = b"/infiniband/" in body and b"counters/" in body
     statistics = b'"ifname"' in body and b'"port"' in body and b'"operstate"' not in body
     statistics = statistics and b'"physical_state"' not in body
-    return tree or b"node_infiniband_link_downed" in body or statistics
+    return tree or b"node_infiniband_link_downed" in body or statistics or is_port_tool(body)
 
 
 def _reading(port: Port, with_threshold: frozenset[str]) -> CounterSample:
     values: dict[str, int | str] = {name: value for name, value in port.counters.items() if name in with_threshold}
     return CounterSample(SOURCE, port.component, values)
+
+
+def _module_fault(port: Port) -> Fault:
+    shown = f"{port.component.name}: {port.fields[MODULE_FAULT]}"
+    details = {"error": port.fields[MODULE_FAULT]}
+    return Fault(SOURCE, "net.port_module_error", port.component, f"{shown}.", None, evidence(shown), details)
 
 
 def _statistic(document: str) -> Iterator[Port]:
@@ -70,7 +82,8 @@ def _counters(document: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 
 DECODER = Decoder(
     name=SOURCE,
-    summary="/sys/class/infiniband/*/ports/*/{counters,hw_counters}/* as path: value, rdma -j statistic, node_exporter",
+    summary="/sys/class/infiniband/*/ports/*/{counters,hw_counters}/* as path: value, rdma -j statistic, perfquery, "
+    "mlxlink -c, node_exporter: error counters of RDMA ports",
     example="/sys/class/infiniband/mlx5_0/ports/1/counters/link_downed: 0\n"
     "/sys/class/infiniband/mlx5_0/ports/1/hw_counters/local_ack_timeout_err: 12\n",
     recognize=recognize,

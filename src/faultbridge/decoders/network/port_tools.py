@@ -1,0 +1,111 @@
+"""Reads the ports whose counters `perfquery` and `mlxlink -c` print.
+
+Neither tool names the device. A line `# DEVICE/PORT` before an output does; without it, a port of perfquery is named by
+its LID, and an output of mlxlink is `Rejected`, because ports that cannot be distinguished cannot be compared.
+
+Grammar: perfquery's `# ... counters: Lid N port N` and `Name:....value`; mlxlink's `Name : value` or its JSON.
+Source: rdma-core's perfquery, NVIDIA's firmware tools 4.18 to 4.34.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from faultbridge.decoders.common.documents import loads
+from faultbridge.decoders.common.fields import members
+from faultbridge.decoders.network.rdma_ports import MAX_PORTS, Port
+from faultbridge.errors import Rejected
+
+_HEADING = re.compile(r"^# ?([A-Za-z][\w.-]{1,63})/(\d{1,3})[ \t\r]{0,8}$", re.MULTILINE)
+_PERFQUERY = re.compile(
+    r"^# [\w ]{1,40}counters: Lid (\d{1,6}) (?:\([^)\n]{0,64}\) )?port (\d{1,3})\b[^\n]{0,128}$", re.MULTILINE
+)
+_VALUE = re.compile(r"^(\w{1,60}):\.{1,60}(\d{1,20})\s{0,4}$", re.MULTILINE)
+_FIELD = re.compile(r"^([A-Z][\w \[\]-]{1,60}?) {0,60}: (\S[^\n]{0,200})$", re.MULTILINE)
+_COLOR = re.compile(r"\x1b\[[0-9;]{0,16}m")
+_SECTIONS = ("Physical Counters and BER Info", "Operational Info", "Module Info")
+_NUMBER = re.compile(r"\d{1,20}")
+# The names of both tools for the counters of sysfs, which have the thresholds.
+_COUNTERS: Mapping[str, str] = {
+    "SymbolErrorCounter": "symbol_error",
+    "LinkErrorRecoveryCounter": "link_error_recovery",
+    "LinkDownedCounter": "link_downed",
+    "PortRcvErrors": "port_rcv_errors",
+    "PortRcvRemotePhysicalErrors": "port_rcv_remote_physical_errors",
+    "PortXmitDiscards": "port_xmit_discards",
+    "LocalLinkIntegrityErrors": "local_link_integrity_errors",
+    "ExcessiveBufferOverrunErrors": "excessive_buffer_overrun_errors",
+    "Symbol Errors": "symbol_error",
+    "Link Error Recovery Counter": "link_error_recovery",
+    "Link Down Counter": "link_downed",
+}
+_MODULE_FAULTS = ("Module FW Fault", "DataPath FW Fault", "Tx Fault [per lane]")
+MODULE_FAULT = "module_fault"
+
+
+def is_port_tool(body: bytes) -> bool:
+    """Return whether a body is the output of perfquery or of mlxlink with its counters."""
+    return (b"counters: Lid " in body and b"PortSelect:." in body) or _SECTIONS[0].encode() in body
+
+
+def ports_of_tools(body: str) -> tuple[Port, ...]:
+    """Return the ports in order; an output of mlxlink without a device is `Rejected`."""
+    ports: dict[tuple[str, int], Port] = {}
+    for device, text in _outputs(_COLOR.sub("", body)):
+        for port in (*_of_perfquery(device, text), *_of_mlxlink(device, text)):
+            if len(ports) < MAX_PORTS:
+                known = ports.setdefault((port.device, port.number), port)
+                known.counters |= port.counters
+                known.fields |= port.fields
+    return tuple(ports.values())
+
+
+def _outputs(body: str) -> Iterator[tuple[tuple[str, int] | None, str]]:
+    """Yield each part of a body with the device and port that its heading names."""
+    headings = list(_HEADING.finditer(body))
+    yield None, body[: headings[0].start() if headings else len(body)]
+    ends = (*(heading.start() for heading in headings[1:]), len(body))
+    for heading, end in zip(headings, ends, strict=False):
+        yield (heading[1], int(heading[2])), body[heading.end() : end]
+
+
+def _of_perfquery(device: tuple[str, int] | None, text: str) -> Iterator[Port]:
+    heads = list(_PERFQUERY.finditer(text))
+    ends = (*(head.start() for head in heads[1:]), len(text))
+    for head, end in zip(heads, ends, strict=False):
+        name, number = device or (f"lid{int(head[1])}", int(head[2]))
+        yield Port(name, number, counters=_counters(dict(_VALUE.findall(text[head.end() : end]))))
+
+
+def _of_mlxlink(device: tuple[str, int] | None, text: str) -> Iterator[Port]:
+    if not any(section in text for section in _SECTIONS):
+        return
+    if device is None:
+        raise Rejected("no_framing", "mlxlink names no device; put a line `# DEVICE/PORT` before each of its outputs")
+    fields = _of_json(text) if text.lstrip()[:1] == "{" else dict(_FIELD.findall(text))
+    faults = [name for name in _MODULE_FAULTS if "1" in str(fields.get(name, "")).split(",")]
+    port = Port(*device, counters=_counters(fields))
+    port.fields |= {MODULE_FAULT: ", ".join(faults)} if faults else {}
+    yield port
+
+
+def _of_json(text: str) -> dict[str, Any]:
+    """Return the fields of all sections; a list of lanes becomes text with commas."""
+    try:
+        output = members(members(members(loads(text)).get("result")).get("output"))
+    except (ValueError, RecursionError) as error:
+        raise Rejected("malformed_json", "an output of mlxlink is not complete JSON") from error
+    fields: dict[str, Any] = {}
+    for name in _SECTIONS:
+        for field, value in members(output.get(name)).items():
+            lanes = members(value).get("values")
+            fields[field] = ",".join(map(str, lanes)) if isinstance(lanes, list) else value
+    return fields
+
+
+def _counters(fields: Mapping[str, Any]) -> dict[str, int]:
+    """Return the counters that have a value under their names in sysfs; `N/A` is absent, never zero."""
+    values = {name: str(fields[tool]).strip() for tool, name in _COUNTERS.items() if tool in fields}
+    return {name: int(value) for name, value in values.items() if _NUMBER.fullmatch(value)}
