@@ -54,7 +54,7 @@ def test_the_case_page_answers_the_five_questions(site: Site) -> None:
     text = site.get(paths(site)["case"]).text
     for question in (
         "What happened?",
-        "Why this action?",
+        "Which action is planned?",
         "What was done?",
         "What happens now?",
         "What should you do?",

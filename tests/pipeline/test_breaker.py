@@ -83,7 +83,19 @@ def test_a_breaker_that_opens_for_the_third_time_within_a_day_stays_open(first: 
     change = change_of(before, failing(-1, -1, 1), after(minutes=1))
     assert change is not None
     assert (change.breaker.state, change.breaker.stays_open) == (OPEN, stays_open)
-    assert change.reason.endswith("it stays open until an operator closes it") is stays_open
+    assert change.reason.endswith("it stays open until no node fails or an operator closes it") is stays_open
+
+
+def test_every_change_that_holds_repairs_states_what_ends_it() -> None:
+    opened = change_of(None, failing(0, 0, 0), NOON)
+    tried = change_of(breaker(OPEN), failing(-5, -5, -5), after(minutes=10))
+    assert opened
+    assert tried
+    assert opened.reason == (
+        "3 nodes fail at once; repairs wait until no further node has failed for 10 min, "
+        "or an operator closes the breaker"
+    )
+    assert tried.reason == "no further node failed; at most 1 repair at a time until fewer nodes fail than the limit"
 
 
 def test_a_breaker_that_stays_open_closes_by_an_operator_or_when_no_node_fails() -> None:

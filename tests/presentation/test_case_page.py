@@ -91,15 +91,6 @@ def dry_run() -> World:
     return world
 
 
-def recovered() -> World:
-    world = World(nodes=3, rules=(Rule("wait", wait_seconds=600),))
-    world.fault_and_react()
-    world.clear()
-    world.process_entries()
-    world.advance_minutes(12)
-    return world
-
-
 def absorbed() -> World:
     world = world_of()
     lose_links(world)
@@ -128,6 +119,21 @@ CASES: dict[str, tuple[Callable[[], World], str, str, str]] = {
     "the mode is dry_run": (dry_run, "resolved: dry run", "was recorded and not carried out", "Nothing."),
     "many nodes share a cause": (absorbed, "absorbed: incident", "does not fix a shared cause", "incident close"),
 }
+
+
+QUESTIONS = {
+    replaced: "Why this action?",
+    approval: "Which action is planned?",
+    paused: "Which action is planned?",
+    absorbed: "Which action is planned?",
+    denied: "Which action was planned?",
+    dry_run: "Which action was planned?",
+}
+
+
+@pytest.mark.parametrize("build", QUESTIONS)
+def test_why_an_action_was_taken_is_asked_only_after_an_action(build: Callable[[], World]) -> None:
+    assert [one for one in answers(page_of(build())) if "action" in one] == [QUESTIONS[build]]
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.cluster.breakers import BreakerLimit
 from faultbridge.domain.cluster.config import Mode
+from faultbridge.domain.faults import Severity
 from faultbridge.domain.policy import Rule
 from faultbridge.pipeline.decide.no_repair import no_repair
 from faultbridge.presentation.history import Span
@@ -46,8 +48,35 @@ def test_a_node_with_faults_and_no_case_states_why_in_the_words_of_node_show() -
     assert answers(page_of(world))["Why was this not repaired?"].lower() == expected.lower()
 
 
-def test_a_healthy_node_has_nothing_to_explain() -> None:
-    assert page_of(replaced()).answers == ()
+def test_a_healthy_node_states_that_it_has_no_fault_and_how_its_last_case_ended() -> None:
+    world = replaced()
+    first, last = page_of(world).answers[0].sentences
+    assert first == "No fault of this node is active. Its status is healthy."
+    closed = f"{world.case().closed_at:%Y-%m-%d %H:%M} UTC"
+    assert (
+        f"Its last case {world.case().id}, GPU has fallen off the bus (xid.79, fatal), was closed at {closed}" in last
+    )
+    assert "replaced" in last
+    assert answers(page_of(world))["What should you do?"] == "Nothing: jobs may run on this node."
+    assert page_of(world, 2).answers[0].sentences[1] == "No case of this node is recorded."
+
+
+def test_a_node_with_a_live_case_states_first_what_happened() -> None:
+    world = World(nodes=2)
+    world.fault_and_react()
+    page = page_of(world)
+    assert page.answers[0].question == "What happened?"
+    assert page.answers[0].sentences[0] == "GPU has fallen off the bus (xid.79, fatal) on gpu 0000:c1:00 of node-1."
+    assert "What was done?" in answers(page)
+
+
+def test_a_node_with_faults_and_no_case_states_the_worst_of_them_first() -> None:
+    world = World(nodes=2, mode=Mode.OBSERVE)
+    world.fault(1, "xid.63", severity=Severity.WARNING, message="row remapping")
+    world.fault_and_react(1, message="GPU 3 is gone")
+    first, more, _ = page_of(world).answers[0].sentences
+    assert re.fullmatch(r"Xid\.79 \(fatal\) on gpu .* since 2026-02-03 1[0-9:]+ UTC: GPU 3 is gone\.", first)
+    assert more == "1 other fault is active: see the active conditions."
 
 
 def test_a_node_under_an_open_breaker_states_the_count_the_limit_and_why_it_stays_in_service() -> None:
@@ -60,13 +89,22 @@ def test_a_node_under_an_open_breaker_states_the_count_the_limit_and_why_it_stay
     assert "1 repair at a time as a trial" in answers(page)["What happens now?"]
 
 
+def test_an_open_breaker_names_the_earliest_time_at_which_it_may_end_while_that_is_ahead() -> None:
+    world = behind_a_breaker()
+    (breaker,) = facts_of(world).views.cluster(CLUSTER).control.breakers.values()
+    text = f"at least until {breaker.since + timedelta(minutes=10):%Y-%m-%d %H:%M} UTC"
+    assert text in answers(page_of(world))["What happens now?"]
+    world.clock.advance(timedelta(minutes=11))
+    assert "at least until" not in answers(page_of(world))["What happens now?"]
+
+
 def test_a_breaker_that_opened_too_often_is_not_said_to_close_by_itself() -> None:
     world = World(nodes=10, breakers=(BreakerLimit(nodes=3, percent=20, openings=1),))
     for node in (1, 4, 7):
         world.fault(node)
     world.process_entries()
     world.advance_minutes(2)
-    assert "closes when no node fails, or an operator closes it" in answers(page_of(world))["What happens now?"]
+    assert "stays open until no node fails, or an operator closes it" in answers(page_of(world))["What happens now?"]
 
 
 def test_a_node_that_waits_for_an_approval_states_what_happens_when_the_request_expires() -> None:

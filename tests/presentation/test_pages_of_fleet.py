@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faultbridge.domain.cluster.breakers import BreakerLimit
 from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.policy import Policy
+from faultbridge.errors import Misconfigured
 from faultbridge.presentation.areas import cluster_area
 from faultbridge.presentation.cluster_page import cluster_page
 from faultbridge.presentation.fleet_page import fleet_page
@@ -101,10 +105,52 @@ def test_a_cluster_page_lists_cases_controls_and_repair_times() -> None:
     page = cluster_page(facts_of(world).cluster(CLUSTER, (None, None)), Span(NOON, world.clock.now()))
     assert [one.status.text for one in page.live_cases] == ["queued: pause"]
     assert [one.status.text for one in page.closed_cases] == ["resolved: replaced"]
-    assert dict(page.controls)["New repairs"].text == "paused"
+    controls = {one.name: one for one in page.controls}
+    assert (controls["New repairs"].mark.text, controls["New repairs"].note) == (
+        "paused",
+        "Until an operator resumes them.",
+    )
+    assert controls["Running repairs"].mark.text.startswith("0 of ")
+    assert [(one.text, count) for one, count in page.phases] == [("queued: pause", 1)]
     assert page.repair_times is not None
     assert page.repair_times.count == 1
     assert abs(sum(share for _, _, share in page.repair_times.phases) - 1) < 1e-9
+
+
+def test_a_cluster_page_states_what_ends_each_breaker_that_holds_repairs() -> None:
+    world = World(nodes=10, breakers=(BreakerLimit(nodes=3, percent=20, quiet=timedelta(minutes=7)),))
+    for node in (1, 4, 7):
+        world.fault(node)
+    world.process_entries()
+    world.advance_minutes(2)
+    page = cluster_page(facts_of(world).cluster(CLUSTER, (None, None)), Span(NOON, world.clock.now()))
+    (row,) = (one for one in page.controls if one.name == "Breaker cluster")
+    assert row.mark.text == "open"
+    assert "until no further node has failed for 7m 00s, at least until 2026-02-03 1" in row.note
+    world.controls.close_breakers(CLUSTER, "ada")
+    page = cluster_page(facts_of(world).cluster(CLUSTER, (None, None)), Span(NOON, world.clock.now()))
+    assert [(one.mark.text, one.note) for one in page.controls if one.name == row.name] == [("closed", "")]
+
+
+def test_a_cluster_whose_policy_cannot_be_read_still_has_a_page() -> None:
+    world = replaced()
+    facts = facts_of(world)
+
+    def unreadable(_: object) -> Policy:
+        raise Misconfigured("policy 7 is not stored")
+
+    facts.policy = unreadable
+    page = cluster_page(facts.cluster(CLUSTER, (None, None)), Span(NOON, world.clock.now()))
+    assert [one.mark.text for one in page.controls if one.name == "Running repairs"] == ["0"]
+
+
+def test_a_running_repair_in_a_list_of_cases_shows_its_phase() -> None:
+    world = World(nodes=1)
+    world.fault_and_react()
+    world.advance_minutes(1)
+    page = cluster_page(facts_of(world).cluster(CLUSTER, (None, None)), Span(NOON, world.clock.now()))
+    (case,) = page.live_cases
+    assert re.fullmatch("in progress: (drain|prepare|act|wait for the instance|diagnostics)", case.status.text)
 
 
 def test_the_fleet_page_sums_up_its_clusters() -> None:

@@ -15,7 +15,7 @@ from faultbridge.domain.cluster.failure_domains import failure_domains
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.policy import Policy
-from faultbridge.errors import UnknownName
+from faultbridge.errors import Misconfigured, UnknownName
 from faultbridge.ledger.cluster_reads import ClusterReads
 from faultbridge.ledger.queries import unhealthy_rows
 from faultbridge.ledger.timeline import Line, Timeline, TimelineQuery
@@ -63,7 +63,7 @@ class CaseDocuments:
 
 @dataclass(frozen=True, slots=True)
 class StreamDocuments:
-    """A document, the newest entries of its stream (`older`: not all), and of a node its case and its first jobs."""
+    """A document, the newest entries of its stream (`older`: not all), and of a node its last case and first jobs."""
 
     document: Document
     entries: tuple[Document, ...]
@@ -121,6 +121,7 @@ class Facts:
         entries, older = self._entries(view, window)
         return ClusterFacts(
             cluster_document(view),
+            now,
             [case_document(one, now) for one in live],
             [case_document(one, now) for one in closed],
             [incident_document(one) for one in incidents],
@@ -130,7 +131,15 @@ class Facts:
             tuple(map(job_document, jobs.listed)),
             live=len(opened),
             followed=jobs.total,
+            policy=self._limits(view.config),
         )
+
+    def _limits(self, config: ClusterConfig) -> Policy | None:
+        """Return the policy of a cluster, or None if it cannot be read, so that the page shows everything else."""
+        try:
+            return self.policy(config) if self.policy else None
+        except Misconfigured:
+            return None
 
     def _entries(self, view: ClusterView, window: Window) -> tuple[tuple[Document, ...], bool]:
         """Return the newest entries of a cluster's own stream in a window, and whether there are earlier ones."""
@@ -153,7 +162,7 @@ class Facts:
         lines, older = self.timeline.window(cluster, node, state.head, window, MAX_ENTRIES)
         jobs = JobViews(self.views.table).first(cluster, MAX_JOBS, node)
         entries, listed = _documents(lines), tuple(map(job_document, jobs.listed))
-        case = self._of_case(CaseView(state.live_case, state.key), view, state, entries) if state.live_case else None
+        case = self._of_case(CaseView(state.case, state.key), view, state, entries) if state.case else None
         document = shown_node_document(state, view.config, self.clock.now())
         return StreamDocuments(document, entries, older, listed, jobs.total, case)
 

@@ -126,6 +126,7 @@ class Pages:
             "closed_cases": facts.closed_cases,
             "incidents": facts.incidents,
             "jobs": facts.jobs,
+            "limits": facts.limits,
             "entries": facts.entries,
         }
         return PageData("cluster.html", {"page": page}, documents, facts.entries, request.cluster, page.live)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from statistics import median
 
+from faultbridge.domain.policy import Policy
 from faultbridge.domain.times import from_text
 from faultbridge.ledger.entry_text import component_text, condition_text, duration_text, in_phase_order, nodes_text
 from faultbridge.presentation.areas import Area, cluster_area
+from faultbridge.presentation.breakers import breaker_end, breaker_limit
+from faultbridge.presentation.cases.case_answers import DONE
+from faultbridge.presentation.cases.phases import current_phase
 from faultbridge.presentation.entry_rows import Document, EntryRow, entry_rows
 from faultbridge.presentation.grid import GridNode, NodeGroup, node_groups
 from faultbridge.presentation.history import Span
 from faultbridge.presentation.job_rows import JobRow, job_rows
 from faultbridge.presentation.tones import BREAKER, CASE, CLUSTER, INCIDENT, NODE, SEVERITY, Mark, Tone, mark
-
-REPAIRED = frozenset({"replaced", "repaired"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,15 @@ class CaseRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ControlRow:
+    """One thing that permits or blocks repairs; `note` states what ends a block."""
+
+    name: str
+    mark: Mark
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class RepairTimes:
     """How long repairs took: the number of repaired cases, the median, and the mean of each phase in milliseconds."""
 
@@ -52,11 +63,12 @@ class ClusterPage:
     cluster: str
     status: Mark
     counts: tuple[tuple[Mark, int], ...]
-    controls: tuple[tuple[str, Mark], ...]
+    controls: tuple[ControlRow, ...]
     facts: tuple[tuple[str, str], ...]
     incidents: tuple[tuple[str, Mark, str, datetime], ...]
     area: Area | None
     live_cases: tuple[CaseRow, ...]
+    phases: tuple[tuple[Mark, int], ...]
     closed_cases: tuple[CaseRow, ...]
     repair_times: RepairTimes | None
     groups: tuple[NodeGroup, ...]
@@ -74,9 +86,13 @@ class ClusterPage:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """The documents of a cluster page: of `live` cases the newest, and of `followed` jobs the first by id."""
+    """The documents of a cluster page: of `live` cases the newest, and of `followed` jobs the first by id.
+
+    `policy` gives the limits of its repairs and breakers, if it can be read. `now` is the time of the documents.
+    """
 
     cluster: Document
+    now: datetime
     live_cases: Sequence[Document]
     closed_cases: Sequence[Document]
     incidents: Sequence[Document]
@@ -86,12 +102,20 @@ class ClusterFacts:
     jobs: Sequence[Document] = ()
     live: int | None = None
     followed: int = 0
+    policy: Policy | None = None
+
+    @property
+    def limits(self) -> Document | None:
+        """Return how many repairs the policy permits at a time and in an hour, or None if it is not known."""
+        limits = self.policy.limits if self.policy else None
+        return {"concurrent": limits.concurrent, "per_hour": limits.per_hour} if limits else None
 
 
 def cluster_page(facts: ClusterFacts, span: Span) -> ClusterPage:
     """Return the page of a cluster."""
     cluster, rows = facts.cluster, entry_rows(facts.entries)
     start = max(span.start, rows[0].at) if rows else span.start
+    live = tuple(map(_case, facts.live_cases))
     return ClusterPage(
         cluster=str(cluster["cluster"]),
         status=mark(cluster["status"], CLUSTER),
@@ -100,7 +124,8 @@ def cluster_page(facts: ClusterFacts, span: Span) -> ClusterPage:
         facts=_facts(cluster),
         incidents=tuple(map(_incident, facts.incidents)),
         area=cluster_area(facts.entries, start, span.end),
-        live_cases=tuple(map(_case, facts.live_cases)),
+        live_cases=live,
+        phases=tuple(Counter(one.status for one in live).most_common()),
         closed_cases=tuple(map(_case, facts.closed_cases)),
         repair_times=_repair_times(facts.closed_cases),
         groups=node_groups(facts.nodes),
@@ -119,7 +144,7 @@ def in_order(counts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
 
 
 def _case(case: Document) -> CaseRow:
-    status, detail = mark(case["status"], CASE), case["resolution"] or case["waiting_for"]
+    status, detail = mark(case["status"], CASE), case["resolution"] or case["waiting_for"] or current_phase(case)
     text = f"{status.text}: {str(detail).replace('_', ' ')}" if detail else status.text
     return CaseRow(
         case_id=str(case["case_id"]),
@@ -142,23 +167,47 @@ def _incident(incident: Document) -> tuple[str, Mark, str, datetime]:
     return str(incident["incident_id"]), mark(incident["status"], INCIDENT), text, from_text(str(incident["opened_at"]))
 
 
-def _controls(cluster: Document, facts: ClusterFacts) -> tuple[tuple[str, Mark], ...]:
+def _controls(cluster: Document, facts: ClusterFacts) -> tuple[ControlRow, ...]:
     """Return what permits or blocks repairs: mode, pause, maintenance, running repairs, breakers, waiting cases."""
     acts = cluster["mode"] == "act" and cluster["repair_owner"] == "faultbridge"
     mode = f"{str(cluster['mode']).replace('_', ' ')}, repair owner {cluster['repair_owner']}"
     waiting = Counter(str(one["waiting_for"]) for one in facts.live_cases if one["waiting_for"])
     listed = len(facts.live_cases)
     which = f"Of the newest {listed} cases: waiting for" if (facts.live or 0) > listed else "Cases waiting for"
-    running, until = len(cluster["holders"]), cluster["maintenance_until"]
+    until = cluster["maintenance_until"]
     return (
-        *(("Provider reports", Mark(condition_text(one), Tone.BAD)) for one in cluster["provider_conditions"]),
-        ("Mode", Mark(mode, Tone.GOOD if acts else Tone.WATCH)),
-        ("New repairs", Mark("paused", Tone.BAD) if cluster["paused"] else Mark("not paused", Tone.GOOD)),
-        *((("Maintenance", Mark(f"until {until}", Tone.WAIT)),) if until else ()),
-        ("Running repairs", Mark(str(running), Tone.WORK if running else Tone.GOOD)),
-        *((f"Breaker {one['name']}", mark(one["state"], BREAKER)) for one in cluster["breakers"]),
-        *((f"{which} {name}", Mark(str(count), Tone.WAIT)) for name, count in sorted(waiting.items())),
+        *(
+            ControlRow("Provider reports", Mark(condition_text(one), Tone.BAD))
+            for one in cluster["provider_conditions"]
+        ),
+        ControlRow("Mode", Mark(mode, Tone.GOOD if acts else Tone.WATCH)),
+        ControlRow("New repairs", Mark("paused", Tone.BAD), "Until an operator resumes them.")
+        if cluster["paused"]
+        else ControlRow("New repairs", Mark("not paused", Tone.GOOD)),
+        *((ControlRow("Maintenance", Mark(f"until {until}", Tone.WAIT)),) if until else ()),
+        _budget(cluster, facts.policy),
+        *(_breaker(one, facts) for one in cluster["breakers"]),
+        *(ControlRow(f"{which} {name}", Mark(str(count), Tone.WAIT)) for name, count in sorted(waiting.items())),
     )
+
+
+def _budget(cluster: Document, policy: Policy | None) -> ControlRow:
+    """Return the running repairs, and the limits if the policy is known."""
+    running = len(cluster["holders"])
+    tone = Tone.WORK if running else Tone.GOOD
+    if policy is None:
+        return ControlRow("Running repairs", Mark(str(running), tone))
+    limits = policy.limits
+    note = f"{limits.per_hour} may start in an hour."
+    return ControlRow("Running repairs", Mark(f"{running} of {limits.concurrent} permitted at a time", tone), note)
+
+
+def _breaker(breaker: Document, facts: ClusterFacts) -> ControlRow:
+    """Return a breaker with what ends it; a closed one blocks nothing."""
+    row = ControlRow(f"Breaker {breaker['name']}", mark(breaker["state"], BREAKER))
+    if breaker["state"] == "closed":
+        return row
+    return replace(row, note=" ".join(breaker_end(breaker, breaker_limit(breaker, facts.policy), facts.now)))
 
 
 def _facts(cluster: Document) -> tuple[tuple[str, str], ...]:
@@ -174,7 +223,7 @@ def _facts(cluster: Document) -> tuple[tuple[str, str], ...]:
 
 def _repair_times(cases: Iterable[Document]) -> RepairTimes | None:
     """Return the repair times of the repaired cases, or None without any."""
-    repaired = [one for one in cases if one["resolution"] in REPAIRED]
+    repaired = [one for one in cases if one["resolution"] in DONE]
     if not repaired:
         return None
     total: Counter[str] = Counter()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from faultbridge.domain.times import from_text
 from faultbridge.ledger.entry_text import component_text
-from faultbridge.presentation.cases.case_answers import NOT_REPAIRED, Answer, case_answers
+from faultbridge.presentation.cases.case_answers import Answer
 from faultbridge.presentation.cases.case_facts import CaseFacts
 from faultbridge.presentation.entry_rows import Document, EntryRow, entry_rows
 from faultbridge.presentation.history import (
@@ -23,6 +22,7 @@ from faultbridge.presentation.history import (
 )
 from faultbridge.presentation.job_rows import JobRow, job_lanes, job_rows
 from faultbridge.presentation.lanes import Chart, Lane, make_chart
+from faultbridge.presentation.node_answers import node_answers
 from faultbridge.presentation.tones import CASE, NODE, SEVERITY, Mark, mark
 
 
@@ -72,7 +72,7 @@ def node_page(
 ) -> NodePage:
     """Return the page of a node; `older` states that earlier entries of the span are not part of it.
 
-    `jobs` are the first by id of the node's `followed` jobs. `case` are the facts of its live case.
+    `jobs` are the first by id of the `followed` jobs. `case` are the facts of its live case, else of its last one.
     """
     rows, live = entry_rows(entries), node["case"]
     if older and rows:
@@ -91,7 +91,7 @@ def node_page(
         rows=rows,
         older=older,
         live=live is not None,
-        answers=tuple(_answers(node, case)),
+        answers=tuple(node_answers(node, case)),
         unlisted_jobs=max(followed - len(jobs), 0),
     )
 
@@ -105,22 +105,6 @@ def _lanes(node: Document, entries: Sequence[Document], span: Span, jobs: Sequen
         instance_lane(entries, span),
         *job_lanes(jobs, str(node["node"]), span),
     )
-
-
-def _answers(node: Document, case: CaseFacts | None) -> Iterator[Answer]:
-    """Yield why a node with faults is not repaired, what happens next, and what an operator should do."""
-    without = node.get("no_repair")
-    if without:
-        commands = tuple(_COMMAND.findall(without["change"]))
-        change = f"What changes this: {_COMMAND.sub('the command below', without['change'])}."
-        reason = f"{str(without['reason'])[:1].upper()}{str(without['reason'])[1:]}."
-        yield Answer(NOT_REPAIRED, (reason, change), commands)
-    elif case is not None:
-        yield from (one for one in case_answers(case) if one.is_refusal or one.question in _ASKED)
-
-
-_ASKED = frozenset({"What happens now?", "What should you do?"})
-_COMMAND = re.compile(r"`([^`]+)`")
 
 
 def _condition(condition: Document) -> ConditionRow:

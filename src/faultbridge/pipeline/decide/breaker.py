@@ -101,17 +101,24 @@ def _change(
     openings = before.opened if before else ()
     breaker = Breaker(target, now, limit.trial, len(opened), tally.of, ignored_before, openings)
     if target is BreakerState.OPEN:
-        breaker, reason = _count_opening(breaker, limit, reason)
+        breaker, end = _count_opening(breaker, limit)
+        reason = f"{reason}; {end}"
     return BreakerChange(name, limit, before.state if before else None, breaker, reason)
 
 
-def _count_opening(breaker: Breaker, limit: BreakerLimit, reason: str) -> tuple[Breaker, str]:
-    """Record one opening. After too many within a day, each further trial would only lose another node."""
+def _count_opening(breaker: Breaker, limit: BreakerLimit) -> tuple[Breaker, str]:
+    """Record one opening, and return what ends it.
+
+    After too many within a day, each further trial would only lose another node.
+    """
     openings = (*(at for at in breaker.opened if at > breaker.since - _DAY), breaker.since)
     stays_open = len(openings) >= limit.openings
     if stays_open:
-        reason = f"{reason}; opened {len(openings)} times within a day: it stays open until an operator closes it"
-    return replace(breaker, opened=openings, stays_open=stays_open), reason
+        end = f"opened {len(openings)} times within a day: it stays open until no node fails or an operator closes it"
+    else:
+        minutes = limit.quiet / timedelta(minutes=1)
+        end = f"repairs wait until no further node has failed for {minutes:g} min, or an operator closes the breaker"
+    return replace(breaker, opened=openings, stays_open=stays_open), end
 
 
 def _next_state(
@@ -129,4 +136,5 @@ def _next_state(
         return before.state, ""
     if not exceeded:
         return BreakerState.CLOSED, f"{len(opened)} nodes still fail, fewer than the limit"
-    return BreakerState.HALF_OPEN, "no further node failed; a few repairs are tried"
+    trial = f"at most {limit.trial} repair{'s' if limit.trial > 1 else ''} at a time"
+    return BreakerState.HALF_OPEN, f"no further node failed; {trial} until fewer nodes fail than the limit"

@@ -31,7 +31,7 @@ NEXT: Mapping[str, str] = {
     "is escalated: no repair starts, and an operator is paged.",
     "queued window": "The repair starts in the next maintenance window.",
     "queued budget": "The repair starts when the limit permits another one.",
-    "queued breaker": "{breaker_end}",
+    "queued breaker": "{breaker_end}\n{breaker_then}",
     "queued capacity": "Faultbridge tries again {next_try}.\nThe node keeps its instance until capacity is free.",
     "queued incident": "The repair starts when the incident closes.",
     "queued pause": "The repair starts when an operator resumes the repairs of the cluster.",

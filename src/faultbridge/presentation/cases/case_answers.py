@@ -21,7 +21,14 @@ from faultbridge.presentation.wording import action_text, words
 
 NOT_REPAIRED, NOT_YET = "Why was this not repaired?", "Why is this not repaired yet?"
 DELAYED = "What delayed the repair?"
+TAKEN, PLANNED, WAS_PLANNED = "Why this action?", "Which action is planned?", "Which action was planned?"
 _WAITING = frozenset({"open", "queued", "absorbed"})
+DONE = frozenset({"replaced", "repaired"})
+"""The resolutions of cases that a repair closed."""
+
+_BEFORE_ACTION = frozenset({"drain", "collect", "capacity"})
+"""Steps that change no instance."""
+
 _REPAIRED = {
     "replace_node": "The node was replaced",
     "reboot_node": "The node was rebooted",
@@ -56,7 +63,7 @@ def case_answers(facts: CaseFacts) -> tuple[Answer, ...]:
     return (
         Answer("What happened?", tuple(_what_happened(facts))),
         *(one for one in refusal if one.question != DELAYED),
-        Answer("Why this action?", tuple(_why(facts))),
+        Answer(_asked_about_action(facts), tuple(_why(facts))),
         Answer("What was done?", tuple(_what_was_done(facts))),
         *(one for one in refusal if one.question == DELAYED),
         Answer("What happens now?", _sentences(advice.next, values)),
@@ -69,6 +76,15 @@ def case_answers(facts: CaseFacts) -> tuple[Answer, ...]:
     )
 
 
+def _asked_about_action(facts: CaseFacts) -> str:
+    """Return the question about the action: why it was taken, or which one is or was planned."""
+    case = facts.case
+    acted = any(one["data"].get("step") not in _BEFORE_ACTION for one in of_type(facts.entries, STEP))
+    if acted or case["status"] == "in_progress" or case["resolution"] in DONE or case["code"] == "operator.quarantine":
+        return TAKEN
+    return PLANNED if case["status"] in _WAITING else WAS_PLANNED
+
+
 def _refusal(facts: CaseFacts, values: Values) -> Iterator[Answer]:
     reason = without_repair(facts.case)
     if reason:
@@ -78,7 +94,7 @@ def _refusal(facts: CaseFacts, values: Values) -> Iterator[Answer]:
         return
     waited = (f"it waited for {one.waiting_for}: {one.reason}" for one in case_waits(facts.entries))
     failed = (f"attempt {number} failed: {text}" for number, text in failures(of_type(facts.entries, STEP)))
-    delays = tuple(_sentence(one) for one in dict.fromkeys((*waited, *failed)))
+    delays = tuple(sentence(one) for one in dict.fromkeys((*waited, *failed)))
     if delays:
         yield Answer(DELAYED, delays)
 
@@ -99,11 +115,11 @@ def _what_happened(facts: CaseFacts) -> Iterator[str]:
     order = next((one["data"] for one in of_type(facts.entries, NOTE) if one["data"].get("kind") == "operator"), None)
     if str(case["code"]).startswith("operator.") and order:
         name, _, reason = str(order.get("text") or "").partition(": ")
-        yield _sentence(
+        yield sentence(
             f'operator {short_name(order.get("operator"))} ordered "{name}" for {node}: {reason or "no reason"}'
         )
         return
-    yield _sentence(f"{facts.meaning or case['code']} ({case['code']}, {case['severity']}) on {where}")
+    yield sentence(f"{facts.meaning or case['code']} ({case['code']}, {case['severity']}) on {where}")
     if case["relapse_of"]:
         yield f"The fault came back: case {case['relapse_of']} repaired it before."
     faults = [
@@ -148,7 +164,7 @@ def _what_was_done(facts: CaseFacts) -> Iterator[str]:
 
 def _result(case: Document, steps: Sequence[Document]) -> str:
     resolution, after = case["resolution"], duration_text(case["age_ms"])
-    if resolution in {"replaced", "repaired"}:
+    if resolution in DONE:
         done = _REPAIRED.get(str(case["repair_action"]), "The node was repaired")
         attempts = f", in {case['attempt']} attempts" if case["attempt"] > 1 else ""
         return f"{done} and verified within {after}{attempts}.{_swap(steps)}"
@@ -170,8 +186,9 @@ def _swap(steps: Sequence[Document]) -> str:
 
 def _sentences(template: str, values: Values) -> tuple[str, ...]:
     """Return the lines of a template, each with its values; a value that is more than a line stays one."""
-    return tuple(_sentence(line.format_map(values)) for line in template.split("\n"))
+    return tuple(sentence(line.format_map(values)) for line in template.split("\n"))
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
+    """Return a text with a capital letter and a period."""
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any
 
-from faultbridge.domain.cluster.breakers import BreakerLimit, BreakerScope
 from faultbridge.domain.times import from_text
-from faultbridge.ledger.entry_text import duration_text
+from faultbridge.presentation.breakers import breaker_end, breaker_limit
 from faultbridge.presentation.cases.case_facts import CaseFacts
 from faultbridge.presentation.entry_rows import Document
 from faultbridge.presentation.wording import action_text, reason_text, without_code, words
@@ -32,6 +30,7 @@ def case_values(facts: CaseFacts) -> Values:
     case, approval = facts.case, facts.case["approval"] or {}
     names = ("case_id", "cluster", "node", "rule", "incident", "attempt", "code", "relapse_of")
     reason, recorded = reason_text(case["reason"]), str(case["reason"] or "")
+    breaker_ends = _breaker_end(facts)
     return Values(
         {name: case[name] for name in names}
         | {
@@ -42,7 +41,8 @@ def case_values(facts: CaseFacts) -> Values:
             "incident_reason": recorded.rpartition(f"{case['incident']}: ")[2],
             "operator": short_name(approval.get("operator")),
             "breakers": ", ".join(_breaker(one, facts) for one in open_breakers(facts)) or reason,
-            "breaker_end": _breaker_end(facts),
+            "breaker_end": breaker_ends[0],
+            "breaker_then": breaker_ends[1],
             "not_before": _time(case["not_before"]),
             "next_try": _next_try(facts),
             "answer_by": _time(approval.get("answer_by")),
@@ -69,34 +69,19 @@ def open_breakers(facts: CaseFacts) -> Iterator[Document]:
 
 def _breaker(breaker: Document, facts: CaseFacts) -> str:
     """Return a breaker in words: when it opened, at how many failing nodes, and its limit if the policy is known."""
-    name, limit = str(breaker["name"]), _limit(breaker, facts)
+    name, limit = str(breaker["name"]), breaker_limit(breaker, facts.policy)
     whose = "the breaker of the cluster" if name == "cluster" else f"the breaker of {name.removeprefix('domain:')}"
     text = f"{whose}, {words(breaker['state'])} since {_time(breaker['since'])}"
     text += f", when {breaker['failing']} of {breaker['of']} nodes failed"
     return f"{text} (limit: {limit.nodes} nodes that are {limit.percent} % of the nodes)" if limit else text
 
 
-def _breaker_end(facts: CaseFacts) -> str:
-    """Return when a breaker permits repairs again."""
+def _breaker_end(facts: CaseFacts) -> tuple[str, str]:
+    """Return what ends the breaker that delays a case, and what follows."""
     found = next(open_breakers(facts), None)
     if found is None:
-        return "No breaker is open any longer: the next run of admission considers the case."
-    if found["stays_open"]:
-        return "The breaker opened too often within a day: it closes when no node fails, or an operator closes it."
-    limit = _limit(found, facts)
-    trial = f"{limit.trial} repair{'s' if limit.trial > 1 else ''}" if limit else "a few repairs"
-    if found["state"] == "half_open":
-        return f"The breaker permits {trial} at a time as a trial. It closes when fewer nodes fail than its limit."
-    quiet = f"for {duration_text(limit.quiet // timedelta(milliseconds=1))}" if limit else "for some time"
-    return (
-        f"When no further node has failed {quiet}, the breaker closes if fewer nodes fail than its limit. Otherwise it "
-        f"then permits {trial} at a time as a trial. An operator can close it."
-    )
-
-
-def _limit(breaker: Document, facts: CaseFacts) -> BreakerLimit | None:
-    scope = BreakerScope.CLUSTER if breaker["name"] == "cluster" else BreakerScope.DOMAIN
-    return next((one for one in facts.policy.breakers if one.scope is scope), None) if facts.policy else None
+        return "No breaker is open any longer.", "The next run of admission considers the case."
+    return breaker_end(found, breaker_limit(found, facts.policy), facts.now)
 
 
 def _slots(facts: CaseFacts) -> str:

@@ -103,9 +103,13 @@ def _state(status: object, change: Document, attempt: int, case: Document) -> tu
 
 
 def _current(case: Document) -> str:
-    """Return the phase in which a running attempt is, from the last one that the case reached."""
+    return current_phase(case) or "end"
+
+
+def current_phase(case: Document) -> str:
+    """Return what a running attempt does, by the last phase that the case reached; empty if none runs."""
     phase = next(reversed(tuple(case["phases"])), "") if case["status"] == "in_progress" else ""
-    return _PHASE_TEXTS.get(phase, "end")
+    return _PHASE_TEXTS.get(phase, "")
 
 
 def _recorded(case: Document, end: datetime) -> Iterator[Period]:

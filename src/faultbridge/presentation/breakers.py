@@ -1,0 +1,42 @@
+"""Breakers: the limit of a circuit breaker, and when it ends or what ends it, in words."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from faultbridge.domain.cluster.breakers import BreakerLimit, BreakerScope
+from faultbridge.domain.policy import Policy
+from faultbridge.domain.times import from_text
+from faultbridge.ledger.entry_text import duration_text
+from faultbridge.presentation.entry_rows import Document
+
+
+def breaker_limit(breaker: Document, policy: Policy | None) -> BreakerLimit | None:
+    """Return the limit of a breaker, or None if the policy is not known or has none."""
+    scope = BreakerScope.CLUSTER if breaker["name"] == "cluster" else BreakerScope.DOMAIN
+    return next((one for one in policy.breakers if one.scope is scope), None) if policy else None
+
+
+def breaker_end(breaker: Document, limit: BreakerLimit | None, now: datetime) -> tuple[str, str]:
+    """Return what ends an open or half-open breaker, with the earliest time if it is known, and what follows."""
+    trial = f"{limit.trial} repair{'s' if limit.trial > 1 else ''}" if limit else "a few repairs"
+    if breaker["state"] == "half_open":
+        return (
+            f"The breaker permits {trial} at a time as a trial, until fewer nodes fail than its limit.",
+            "If another node fails before, it opens again. An operator can close it.",
+        )
+    if breaker["stays_open"]:
+        return (
+            "The breaker stays open until no node fails, or an operator closes it.",
+            "It opened too often within a day, so no further trial starts by itself.",
+        )
+    quiet, earliest = "for some time", ""
+    if limit:
+        quiet = f"for {duration_text(limit.quiet // timedelta(milliseconds=1))}"
+        at = from_text(str(breaker["since"])) + limit.quiet
+        earliest = f", at least until {at:%Y-%m-%d %H:%M} UTC" if at > now else ""
+    return (
+        f"The breaker stays open until no further node has failed {quiet}{earliest}.",
+        f"It then closes if fewer nodes fail than its limit, and otherwise permits {trial} at a time as a trial. "
+        "An operator can close it before.",
+    )
