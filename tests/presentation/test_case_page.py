@@ -16,6 +16,7 @@ from faultbridge.domain.policy import Rule
 from faultbridge.domain.times import to_text
 from faultbridge.ports import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.presentation.cases.case_page import CasePage, case_page
+from faultbridge.presentation.grid import GridNode
 from faultbridge.presentation.tones import Tone
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.builders import NOON
@@ -236,7 +237,26 @@ def test_an_incident_shows_its_nodes_its_growth_and_its_cases() -> None:
     (view,) = facts.views.incidents(CLUSTER)
     found, nodes = facts.incident(CLUSTER, view.incident.id)
     page = incident_page(found.document, nodes, found.entries, world.clock.now(), older=False)
-    assert (page.affected, len(page.nodes), page.unlisted) == (8, 8, 0)
-    assert all(one.affected and one.case_id for one in page.nodes)
+    (part,) = page.parts
+    assert (page.affected, part.mark.text, len(part.nodes), page.unlisted) == (8, "8 of 8 affected", 8, 0)
+    assert all(one.affected and one.case_id for one in part.nodes)
     assert page.area is not None
     assert page.commands == (f"faultbridge incident close {view.incident.id}",)
+
+
+@pytest.mark.parametrize(("racks", "shown"), [(4, 4), (1200, 1)])
+def test_a_wide_failure_domain_is_shown_by_its_parts_with_the_affected_nodes_marked(racks: int, shown: int) -> None:
+    from faultbridge.presentation.incident_page import incident_page
+
+    world = absorbed()
+    facts = facts_of(world)
+    (view,) = facts.views.incidents(CLUSTER)
+    found, _ = facts.incident(CLUSTER, view.incident.id)
+    nodes = [GridNode(f"n-{number}", domain=f"rack-{number // 2 + 1}") for number in range(2 * racks)]
+    document = {**found.document, "nodes": ["n-0", "n-1"], "held_cases": {}, "affected": 2, "domain_nodes": 2 * racks}
+    document["domain"] = {"type": "spine", "name": "spine-1"}
+    page = incident_page(document, nodes, (), world.clock.now(), older=False)
+    marks = [("rack-1", "2 of 2 affected"), ("rack-2", "0 of 2 affected")]
+    assert [(one.name, one.mark.text) for one in page.parts[:2]] == marks[:shown]
+    assert (len(page.parts), [one.affected for one in page.parts[0].nodes]) == (shown, [True, True])
+    assert page.unlisted == 2 * racks - 2 * shown

@@ -77,7 +77,7 @@ def test_each_state_change_of_a_breaker_is_logged(causes: Causes) -> None:
     assert [line.after for line in causes("breaker_changed")] == ["open", "half_open", "closed"]
     assert causes("breaker_changed")[1].before == "open"
     assert {line.cluster for line in causes("breaker_changed")} == {CLUSTER}
-    assert causes("breaker_changed")[0].reason == "2 nodes fail at once"
+    assert causes("breaker_changed")[0].reason.startswith("2 nodes fail at once; repairs wait until ")
     assert causes("isolation_held")[0].node in {"node-1", "node-2"}
 
 

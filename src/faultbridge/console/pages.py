@@ -12,7 +12,7 @@ from faultbridge.api.handlers import CASE_ID, INCIDENT_ID
 from faultbridge.api.problems import problem_of
 from faultbridge.api.requests import ALL_CLUSTERS, Request
 from faultbridge.console.assets import SCRIPT, STYLE, by_hashed_name
-from faultbridge.console.catalog_names import gpus
+from faultbridge.console.catalog_names import gpus, meaning
 from faultbridge.console.content import CSV, IMMUTABLE, JSON, Content, entity_tag
 from faultbridge.console.facts import WEEK, Facts, Window
 from faultbridge.console.html import Links, render
@@ -167,7 +167,14 @@ class Pages:
         if not INCIDENT_ID.fullmatch(incident_id):
             raise UnknownName("incident", incident_id, request.cluster)
         found, nodes = self.facts.incident(request.cluster, incident_id)
-        page = incident_page(found.document, nodes, found.entries, self._now(found.entries), older=found.older)
+        page = incident_page(
+            found.document,
+            nodes,
+            found.entries,
+            self._now(found.entries),
+            older=found.older,
+            meaning=meaning(found.document["code"]),
+        )
         documents = {"incident": found.document, "entries": found.entries}
         return PageData("incident.html", {"page": page}, documents, found.entries, incident_id, page.live)
 

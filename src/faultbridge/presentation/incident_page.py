@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,8 +10,8 @@ from datetime import datetime
 from faultbridge.domain.times import from_text
 from faultbridge.presentation.areas import Area, incident_area
 from faultbridge.presentation.entry_rows import Document, EntryRow, entry_rows
-from faultbridge.presentation.grid import GridNode, natural_order
-from faultbridge.presentation.tones import INCIDENT, Mark, mark
+from faultbridge.presentation.grid import MAX_SINGLE_NODES, GridNode, natural_order
+from faultbridge.presentation.tones import INCIDENT, Mark, Tone, mark
 
 _NOW = {
     "open": "Repairs of its nodes wait, because replacing a node does not fix a shared cause.",
@@ -34,6 +35,22 @@ class DomainNode:
 
 
 @dataclass(frozen=True, slots=True)
+class DomainPart:
+    """One part of the failure domain, such as a rack of a spine, with its nodes; a large part lists only some."""
+
+    name: str
+    total: int
+    affected: int
+    nodes: tuple[DomainNode, ...]
+
+    @property
+    def mark(self) -> Mark:
+        """Return how many nodes of the part are affected, as a mark."""
+        text = f"{self.affected} of {self.total} affected"
+        return Mark(text, Tone.GOOD if not self.affected else Tone.BAD)
+
+
+@dataclass(frozen=True, slots=True)
 class IncidentPage:
     """What the page of an incident shows."""
 
@@ -49,7 +66,7 @@ class IncidentPage:
     now: str
     action: str
     commands: tuple[str, ...]
-    nodes: tuple[DomainNode, ...]
+    parts: tuple[DomainPart, ...]
     unlisted: int
     area: Area | None
     rows: tuple[EntryRow, ...]
@@ -62,21 +79,30 @@ class IncidentPage:
 
 
 def incident_page(
-    incident: Document, nodes: Sequence[GridNode], entries: Sequence[Document], now: datetime, *, older: bool
+    incident: Document,
+    nodes: Sequence[GridNode],
+    entries: Sequence[Document],
+    now: datetime,
+    *,
+    older: bool,
+    meaning: str = "",
 ) -> IncidentPage:
-    """Return the page of an incident; `nodes` are the nodes of its failure domain, as far as they are registered."""
+    """Return the page of an incident; `nodes` are the nodes of its failure domain, as far as they are registered.
+
+    `meaning` is the name of its fault code in the catalog.
+    """
     rows, status, domain = entry_rows(entries), str(incident["status"]), incident["domain"]
     closed = from_text(str(incident["closed_at"])) if incident["closed_at"] else None
     opened = from_text(str(incident["opened_at"]))
-    affected, held = set(incident["nodes"]), incident["held_cases"]
-    names = sorted({one.node for one in nodes} | affected | set(held), key=natural_order)
-    shown = tuple(DomainNode(name, name in affected, held.get(name)) for name in names)
+    parts = _parts(incident, nodes)
+    shown = sum(len(one.nodes) for one in parts)
+    fault = f"{meaning} ({incident['code']})" if meaning else str(incident["code"])
     about = f" about {incident['subject']}" if incident["subject"] else ""
     return IncidentPage(
         cluster=str(incident["cluster"]),
         incident_id=str(incident["incident_id"]),
         status=mark(status, INCIDENT),
-        cause=f"{incident['code']}{about}: {incident['reason']}",
+        cause=f"{fault}{about}: {incident['reason']}.",
         domain=f"{domain['type']} {domain['name']}",
         affected=int(incident["affected"]),
         domain_nodes=int(incident["domain_nodes"]),
@@ -85,9 +111,29 @@ def incident_page(
         now=_NOW.get(status, f"The incident is {status}."),
         action=_ACTION.get(status, "Nothing."),
         commands=(f"faultbridge incident close {incident['incident_id']}",) if status == "open" else (),
-        nodes=shown,
-        unlisted=max(int(incident["domain_nodes"]) - len(shown), 0),
+        parts=parts,
+        unlisted=max(int(incident["domain_nodes"]) - shown, 0),
         area=incident_area(entries, opened, closed or max([now, *(row.at for row in rows)])),
         rows=rows,
         older=older,
     )
+
+
+def _parts(incident: Document, nodes: Sequence[GridNode]) -> tuple[DomainPart, ...]:
+    """Return the parts of the failure domain by name; of a large one, only nodes that the incident concerns."""
+    affected, held = set(incident["nodes"]), incident["held_cases"]
+    whole, of = str(incident["domain"]["name"]), {one.node: one.domain for one in nodes}
+    members: dict[str, list[str]] = defaultdict(list)
+    for name in sorted({*of, *affected, *held}, key=natural_order):
+        members[of.get(name) or whole].append(name)
+    concerned = {*affected, *held} if len(of) > MAX_SINGLE_NODES else {*of, *affected, *held}
+    parts = (
+        DomainPart(
+            name=part,
+            total=len(names),
+            affected=sum(name in affected for name in names),
+            nodes=tuple(DomainNode(name, name in affected, held.get(name)) for name in names if name in concerned),
+        )
+        for part, names in sorted(members.items(), key=lambda one: natural_order(one[0]))
+    )
+    return tuple(one for one in parts if one.nodes)
