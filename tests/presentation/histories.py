@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from faultbridge.console.facts import CaseDocuments, Facts
+from faultbridge.console.facts import Facts
+from faultbridge.console.page_documents import CaseDocuments
 from faultbridge.ledger.timeline import Timeline
 from faultbridge.registry.views import Views
 from tests.scenarios.world import CLUSTER, World

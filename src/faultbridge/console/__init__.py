@@ -2,7 +2,8 @@
 
 Read in this order:
 
-- `facts`: reads the documents of one page, a bounded number of them; `catalog_names`: names of codes, and GPU numbers
+- `facts`: reads the `page_documents` of one page, a bounded number of them
+- `catalog_names`: names of codes, and GPU numbers
 - `pages`: the pages by path, from a request to content with an entity tag
 - `html`: the template environment; every value is escaped, and control characters are shown
 - `assets`: style sheet and script, under names with their hash

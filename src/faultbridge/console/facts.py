@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from faultbridge.console.catalog_names import meaning
 from faultbridge.console.kept import Kept
+from faultbridge.console.page_documents import CaseDocuments, StreamDocuments
 from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.failure_domains import failure_domains
@@ -50,27 +51,6 @@ QUARTER_HOUR = timedelta(minutes=15)
 
 CLOSED = tuple(status for status in CaseStatus if not status.live)
 Window = tuple[datetime | None, datetime | None]
-
-
-@dataclass(frozen=True, slots=True)
-class CaseDocuments:
-    """The documents of a case page; `older` states that earlier entries were not read."""
-
-    facts: CaseFacts
-    pages: tuple[Document, ...]
-    older: bool
-
-
-@dataclass(frozen=True, slots=True)
-class StreamDocuments:
-    """A document, the newest entries of its stream (`older`: not all), and of a node its last case and first jobs."""
-
-    document: Document
-    entries: tuple[Document, ...]
-    older: bool
-    jobs: tuple[Document, ...] = ()
-    followed: int = 0
-    case: CaseFacts | None = None
 
 
 @dataclass(slots=True)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from faultbridge.api.handlers import CASE_ID
-from faultbridge.console.facts import CaseDocuments, Facts, Window
+from faultbridge.console.facts import Facts, Window
 from faultbridge.console.html import Links, render
+from faultbridge.console.page_documents import CaseDocuments
 from faultbridge.domain.times import from_text
 from faultbridge.errors import UnknownName
 from faultbridge.presentation.cases.case_page import CasePage, case_page
