@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from faultbridge.decoders import registry
 from faultbridge.domain.faults import Fault, faults_of
 from faultbridge.errors import Rejected
 from tests.decoders.captures import HERE, SAMPLES, Capture, expected
+from tests.decoders.test_no_silent_loss import FABRIC, HEALTH, awslogs
 from tests.decoders.wrapping import WRAPPERS
 
 PLATFORM = HERE / "samples_platform"
@@ -42,6 +44,47 @@ def test_a_sample_is_recognized_as_its_source_or_not_at_all(folder: Path, captur
         if name != capture.source and not name.startswith("unknown_format") and capture.source not in name
     }
     assert wrong == {}
+
+
+# The record of the wrapper says that the kernel wrote the line.
+SAYS_KERNEL = {
+    *("container-insights", "dmesg-json"),
+    *("journald", "journald-bytes", "journald-whole", "journald-pretty"),
+}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_no_sample_is_taken_for_another_format_in_any_wrapper(wrapper: str) -> None:
+    wrong = {}
+    for folder, capture in ALL:
+        if folder.is_dir():
+            text = (folder / capture.file).read_text("utf-8", "replace")
+            found = recognized(WRAPPERS[wrapper](text))
+            allowed = capture.source in found or found.startswith("unknown_format")
+            if not allowed and not (found == "kernel-log" and wrapper in SAYS_KERNEL):
+                wrong[capture.file] = found
+    assert wrong == {}
+
+
+def test_a_file_of_no_source_is_not_recognized_or_raises_no_fault(shared: Path) -> None:
+    captures = {capture.file for folder, capture in ALL if folder == SHARED}
+    rest = [path for path in (shared / "samples").iterdir() if path.name not in captures]
+    assert len(rest) < len(captures) / 5
+    for path in rest:
+        body = path.read_bytes()
+        source = recognized(body)
+        if " " not in source:
+            with suppress(Rejected):
+                assert [fault.code for one in registry.decode(source, body) for fault in faults_of(one)] == [], path
+
+
+@pytest.mark.parametrize(("source", "text"), [("dcgm-health", HEALTH), ("fabric-manager-log", FABRIC)])
+def test_a_line_that_a_collector_wrapped_is_recognized_within_an_envelope(source: str, text: str) -> None:
+    body = awslogs(json.dumps({"log": f"{text}\n", "stream": "stdout"}))
+    plain = [fault.code for one in registry.decode(source, text.encode()) for fault in faults_of(one)]
+    assert [fault.code for one in registry.decode(source, body) for fault in faults_of(one)] == plain
+    assert registry.recognize(body) == source
 
 
 MDSTAT = "Personalities : [raid1] [raid0]\nmd0 : active raid1 nvme1n1[1] nvme0n1[0]\n      937560 blocks [2/2] [UU]\n"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from faultbridge.decoders.common.decoder import Decoded, Decoder, Hints
@@ -31,7 +32,7 @@ _MAX_CONTROL_SHARE = 20
 def read(decoder: Decoder, body: bytes, hints: Hints) -> Decoded:
     """Decode a body, or the log lines that an envelope or a collector wrapped in it."""
     if decoder.name not in _READ_ENVELOPES and (events := log_events(body)) is not None:
-        return _of_events(decoder, events, hints)
+        return _of_envelope(decoder, events, hints)
     try:
         return checked(decoder, body, _decoded(decoder, body, hints))
     except Rejected as rejected:
@@ -45,12 +46,41 @@ def read(decoder: Decoder, body: bytes, hints: Hints) -> Decoded:
             raise rejected from None
 
 
-def recognized_text(body: bytes) -> bytes | None:
-    """Return the text within an envelope or within wrapped lines; None if the body is neither."""
+def _of_envelope(decoder: Decoder, events: Sequence[LogEvent], hints: Hints) -> Decoded:
+    """Decode the events of an envelope; if nothing is understood, decode the lines that a collector wrapped in them."""
+    found, rejected = Decoded(()), None
+    try:
+        found = _of_events(decoder, events, hints)
+    except Rejected as error:
+        rejected = error
+    if rejected is None and (found.observations or not found.unparsed):
+        return found
+    lines = wrapped_events(_joined(events))
+    if lines is not None:
+        received = [event.at for event in events] if len(lines) == len(events) else [events[0].at] * len(lines)
+        timed = [replace(line, at=line.at or at) for line, at in zip(lines, received, strict=True)]
+        with suppress(Rejected):
+            inner = _of_events(decoder, timed, hints)
+            if inner.observations:
+                return inner
+    if rejected is not None:
+        raise rejected
+    return found
+
+
+def inner_texts(body: bytes) -> Iterator[bytes]:
+    """Yield the text within an envelope, then the text of the lines that a collector wrapped there or in the body."""
     events = log_events(body)
-    if events is None:
-        events = wrapped_events(body)
-    return "\n".join(event.message for event in events).encode("utf-8", "replace") if events is not None else None
+    if events is not None:
+        body = _joined(events)
+        yield body
+    lines = wrapped_events(body)
+    if lines is not None:
+        yield _joined(lines)
+
+
+def _joined(events: Sequence[LogEvent]) -> bytes:
+    return "\n".join(event.message for event in events).encode("utf-8", "replace")
 
 
 def checked(decoder: Decoder, body: bytes, decoded: Decoded) -> Decoded:

@@ -143,8 +143,8 @@ def recognize(body: bytes) -> str:
 def _candidates(body: bytes) -> list[str]:
     """Return the sources whose format fits a body, or fits the text that the body wraps."""
     head = body[:_HEAD]
-    found, inner = _recognizing(head), records.recognized_text(body)
-    wrapped = _recognizing(inner[:_HEAD]) if inner else []
+    found = _recognizing(head)
+    wrapped = next(filter(None, (_recognizing(inner[:_HEAD]) for inner in records.inner_texts(body))), [])
     # A message in a document of another source can look like a line of a kernel log.
     documents = [name for name in wrapped if name != _LOG]
     if documents or not found:

@@ -115,6 +115,8 @@ def names_condition_type(body: bytes, source: str) -> bool:
 
 
 def _is_node(body: bytes) -> bool:
+    # A collector that wraps the lines of a document escapes its quotes.
+    body = body.replace(b'\\"', b'"') if b'\\"kind' in body else body
     return b'"kind"' in body and b'"Node"' in body and b'"involvedObject"' not in body
 
 
