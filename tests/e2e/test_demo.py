@@ -57,9 +57,12 @@ def test_the_demo_ends_with_a_verified_node_and_consistent_numbers(
 
 @in_chromium
 @pytest.mark.filterwarnings("default")
-def test_every_view_of_the_console_opens_after_the_demo(demo: dict[str, Any]) -> None:
+def test_every_view_of_the_console_opens_after_the_demo(installation: Installation, demo: dict[str, Any]) -> None:
     console, cluster = demo["console"].split("/clusters/")
-    views = ("", f"/nodes/{demo['node']}", f"/cases/{demo['cases'][0]['case_id']}")
+    assert installation.cli_json("console") == {"console": console}
+    started = installation.cli("job", "start", "ml/llm", "--cluster", cluster, "--node", demo["node"])
+    assert started.returncode == 0, started.stderr
+    views = ("", f"/nodes/{demo['node']}", f"/cases/{demo['cases'][0]['case_id']}", "/jobs?id=ml%2Fllm")
     with browser.chromium() as driver:
         for path in ("", *(f"/clusters/{cluster}{view}" for view in views)):
             assert browser.faults_of_view(driver, console, path) == []

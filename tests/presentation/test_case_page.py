@@ -16,7 +16,9 @@ from faultbridge.domain.policy import Rule
 from faultbridge.domain.times import to_text
 from faultbridge.ports import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.presentation.cases.case_page import CasePage, case_page
+from faultbridge.presentation.cluster_page import cluster_page
 from faultbridge.presentation.grid import GridNode
+from faultbridge.presentation.history import Span
 from faultbridge.presentation.tones import Tone
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.builders import NOON
@@ -209,6 +211,13 @@ def test_no_answer_and_no_entry_of_a_case_shows_a_raw_name() -> None:
         shown = " ".join(sentence for one in page.answers for sentence in one.sentences)
         shown += " ".join(f"{row.what} {row.why}" for row in page.rows)
         assert not re.search(r"\b(replace_node|in_progress|not_applicable|VERIFY_FAILED|CAPACITY|none_left)\b", shown)
+
+
+def test_a_list_of_cases_gives_the_reason_in_words() -> None:
+    world = approval()
+    span = Span(NOON, world.clock.now())
+    (row,) = cluster_page(facts_of(world).cluster(CLUSTER, (None, None)), span).live_cases
+    assert row.reason == "node replacement requires approval: rule ask-first"
 
 
 def test_a_case_whose_entries_have_expired_still_has_a_page() -> None:

@@ -64,6 +64,7 @@ def test_a_failed_job_names_the_faults_of_its_nodes_and_their_case() -> None:
     page = page_of(world)
     (hit,) = page.hits
     assert (hit.node, hit.fault, hit.case_id) == ("node-2", "xid.79 gpu 0000:c1:00", world.case(2).id)
+    assert not hit.reason.startswith("node-2")
     nodes = [(one.node, one.affected, one.ranks) for one in page.nodes]
     assert nodes[:2] == [("node-2", True, "8-15"), ("node-1", False, "0-7")]
     assert (page.state.text, page.live) == ("failed, waits for its nodes", True)

@@ -20,6 +20,7 @@ from faultbridge.presentation.grid import GridNode, NodeGroup, node_groups
 from faultbridge.presentation.history import Span
 from faultbridge.presentation.job_rows import JobRow, job_rows
 from faultbridge.presentation.tones import BREAKER, CASE, CLUSTER, INCIDENT, NODE, SEVERITY, Mark, Tone, mark
+from faultbridge.presentation.wording import reason_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ def _case(case: Document) -> CaseRow:
         code=str(case["code"]),
         component=component_text(case["component"]),
         repair_action=str(case["repair_action"]).replace("_", " "),
-        reason=str(case["reason"] or ""),
+        reason=reason_text(case["reason"]),
         opened_at=from_text(str(case["opened_at"])),
         age=duration_text(case["age_ms"]),
     )

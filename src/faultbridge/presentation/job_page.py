@@ -128,9 +128,10 @@ def _hit(entry: Document) -> Hit:
     data, metadata = entry["data"]["hit"] or {}, entry["metadata"]
     about = data.get("about") or {}
     fault = f"{about.get('code') or 'unknown fault'} {component_text(about.get('component'))}".strip()
-    reason = str(entry["data"].get("reason") or "")
+    node = str(data.get("node"))
+    reason = str(entry["data"].get("reason") or "").removeprefix(f"{node}: ")
     target = f"#e-{metadata['event_id']}"
-    return Hit(occurred_at(entry), str(data.get("node")), fault, reason, metadata["case_id"], target)
+    return Hit(occurred_at(entry), node, fault, reason, metadata["case_id"], target)
 
 
 def _evidence(point: Mapping[str, Any]) -> EvidenceRow:
