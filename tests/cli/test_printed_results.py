@@ -9,6 +9,7 @@ import pytest
 
 from tests.builders import KEY
 from tests.cli.desk import Desk
+from tests.cli.test_orders import case_for_approval
 from tests.world import XID_79
 
 CLUSTER, NODE = KEY
@@ -134,3 +135,21 @@ def test_a_fault_between_registrations_stays_in_its_place(desk: Desk) -> None:
     assert "gpu-3 +1" in rows[-1]
     assert "xid.79 gpu 0000:c1:00 detected" in rows[1]
     assert "+1" not in "".join(rows[1:-1])
+
+
+def test_a_new_cluster_and_a_new_node_are_printed_without_empty_values(desk: Desk) -> None:
+    for ran in (
+        desk("cluster", "add", "lab"),
+        desk("node", "add", "--cluster", "lab", "--node", "n-1", "--group", "g"),
+    ):
+        assert ran.code == 0
+        assert [line for line in ran.out.splitlines() if line.endswith(" -")] == []
+    assert "Group " in desk("node", "add", "--cluster", "lab", "--node", "n-1").out
+
+
+def test_the_action_of_a_case_names_the_repair_action_only_where_they_differ(desk: Desk) -> None:
+    case = case_for_approval(desk)
+    assert "replace_node, attempt 0" in desk("case", "show", case).out
+    desk.json("case", "deny", case)
+    desk.json("node", "return", NODE, "--cluster", CLUSTER)
+    assert "replace_node, now verify, attempt 1" in desk("case", "show", case).out

@@ -180,7 +180,8 @@ def _has_no_repair(case: Mapping[str, Any]) -> bool:
 
 def _action_text(case: Mapping[str, Any]) -> str:
     """Describe the action of the catalog or policy, and the repair action that the case is at."""
-    repair = "" if _has_no_repair(case) else f", now {case['repair_action']}"
+    same = case["repair_action"] == case["action"]
+    repair = "" if same or _has_no_repair(case) else f", now {case['repair_action']}"
     return f"{case['action']}{repair}, attempt {case['attempt']}"
 
 

@@ -78,6 +78,11 @@ def show_one(document: Document, columns: Columns, output: OutputFormat) -> None
             print_line(wrapped(label + line, terminal, indent=len(label)).rstrip())
 
 
+def filled(columns: Columns, document: Document) -> Columns:
+    """Return the columns that have a value in a document, for a command that has just created it."""
+    return {title: value for title, value in columns.items() if cell_text(value(document)) != cell_text(None)}
+
+
 def notice(text: str) -> None:
     """Print a message on stderr, wrapped to the terminal. Only results go to standard output."""
     print_line(wrapped(f"faultbridge: {text}", terminal_columns(sys.stderr), indent=2), to_stderr=True)

@@ -14,7 +14,7 @@ from faultbridge.cli.commands.options import ClusterArgument
 from faultbridge.cli.errors.failures import EXIT_TRY_AGAIN
 from faultbridge.cli.render.columns import CLUSTER, CLUSTERS, cluster_document
 from faultbridge.cli.render.format_options import with_options
-from faultbridge.cli.render.output import Document, examples, notice
+from faultbridge.cli.render.output import Document, examples, filled, notice
 from faultbridge.cli.render.times import FUTURE_HELP, applies_text, json_time, parse_future_time, short_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
@@ -85,7 +85,7 @@ def add_cluster(
         notice(f"cluster {cluster} is registered: {_repair_text(registered)}")
     applies_at = json_time(session.applies_at())
     document = {**cluster_document(session.directory.cluster(cluster)), "applies_at": applies_at}
-    session.show_one(document, {**CLUSTER, "Applies": _applies})
+    session.show_one(document, filled({**CLUSTER, "Applies": _applies}, document))
 
 
 @app.command(

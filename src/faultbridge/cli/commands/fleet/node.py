@@ -13,7 +13,7 @@ from faultbridge.cli.commands.fleet.node_import import IMPORT_EXAMPLES, import_n
 from faultbridge.cli.commands.options import ClusterOption, NodeArgument, ReasonOption, YesOption, confirm
 from faultbridge.cli.render.columns import NODE, NODE_HISTORY, NODE_WITHOUT_REPAIR, NODES, node_document
 from faultbridge.cli.render.format_options import with_options
-from faultbridge.cli.render.output import Document, examples
+from faultbridge.cli.render.output import Document, examples, filled
 from faultbridge.cli.render.times import FUTURE_HELP, parse_future_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
@@ -99,7 +99,8 @@ def add_node(
 ) -> None:
     """Register a node. A node with an instance is in service at once, marked as never verified."""
     new = NewNode(node, instance_id, group, instance_type, domain, tuple(alias or ()))
-    session.show_one(node_document(session.application.registry.registration.add_node(cluster, new)), NODE)
+    document = node_document(session.application.registry.registration.add_node(cluster, new))
+    session.show_one(document, filled(NODE, document))
 
 
 app.command("import", epilog=IMPORT_EXAMPLES)(import_nodes)
