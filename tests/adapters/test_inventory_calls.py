@@ -40,8 +40,12 @@ class Fleet:
                 {"InstanceId": instance(one), "AvailabilityZone": "us-west-2a", "LifecycleState": "InService"}
                 for one in range(first, first + size)
             ]
-            groups.append({"AutoScalingGroupName": name, "Instances": members})
+            groups.append({"AutoScalingGroupName": name, "DesiredCapacity": size, "Instances": members})
         return {"AutoScalingGroups": groups}
+
+    def DescribeInstanceRefreshes(self, request: dict[str, Any]) -> dict[str, Any]:  # noqa: N802 - AWS's name
+        assert request["AutoScalingGroupName"].startswith("group-")
+        return {"InstanceRefreshes": []}
 
     def DescribeInstances(self, request: dict[str, Any]) -> dict[str, Any]:  # noqa: N802 - AWS's name
         (filtered,) = request["Filters"]
@@ -98,6 +102,17 @@ def test_counter_sample_the_groups_of_an_unchanged_fleet_takes_two_calls(counted
     inventory.opted_out(config)
     assert dict(calls) == {"DescribeAutoScalingGroups": 1, "DescribeInstances": 1}
     assert sum(calls.values()) * SYNCS_PER_MINUTE < 1
+
+
+def test_the_updates_of_an_unchanged_fleet_take_one_call_for_each_group(counted: tuple[Clients, Counter[str]]) -> None:
+    clients, calls = counted
+    status = Ec2Inventory(clients).provider_status(
+        ClusterConfig("train-a"), [f"group-{number}" for number in range(GROUPS)]
+    )
+    assert all(one.complete and one.update is None for one in status.groups.values())
+    assert dict(calls) == {"DescribeAutoScalingGroups": 1, "DescribeInstanceRefreshes": GROUPS}
+    listing = sum(calls.values()) + len(["DescribeAutoScalingGroups", "DescribeInstances"])
+    assert listing * SYNCS_PER_MINUTE == pytest.approx(5.6)
 
 
 def test_the_first_sync_describes_each_instance_once_with_100_per_call(counted: tuple[Clients, Counter[str]]) -> None:

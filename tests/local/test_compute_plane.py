@@ -196,6 +196,21 @@ def test_a_group_without_capacity_reports_it_and_launches_when_capacity_returns(
     assert successor in latest["Description"]
 
 
+def test_an_instance_refresh_replaces_the_instances_of_a_group_and_is_listed(
+    tiny_stack: PrivateStack, group: str, scaling: Any
+) -> None:
+    (old,) = fleet(tiny_stack, group, 1)
+    assert scaling.describe_instance_refreshes(AutoScalingGroupName=group)["InstanceRefreshes"] == []
+    started = scaling.start_instance_refresh(AutoScalingGroupName=group)["InstanceRefreshId"]
+    (new,) = members(scaling, group)
+    assert new != old
+    (listed,) = scaling.describe_instance_refreshes(AutoScalingGroupName=group, MaxRecords=1)["InstanceRefreshes"]
+    assert (listed["InstanceRefreshId"], listed["Status"]) == (started, "InProgress")
+    scaling.cancel_instance_refresh(AutoScalingGroupName=group)
+    (listed,) = scaling.describe_instance_refreshes(AutoScalingGroupName=group)["InstanceRefreshes"]
+    assert listed["Status"] == "Cancelled"
+
+
 def members(scaling: Any, group: str) -> list[str]:
     (found,) = scaling.describe_auto_scaling_groups(AutoScalingGroupNames=[group])["AutoScalingGroups"]
     return [instance["InstanceId"] for instance in found["Instances"]]

@@ -7,6 +7,7 @@ import pytest
 from faultbridge.registry.inventory_sync import SyncInventory
 from faultbridge.registry.provider_check import ProviderCheck
 from faultbridge.registry.replacement_detection import ReplacementDetection
+from faultbridge.registry.updated_groups import RetireReplaced
 from faultbridge.simulation.fakes import FakeInventory
 from tests.builders import KEY
 from tests.registry.fake_node_listing import FakeNodeListing
@@ -34,9 +35,17 @@ def sync(world, inventory, node_listing):
     app = world.app
     detection = ReplacementDetection(world.ports.table, app.ledger.append, app.rules.rulebook)
     inventories = {"ec2-auto-scaling": inventory}
-    check = ProviderCheck(inventories, app.repair.cluster_status, world.ports.clock)
+    check = ProviderCheck(inventories, app.repair.cluster_status, world.ports.clock, app.registry.registration)
     registration = app.registry.registration
-    synchronizer = SyncInventory(world.ports.table, registration, detection, inventories, check, node_listing)
+    synchronizer = SyncInventory(
+        world.ports.table,
+        registration,
+        detection,
+        inventories,
+        check,
+        RetireReplaced(app.registry.retirement),
+        node_listing,
+    )
 
     def run(only=None):
         return synchronizer.sync(app.registry.registration.cluster(KEY.cluster), only)

@@ -91,12 +91,21 @@ class Registry:
         from faultbridge.registry.inventory_sync import SyncInventory
         from faultbridge.registry.provider_check import ProviderCheck
         from faultbridge.registry.replacement_detection import ReplacementDetection
+        from faultbridge.registry.updated_groups import RetireReplaced
 
         of = self.installation
         ports = of.ports
         detection = ReplacementDetection(ports.table, of.ledger.append, of.rules.rulebook)
-        check = ProviderCheck(ports.inventories, of.repair.cluster_status, ports.clock)
-        return SyncInventory(ports.table, self.registration, detection, ports.inventories, check, ports.node_listing)
+        check = ProviderCheck(ports.inventories, of.repair.cluster_status, ports.clock, self.registration)
+        return SyncInventory(
+            ports.table,
+            self.registration,
+            detection,
+            ports.inventories,
+            check,
+            RetireReplaced(self.retirement),
+            ports.node_listing,
+        )
 
     @cached_property
     def inventory_events(self) -> InventoryEventHandler:

@@ -49,6 +49,7 @@ class WaitingFor(StrEnum):
     CAPACITY = "capacity"
     INCIDENT = "incident"
     PAUSE = "pause"
+    UPDATE = "update"
 
 
 class Resolution(StrEnum):

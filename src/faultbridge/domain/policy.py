@@ -121,6 +121,8 @@ class Limits:
 
     `verify_level` is the lowest level of a verification, None for the verifier's own; a rule's level replaces it.
     A repaired node is on probation for `probation`. A relapse is verified at least at `relapse_verify_level`.
+    While the owner of a group updates it, repairs of its nodes wait: for `update_deadline` since its start at most, and
+    for `update_grace` after its end.
     Findings of a detector whose recorded precision is at least `finding_precision` percent are faults; None: never.
     """
 
@@ -140,6 +142,8 @@ class Limits:
     probation: timedelta = timedelta(hours=24)
     relapse_verify_level: int = 4
     finding_precision: int | None = None
+    update_deadline: timedelta = timedelta(hours=6)
+    update_grace: timedelta = timedelta(minutes=15)
 
 
 _DEFAULT_RULE = Rule("default")

@@ -138,7 +138,8 @@ class ProviderConditionKind(OpenEnum):
 
     `cluster_failed`, `group_failed`: the provider gave up; an operator must act. `rolling_back`: the provider undoes a
     change. `lifecycle_script`, `no_capacity`, `efa_check`, `launch_failed`: why an instance did not start.
-    `rival_repair`, `no_provider_repair`: two automations repair the same nodes, or none does.
+    `rival_repair`, `no_provider_repair`: two automations repair the same nodes, or none does. `updating`: a group is
+    updated by its owner, and repairs wait. `update_overdue`: the update takes too long; repairs no longer wait.
     """
 
     CLUSTER_FAILED = "cluster_failed"
@@ -150,4 +151,6 @@ class ProviderConditionKind(OpenEnum):
     LAUNCH_FAILED = "launch_failed"
     RIVAL_REPAIR = "rival_repair"
     NO_PROVIDER_REPAIR = "no_provider_repair"
+    UPDATING = "updating"
+    UPDATE_OVERDUE = "update_overdue"
     UNKNOWN = "unknown"

@@ -111,6 +111,7 @@ class WaitingFor(OpenEnum):
     CAPACITY = "capacity"
     INCIDENT = "incident"
     PAUSE = "pause"
+    UPDATE = "update"
     UNKNOWN = "unknown"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from faultbridge.domain.cluster.config import ClusterConfig
@@ -22,9 +23,14 @@ _WITHOUT_INSTANCE = frozenset({NodeStatus.REPLACING, NodeStatus.PROVISIONING})
 """Statuses of nodes whose faults belong to an instance that is already released."""
 
 
-def affected_nodes(config: ClusterConfig, rows: Sequence[Mapping[str, Any]]) -> tuple[AffectedNode, ...]:
-    """Return the nodes with faults of a family, from the rows of unhealthy nodes."""
-    return tuple(one for row in rows for one in _affected(config, row))
+def affected_nodes(config: ClusterConfig, rows: Sequence[Mapping[str, Any]], now: datetime) -> tuple[AffectedNode, ...]:
+    """Return the nodes with faults of a family, from the rows of unhealthy nodes.
+
+    An update of a group explains why its nodes are absent, so these are left out.
+    """
+    held = {one.group for one in config.update_holds if one.until > now}
+    found = ((one, row.get("group") in held) for row in rows for one in _affected(config, row))
+    return tuple(one for one, updated in found if not updated or one.family is not Family.HEARTBEAT)
 
 
 def _affected(config: ClusterConfig, row: Mapping[str, Any]) -> Iterator[AffectedNode]:

@@ -48,7 +48,7 @@ class Correlate:
         """
         rules, control = rules_of(self.rulebook, cluster), self.changes.controls.read(cluster)
         rows = unhealthy_rows(self.table, rules.config)
-        affected = affected_nodes(rules.config, rows)
+        affected = affected_nodes(rules.config, rows, self.changes.controls.clock.now())
         if intake is not None and intake.failed:
             silent = intake.silent_nodes(cluster, node_names(self.table, rules.config))
             affected = without_records(affected, cluster, silent, self.changes.controls.clock.now())

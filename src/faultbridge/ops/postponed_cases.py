@@ -1,6 +1,6 @@
 """Postponed cases: finds nodes whose case is still postponed although their exclusion from repairs has ended.
 
-A node stores when its exclusion ends. If an operator ends a maintenance early, the stored time is too late.
+A node stores when its exclusion ends. If a maintenance or an update ends early, the stored time is too late.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ def postponed_too_long(rows: Iterable[Item], append: Append, config: ClusterConf
     until = to_text(max(now, config.maintenance_until or now))
     nodes = [NodeKey(config.cluster, str(row["node"])) for row in rows if str(row.get("deferred_until") or "") > until]
     for state in append.read_many(nodes) if nodes else ():
-        stored, ends = state.case_deferred_until, opted_out_until(state, config, now)
-        if stored is not None and stored > (ends or now):
+        hold = config.update_hold(state.placement.group, now)
+        ends = (now, opted_out_until(state, config, now), hold.until if hold else None)
+        stored = state.case_deferred_until
+        if stored is not None and stored > max(end for end in ends if end is not None):
             yield state.key

@@ -169,6 +169,8 @@ class LimitsPart(_Part):
     probation: Annotated[int, BeforeValidator(parse_duration), Field(ge=0, le=90 * _DAY), _AS_TEXT] = _DAY
     relapse_verify_level: Annotated[int, Field(ge=1, le=4)] = 4
     finding_precision: Annotated[int, Field(ge=1, le=100)] | None = None
+    update_deadline: Duration = 6 * 3_600
+    update_grace: Annotated[int, BeforeValidator(parse_duration), Field(ge=0, le=_DAY), _AS_TEXT] = 900
 
 
 class IncidentsPart(_Part):
@@ -205,6 +207,8 @@ DURATION_FIELDS = frozenset(
         "launch_deadline",
         "verify_deadline",
         "probation",
+        "update_deadline",
+        "update_grace",
         "approval_deadline",
         "duration",
         "quiet",

@@ -76,7 +76,8 @@ class SyncResult:
     """The changes that one inventory sync made in one cluster.
 
     `nodes` counts the registered nodes. The lists name nodes: `added` are new, `replaced_externally` got an instance
-    that another controller launched, `updated` got new metadata, and `gone` have no serving instance. `waiting` lists
+    that another controller launched, `updated` got new metadata, `gone` have no serving instance, and `retired` were
+    replaced by other nodes in an update of their group. `waiting` lists
     instance ids that stay reserved for repairs. `refused` maps an instance id to the reason why it was not registered.
     `source_errors` lists the errors of sources that could not be read.
     """
@@ -87,6 +88,7 @@ class SyncResult:
     replaced_externally: list[str] = field(default_factory=list)
     updated: list[str] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
+    retired: list[str] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
     source_errors: list[str] = field(default_factory=list)
@@ -94,7 +96,15 @@ class SyncResult:
     @property
     def unchanged(self) -> bool:
         """Return whether the sync found nothing to report."""
-        changes = (self.added, self.replaced_externally, self.updated, self.gone, self.refused, self.source_errors)
+        changes = (
+            self.added,
+            self.replaced_externally,
+            self.updated,
+            self.gone,
+            self.retired,
+            self.refused,
+            self.source_errors,
+        )
         return not any(changes)
 
 

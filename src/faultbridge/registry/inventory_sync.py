@@ -5,7 +5,8 @@ For each group of a cluster, a sync
 1. reads the group's members and the cluster's roster,
 2. attaches instances that another controller launched to the nodes whose instance is gone,
 3. registers every other new instance as a node, which is verified before it serves,
-4. takes nodes out of service whose instance is gone without a successor,
+4. takes nodes out of service whose instance is gone without a successor; if an update of its group replaced it by a
+   new node, retires it,
 5. updates names, failure domains and opt-outs of unchanged nodes,
 6. adds the roles of described instances to the cluster's `node_roles`.
 
@@ -24,7 +25,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from faultbridge.domain.cluster.config import ClusterConfig, Mode
-from faultbridge.domain.cluster.provider_status import ProviderCondition
+from faultbridge.domain.cluster.provider_status import ProviderCondition, ProviderStatus
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import Alias, AliasRow, NodeKey
@@ -40,6 +41,7 @@ from faultbridge.registry.provider_check import ProviderCheck
 from faultbridge.registry.registration import NewNode, Registration
 from faultbridge.registry.replacement_detection import ReplacementDetection
 from faultbridge.registry.roster import ROSTER, new_metadata
+from faultbridge.registry.updated_groups import RetireReplaced, is_replaced
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Item, Put
 
@@ -56,6 +58,7 @@ class SyncInventory:
     replacement_detection: ReplacementDetection
     inventories: Mapping[str, Inventory]
     provider_check: ProviderCheck
+    retire_replaced: RetireReplaced
     node_listing: NodeListing | None = None
 
     def __call__(self) -> tuple[SyncResult, ...]:
@@ -77,14 +80,17 @@ class SyncInventory:
         """
         result = SyncResult(config.cluster)
         with self._source(config, result):
-            rows = self._rows_by_group(config)
+            rows, status = self._rows_by_group(config), ProviderStatus()
             with self._source(config, result):
                 registered = {group: len(of_group) for group, of_group in rows.items() if group}
-                self.provider_check(config, registered, reported)
+                status = self.provider_check(config, registered, reported)
+                config = self.registration.cluster(config.cluster)
             listed = self._orchestrator_instances(config)
             for group in self._groups(config, rows, only):
                 result.nodes += len(group.rows)
                 self._fill(config, group, listed, result)
+                if is_replaced(config, group, status, result, self.registration.clock.now()):
+                    self.retire_replaced(config, group, self._vacancies(config, group.missing), result)
                 self._update(config, group, listed, result)
         return result
 

@@ -5,7 +5,7 @@ The node's timeline stays readable. Its aliases are deleted, its live case is re
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -45,17 +45,29 @@ class Retirement:
 
         Rejects an unregistered node as `unknown_node`, and a node whose repair has passed its intent as `past_intent`.
         """
+        return self._retire(key, lambda now: order.note("retire", now), Actor.CLI)
+
+    def after_update(self, key: NodeKey, instance_id: str) -> NodeState:
+        """Retire a node whose instance left in an update of its group, which put another node in its place.
+
+        Rejects a node whose repair has passed its intent as `past_intent`.
+        """
+        text = f"retire: {instance_id} left in an update of its group, which is complete without it"
+        return self._retire(key, lambda now: entry_builder.note(kind="inventory", text=text, at=now), Actor.INVENTORY)
+
+    def _retire(self, key: NodeKey, note: Callable[[datetime], Draft], actor: Actor) -> NodeState:
         rules = self.rulebook.rules(cluster_config(self.table, key.cluster))
 
         def revise(state: NodeState, now: datetime) -> Transition:
             if registered(state).status is NodeStatus.RETIRED:
                 return Transition(state)
-            return Transition(*_retired(state, rules, order, now), tuple(self._registry_writes(state, now)))
+            return Transition(*_retired(state, rules, note(now), now), tuple(self._registry_writes(state, now)))
 
-        return self.append(key, revise, actor=Actor.CLI).state
+        return self.append(key, revise, actor=actor).state
 
     def _registry_writes(self, state: NodeState, now: datetime) -> Iterator[Write]:
-        """Yield the writes that delete the node's aliases and reduce the expected number of nodes."""
+        """Yield the writes that delete the node's aliases and its row, and reduce the expected number of nodes."""
+        yield Delete(keys.roster(state.key.cluster, state.shard, state.key.node))
         instance = state.incarnation.instance_id if state.incarnation else None
         names = (state.key.node, *state.placement.aliases, *state.placement.host_names)
         aliases = aliases_of(state.key, names, instance)
@@ -68,9 +80,7 @@ class Retirement:
         yield Put(items.config_item(fewer, now), when=Equals("version", config.version))
 
 
-def _retired(
-    state: NodeState, rules: Rules, order: OperatorOrder, now: datetime
-) -> tuple[NodeState, tuple[Draft, ...]]:
+def _retired(state: NodeState, rules: Rules, note: Draft, now: datetime) -> tuple[NodeState, tuple[Draft, ...]]:
     """Return the retired node: all conditions ended, the live case resolved."""
     case = state.live_case
     if case is not None and case.attempt is not None and case.attempt.intent is not None:
@@ -82,7 +92,7 @@ def _retired(
     if case is not None:
         transition = move_case(transition, _resolved(case, now), now, REASON)
     moved = entry_builder.status_change(transition.state, NodeStatus.RETIRED, now, REASON)
-    drafts = (*transition.drafts, order.note("retire", now), moved)
+    drafts = (*transition.drafts, note, moved)
     return replace(transition.state, status=NodeStatus.RETIRED, due_at=None), drafts
 
 

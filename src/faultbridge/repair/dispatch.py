@@ -81,7 +81,7 @@ class Dispatch:
         queued = [case for case in queued if case.case not in excluded]
         while queued:
             control, now = self._control(cluster), truncate(self.clock.now())
-            admission = admit(control, rules.policy, queued, now)
+            admission = admit(control, rules.policy, queued, now, rules.config.update_holds)
             self._queued_cases.record_refusals(admission.refusals, rules)
             if not admission.picks:
                 break
@@ -129,7 +129,7 @@ class Dispatch:
         """Admit one case, and retry it after a lost race so that the next case does not overtake it."""
         for _ in range(MAX_CONFLICTS):
             control, now = self._control(rules.config.cluster), truncate(self.clock.now())
-            if not admit(control, rules.policy, (pick,), now).picks:
+            if not admit(control, rules.policy, (pick,), now, rules.config.update_holds).picks:
                 return AdmittedBatch(full=True)
             ready = self._make_ready(pick, rules)
             if ready is None:

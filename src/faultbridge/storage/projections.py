@@ -80,6 +80,7 @@ def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
             "node": state.key.node,
             "status": state.status.value if state.status else None,
             "severity": severity.value if severity else None,
+            "group": state.placement.group,
             "domain": state.placement.domain,
             "domains": dict(state.placement.domains),
             "families": _families(state),

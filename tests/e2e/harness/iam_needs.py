@@ -18,6 +18,7 @@ _ACTIONS = {"s3:ListObjectVersions": "s3:ListBucketVersions", "s3:ListObjects": 
 _ON_ALL = frozenset(
     {
         "autoscaling:DescribeAutoScalingGroups",
+        "autoscaling:DescribeInstanceRefreshes",
         "ec2:DescribeInstances",
         "ec2:DescribeInstanceTopology",
         "ssm:GetCommandInvocation",

@@ -21,6 +21,8 @@ from faultbridge.registry.inventory_sync import SyncInventory
 from faultbridge.registry.provider_check import ProviderCheck
 from faultbridge.registry.registration import NewNode, Registration
 from faultbridge.registry.replacement_detection import ReplacementDetection
+from faultbridge.registry.retirement import Retirement
+from faultbridge.registry.updated_groups import RetireReplaced
 from faultbridge.repair.attempt.step_tools import StepTools
 from tests.hyperpod import GROUP, NAME, api, hyperpod
 from tests.scenarios.world import CLUSTER, World
@@ -60,8 +62,9 @@ class HyperPodWorld(World):
             new = NewNode(f"node-{number}", node.instance_id, GROUP, node.group.instance_type, slot=node.slot)
             registration.add_node(CLUSTER, replace(new, since=self.clock.now()))
         detection = ReplacementDetection(self.table, self.append, self.rulebook)
-        check = ProviderCheck(inventories, self.rollup, self.clock)
-        self.inventory = SyncInventory(self.table, registration, detection, inventories, check)
+        check = ProviderCheck(inventories, self.rollup, self.clock, registration)
+        retire = RetireReplaced(Retirement(self.table, self.append, self.rulebook))
+        self.inventory = SyncInventory(self.table, registration, detection, inventories, check, retire)
         self.process_entries()
 
     def run_inventory(self) -> None:

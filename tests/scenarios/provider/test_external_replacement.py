@@ -13,6 +13,8 @@ from faultbridge.registry.inventory_sync import SyncInventory
 from faultbridge.registry.provider_check import ProviderCheck
 from faultbridge.registry.registration import Registration
 from faultbridge.registry.replacement_detection import ReplacementDetection
+from faultbridge.registry.retirement import Retirement
+from faultbridge.registry.updated_groups import RetireReplaced
 from faultbridge.simulation.fakes import FakeInventory
 from tests.scenarios.world import CLUSTER, GROUP, World
 
@@ -25,8 +27,9 @@ class ExternalReplacement:
         registration = Registration(world.table, world.append, world.clock)
         replacement_detection = ReplacementDetection(world.table, world.append, world.rulebook)
         inventories = {"ec2-auto-scaling": FakeInventory(world.fleet)}
-        check = ProviderCheck(inventories, world.rollup, world.clock)
-        self.sync = SyncInventory(world.table, registration, replacement_detection, inventories, check)
+        check = ProviderCheck(inventories, world.rollup, world.clock, registration)
+        retire = RetireReplaced(Retirement(world.table, world.append, world.rulebook))
+        self.sync = SyncInventory(world.table, registration, replacement_detection, inventories, check, retire)
         self.config = registration.cluster(CLUSTER)
 
     def replace_instance(self) -> str:

@@ -16,6 +16,8 @@ from faultbridge.registry.inventory_sync import SyncInventory
 from faultbridge.registry.provider_check import ProviderCheck
 from faultbridge.registry.registration import Registration
 from faultbridge.registry.replacement_detection import ReplacementDetection
+from faultbridge.registry.retirement import Retirement
+from faultbridge.registry.updated_groups import RetireReplaced
 from faultbridge.simulation.fakes import FakeInventory
 from tests.scenarios.world import CLUSTER, GROUP, World
 
@@ -33,8 +35,9 @@ class Growth:
         detection = ReplacementDetection(world.table, world.append, world.rulebook)
         self.fakes = FakeInventory(world.fleet)
         inventories = {"ec2-auto-scaling": self.fakes}
-        check = ProviderCheck(inventories, world.rollup, world.clock)
-        self.sync = SyncInventory(world.table, self.registration, detection, inventories, check)
+        check = ProviderCheck(inventories, world.rollup, world.clock, self.registration)
+        retire = RetireReplaced(Retirement(world.table, world.append, world.rulebook))
+        self.sync = SyncInventory(world.table, self.registration, detection, inventories, check, retire)
         if known:
             self.run_inventory()
         world.clock.advance(timedelta(minutes=1))

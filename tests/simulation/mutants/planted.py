@@ -224,10 +224,93 @@ VOLUME_GUARDS: tuple[PlantedBug, ...] = (
 )
 """The guards of volumes, each left out; `tests/scenarios/repair/test_volumes.py` notices each of them."""
 
+_UPDATES = "pipeline/decide/group_updates.py"
+UPDATE_GUARDS: tuple[PlantedBug, ...] = (
+    _planted(
+        "pipeline/decide/admit.py",
+        "_check_update",
+        "a repair competes with an update of the group",
+        "if hold is None or not queued.repair_action.needs_slot:",
+        "if True:",
+    ),
+    _planted(
+        "repair/attempt/intent.py",
+        "stop_for_update",
+        "a running repair passes its intent although an update of the group began",
+        "if hold is None or not context.case.repair_action.needs_slot:",
+        "if True:",
+    ),
+    _planted(
+        "pipeline/decide/decide.py",
+        "_deferred_until",
+        "a node that leaves in an update opens a case",
+        "if is_absence(condition) else None",
+        "if False else None",
+    ),
+    _planted(
+        "pipeline/decide/decide.py",
+        "_case_condition",
+        "an absence in an update hides a fatal fault",
+        "found = [one for one in found if not is_absence(one)] or found",
+        "found = [one for one in found if is_absence(one)] or found",
+    ),
+    _planted(
+        _UPDATES,
+        "_running",
+        "an update that never ends holds repairs for ever",
+        "return UpdateHold(name, since, since + limits.update_deadline)",
+        "return UpdateHold(name, since, now + limits.update_deadline)",
+    ),
+    _planted(
+        _UPDATES,
+        "_running",
+        "an update that is overdue begins again",
+        "known = before.since if before is not None and before.running else now",
+        "known = now",
+    ),
+    _planted(
+        _UPDATES,
+        "_ended",
+        "repairs wait for an update that has ended",
+        "until = min(before.until, now + limits.update_grace)",
+        "until = before.until",
+    ),
+    _planted(
+        "incidents/affected_nodes.py",
+        "affected_nodes",
+        "an update of many nodes is an incident",
+        "if not updated or one.family is not Family.HEARTBEAT",
+        "if True",
+    ),
+    _planted(
+        "ops/postponed_cases.py",
+        "postponed_too_long",
+        "a node that stays silent after an update gets its case only at the deadline of the update",
+        "if stored is not None and stored > max(",
+        "if False and stored > max(",
+    ),
+    _planted(
+        "registry/updated_groups.py",
+        "is_replaced",
+        "a node is retired although its group still lacks an instance",
+        "and reported.complete and",
+        "and",
+    ),
+    _planted(
+        "registry/updated_groups.py",
+        "is_replaced",
+        "a node is retired without an update of its group",
+        "updated = config.update_hold(group.name, now) is not None",
+        "updated = True",
+    ),
+)
+"""The guards of updates, each left out; `tests/scenarios/provider/test_group_updates.py` notices each of them."""
+
 PLANTED: tuple[PlantedBug, ...] = (
     *INCIDENT_GUARDS,
     *GROWTH_GUARDS,
     *VOLUME_GUARDS,
+    *UPDATE_GUARDS,
     _planted(
         "pipeline/decide/escalation.py",
         "raise_repair_action",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -10,8 +10,14 @@ from botocore.exceptions import ClientError
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import code_of, translated
 from faultbridge.adapters.compute.instance_roles import InstanceRoles
-from faultbridge.adapters.kubernetes.node_groups import auto_scaling_groups, node_groups, repair_setting
+from faultbridge.adapters.kubernetes.node_groups import (
+    auto_scaling_groups,
+    node_groups,
+    repair_setting,
+    running_updates,
+)
 from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.group_updates import GroupUpdate
 from faultbridge.domain.cluster.provider_status import GroupStatus, ProviderStatus, RepairSetting
 from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import NETWORK_LAYERS, DomainKind
@@ -22,6 +28,8 @@ IN_SERVICE = "InService"
 INSTANCES_AT_ONCE = 100
 GROUPS_AT_ONCE = 50
 GONE = frozenset({"shutting-down", "terminated"})
+REPLACING = frozenset({"Pending", "InProgress", "Cancelling", "RollbackInProgress"})
+"""Statuses in which a refresh replaces instances. One that is `Baking` has replaced all of them."""
 # Errors for a region or an instance type without topology data. Other data about its failure domains is still used.
 NO_TOPOLOGY = frozenset({"UnsupportedOperation", "InvalidParameterValue", "InvalidInstanceID.NotFound"})
 
@@ -88,16 +96,20 @@ class Ec2Inventory:
         return repair_setting(config.eks_cluster, self._node_groups(config))
 
     def provider_status(self, config: ClusterConfig, groups: Collection[str]) -> ProviderStatus:
-        """Return the desired size of each group, and whether EKS repairs the nodes of one of them."""
+        """Return the desired size and the update of each group, and whether EKS repairs the nodes of one of them."""
         names, clients = sorted(groups), self._clients.for_role(config.provider_role)
         found = (
             one
             for at in range(0, len(names), GROUPS_AT_ONCE)
             for one in _groups(clients, names[at : at + GROUPS_AT_ONCE])
         )
-        statuses = {one["AutoScalingGroupName"]: _group_status(one) for one in found}
+        described = {str(one["AutoScalingGroupName"]): one for one in found}
         # At a registration no group is known yet; here only the node groups with registered nodes count.
-        managed = [one for one in self._node_groups(config) if not statuses.keys().isdisjoint(auto_scaling_groups(one))]
+        managed = [
+            one for one in self._node_groups(config) if not described.keys().isdisjoint(auto_scaling_groups(one))
+        ]
+        updates = {**running_refreshes(clients, described), **running_updates(managed)}
+        statuses = {name: _group_status(one, updates.get(name)) for name, one in described.items()}
         return ProviderStatus(groups=statuses, repair=repair_setting(config.eks_cluster or "", managed))
 
     def _node_groups(self, config: ClusterConfig) -> tuple[Mapping[str, Any], ...]:
@@ -111,6 +123,20 @@ def _groups(clients: Clients, names: Sequence[str]) -> Iterator[Any]:
         pages = clients.autoscaling.get_paginator("describe_auto_scaling_groups")
         for page in pages.paginate(AutoScalingGroupNames=list(names), PaginationConfig={"PageSize": 100}):
             yield from page["AutoScalingGroups"]
+
+
+def running_refreshes(clients: Clients, groups: Iterable[str]) -> dict[str, GroupUpdate]:
+    """Return the instance refresh of each group that has one; one call for each group."""
+    found: dict[str, GroupUpdate] = {}
+    for group in sorted(groups):
+        with translated(f"reading the instance refreshes of {group}"):
+            # The latest refresh is listed first, and a group has only one at a time.
+            answer = clients.autoscaling.describe_instance_refreshes(AutoScalingGroupName=group, MaxRecords=1)
+        for one in answer["InstanceRefreshes"]:
+            if one.get("Status") in REPLACING:
+                text = f"instance refresh {one['InstanceRefreshId']} replaces its instances"
+                found[group] = GroupUpdate(text, one.get("StartTime"))
+    return found
 
 
 def _instances(clients: Clients, name: str, values: Collection[str]) -> Iterator[Any]:
@@ -135,12 +161,12 @@ def _failure_domains(clients: Clients, members: Mapping[str, GroupMember]) -> di
     return {one: {**zones.get(one, {}), **topology.get(one, {})} for one in members}
 
 
-def _group_status(one: Any) -> GroupStatus:  # noqa: ANN401 - the response of the service
+def _group_status(one: Any, update: GroupUpdate | None) -> GroupStatus:  # noqa: ANN401 - the response of the service
     desired, serving = (
         one["DesiredCapacity"],
         sum(member["LifecycleState"] == IN_SERVICE for member in one["Instances"]),
     )
-    return GroupStatus(desired, serving >= desired)
+    return GroupStatus(desired, serving >= desired, update)
 
 
 def _member(one: Any) -> GroupMember:  # noqa: ANN401 - the response of the service

@@ -11,6 +11,7 @@ from typing import Any
 
 from faultbridge.adapters.compute.hyperpod_cluster import FAILURE, RUNNING, recovers_nodes, status_of
 from faultbridge.decoders.hyperpod.launch_failures import failure_kind
+from faultbridge.domain.cluster.group_updates import GroupUpdate
 from faultbridge.domain.cluster.provider_status import (
     ConditionKind,
     GroupStatus,
@@ -27,6 +28,8 @@ GROUP_CONDITIONS: Mapping[str, ConditionKind] = {
     "Failed": ConditionKind.GROUP_FAILED,
     "Degraded": ConditionKind.LAUNCH_FAILED,
 }
+SYSTEM_UPDATING = "SystemUpdating"
+SOFTWARE_UPDATES = frozenset({"InProgress", "RollbackInProgress"})
 NO_MESSAGE = "SageMaker gives no reason"
 
 
@@ -46,7 +49,7 @@ def status_of_cluster(name: str, cluster: Mapping[str, Any], nodes: Iterable[Map
     groups = {str(group["InstanceGroupName"]): group for group in cluster.get("InstanceGroups") or ()}
     return ProviderStatus(
         tuple(_conditions(cluster, groups, by_group)),
-        {group: _group_status(described, by_group.get(group, [])) for group, described in groups.items()},
+        {group: _group_status(cluster, described, by_group.get(group, [])) for group, described in groups.items()},
         repair_setting(name, cluster),
     )
 
@@ -68,7 +71,17 @@ def _conditions(
             yield ProviderCondition(GROUP_CONDITIONS[str(group["Status"])], f"{group['Status']}; {NO_MESSAGE}", name)
 
 
-def _group_status(group: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]]) -> GroupStatus:
+def _group_status(
+    cluster: Mapping[str, Any], group: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]]
+) -> GroupStatus:
     """Return the status of a group; it is complete when its target number of instances runs."""
     desired = int(group.get("TargetCount") or 0)
-    return GroupStatus(desired, sum(status_of(node) == RUNNING for node in nodes) >= desired)
+    return GroupStatus(desired, sum(status_of(node) == RUNNING for node in nodes) >= desired, _update(cluster, group))
+
+
+def _update(cluster: Mapping[str, Any], group: Mapping[str, Any]) -> GroupUpdate | None:
+    """Return the software update of a group, or None; SageMaker does not say since when it runs."""
+    if SYSTEM_UPDATING in {cluster.get("ClusterStatus"), group.get("Status")}:
+        return GroupUpdate(f"HyperPod updates the software ({SYSTEM_UPDATING})")
+    status = group.get("SoftwareUpdateStatus")
+    return GroupUpdate(f"HyperPod updates the software ({status})") if status in SOFTWARE_UPDATES else None

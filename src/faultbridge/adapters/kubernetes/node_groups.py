@@ -1,4 +1,4 @@
-"""The managed node groups of an EKS cluster, and which of them repair their nodes.
+"""The managed node groups of an EKS cluster, which of them repair their nodes, and which are updated.
 
 EKS shows node auto repair as `nodeRepairConfig.enabled` of a managed node group. Nodes of EKS Auto Mode and of
 Karpenter belong to no node group; whether a controller repairs them cannot be read here.
@@ -12,8 +12,10 @@ from typing import Any
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import translated
+from faultbridge.domain.cluster.group_updates import GroupUpdate
 from faultbridge.domain.cluster.provider_status import RepairSetting
 
+UPDATING = "UPDATING"
 _ACCELERATED = re.compile(r"(?:p|g|gr|dl|trn|inf)\d")
 """The families of instance types with GPUs or other accelerators."""
 
@@ -46,6 +48,16 @@ def auto_scaling_groups(node_group: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names of the Auto Scaling groups of a node group."""
     resources = node_group.get("resources") or {}
     yield from (str(one["name"]) for one in resources.get("autoScalingGroups") or () if one.get("name"))
+
+
+def running_updates(groups: Collection[Mapping[str, Any]]) -> dict[str, GroupUpdate]:
+    """Return the update of each Auto Scaling group whose node group EKS updates now; EKS does not say since when."""
+    updating = [one for one in groups if one.get("status") == UPDATING]
+    return {
+        name: GroupUpdate(f"EKS updates node group {one['nodegroupName']}")
+        for one in updating
+        for name in auto_scaling_groups(one)
+    }
 
 
 def _describe(clients: Clients, cluster: str, name: str) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from zlib import crc32
 
 from faultbridge.domain.cluster.failure_domains import DeclaredDomain
+from faultbridge.domain.cluster.group_updates import UpdateHold
 from faultbridge.errors import Rejected
 
 EKS = "eks"
@@ -73,6 +74,7 @@ class ClusterConfig:
     from the launch template `spare_group`. `domains` are failure domains that no inventory reports.
     `slurm_head_node` is the id of the instance on which Slurm's commands run. With `slurm_requeue`, jobs that allow it
     are requeued when their node is drained. `job_callbacks` are used, in this order, when a job may resume.
+    `update_holds` are written by the inventory: the groups whose owner updates them.
     """
 
     cluster: str
@@ -101,6 +103,7 @@ class ClusterConfig:
     slurm_head_node: str | None = None
     slurm_requeue: bool = False
     job_callbacks: tuple[str, ...] = ()
+    update_holds: tuple[UpdateHold, ...] = ()
 
     def validated(self) -> ClusterConfig:
         """Return this registration; rejects a missing EKS cluster or Slurm head node, and unknown callbacks."""
@@ -131,6 +134,10 @@ class ClusterConfig:
     def opens_cases(self) -> bool:
         """Return whether a fault in this cluster opens a case."""
         return self.acts or self.follows_provider
+
+    def update_hold(self, group: str | None, now: datetime) -> UpdateHold | None:
+        """Return the hold on the repairs of a group because its owner updates it, or None if none is in force."""
+        return next((one for one in self.update_holds if one.group == group and one.until > now), None)
 
     @property
     def next_shard(self) -> int:

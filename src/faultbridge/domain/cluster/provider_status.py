@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from faultbridge.domain.cluster.group_updates import GroupUpdate
+
 
 class ConditionKind(StrEnum):
     """The kind of a provider condition."""
@@ -20,6 +22,8 @@ class ConditionKind(StrEnum):
     LAUNCH_FAILED = "launch_failed"
     RIVAL_REPAIR = "rival_repair"
     NO_PROVIDER_REPAIR = "no_provider_repair"
+    UPDATING = "updating"
+    UPDATE_OVERDUE = "update_overdue"
 
 
 LAUNCHES = frozenset(
@@ -34,9 +38,12 @@ NEEDS_OPERATOR = frozenset(
         ConditionKind.LIFECYCLE_SCRIPT,
         ConditionKind.RIVAL_REPAIR,
         ConditionKind.NO_PROVIDER_REPAIR,
+        ConditionKind.UPDATE_OVERDUE,
     }
 )
-"""Kinds that do not end by themselves: a failed state stays, a failing script fails again, and a setting stays."""
+"""Kinds that do not end by themselves: a failed state stays, a failing script fails again, and a setting stays.
+
+An update that takes too long needs an operator as well, because repairs no longer wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +70,11 @@ class ProviderCondition:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """One group: its desired number of instances, and whether that many serve."""
+    """One group: its desired number of instances, whether that many serve, and the update that its owner runs."""
 
     desired: int
     complete: bool
+    update: GroupUpdate | None = None
 
 
 @dataclass(frozen=True, slots=True)

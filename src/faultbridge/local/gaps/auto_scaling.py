@@ -10,12 +10,19 @@ AWS: a launch without capacity does not fail the call that caused it. It becomes
 group retries. `DescribeScalingActivities` lists the activities, the latest first.
 moto: the list is always empty, and a failed launch fails the call that caused it.
 Here: successful and failed launches are listed; the group retries when `servers.fault_injection` restores capacity.
+
+`instance_refreshes`
+AWS: `StartInstanceRefresh` replaces the instances of a group in batches, for minutes to days, and
+`DescribeInstanceRefreshes` lists the refreshes of a group, the latest first.
+moto: it has none of the calls.
+Here: a refresh replaces all instances at once, and is in progress for one minute or until `CancelInstanceRefresh`.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -26,11 +33,15 @@ TERMINATE = "moto.autoscaling.models:AutoScalingBackend|terminate_instance"
 VALIDATION_ERROR = "moto.autoscaling.exceptions:ValidationError"
 LAUNCH = "moto.autoscaling.models:FakeAutoScalingGroup|replace_autoscaling_group_instances"
 DESCRIBE = "moto.autoscaling.responses:AutoScalingResponse|describe_scaling_activities"
+RESPONSE = "moto.autoscaling.responses:AutoScalingResponse"
 RESULT = "moto.core.responses:ActionResult"
 EC2_ERROR = "moto.ec2.exceptions:EC2ClientError"
 NOW = "moto.core.utils:utcnow"
 
 _ATTRIBUTE = "faultbridge_activities"
+_REFRESHES = "faultbridge_refreshes"
+REFRESH_TIME = timedelta(minutes=1)
+IN_PROGRESS = "InProgress"
 
 
 def _fails_for_gone_instances() -> bool:
@@ -96,6 +107,62 @@ def _describe_scaling_activities(response: Any) -> Any:  # noqa: ANN401 - moto's
     return patching.resolve(RESULT)({"Activities": found})
 
 
+def _has_no_refreshes() -> bool:
+    return not hasattr(patching.resolve(RESPONSE), "describe_instance_refreshes")
+
+
+def _add_refreshes() -> None:
+    patching.add_method(RESPONSE, "start_instance_refresh", _start_refresh)
+    patching.add_method(RESPONSE, "cancel_instance_refresh", _cancel_refresh)
+    patching.add_method(RESPONSE, "describe_instance_refreshes", _describe_refreshes)
+
+
+def _start_refresh(response: Any) -> Any:  # noqa: ANN401 - moto's types
+    group, backend = _group_of(response), response.autoscaling_backend
+    instances = [state.instance.id for state in group.instance_states]
+    refresh = {
+        "InstanceRefreshId": str(uuid4()),
+        "AutoScalingGroupName": group.name,
+        "Status": IN_PROGRESS,
+        "StartTime": patching.resolve(NOW)(),
+        "InstancesToUpdate": len(instances),
+        "PercentageComplete": 0,
+    }
+    vars(group).setdefault(_REFRESHES, []).insert(0, refresh)
+    for instance_id in instances:
+        backend.terminate_instance(instance_id, False)
+    return patching.resolve(RESULT)({"InstanceRefreshId": refresh["InstanceRefreshId"]})
+
+
+def _cancel_refresh(response: Any) -> Any:  # noqa: ANN401 - moto's types
+    running = [one for one in _refreshes(_group_of(response)) if one["Status"] == IN_PROGRESS]
+    for one in running:
+        one.update(Status="Cancelled", EndTime=patching.resolve(NOW)())
+    return patching.resolve(RESULT)({"InstanceRefreshId": running[0]["InstanceRefreshId"]} if running else {})
+
+
+def _describe_refreshes(response: Any) -> Any:  # noqa: ANN401 - moto's types
+    return patching.resolve(RESULT)({"InstanceRefreshes": _refreshes(_group_of(response))})
+
+
+def _refreshes(group: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - moto's group
+    """Return the refreshes of a group, the latest first; one that has run long enough is successful."""
+    found: list[dict[str, Any]] = vars(group).get(_REFRESHES, [])
+    now = patching.resolve(NOW)()
+    for one in found:
+        if one["Status"] == IN_PROGRESS and now >= one["StartTime"] + REFRESH_TIME:
+            one.update(Status="Successful", EndTime=now, PercentageComplete=100, InstancesToUpdate=0)
+    return found
+
+
+def _group_of(response: Any) -> Any:  # noqa: ANN401 - moto's types
+    name = response._get_param("AutoScalingGroupName")
+    try:
+        return response.autoscaling_backend.autoscaling_groups[name]
+    except KeyError:
+        raise patching.resolve(VALIDATION_ERROR)(f"AutoScalingGroup name not found - {name}") from None
+
+
 GAPS = (
     Gap(
         "gone_instances",
@@ -104,4 +171,5 @@ GAPS = (
         lambda: patching.replace(TERMINATE, _with_validation_error),
     ),
     Gap("scaling_activities", (LAUNCH, DESCRIBE, RESULT, EC2_ERROR, NOW), _lists_no_activities, _list_activities),
+    Gap("instance_refreshes", (RESPONSE, RESULT, NOW, VALIDATION_ERROR), _has_no_refreshes, _add_refreshes),
 )

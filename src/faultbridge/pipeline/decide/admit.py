@@ -11,8 +11,10 @@ from datetime import datetime, timedelta
 
 from faultbridge.domain.cases import RepairAction, WaitingFor
 from faultbridge.domain.cluster.breakers import Breaker, BreakerState
+from faultbridge.domain.cluster.group_updates import UpdateHold
 from faultbridge.domain.cluster.state import Control, QueuedCase
 from faultbridge.domain.policy import Policy, Rule
+from faultbridge.domain.times import to_text
 from faultbridge.pipeline.decide.maintenance_windows import is_open
 
 MAX_PICKS = 15
@@ -21,7 +23,7 @@ MAX_PICKS = 15
 HOUR = timedelta(hours=1)
 
 
-WITH_SEVERAL_REASONS = frozenset({WaitingFor.BUDGET, WaitingFor.BREAKER, WaitingFor.INCIDENT})
+WITH_SEVERAL_REASONS = frozenset({WaitingFor.BUDGET, WaitingFor.BREAKER, WaitingFor.INCIDENT, WaitingFor.UPDATE})
 """What a case can wait for, for one reason and then for another: each of the reasons is recorded."""
 
 
@@ -37,7 +39,7 @@ class Refused:
     def recorded(self) -> bool:
         """Return whether the queued case already has this refusal, so that nothing needs to be written.
 
-        For a missing approval, the operator must have been asked. Budget, breaker and incident have several reasons.
+        For a missing approval, the operator must have been asked. Some waits have several reasons.
         """
         queued = self.queued
         same = queued.waiting_for is self.waiting_for
@@ -59,6 +61,7 @@ class AdmissionRequest:
     """The input of every admission check for one case.
 
     `picks` are the cases picked before it in the same run; `started` is the number of repairs of the last hour.
+    `holds` are those of the groups that their owners update.
     """
 
     control: Control
@@ -68,6 +71,7 @@ class AdmissionRequest:
     picks: tuple[QueuedCase, ...]
     started: int
     now: datetime
+    holds: tuple[UpdateHold, ...] = ()
 
     @property
     def picked_slots(self) -> int:
@@ -80,14 +84,24 @@ class AdmissionRequest:
         return self.control.breaker(self.queued.domain)
 
 
-def admit(control: Control, policy: Policy, waiting: Iterable[QueuedCase], now: datetime) -> Admission:
-    """Pick the most urgent and oldest cases that no check refuses, at most `MAX_PICKS`."""
+def admit(
+    control: Control,
+    policy: Policy,
+    waiting: Iterable[QueuedCase],
+    now: datetime,
+    holds: Iterable[UpdateHold] = (),
+) -> Admission:
+    """Pick the most urgent and oldest cases that no check refuses, at most `MAX_PICKS`.
+
+    `holds` are those of the groups that their owners update.
+    """
+    in_force = tuple(one for one in holds if one.until > now)
     picks: list[QueuedCase] = []
     refusals: list[Refused] = []
     started = sum(1 for _ in recent_starts(control, now))
     for queued in sorted(waiting, key=lambda case: (case.priority, case.since, case.case)):
         rule = policy.rule_named(queued.rule)
-        request = AdmissionRequest(control, policy, queued, rule, tuple(picks), started, now)
+        request = AdmissionRequest(control, policy, queued, rule, tuple(picks), started, now, in_force)
         refused = next((refusal for check in CHECKS if (refusal := check(request))), None)
         if refused is not None:
             refusals.append(refused)
@@ -113,6 +127,16 @@ def _check_incident(request: AdmissionRequest) -> Refused | None:
     if incident is None:
         return None
     return Refused(queued, WaitingFor.INCIDENT, f"incident {incident} is open: its nodes share one cause")
+
+
+def _check_update(request: AdmissionRequest) -> Refused | None:
+    """Refuse repairs in a group that its owner updates; a verification changes no instance."""
+    queued = request.queued
+    hold = next((one for one in request.holds if one.group == queued.group), None)
+    if hold is None or not queued.repair_action.needs_slot:
+        return None
+    what = "is being updated by its owner" if hold.running else "was updated by its owner"
+    return Refused(queued, WaitingFor.UPDATE, f"{hold.group} {what}; repairs wait until {to_text(hold.until)} at most")
 
 
 def _check_not_before(request: AdmissionRequest) -> Refused | None:
@@ -180,6 +204,7 @@ def _check_budget(request: AdmissionRequest) -> Refused | None:
 CHECKS: tuple[Callable[[AdmissionRequest], Refused | None], ...] = (
     _check_pause,
     _check_incident,
+    _check_update,
     _check_not_before,
     _check_breaker,
     _check_approval,

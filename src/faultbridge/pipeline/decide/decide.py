@@ -20,6 +20,7 @@ from faultbridge.domain.policy import Rule
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.case_moves import due_at, escalate_case, move_case, resolve_case
 from faultbridge.pipeline.decide.escalation import raise_repair_action
+from faultbridge.pipeline.decide.group_updates import is_absence
 from faultbridge.pipeline.decide.open_case import Cause, Rules, open_case
 from faultbridge.pipeline.decide.opt_out import opted_out_until
 from faultbridge.pipeline.decide.policy_override import apply_policy
@@ -45,9 +46,9 @@ def decide(state: NodeState, changes: Iterable[Change], rules: Rules, now: datet
 
 
 def _open_case(decided: Transition, changes: tuple[Change, ...], rules: Rules, now: datetime) -> Transition:
-    """Open a case for the worst actionable condition, or defer it while the node is excluded from repairs."""
+    """Open a case for the worst actionable condition, or defer it while the node is excluded or leaves in an update."""
     condition = _case_condition(decided.state, changes, rules, now)
-    deferred_until = opted_out_until(decided.state, rules.config, now) if condition else None
+    deferred_until = _deferred_until(decided.state, condition, rules, now) if condition else None
     decided = replace(decided, state=replace(decided.state, case_deferred_until=deferred_until))
     state = decided.state
     if condition is None or deferred_until is not None:
@@ -84,7 +85,18 @@ def _case_condition(state: NodeState, changes: tuple[Change, ...], rules: Rules,
     """Return the worst condition that may open a case now, or None."""
     if not rules.config.opens_cases or state.status is None or not state.status.in_service:
         return None
-    return max(_actionable(state, changes, rules, now), key=_severity_and_action, default=None)
+    found = _actionable(state, changes, rules, now)
+    if rules.config.update_hold(state.placement.group, now) is not None:
+        # An absence that the update explains must not hide a fault that it does not explain.
+        found = [one for one in found if not is_absence(one)] or found
+    return max(found, key=_severity_and_action, default=None)
+
+
+def _deferred_until(state: NodeState, condition: Condition, rules: Rules, now: datetime) -> datetime | None:
+    """Return until when the condition opens no case: the node is excluded from repairs, or leaves in an update."""
+    hold = rules.config.update_hold(state.placement.group, now) if is_absence(condition) else None
+    ends = (opted_out_until(state, rules.config, now), hold.until if hold else None)
+    return max((end for end in ends if end is not None), default=None)
 
 
 def _severity_and_action(condition: Condition) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.nodes import NodeState
+from faultbridge.pipeline.decide.group_updates import is_absence
 from faultbridge.pipeline.decide.opt_out import FOREVER, opted_out_until
 from faultbridge.pipeline.decide.required_order import inclusion_order, permission_order
 
@@ -36,12 +37,24 @@ def no_repair(state: NodeState, config: ClusterConfig, now: datetime) -> NoRepai
     order = permission_order(config) or inclusion_order(state, config, now)
     if order is not None:
         return NoRepair(order.reason, f"`{order.command}` permits the repair")
-    until = opted_out_until(state, config, now)
-    if until is not None and until != FOREVER:
-        end = f"{until:%Y-%m-%dT%H:%MZ}"
-        return NoRepair(f"the node or its cluster is excluded from repairs until {end}", "a repair is considered then")
+    excluded = _excluded(state, config, now)
+    if excluded is not None:
+        return excluded
     if not any(one.known_incarnation for one in needing_repair):
         reason = "it is not certain that the faults are those of the current instance and boot"
         return NoRepair(reason, f"a report that names its instance opens a case; {replace_node} orders a repair")
     reason = "no report was recent enough to act on since the fault began or the last case ended"
     return NoRepair(reason, f"the next report opens a case; {replace_node} orders a repair")
+
+
+def _excluded(state: NodeState, config: ClusterConfig, now: datetime) -> NoRepair | None:
+    """Return until when the node is excluded from repairs, or leaves in an update of its group; else None."""
+    until = opted_out_until(state, config, now)
+    if until is not None and until != FOREVER:
+        end = f"{until:%Y-%m-%dT%H:%MZ}"
+        return NoRepair(f"the node or its cluster is excluded from repairs until {end}", "a repair is considered then")
+    hold = config.update_hold(state.placement.group, now)
+    if hold is None or not all(is_absence(one) for one in state.active() if one.action.opens_case):
+        return None
+    reason = f"the owner of group {hold.group} updates it, which explains that the node is absent"
+    return NoRepair(reason, f"a repair is considered after the update, at {hold.until:%Y-%m-%dT%H:%MZ} at the latest")

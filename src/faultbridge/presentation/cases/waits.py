@@ -21,6 +21,7 @@ WAITING_TEXTS = {
     "capacity": "capacity of the provider",
     "incident": "end of an incident",
     "pause": "end of a pause",
+    "update": "end of an update of its group",
 }
 
 

@@ -31,7 +31,8 @@ NODE_STATUS_OF = {
 
 def stop_before_intent(context: StepContext) -> StepResult | None:
     """End the attempt if the case is canceled, repairs are held or a stronger action is needed."""
-    return context.stop_if_canceled() or _stop_if_paused(context) or _stop_for_stronger_action(context)
+    stopped = context.stop_if_canceled() or _stop_if_paused(context) or stop_for_update(context)
+    return stopped or _stop_for_stronger_action(context)
 
 
 def commit_intent(context: StepContext, facts: Mapping[str, Any], spare: str | None = None) -> StepContext:
@@ -74,6 +75,15 @@ def stop_for_incident(context: StepContext, control: Control | None = None) -> S
         return None
     reason = f"incident {incident} opened before the intent"
     return context.requeue(WaitingFor.INCIDENT, reason, delay=False, counts=False)
+
+
+def stop_for_update(context: StepContext) -> StepResult | None:
+    """End the attempt of a repair while the owner of the node's group updates it; a verification continues."""
+    hold = context.rules.config.update_hold(context.state.placement.group, context.now)
+    if hold is None or not context.case.repair_action.needs_slot:
+        return None
+    reason = f"an update of group {hold.group} began before the intent"
+    return context.requeue(WaitingFor.UPDATE, reason, delay=False, counts=False)
 
 
 def _stop_if_paused(context: StepContext) -> StepResult | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.group_updates import GroupUpdate
 from faultbridge.domain.cluster.provider_status import GroupStatus, ProviderCondition, ProviderStatus, RepairSetting
 from faultbridge.domain.instances import Instance
 from faultbridge.registry.instances import GroupMember
@@ -20,7 +21,7 @@ class FakeInventory:
     Groups in `omitted_groups` are missing from answers, instances in `standby` do not serve, and
     `opted_out_instances` carry the tag that excludes them from repair. Every instance has the role `role_id`. `calls`
     counts API calls. With `network_node`, all instances are behind that one. `conditions` are those of the provider,
-    and `desired` are sizes of groups; without an entry, a group has its desired size.
+    and `desired` are sizes of groups; without an entry, a group has its desired size. `updates` are those of groups.
     """
 
     def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None, network_node: str | None = None) -> None:
@@ -35,6 +36,7 @@ class FakeInventory:
         self.provider_repairs: bool | None = None
         self.conditions: tuple[ProviderCondition, ...] = ()
         self.desired: dict[str, int] = {}
+        self.updates: dict[str, GroupUpdate] = {}
 
     def list_members(self, _config: ClusterConfig, groups: Collection[str]) -> Mapping[str, Mapping[str, GroupMember]]:
         """Return the members of the given groups, by group and instance id.
@@ -106,4 +108,4 @@ class FakeInventory:
     def _group_status(self, group: str) -> GroupStatus:
         serving = [one for one in self.fleet.running(group) if one.instance_id not in self.standby]
         desired = self.desired.get(group, len(serving))
-        return GroupStatus(desired, len(serving) >= desired)
+        return GroupStatus(desired, len(serving) >= desired, self.updates.get(group))

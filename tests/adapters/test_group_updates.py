@@ -1,0 +1,98 @@
+"""Updates of groups at their providers; botocore checks stubbed requests and answers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from faultbridge.adapters.compute.ec2_inventory import running_refreshes
+from faultbridge.adapters.compute.hyperpod_status import status_of_cluster
+from faultbridge.adapters.kubernetes.node_groups import running_updates
+from faultbridge.domain.cluster.group_updates import GroupUpdate
+from faultbridge.errors import Misconfigured, Transient
+from tests.adapters.stubs import stubbed
+from tests.adapters.test_eks_node_groups import node_group
+
+STARTED = datetime(2026, 2, 3, 10, tzinfo=UTC)
+REFRESH = {"InstanceRefreshId": "08b91cf7", "AutoScalingGroupName": "g", "StartTime": STARTED}
+REQUEST = {"AutoScalingGroupName": "g", "MaxRecords": 1}
+
+
+@pytest.mark.parametrize("status", ["Pending", "InProgress", "Cancelling", "RollbackInProgress"])
+def test_a_refresh_that_replaces_instances_is_an_update_since_its_start(status: str) -> None:
+    with stubbed("autoscaling") as (clients, stub):
+        stub.add_response(
+            "describe_instance_refreshes", {"InstanceRefreshes": [{**REFRESH, "Status": status}]}, REQUEST
+        )
+        found = running_refreshes(clients, ["g"])
+    assert found == {"g": GroupUpdate("instance refresh 08b91cf7 replaces its instances", STARTED)}
+
+
+@pytest.mark.parametrize(
+    "status", ["Successful", "Failed", "Cancelled", "RollbackFailed", "RollbackSuccessful", "Baking"]
+)
+def test_a_refresh_that_is_over_or_bakes_is_no_update(status: str) -> None:
+    with stubbed("autoscaling") as (clients, stub):
+        stub.add_response(
+            "describe_instance_refreshes", {"InstanceRefreshes": [{**REFRESH, "Status": status}]}, REQUEST
+        )
+        assert running_refreshes(clients, ["g"]) == {}
+
+
+def test_a_refresh_that_has_not_started_has_no_start_time() -> None:
+    pending = {"InstanceRefreshId": "1", "AutoScalingGroupName": "g", "Status": "Pending"}
+    with stubbed("autoscaling") as (clients, stub):
+        stub.add_response("describe_instance_refreshes", {"InstanceRefreshes": [pending]}, REQUEST)
+        assert running_refreshes(clients, ["g"])["g"].since is None
+
+
+def test_a_group_without_refreshes_and_no_group_at_all_have_no_update() -> None:
+    with stubbed("autoscaling") as (clients, stub):
+        stub.add_response("describe_instance_refreshes", {"InstanceRefreshes": []}, REQUEST)
+        assert running_refreshes(clients, ["g"]) == {}
+        assert running_refreshes(clients, []) == {}
+
+
+@pytest.mark.parametrize(("code", "error"), [("AccessDenied", Misconfigured), ("Throttling", Transient)])
+def test_a_refresh_that_cannot_be_read_is_unknown_and_not_over(code: str, error: type[Exception]) -> None:
+    with stubbed("autoscaling") as (clients, stub):
+        stub.add_client_error("describe_instance_refreshes", code, http_status_code=400)
+        with pytest.raises(error, match="instance refreshes of g"):
+            running_refreshes(clients, ["g"])
+
+
+def test_a_node_group_that_eks_updates_is_an_update_of_its_auto_scaling_groups() -> None:
+    found = running_updates([node_group("cpu"), node_group("gpu", status="UPDATING")])
+    assert found == {"eks-gpu": GroupUpdate("EKS updates node group gpu")}
+
+
+def _groups(cluster: str, *groups: dict[str, Any]) -> dict[str, str | None]:
+    described = [{"InstanceGroupName": f"g{at}", "TargetCount": 0, **one} for at, one in enumerate(groups)]
+    status = status_of_cluster("hp", {"ClusterStatus": cluster, "InstanceGroups": described}, [])
+    return {name: one.update.text if one.update else None for name, one in status.groups.items()}
+
+
+def test_a_software_update_of_a_hyperpod_cluster_is_an_update_of_all_its_groups() -> None:
+    text = "HyperPod updates the software (SystemUpdating)"
+    assert _groups("SystemUpdating", {"Status": "InService"}, {}) == {"g0": text, "g1": text}
+
+
+@pytest.mark.parametrize(
+    ("group", "updated"),
+    [
+        ({"Status": "SystemUpdating"}, True),
+        ({"Status": "InService", "SoftwareUpdateStatus": "InProgress"}, True),
+        ({"Status": "InService", "SoftwareUpdateStatus": "RollbackInProgress"}, True),
+        ({"Status": "InService", "SoftwareUpdateStatus": "Pending"}, False),
+        ({"Status": "InService", "SoftwareUpdateStatus": "Succeeded"}, False),
+        ({"Status": "Updating"}, False),
+        ({"Status": "InService"}, False),
+    ],
+)
+def test_only_a_software_update_of_a_hyperpod_group_is_an_update_and_no_change_of_its_size(
+    group: dict[str, Any], updated: bool
+) -> None:
+    found = _groups("InService", group, {"Status": "InService"})
+    assert (found["g0"] is not None, found["g1"]) == (updated, None)
