@@ -7,7 +7,7 @@ import pytest
 from faultbridge.registry.inventory_sync import SyncInventory
 from faultbridge.registry.provider_check import ProviderCheck
 from faultbridge.registry.replacement_detection import ReplacementDetection
-from faultbridge.registry.updated_groups import RetireReplaced
+from faultbridge.registry.retirement import RetireReplaced
 from faultbridge.simulation.fakes import FakeInventory
 from tests.builders import KEY
 from tests.registry.fake_node_listing import FakeNodeListing

@@ -91,7 +91,7 @@ class Registry:
         from faultbridge.registry.inventory_sync import SyncInventory
         from faultbridge.registry.provider_check import ProviderCheck
         from faultbridge.registry.replacement_detection import ReplacementDetection
-        from faultbridge.registry.updated_groups import RetireReplaced
+        from faultbridge.registry.retirement import RetireReplaced
 
         of = self.installation
         ports = of.ports

@@ -40,8 +40,8 @@ from faultbridge.registry.instances import GroupMember, Inventory, NodeListing, 
 from faultbridge.registry.provider_check import ProviderCheck
 from faultbridge.registry.registration import NewNode, Registration
 from faultbridge.registry.replacement_detection import ReplacementDetection
+from faultbridge.registry.retirement import RetireReplaced, is_replaced
 from faultbridge.registry.roster import ROSTER, new_metadata
-from faultbridge.registry.updated_groups import RetireReplaced, is_replaced
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Item, Put
 

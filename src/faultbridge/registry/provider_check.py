@@ -15,8 +15,7 @@ from faultbridge.domain.cluster.group_updates import UpdateHold
 from faultbridge.domain.cluster.provider_status import ProviderCondition, ProviderStatus
 from faultbridge.domain.cluster.state import ClusterState
 from faultbridge.domain.times import truncate
-from faultbridge.pipeline.decide.group_updates import next_holds, update_conditions
-from faultbridge.pipeline.decide.provider_conditions import open_conditions, target_size
+from faultbridge.pipeline.decide.provider_conditions import next_holds, open_conditions, target_size, update_conditions
 from faultbridge.ports import Clock
 from faultbridge.registry.instances import Inventory
 from faultbridge.registry.registration import Registration

@@ -1,29 +1,36 @@
-"""Retirement: removes a node from its cluster.
+"""Retirement: removes a node from its cluster, by order or because an update put another node in its place.
 
 The node's timeline stays readable. Its aliases are deleted, its live case is resolved, and no action follows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Case, Resolution
 from faultbridge.domain.catalog import Scope
+from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.provider_status import ProviderStatus
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Rejected
 from faultbridge.ledger.append import Append
 from faultbridge.ledger.queries import cluster_config, registered
+from faultbridge.log import log_cause
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.case_moves import move_case
+from faultbridge.pipeline.decide.instance_pairing import VacantNode
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.expire import end_scopes
 from faultbridge.ports import Table
 from faultbridge.registry.aliases import aliases_of
+from faultbridge.registry.groups import Group
+from faultbridge.registry.instances import SyncResult
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.rules.rulebook import Rulebook
 from faultbridge.storage import items, keys
@@ -99,3 +106,36 @@ def _retired(state: NodeState, rules: Rules, note: Draft, now: datetime) -> tupl
 def _resolved(case: Case, now: datetime) -> Case:
     resolved = replace(case, status=CaseStatus.RESOLVED, resolution=Resolution.RETIRED, waiting_for=None, closed_at=now)
     return replace(resolved, attempt=None)
+
+
+def is_replaced(config: ClusterConfig, group: Group, status: ProviderStatus, result: SyncResult, now: datetime) -> bool:
+    """Return whether an update made a group complete without its vacant nodes.
+
+    An instance that is reserved for a repair, or backs no node yet, may still belong to a vacant node.
+    """
+    reported = status.groups.get(group.name)
+    updated = config.update_hold(group.name, now) is not None
+    return updated and reported is not None and reported.complete and not group.unassigned and not result.waiting
+
+
+@dataclass(frozen=True, slots=True)
+class RetireReplaced:
+    """Retires the vacant nodes of a group whose update is complete without them."""
+
+    retirement: Retirement
+
+    def __call__(
+        self, config: ClusterConfig, group: Group, vacancies: Iterable[VacantNode], result: SyncResult
+    ) -> None:
+        """Retire each node whose instance is gone; one whose repair has passed its intent stays."""
+        former = {str(row["node"]): row.get("instance") for row in group.missing}
+        for vacancy in vacancies:
+            instance_id = former.get(vacancy.node)
+            if not vacancy.open or not instance_id:
+                continue
+            try:
+                self.retirement.after_update(NodeKey(config.cluster, vacancy.node), str(instance_id))
+            except Rejected as error:
+                log_cause("node_not_retired", reason=str(error), level=logging.WARNING, cluster=config.cluster)
+            else:
+                result.retired.append(vacancy.node)

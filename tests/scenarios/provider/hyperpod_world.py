@@ -21,8 +21,7 @@ from faultbridge.registry.inventory_sync import SyncInventory
 from faultbridge.registry.provider_check import ProviderCheck
 from faultbridge.registry.registration import NewNode, Registration
 from faultbridge.registry.replacement_detection import ReplacementDetection
-from faultbridge.registry.retirement import Retirement
-from faultbridge.registry.updated_groups import RetireReplaced
+from faultbridge.registry.retirement import Retirement, RetireReplaced
 from faultbridge.repair.attempt.step_tools import StepTools
 from tests.hyperpod import GROUP, NAME, api, hyperpod
 from tests.scenarios.world import CLUSTER, World

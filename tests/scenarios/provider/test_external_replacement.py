@@ -13,8 +13,7 @@ from faultbridge.registry.inventory_sync import SyncInventory
 from faultbridge.registry.provider_check import ProviderCheck
 from faultbridge.registry.registration import Registration
 from faultbridge.registry.replacement_detection import ReplacementDetection
-from faultbridge.registry.retirement import Retirement
-from faultbridge.registry.updated_groups import RetireReplaced
+from faultbridge.registry.retirement import Retirement, RetireReplaced
 from faultbridge.simulation.fakes import FakeInventory
 from tests.scenarios.world import CLUSTER, GROUP, World
 

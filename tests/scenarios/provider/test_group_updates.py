@@ -1,4 +1,4 @@
-"""Updates of groups: nodes that leave on purpose open no case and page nobody; repairs wait for the update's end."""
+"""Updates of groups: nodes that leave on purpose open no case and send no page; repairs wait for the update's end."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def replaced_one_by_one(update: Update) -> None:
 
 
 @pytest.mark.parametrize("orchestrated", [False, True])
-def test_an_update_that_replaces_every_node_opens_no_repair_and_pages_nobody(orchestrated: bool) -> None:
+def test_an_update_that_replaces_every_node_opens_no_repair_and_sends_no_page(orchestrated: bool) -> None:
     update = Update(orchestrated=orchestrated)
     update.begin()
     replaced_one_by_one(update)

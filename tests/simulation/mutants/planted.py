@@ -224,7 +224,7 @@ VOLUME_GUARDS: tuple[PlantedBug, ...] = (
 )
 """The guards of volumes, each left out; `tests/scenarios/repair/test_volumes.py` notices each of them."""
 
-_UPDATES = "pipeline/decide/group_updates.py"
+_UPDATES = "pipeline/decide/provider_conditions.py"
 UPDATE_GUARDS: tuple[PlantedBug, ...] = (
     _planted(
         "pipeline/decide/admit.py",
@@ -290,14 +290,14 @@ UPDATE_GUARDS: tuple[PlantedBug, ...] = (
         "if False and stored > max(",
     ),
     _planted(
-        "registry/updated_groups.py",
+        "registry/retirement.py",
         "is_replaced",
         "a node is retired although its group still lacks an instance",
         "and reported.complete and",
         "and",
     ),
     _planted(
-        "registry/updated_groups.py",
+        "registry/retirement.py",
         "is_replaced",
         "a node is retired without an update of its group",
         "updated = config.update_hold(group.name, now) is not None",

@@ -23,7 +23,8 @@ Rules for a cluster:
 - `admit`: which queued cases may start.
 - `breaker`: when too many failing nodes stop new repairs.
 - `cluster_status`: the cluster's status from the statuses of its nodes.
-- `provider_conditions`: which conditions that the provider reports are open, and how many nodes there should be.
+- `provider_conditions`: which conditions that the provider reports are open, how many nodes there should be, and which
+  updates hold repairs.
 - `instance_pairing`: which unassigned instance belongs to which node.
 
 The rooms `repair` and `registry` apply these rules to the table. Tests: tests/pipeline.

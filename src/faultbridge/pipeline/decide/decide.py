@@ -20,10 +20,10 @@ from faultbridge.domain.policy import Rule
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.case_moves import due_at, escalate_case, move_case, resolve_case
 from faultbridge.pipeline.decide.escalation import raise_repair_action
-from faultbridge.pipeline.decide.group_updates import is_absence
 from faultbridge.pipeline.decide.open_case import Cause, Rules, open_case
 from faultbridge.pipeline.decide.opt_out import opted_out_until
 from faultbridge.pipeline.decide.policy_override import apply_policy
+from faultbridge.pipeline.decide.provider_conditions import is_absence
 from faultbridge.pipeline.decide.relapse import Response, respond
 from faultbridge.pipeline.fold.changes import Change, ChangeKind
 from faultbridge.pipeline.fold.expire import ORDERED
