@@ -135,3 +135,36 @@ def test_json_that_was_cut_off_is_rejected() -> None:
     with pytest.raises(Rejected) as rejected:
         registry.decode(SOURCE, f"# mlx5_0/1\n{mlxlink_json(['0'])[:-40]}".encode())
     assert rejected.value.reason == "malformed_json"
+
+
+TREE = "/sys/class/infiniband/mlx5_{port}/ports/1/counters/link_downed: {value}\n"
+SCRAPE = 'node_infiniband_link_downed_total{{device="mlx5_{port}",port="1"}} {value}\n'
+
+
+def _later(template: str, first: int, last: int) -> str:
+    return "".join(template.format(port=port, value=value) for value in (first, last) for port in (0, 1))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        _later(TREE, 0, 3),
+        _later(SCRAPE, 0, 3),
+        _later(
+            "# mlx5_{port}/1\n# Port counters: Lid 5 port 1\nPortSelect:......1\nLinkDownedCounter:......{value}\n",
+            0,
+            3,
+        ),
+        "".join(f"# mlx5_{port}/1\n{mlxlink(downed=value)}\n" for value in (0, 3) for port in (0, 1)),
+    ],
+)
+def test_two_samples_on_one_input_are_two_samples_of_each_port(body: str) -> None:
+    found = [one for one in registry.decode(SOURCE, body.encode()) if isinstance(one, CounterSample)]
+    read = [(one.component.name, one.values["link_downed"]) for one in found]
+    assert read == [("mlx5_0", 0), ("mlx5_1", 0), ("mlx5_0", 3), ("mlx5_1", 3)]
+
+
+def test_two_scrapes_of_an_interfaces_metrics_are_two_samples() -> None:
+    series = 'node_ethtool_tx_timeout{{device="ens5"}} {}\n'
+    found = registry.decode("ethtool-stats", (series.format(0) + series.format(4)).encode())
+    assert [one.values["tx_timeout"] for one in found if isinstance(one, CounterSample)] == [0, 4]

@@ -80,6 +80,10 @@ def _of_metrics(text: str) -> Iterator[tuple[str | None, dict[str, int | str]]]:
         device = sample.label("device")
         if device and sample.value is not None:
             name = sample.name.removeprefix(METRICS[0]).removesuffix("_total")
+            if name[:64] in found.get(device[:64], {}):
+                # A repeated series belongs to the next scrape.
+                yield from found.items()
+                found = {}
             found.setdefault(device[:64], {})[name[:64]] = int(sample.value)
     yield from found.items()
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from faultbridge.decoders.common.documents import loads
@@ -51,15 +52,10 @@ def is_port_tool(body: bytes) -> bool:
 
 
 def ports_of_tools(body: str) -> tuple[Port, ...]:
-    """Return the ports in order; an output of mlxlink without a device is `Rejected`."""
-    ports: dict[tuple[str, int], Port] = {}
-    for device, text in _outputs(_COLOR.sub("", body)):
-        for port in (*_of_perfquery(device, text), *_of_mlxlink(device, text)):
-            if len(ports) < MAX_PORTS:
-                known = ports.setdefault((port.device, port.number), port)
-                known.counters |= port.counters
-                known.fields |= port.fields
-    return tuple(ports.values())
+    """Return the ports of each sample in order; an output of mlxlink without a device is `Rejected`."""
+    outputs = _outputs(_COLOR.sub("", body))
+    found = (port for device, text in outputs for port in (*_of_perfquery(device, text), *_of_mlxlink(device, text)))
+    return tuple(islice(found, MAX_PORTS))
 
 
 def _outputs(body: str) -> Iterator[tuple[tuple[str, int] | None, str]]:

@@ -6,7 +6,7 @@ A value of `N/A (no PMA)` or an empty value is absent, never zero.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from faultbridge.decoders.common.documents import objects
@@ -62,8 +62,19 @@ def ports_of(body: str) -> tuple[Port, ...] | None:
     else:
         pairs = [(found[1], found[2]) for line in body.splitlines() if (found := _LINE.match(line[:1024]))]
     if any("/infiniband/" in path for path, _ in pairs):
-        return _of_tree(pairs)
+        return tuple(port for sample in _samples(pairs) for port in _of_tree(sample))[:MAX_PORTS]
     return _of_metrics(body) if METRICS[0] in body else None
+
+
+def _samples(pairs: list[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    """Yield the paths of each sample of a tree; a repeated path starts the next sample."""
+    sample: dict[str, str] = {}
+    for path, value in pairs:
+        if path in sample:
+            yield list(sample.items())
+            sample = {}
+        sample[path] = value
+    yield list(sample.items())
 
 
 def _of_tree(pairs: list[tuple[str, str]]) -> tuple[Port, ...]:
@@ -98,13 +109,21 @@ def _set_value(port: Port, name: str, value: str, *, is_counter: bool) -> None:
 
 
 def _of_metrics(body: str) -> tuple[Port, ...]:
+    """Return the ports of each scrape; a repeated series of a port starts its next sample."""
     ports: dict[tuple[str, int], Port] = {}
+    earlier: list[Port] = []
+    seen: set[tuple[str, str, str]] = set()
     for sample in samples(body, METRICS):
         device, number = sample.label("device"), sample.label("port") or "1"
         if device is None or not number.isdigit() or len(number) > 3 or sample.value is None:  # noqa: PLR2004 - as in sysfs
             continue
-        if len(ports) >= MAX_PORTS:
+        if len(ports) + len(earlier) >= MAX_PORTS:
             break
+        series = device[:64], number, sample.name
+        if series in seen:
+            earlier += ports.values()
+            ports, seen = {}, set()
+        seen.add(series)
         port = ports.setdefault((device[:64], int(number)), Port(device[:64], int(number)))
         name = sample.name.removeprefix(METRICS[0])
         if name.endswith("_total"):
@@ -113,7 +132,7 @@ def _of_metrics(body: str) -> tuple[Port, ...]:
             port.fields[{"state_id": "state"}.get(name, "phys_state")] = f"{int(sample.value)}:"
         elif name == "rate_bytes_per_second":
             port.fields["rate"] = f"{int(sample.value) * 8 // 10**9} Gb/sec"
-    return tuple(ports.values())
+    return (*earlier, *ports.values())
 
 
 # Counters that node_exporter renames.
