@@ -6,13 +6,17 @@ import base64
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from faultbridge.console import pages
+from faultbridge.console.pages import Pages
 from faultbridge.console.report import Reports
 from tests.console.all_views import EveryView
 from tests.console.sites import HOSTILE, Site
+from tests.presentation.histories import facts_of
+from tests.presentation.test_node_page import behind_a_breaker
 from tests.waiting import BUSY_FACTOR
 
 browser = pytest.importorskip("tests.console.browser")
@@ -141,6 +145,18 @@ def test_every_control_of_every_view_is_reached_by_the_tab_key_and_shows_that_it
                 opened.press(Keys.TAB)
                 assert opened.run("return document.activeElement.matches(':focus-visible')"), path
             assert opened.run("return new Set(window.reached).size") == wanted, path
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_what_ends_a_breaker_is_shown_whole(opened: Opened, width: int) -> None:
+    installation = SimpleNamespace(console=SimpleNamespace(pages=Pages(facts_of(behind_a_breaker()))))
+    browser.show(opened.driver, width, "light")
+    with browser.served(SimpleNamespace(app=installation)) as address:
+        opened.driver.get(f"{address}/clusters/train-a")
+        note = "[...document.querySelectorAll('.facts dd.note')].find((one) => one.textContent.includes('breaker'))"
+        assert opened.run(f"return {note}.scrollHeight <= {note}.clientHeight + 1")
+        assert browser.violations(opened.driver) == []
+    browser.show(opened.driver, 1920, "light")
 
 
 def test_a_barrier_is_found(opened: Opened) -> None:
