@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,6 +54,12 @@ def test_a_page_has_commands_and_says_why_one_is_not_run(page: Path) -> None:
     assert found
     assert all(block.not_run is None or len(block.not_run.split()) > 2 for block in found)
     assert any(block.expected for block in found)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_a_page_waits_with_an_option_and_not_with_a_loop(page: Path) -> None:
+    commands = "\n".join(block.commands for block in blocks(page.read_text(encoding="utf-8")))
+    assert re.findall(r"^ *(?:until|while) .*", commands, re.MULTILINE) == []
 
 
 def test_a_block_is_run_with_its_expected_output_unless_it_says_why_not() -> None:
