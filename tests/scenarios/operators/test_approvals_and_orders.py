@@ -189,6 +189,22 @@ def test_an_unusable_node_without_capacity_evidence_is_kept_unless_a_rule_allows
     assert (world.case().waiting_for, world.released_instances()) == (WaitingFor.APPROVAL, [])
 
 
+def test_the_state_of_a_reservation_is_recorded_with_the_intent_or_with_the_question():
+    ended = Capacity(reason="capacity reservation cr-1 is expired")
+    asking = World(rules=(Rule("never-blind"),))
+    asking.provider.known_capacity = ended
+    asking.fault_and_react()
+    assert asking.case().pending_approval is not None
+    assert asking.case().reason.endswith("replacement instance: capacity reservation cr-1 is expired")
+    permitted = World(rules=(Rule("blind", release_without_capacity=True),))
+    permitted.provider.known_capacity = ended
+    permitted.fault_until_resolved()
+    assert (facts(permitted, "intent")["capacity_evidence"], facts(permitted, "intent")["capacity"]) == (
+        "none",
+        "capacity reservation cr-1 is expired",
+    )
+
+
 @pytest.mark.parametrize("evidence", [one for one in CapacityEvidence if one is not CapacityEvidence.NONE])
 def test_the_capacity_evidence_is_recorded_with_the_intent(evidence):
     rule = Rule("never-blind", release_without_capacity=False)

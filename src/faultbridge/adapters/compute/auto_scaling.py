@@ -28,6 +28,7 @@ from faultbridge.ports import (
 )
 
 INSTANCES_AT_ONCE = 200
+ACTIVE = "active"
 # Lifecycle states of instances that do not serve: on their way out, or waiting in the warm pool.
 NOT_SERVING_PREFIXES = ("Terminat", "Warmed:")
 # The description of a launch, also of one from the warm pool, ends with the id of the instance.
@@ -82,15 +83,33 @@ class AutoScalingProvider:
         return tuple(sorted(recent, key=launch_order))
 
     def capacity(self, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - a group has no capacity data
-        """Return the instance's own capacity reservation as evidence, or no evidence without one.
+        """Return the instance's own capacity reservation or capacity block as evidence, or no evidence without one.
 
-        The reservation has a free slot again once the instance is gone. AWS has no other data about capacity.
+        The reservation has one more free slot once the instance is gone, as long as it is active.
         """
         with translated(f"reading the capacity reservation of {instance_id}"):
             answer = self._clients.ec2.describe_instances(InstanceIds=[instance_id])
         instances = (instance for part in answer["Reservations"] for instance in part["Instances"])
         reservation = next((instance.get("CapacityReservationId") for instance in instances), None)
-        return Capacity(CapacityEvidence.OWN_RESERVATION, reason=reservation) if reservation else Capacity()
+        return self._reserved(reservation) if reservation else Capacity()
+
+    def _reserved(self, reservation: str) -> Capacity:
+        """Return the evidence of a reservation with its number of free instances; one that has ended is none.
+
+        A reservation that cannot be read, as without the permission, still has the instance in it.
+        """
+        try:
+            with translated(f"reading capacity reservation {reservation}"):
+                answer = self._clients.ec2.describe_capacity_reservations(CapacityReservationIds=[reservation])
+        except Misconfigured as error:
+            return Capacity(CapacityEvidence.OWN_RESERVATION, reason=f"{reservation}; {error}")
+        described = next(iter(answer["CapacityReservations"]), None)
+        if described is None:
+            return Capacity(reason=f"capacity reservation {reservation} does not exist")
+        if described["State"] != ACTIVE:
+            return Capacity(reason=f"capacity reservation {reservation} is {described['State']}")
+        free, total = described["AvailableInstanceCount"], described["TotalInstanceCount"]
+        return Capacity(CapacityEvidence.OWN_RESERVATION, reason=f"{reservation}: {free} of {total} instances free")
 
     def _described(self, group: str) -> Mapping[str, Any]:
         answer = self._clients.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[group])

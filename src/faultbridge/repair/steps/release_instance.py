@@ -66,8 +66,7 @@ def _commit_and_release(context: StepContext) -> StepResult:
     context, stopped = detach_volumes(context, context.instance_id, found.spare)
     if stopped is not None:
         return stopped
-    facts = {"capacity_evidence": found.evidence.value} | ({"spare": found.spare} if found.spare else {})
-    context = commit_intent(context, facts, found.spare)
+    context = commit_intent(context, found.facts, found.spare)
     intent = context.attempt.intent
     return _release(context, intent) if intent else waiting("the intent was withdrawn")
 

@@ -32,6 +32,13 @@ class CapacityCheck:
     evidence: CapacityEvidence
     result: StepResult | None = None
     spare: str | None = None
+    reason: str = ""
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Return what the intent records about the capacity."""
+        found = {"capacity_evidence": self.evidence.value, "capacity": self.reason, "spare": self.spare}
+        return {name: value for name, value in found.items() if value}
 
 
 def find_capacity(context: StepContext, instance_id: str, group: str) -> CapacityCheck:
@@ -46,17 +53,18 @@ def find_capacity(context: StepContext, instance_id: str, group: str) -> Capacit
     found: Capacity = context.provider.capacity(instance_id, group)
     if found.evidence is not CapacityEvidence.NONE:
         if found.free:
-            return CapacityCheck(found.evidence)
+            return CapacityCheck(found.evidence, reason=found.reason)
         reason = found.reason or f"{found.evidence.value} has no free capacity"
         return CapacityCheck(found.evidence, requeue_without_capacity(context, reason))
     rule = context.rules.policy.rule_named(context.case.rule)
     if context.case.approves(context.case.repair_action, context.case.attempts):
-        return CapacityCheck(found.evidence)
+        return CapacityCheck(found.evidence, reason=found.reason)
     useless = context.case.severity is Severity.FATAL or context.case.before_service
     if useless and rule.release_without_capacity:
         context.log("released_without_capacity_evidence", f"rule {rule.name} permits it", instance_id=instance_id)
-        return CapacityCheck(found.evidence)
+        return CapacityCheck(found.evidence, reason=found.reason)
     reason = "no evidence of capacity for a replacement instance"
+    reason = f"{reason}: {found.reason}" if found.reason else reason
     draft = entry_builder.step(context.case, NAME, "unproven", context.now, reason=reason, old_instance=instance_id)
     return CapacityCheck(found.evidence, context.request_approval(reason, draft))
 
