@@ -25,6 +25,7 @@ MAX_ATTRIBUTES, MAX_COUNT = 64, 1_000_000
 _CODE = re.compile(r"(?:xid|sxid|dcgm|smi|agent|net|host|cloud|train)\.[a-z0-9_]{1,64}")
 # Tuples, because an untrusted value may be a list or an object, which a set lookup cannot handle.
 _SKIPPED_KINDS, _KINDS = ("snapshot", "counter_sample"), ("fault", "clear")
+_TYPES = tuple(ComponentType)
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
@@ -81,7 +82,7 @@ def _observation(document: Mapping[str, Any]) -> Fault | Clear:
 def _component(value: object) -> Component:
     document = members(value)
     kind, pci = document.get("type"), document.get("pci")
-    if kind not in set(ComponentType):
+    if kind not in _TYPES:
         raise Rejected(
             "wrong_shape", f"unknown component.type: {str(kind)[:32]!r}; the schema lists the allowed values"
         )
