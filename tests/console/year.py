@@ -18,10 +18,12 @@ from typing import Any
 from faultbridge.console.facts import Facts
 from faultbridge.console.pages import Pages
 from faultbridge.domain.cases import Case
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.entries import Draft, EntryType, seal
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import Head, NodeKey, NodeState
+from faultbridge.domain.policy import Policy
 from faultbridge.domain.times import from_text
 from faultbridge.ledger.timeline import Timeline
 from faultbridge.registry.job_views import JobViews
@@ -54,7 +56,13 @@ class Year(Site):
         last_hours = EveryView()
         made = YearItems(last_hours, nodes, entries)
         self.table: Any = BulkTable(made)
-        self.pages = Pages(Facts(Views(self.table), Timeline(self.table), last_hours.scenario.clock))
+        clock, policy = last_hours.scenario.clock, last_hours.scenario.policy
+
+        def current_policy(_: ClusterConfig) -> Policy:
+            self.table.get(keys.CURRENT_POLICY)  # as a warm function: it reads which version is current
+            return policy
+
+        self.pages = Pages(Facts(Views(self.table), Timeline(self.table), clock, current_policy))
         console: Any = SimpleNamespace(app=SimpleNamespace(console=SimpleNamespace(pages=self.pages)))
         super().__init__(console)
         self.paths, self.entries = last_hours.paths, made.written
