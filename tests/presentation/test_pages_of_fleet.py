@@ -65,6 +65,17 @@ def test_a_node_page_shows_both_instances_and_the_status_over_time() -> None:
     assert (page.status.text, page.live, page.conditions) == ("healthy", False, ())
 
 
+def test_no_step_of_an_attempt_begins_in_an_earlier_case() -> None:
+    world = replaced()
+    world.advance_minutes(60 * 30)
+    world.fault_until_resolved()
+    found = facts_of(world).node(CLUSTER, "node-1", (None, None))
+    page = node_page(found.document, found.entries, Span(NOON, world.clock.now()), older=False)
+    (lane,) = (one for one in page.chart.lanes if one.name == "attempt 1")
+    assert max(bar.end - bar.start for bar in lane.bars) < timedelta(hours=2)
+    assert lane.bars[-1].end - lane.bars[0].start > timedelta(hours=24)
+
+
 def test_every_bar_leads_to_an_entry_of_the_page() -> None:
     world = replaced()
     found = facts_of(world).node(CLUSTER, "node-1", (None, None))

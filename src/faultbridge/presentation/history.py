@@ -109,17 +109,23 @@ def _since(data: Mapping[str, Any], entry: Document) -> datetime:
 
 
 def attempt_lanes(entries: Iterable[Document]) -> tuple[Lane, ...]:
-    """Return one lane for each repair attempt, with one bar a step: from the step before until its outcome."""
+    """Return one lane for each repair attempt, with one bar a step: from the step before until its outcome.
+
+    The first attempts of two cases share a lane.
+    """
     admitted = {
-        change["data"].get("attempt"): occurred_at(change)
+        (change["metadata"]["case_id"], change["data"].get("attempt")): occurred_at(change)
         for change in of_type(entries, CASE_STATUS)
         if change["data"].get("to") == "in_progress"
     }
     steps: dict[int, list[Bar]] = {}
+    ends: dict[tuple[object, object], datetime] = {}
     for entry in of_type(entries, STEP):
         data, at = entry["data"], occurred_at(entry)
         bars = steps.setdefault(int(data.get("attempt") or 0), [])
-        start = bars[-1].end if bars else min(admitted.get(data.get("attempt"), at), at)
+        of = (entry["metadata"]["case_id"], data.get("attempt"))
+        start = ends.get(of) or min(admitted.get(of, at), at)
+        ends[of] = at
         shown = step_mark(data)
         text = f"{str(data.get('step')).replace('_', ' ')}: {shown.text}"
         bars.append(Bar(start, at, text, shown.tone, _why(entry), _target(entry)))

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from faultbridge.domain.times import from_text
 from faultbridge.presentation.areas import Area, incident_area
+from faultbridge.presentation.cases.case_answers import sentence
 from faultbridge.presentation.entry_rows import Document, EntryRow, entry_rows
 from faultbridge.presentation.grid import MAX_SINGLE_NODES, GridNode, natural_order
 from faultbridge.presentation.tones import INCIDENT, Mark, Tone, mark
@@ -102,7 +103,7 @@ def incident_page(
         cluster=str(incident["cluster"]),
         incident_id=str(incident["incident_id"]),
         status=mark(status, INCIDENT),
-        cause=f"{fault}{about}: {incident['reason']}.",
+        cause=sentence(f"{fault}{about}: {incident['reason']}"),
         domain=f"{domain['type']} {domain['name']}",
         affected=int(incident["affected"]),
         domain_nodes=int(incident["domain_nodes"]),
