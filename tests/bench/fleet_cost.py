@@ -22,6 +22,7 @@ from random import Random
 
 from faultbridge.agent.delivery.records import OutgoingRecord
 from faultbridge.ingest.record_reader import Delivery
+from faultbridge.rules.rulebook import rules_of
 from faultbridge.storage.wire.message import decode_message, encode_message
 from faultbridge.storage.wire.shared_message import join_records
 from tests.bench import node_minutes
@@ -29,7 +30,7 @@ from tests.bench.calls import MIX, TEMPLATE, TEXTS, BatchingMapping, Run, config
 from tests.bench.case import month_of_sweeps
 from tests.bench.dynamodb_meter import PRICES, QUEUE_AT_ONCE, TIME, Meter
 from tests.bench.report import Row, report
-from tests.builders import NOON
+from tests.builders import KEY, NOON
 
 NODES, AGENTS = 40, 4
 """Measured nodes, and agents whose random faults differ; the nodes repeat what these agents send."""
@@ -58,6 +59,8 @@ class Sent:
 class FleetRun(Run):
     """Ingests the messages of many nodes in batches, at the times at which the agents sent them."""
 
+    swept_at = NOON
+
     def start(self) -> None:
         """Start to count."""
         self.meter, self.seconds = Meter(self.world.ports.seam.calls, self.world.ports.table), 0.0
@@ -79,6 +82,14 @@ class FleetRun(Run):
             self.meter.invocations["ingest"] += 1
             self.seconds += self._timed([self._delivery(message) for message in batch])
             self._follow()
+            self._keep_last_heartbeats()
+
+    def _keep_last_heartbeats(self) -> None:
+        """Do what the sweep does with heartbeats, once a minute."""
+        if self.world.now - self.swept_at >= timedelta(minutes=1):
+            self.swept_at, rulebook = self.world.now, self.world.app.rules.rulebook
+            log = self.world.app.ingestion.heartbeat_log
+            log.store(log.read(rules_of(rulebook, KEY.cluster).config))
 
     def _delivery(self, message: Sent) -> Delivery:
         texts = [_of_node(record.text, message.node) for record in message.records]

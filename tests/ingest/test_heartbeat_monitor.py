@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 import logging
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 import pytest
 
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.times import to_text
-from faultbridge.ingest import heartbeat_monitor
+from faultbridge.ingest import heartbeat_log
 from faultbridge.ingest.canary import LAST_RECORDED
-from faultbridge.ingest.heartbeat_monitor import HEARTBEAT_GRACE, HeartbeatMonitor
+from faultbridge.ingest.heartbeat_log import WRITE_AFTER
+from faultbridge.ingest.heartbeat_monitor import HEARTBEAT_GRACE
+from faultbridge.ops.erase import Erase
 from faultbridge.rules.policies import PolicyStore
-from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Put
+from faultbridge.rules.rulebook import rules_of
+from faultbridge.storage import heartbeats, items, keys
+from faultbridge.storage.writes import Item, Put
 from tests.builders import KEY, NOON
-from tests.races import run_before_write, writes_to
 from tests.world import World
 
 SILENT = "host.silent@node"
@@ -50,30 +54,43 @@ def silent(world: World, *nodes: str) -> list[bool]:
     return [SILENT in world.node(NodeKey(KEY.cluster, node)).conditions for node in nodes or (KEY.node,)]
 
 
+def config(world: World) -> ClusterConfig:
+    return rules_of(world.app.rules.rulebook, KEY.cluster).config
+
+
+def stored(world: World) -> dict[str, datetime]:
+    """Return the last stored heartbeat of each node."""
+    return dict(world.app.ingestion.heartbeat_log.read(config(world)).last)
+
+
+def batches(world: World) -> tuple[Item, ...]:
+    return world.ports.table.query(heartbeats.partition(KEY.cluster), prefix=heartbeats.BATCH).items
+
+
 def test_a_node_is_silent_only_after_the_timeout_without_heartbeats() -> None:
     world = World()
     beat(world)
     pass_time(world, 5)
     assert silent(world) == [False]
-    pass_time(world, 3)
+    pass_time(world, 1)
     assert silent(world) == [True]
     state = world.node()
     assert (state.status, state.live_case.code) == (NodeStatus.QUARANTINED, "host.silent")
 
 
 @pytest.mark.parametrize("last", range(1, 5))
-@pytest.mark.parametrize("interval", [1, 2])
-def test_a_node_is_silent_five_to_seven_and_a_half_minutes_after_its_last_heartbeat(interval: int, last: int) -> None:
+@pytest.mark.parametrize("interval", [0.5, 1, 2])
+def test_a_node_is_silent_five_to_six_minutes_after_its_last_heartbeat(interval: float, last: int) -> None:
     world = World(**OBSERVE)
     for _ in range(last):
         beat(world)
-        pass_time(world, interval)
+        world.ports.clock.advance(timedelta(minutes=interval))
     minutes = interval
     while silent(world) == [False]:
         world.ports.clock.advance(timedelta(seconds=30))
         assert world.app.ops.sweep().failures == []
         minutes += 0.5
-    assert 5 <= minutes <= 7.5 + 0.5, "the last half minute is that of this sweep"
+    assert 5 <= minutes <= 6 + 0.5, "the last half minute is that of this sweep"
 
 
 def test_a_node_that_sends_every_two_minutes_and_loses_one_of_three_heartbeats_is_never_silent() -> None:
@@ -172,11 +189,11 @@ def test_a_node_is_silent_only_if_a_canary_was_sent_when_its_next_heartbeat_was_
 ) -> None:
     world = World()
     beat(world)
-    timeout = Limits().heartbeat_timeout
-    world.ports.clock.advance(timeout / 2 + HEARTBEAT_GRACE + later)
+    last, timeout = world.now, Limits().heartbeat_timeout
+    world.ports.clock.advance(timeout * WRITE_AFTER + HEARTBEAT_GRACE + later)
     record_canary(world)
     world.ports.clock.advance(timeout)
-    HeartbeatMonitor(world.ports.table, world.app.ledger.append, world.app.rules.rulebook).check(KEY)
+    assert world.app.ingestion.heartbeats.check(KEY, last) is expected
     assert silent(world) == [expected]
 
 
@@ -193,16 +210,26 @@ def test_a_node_out_of_service_is_not_silent() -> None:
 def test_a_heartbeat_of_an_earlier_instance_is_not_stored() -> None:
     world = World()
     beat(world, instance_id="i-0000000000000dead")
-    assert world.ports.table.get(keys.heartbeat(KEY)) is None
+    assert stored(world) == {}
 
 
-def test_most_heartbeats_write_nothing() -> None:
+def test_the_heartbeats_of_a_batch_are_one_item() -> None:
+    nodes = tuple(f"n-{number}" for number in range(50))
+    world = World(nodes=nodes)
+    body = json.dumps({"heartbeat": 1, "at": to_text(world.now)})
+    world.app.ingestion.ingest([world.message(body, source="heartbeat", node=node) for node in nodes])
+    assert len(batches(world)) == 1
+    assert stored(world) == dict.fromkeys(nodes, world.now)
+
+
+def test_a_heartbeat_is_written_again_after_a_fifth_of_the_timeout() -> None:
     world = World()
-    for _ in range(10):
+    beat(world)
+    fifth = Limits().heartbeat_timeout / 5
+    for later, expected in ((fifth, NOON), (timedelta(milliseconds=1), NOON + fifth + timedelta(milliseconds=1))):
+        world.ports.clock.advance(later)
         beat(world)
-        world.ports.clock.advance(timedelta(seconds=30))
-    written = [record for record in world.ports.table.stream if record.new and record.new["sk"] == "SEEN"]
-    assert len(written) == 2
+        assert stored(world) == {KEY.node: expected}
 
 
 def test_the_policy_sets_the_heartbeat_timeout() -> None:
@@ -229,17 +256,6 @@ def test_a_heartbeat_soon_after_a_stored_one_reads_only_the_state() -> None:
     assert keys.node_state(KEY) in calls[0].argument
 
 
-def test_a_new_process_reads_the_stored_heartbeat_once() -> None:
-    world = World()
-    beat(world)
-    del world.app
-    world.ports.clock.advance(timedelta(seconds=10))
-    beat(world)
-    before = len(world.ports.seam.calls)
-    beat(world)
-    assert [call.name for call in world.ports.seam.calls[before:]] == ["table.get_many"]
-
-
 def test_nodes_are_silent_when_as_many_others_are_on_time() -> None:
     nodes = ("a", "b", "c", "d", "e", "f")
     world = World(nodes=nodes)
@@ -249,30 +265,13 @@ def test_nodes_are_silent_when_as_many_others_are_on_time() -> None:
 
 
 @pytest.mark.parametrize(("early", "expected"), [(timedelta(milliseconds=1), False), (timedelta(0), True)])
-def test_a_node_is_silent_exactly_when_its_timeout_ends(early: timedelta, expected: bool) -> None:
+def test_a_node_is_not_silent_before_its_timeout_ends(early: timedelta, expected: bool) -> None:
     world = World()
     beat(world)
+    last = world.now
     world.ports.clock.advance(Limits().heartbeat_timeout - early)
-    HeartbeatMonitor(world.ports.table, world.app.ledger.append, world.app.rules.rulebook).check(KEY)
+    assert world.app.ingestion.heartbeats.check(KEY, last) is expected
     assert silent(world) == [expected]
-
-
-def reads(world: World) -> int:
-    """Count the reads of stored heartbeats."""
-    calls = world.ports.seam.named("table.get_many")
-    return sum(any(keys.is_heartbeat(key.sk) for key in call.argument) for call in calls)
-
-
-def test_a_heartbeat_is_stored_again_after_half_of_the_timeout() -> None:
-    world = World()
-    beat(world)
-    half = Limits().heartbeat_timeout / 2
-    for later, stored in ((half, NOON), (timedelta(milliseconds=1), NOON + half + timedelta(milliseconds=1))):
-        world.ports.clock.advance(later)
-        beat(world)
-        seen = world.ports.table.get(keys.heartbeat(KEY))
-        assert seen is not None
-        assert seen["last_at"] == to_text(stored)
 
 
 def test_two_nodes_are_silent_although_no_other_node_is_on_time() -> None:
@@ -282,29 +281,87 @@ def test_two_nodes_are_silent_although_no_other_node_is_on_time() -> None:
     assert silent(world, "a", "b") == [True, True]
 
 
-@pytest.mark.parametrize(("limit", "read"), [(2, 0), (1, 1)])
-def test_stored_heartbeats_are_remembered_up_to_a_number_of_nodes(
-    limit: int, read: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("limit", "written"), [(2, 0), (1, 1)])
+def test_written_heartbeats_are_remembered_up_to_a_number_of_nodes(
+    limit: int, written: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heartbeat_monitor, "MAX_REMEMBERED", limit)
+    monkeypatch.setattr(heartbeat_log, "MAX_REMEMBERED", limit)
     world = World(nodes=("a", "b"))
     beat(world, "a", "b")
-    before = reads(world)
+    before = len(batches(world))
+    world.ports.clock.advance(timedelta(seconds=1))
     beat(world, "a")
-    assert reads(world) - before == read
+    assert len(batches(world)) - before == written
 
 
-def test_a_newer_heartbeat_of_another_process_stays_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_heartbeat_that_arrived_while_its_fault_was_recorded_ends_the_fault_at_the_next_sweep() -> None:
+    world = World(**OBSERVE)
+    beat(world)
+    last = world.now
+    world.ports.clock.advance(timedelta(minutes=6))
+    log = world.app.ingestion.heartbeat_log
+    log.record({KEY: world.now})  # ingest read the state before the sweep committed the fault
+    assert world.app.ingestion.heartbeats.check(KEY, last)
+    log.store(replace(log.read(config(world)), last={KEY.node: last}), [KEY.node])
+    assert silent(world) == [True]
+    pass_time(world, 1)
+    assert silent(world) == [False]
+
+
+def test_a_silent_node_is_forgotten_after_a_day_and_watched_again_after_its_next_heartbeat() -> None:
+    world = World(**OBSERVE)
+    beat(world)
+    pass_time(world, 7)
+    assert stored(world) == {KEY.node: NOON}
+    world.ports.clock.advance(timedelta(days=1))
+    pass_time(world, 1)
+    assert stored(world) == {}
+    beat(world)
+    assert silent(world) == [False]
+    pass_time(world, 7)
+    assert silent(world) == [True]
+
+
+def test_no_node_is_silent_because_no_sweep_ran_for_hours() -> None:
+    world = World(nodes=("a", "b"), **OBSERVE)
+    for _ in range(180):
+        beat(world, "a", "b")
+        world.ports.clock.advance(timedelta(minutes=1))
+    assert world.app.ops.sweep().failures == []
+    assert silent(world, "a", "b") == [False, False]
+
+
+def test_heartbeats_stay_known_when_the_number_of_shards_changes() -> None:
+    nodes = tuple(f"n-{number}" for number in range(9))
+    world = World(nodes=nodes, **OBSERVE)
+    beat(world, *nodes)
+    log, first = world.app.ingestion.heartbeat_log, config(world)
+    for shards in (1, 4, 2):
+        world.ports.clock.advance(heartbeat_log.STORE_LAST_AFTER)
+        log.store(log.read(replace(first, shards=shards)))
+        assert dict(log.read(replace(first, shards=shards)).last) == dict.fromkeys(nodes, NOON)
+        rows = world.ports.table.query(heartbeats.partition(KEY.cluster), prefix=heartbeats.LAST).items
+        assert len(rows) == shards
+
+
+def test_a_sweep_that_loses_a_race_keeps_what_the_other_one_stored(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     world = World()
-    later = world.now + timedelta(seconds=30)
-    monitors = [
-        HeartbeatMonitor(world.ports.table, world.app.ledger.append, world.app.rules.rulebook) for _ in range(2)
-    ]
-    run_before_write(world.ports.seam, writes_to(keys.heartbeat(KEY)), lambda: monitors[1].record({KEY: later}))
-    monitors[0].record({KEY: world.now})
-    seen = world.ports.table.get(keys.heartbeat(KEY))
-    assert seen is not None
-    assert seen["last_at"] == to_text(later)
-    (line,) = [vars(record) for record in caplog.records if record.message == "heartbeat_not_stored"]
-    assert (line["reason"], line["cluster"], line["node"]) == ("newer_heartbeat_stored", *KEY)
+    beat(world)
+    log = world.app.ingestion.heartbeat_log
+    first = log.read(config(world))
+    world.ports.clock.advance(timedelta(minutes=2))
+    beat(world)
+    log.store(log.read(config(world)))
+    log.store(first)
+    assert stored(world) == {KEY.node: world.now}
+    (line,) = [vars(record) for record in caplog.records if record.message == "last_heartbeats_not_stored"]
+    assert (line["reason"], line["cluster"]) == ("another sweep stored them", KEY.cluster)
+
+
+def test_erase_deletes_the_heartbeats_of_a_cluster() -> None:
+    world = World(**OBSERVE)
+    beat(world)
+    pass_time(world, 1)
+    Erase(world.ports.table)(KEY.cluster)
+    assert world.ports.table.query(heartbeats.partition(KEY.cluster)).items == ()

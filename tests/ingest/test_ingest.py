@@ -18,10 +18,10 @@ from faultbridge.pipeline.fold.capacity import MAX_CHANGES
 from faultbridge.pipeline.normalize.oversized_records import MAX_FAULTS
 from faultbridge.registry.registration import NewNode
 from faultbridge.simulation.fakes import raise_once
-from faultbridge.storage import keys
+from faultbridge.storage import heartbeats, keys
 from faultbridge.storage.wire.message import raw_key
 from tests.builders import KEY, NOON
-from tests.races import run_before_write, writes_to
+from tests.races import run_before_write
 from tests.world import GROUP, XID_31, XID_79, World
 
 SMI_NOISE = "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.86.15"
@@ -218,12 +218,12 @@ def test_a_counter_sample_delivered_again_is_not_compared():
 def test_a_heartbeat_that_could_not_be_stored_is_given_back():
     world = World()
     beat = world.message(json.dumps({"heartbeat": 1, "at": to_text(NOON)}), source="heartbeat")
-    run_before_write(world.ports.seam, writes_to(keys.heartbeat(KEY)), throttled)
+    run_before_write(world.ports.seam, lambda write: write.key.pk == heartbeats.partition(KEY.cluster), throttled)
     ingested = world.app.ingestion.ingest([beat, world.message(SMI_NOISE)])
     assert ingested.failed == {beat.id: "heartbeats_unavailable"}
-    assert world.ports.table.get(keys.heartbeat(KEY)) is None
+    assert world.ports.table.query(heartbeats.partition(KEY.cluster)).items == ()
     assert world.app.ingestion.ingest([beat]).failed == {}
-    assert world.ports.table.get(keys.heartbeat(KEY)) is not None
+    assert len(world.ports.table.query(heartbeats.partition(KEY.cluster)).items) == 1
 
 
 def throttled():

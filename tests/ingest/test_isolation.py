@@ -91,11 +91,11 @@ def break_state(world: World, node: str) -> None:
 
 
 def break_heartbeats(world: World, node: str) -> None:
-    monitor = world.app.ingestion.ingest.heartbeats
+    log = world.app.ingestion.ingest.heartbeats
     key = KEY._replace(node=node)
-    record = type(monitor).record
+    record = type(log).record
 
-    class Broken(type(monitor)):  # type: ignore[misc] # the class of the object
+    class Broken(type(log)):  # type: ignore[misc] # the class of the object
         __slots__ = ()
 
         def record(self, heartbeats: Any) -> None:
@@ -103,9 +103,7 @@ def break_heartbeats(world: World, node: str) -> None:
                 raise KeyError("planted")
             record(self, heartbeats)
 
-    object.__setattr__(
-        world.app.ingestion.ingest, "heartbeats", Broken(monitor.table, monitor.append, monitor.rulebook)
-    )
+    object.__setattr__(world.app.ingestion.ingest, "heartbeats", Broken(log.table, log.clock, log.rulebook))
 
 
 def status(world: World, node: str) -> NodeStatus | None:

@@ -11,8 +11,8 @@ from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.records import Outcome
 from faultbridge.domain.times import to_text
 from faultbridge.ingest.record_reader import Delivery
-from faultbridge.storage import keys
 from tests.builders import KEY
+from tests.ingest.test_heartbeat_monitor import stored
 from tests.world import XID_79, World
 
 WRONG = [datetime(1970, 1, 1, 0, 10, tzinfo=UTC), datetime(2020, 1, 1, tzinfo=UTC), datetime(2038, 1, 19, tzinfo=UTC)]
@@ -52,7 +52,7 @@ def test_heartbeats_after_the_clock_was_set_replace_the_ones_before(world: World
     world.outcomes(heartbeat(world, clock))
     minutes(world, 5)
     world.outcomes(heartbeat(world))
-    assert world.ports.table.get(keys.heartbeat(KEY))["last_at"] == to_text(world.now)
+    assert stored(world) == {KEY.node: world.now}
 
 
 @pytest.mark.parametrize("clock", WRONG)

@@ -24,6 +24,7 @@ from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Put
 from tests.builders import KEY
+from tests.ingest.test_heartbeat_monitor import stored
 from tests.races import run_after_read, run_before_write, writes_to
 from tests.world import World
 
@@ -134,22 +135,20 @@ def test_a_canary_that_two_workers_process_at_once_is_recorded_once() -> None:
     assert notes.count("Node Note Recorded") == 1
 
 
-def test_a_heartbeat_is_not_overwritten_by_an_older_one() -> None:
+def test_an_older_heartbeat_that_is_written_later_changes_nothing() -> None:
     world = World()
-    run_before_write(world.ports.seam, writes_to(keys.heartbeat(KEY)), heartbeat(world, seconds=30))
-    heartbeat(world)()
-    seen = world.ports.table.get(keys.heartbeat(KEY))
-    assert seen is not None
-    assert seen["last_at"] == to_text(world.now + timedelta(seconds=30))
+    heartbeat(world, seconds=30)()
+    world.app.ingestion.heartbeat_log.record({KEY: world.now})
+    assert stored(world) == {KEY.node: world.now + timedelta(seconds=30)}
 
 
-def test_a_heartbeat_that_arrives_during_the_check_prevents_a_fault() -> None:
+def test_a_heartbeat_that_arrives_during_the_check_leaves_no_fault_after_the_next_sweep() -> None:
     world = World()
     heartbeat(world)()
     world.ports.clock.advance(timedelta(minutes=10))
     run_before_write(world.ports.seam, writes_to(keys.node_state(KEY)), heartbeat(world))
     world.app.ops.sweep()
+    assert stored(world) == {KEY.node: world.now}
+    world.ports.clock.advance(timedelta(minutes=1))
+    world.app.ops.sweep()
     assert world.node().conditions == {}
-    seen = world.ports.table.get(keys.heartbeat(KEY))
-    assert seen is not None
-    assert (seen["last_at"], "gsi4pk" in seen) == (to_text(world.now), True)

@@ -24,6 +24,7 @@ from faultbridge.incidents.changes import IncidentChanges
 from faultbridge.incidents.correlate import Correlate
 from faultbridge.incidents.held import HeldCases
 from faultbridge.incidents.onsets import Onsets
+from faultbridge.ingest.heartbeat_log import HeartbeatLog
 from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
 from faultbridge.jobs.callbacks import DeliverCallbacks
 from faultbridge.jobs.job_impact import JobImpact
@@ -154,7 +155,7 @@ class World:
             self.clock,
             tick_node,
             steps,
-            HeartbeatMonitor(self.reads, self.append, self.rulebook),
+            HeartbeatMonitor(HeartbeatLog(self.reads, self.clock, self.rulebook), self.append),
             ProbeInstance(self.step_runner.tools),
             self._publish,
             lambda _: True,

@@ -75,6 +75,7 @@ def rarely_written() -> World:
     world.app.jobs.jobs.start(KEY.cluster, "j-1", [KEY.node])
     world.app.ingestion.receive_canary({"data": {"facts": {"sent_at": to_text(world.now)}}})
     MappingStore(world.ports.table, world.ports.clock).put("v1", {})
+    world.app.ops.sweep()
     world.app.ops.backlog.record_sweep(unfinished=False, failures=0)
     world.app.archive.schedule()
     world.ports.clock.advance(timedelta(days=2))
@@ -91,8 +92,9 @@ def test_every_attribute_that_is_written_is_listed() -> None:
     assert {name for record in written for name in unlisted_attributes(record.key, record.new or {})} == set()
     kinds = {kind.name for record in written if (kind := kind_of(record.key))}
     assert kinds >= {
-        "heartbeat", "webhook request", "reject", "reject counter", "job", "followed job", "canary", "mapping",
-        "current mapping", "last sweep", "last anchor", "last sealed day", "seal of a stream",
+        "heartbeats of a batch", "last heartbeats", "webhook request", "reject", "reject counter", "job",
+        "followed job", "canary", "mapping", "current mapping", "last sweep", "last anchor", "last sealed day",
+        "seal of a stream",
     }  # fmt: skip
 
 

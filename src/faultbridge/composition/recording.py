@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from faultbridge.gateway.log_subscription import LogSubscription
     from faultbridge.gateway.webhooks import Webhooks
     from faultbridge.ingest.canary import ReceiveCanary, SendCanary
+    from faultbridge.ingest.heartbeat_log import HeartbeatLog
     from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
     from faultbridge.ingest.ingest import Ingest
     from faultbridge.ingest.rejects import Rejects
@@ -148,19 +149,26 @@ class Ingestion:
             reader=RecordReader(of.ports.objects, registry.read, of.trust, CustomerMappings(items), rulebook.config),
             counter_store=CounterStore(table),
             poison_messages=PoisonMessages(table, clock),
-            heartbeats=replace(self.heartbeats, rulebook=rulebook),
+            heartbeats=replace(self.heartbeat_log, rulebook=rulebook),
             reject=self.rejects,
             canary=RecordCanary(table, clock, of.stack),
             job_report=RecordReportRecord(of.jobs.report),
         )
 
     @cached_property
-    def heartbeats(self) -> HeartbeatMonitor:
-        """Return the service that stores heartbeats and reports missing ones."""
-        from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
+    def heartbeat_log(self) -> HeartbeatLog:
+        """Return the service that stores heartbeats."""
+        from faultbridge.ingest.heartbeat_log import HeartbeatLog
 
         of = self.installation
-        return HeartbeatMonitor(of.table, of.ledger.append, of.rules.rulebook)
+        return HeartbeatLog(of.table, of.ports.clock, of.rules.rulebook)
+
+    @cached_property
+    def heartbeats(self) -> HeartbeatMonitor:
+        """Return the service that reports missing heartbeats."""
+        from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
+
+        return HeartbeatMonitor(self.heartbeat_log, self.installation.ledger.append)
 
     @cached_property
     def rejects(self) -> Rejects:

@@ -11,7 +11,8 @@ Read in this order:
 - `isolation`: limits an unexpected error to its record or node.
 - `caches`: nodes and items that a warm process keeps.
 - `counter_store`: last counters of each component, to compare the next sample with.
-- `heartbeat_monitor`: stores heartbeats and records missing ones as faults.
+- `heartbeat_log`: stores the heartbeats of a batch, and the last one of each node.
+- `heartbeat_monitor`: records missing heartbeats as faults.
 - `missing_heartbeat`: the fault of a missing heartbeat, and what the provider reports about the instance.
 - `poison_messages`: detects messages that stop their worker.
 - `outcomes`: outcome of each record, reasons of messages given back, receipt lines.

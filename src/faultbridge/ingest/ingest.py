@@ -20,7 +20,8 @@ from faultbridge.domain.records import CANARY, Outcome, RawRecord
 from faultbridge.errors import Rejected
 from faultbridge.ingest.caches import CachedNode, NodeCache
 from faultbridge.ingest.counter_store import CounterStore
-from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor, current_heartbeats
+from faultbridge.ingest.heartbeat_log import HeartbeatLog
+from faultbridge.ingest.heartbeat_monitor import current_heartbeats
 from faultbridge.ingest.isolation import process_isolated
 from faultbridge.ingest.node_commits import NodeCommits
 from faultbridge.ingest.node_lookup import FoundNode, NodeLookup
@@ -53,7 +54,7 @@ class Ingest:
     reader: RecordReader
     counter_store: CounterStore
     poison_messages: PoisonMessages
-    heartbeats: HeartbeatMonitor
+    heartbeats: HeartbeatLog
     reject: StoreReject
     canary: StoreWhole
     job_report: StoreWhole

@@ -17,7 +17,7 @@ from faultbridge.ledger.timeline import entry_data
 from faultbridge.ports import Table
 from faultbridge.registry.aliases import aliases_of
 from faultbridge.registry.roster import ROSTER
-from faultbridge.storage import devices, items, jobs, keys
+from faultbridge.storage import devices, heartbeats, items, jobs, keys
 from faultbridge.storage.writes import CASES, Delete, Key
 
 
@@ -57,6 +57,7 @@ class Erase:
         for shard in range(devices.FAULTY_SHARDS):
             yield from self._partition(devices.faulty_partition(cluster, shard))
         yield from self._partition(keys.reject_partition(cluster))
+        yield from self._partition(heartbeats.partition(cluster))
         registration = keys.cluster_config(cluster)
         yield from (key for key in self._partition(keys.cluster_partition(cluster)) if key != registration)
         yield from (keys.cluster_listed(cluster), registration)

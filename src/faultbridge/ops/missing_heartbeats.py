@@ -2,34 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from datetime import datetime
 
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.incidents.intake import Intake
+from faultbridge.ingest.heartbeat_log import ClusterHeartbeats
 from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor, Probe, unprobed
 from faultbridge.log import log_cause
 from faultbridge.ops.failures import Failures
 from faultbridge.ops.silent_instances import MAX_PROBED
+from faultbridge.rules.rulebook import rules_of
 
 
 def report_missing_heartbeats(
-    monitor: HeartbeatMonitor, overdue: Sequence[NodeKey], failures: Failures, probe: Probe = unprobed
+    monitor: HeartbeatMonitor, clusters: Iterable[str], failures: Failures, probe: Probe = unprobed
 ) -> Intake | None:
     """Record a fault of each overdue node, unless no records arrive; the faults of many nodes become one incident.
 
     A few silent nodes are probed: `probe` distinguishes a lost instance from a failed agent or network path.
     Returns None, and records nothing, if it could not be determined whether records arrive.
     """
+    overdue: dict[NodeKey, datetime] = {}
+    read: list[ClusterHeartbeats] = []
+    on_time = 0
+    for cluster in clusters:
+        with failures.collect(f"reading the heartbeats of {cluster}"):
+            rules = rules_of(monitor.log.rulebook, cluster)
+            heartbeats = monitor.log.read(rules.config)
+            missing = heartbeats.overdue(rules.policy.limits.heartbeat_timeout)
+            on_time += len(heartbeats.last) - len(heartbeats.silent) - len(missing)
+            overdue |= missing
+            read.append(heartbeats)
     checked: list[Intake] = []
     with failures.collect("checking that heartbeats arrive"):
-        checked.append(Intake(failed=monitor.intake_failed(len(overdue)), overdue=tuple(sorted(overdue))))
+        checked.append(Intake(failed=monitor.intake_failed(len(overdue), on_time), overdue=tuple(sorted(overdue))))
     if not checked:
         return None
     (intake,) = checked
     if intake.failed:
         log_cause("missing_heartbeats_not_reported", reason=f"no records arrive: {len(overdue)} nodes are overdue")
-        return intake
-    for node in overdue:
+    settled: set[NodeKey] = set()
+    for node, last in {} if intake.failed else overdue.items():
         with failures.collect(f"checking the heartbeat of {node.stream}"):
-            monitor.check(node, probe if len(overdue) <= MAX_PROBED else unprobed)
+            if monitor.check(node, last, probe if len(overdue) <= MAX_PROBED else unprobed):
+                settled.add(node)
+    for heartbeats in read:
+        with failures.collect(f"storing the heartbeats of {heartbeats.config.cluster}"):
+            _settle(monitor, heartbeats, settled)
     return intake
+
+
+def _settle(monitor: HeartbeatMonitor, heartbeats: ClusterHeartbeats, settled: set[NodeKey]) -> None:
+    """End the faults of nodes that sent a heartbeat again, and store the last heartbeats."""
+    cluster = heartbeats.config.cluster
+    for node in heartbeats.returned:
+        monitor.clear(NodeKey(cluster, node), heartbeats.last[node])
+    monitor.log.store(heartbeats, [key.node for key in settled if key.cluster == cluster])

@@ -85,8 +85,7 @@ class Sweep:
                     result.published += len(waiting)
 
     def _due_timers(self, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
-        """Process the due timers of rejected records, nodes and heartbeats."""
-        overdue: list[NodeKey] = []
+        """Process the due timers of rejected records, nodes and jobs, and report missing heartbeats."""
         for key in self._timers():
             if limit.is_over():
                 return
@@ -94,8 +93,6 @@ class Sweep:
                 with failures.collect(f"retrying the reject {key.pk} {key.sk}"):
                     self.retry_reject(key)
                     result.rejects += 1
-            elif keys.is_heartbeat(key.sk):
-                overdue.append(_node_of(key))
             elif key.pk.startswith(JOB):
                 with failures.collect(f"checking the progress of {key.pk}"):
                     self.check_progress(key)
@@ -103,7 +100,7 @@ class Sweep:
                 node = _node_of(key)
                 with failures.collect(f"updating {node.stream}"):
                     self.tick_node(node, result)
-        result.intake = report_missing_heartbeats(self.heartbeat_monitor, overdue, failures, self.probe)
+        result.intake = report_missing_heartbeats(self.heartbeat_monitor, self._all_clusters(), failures, self.probe)
 
     def _timers(self) -> Iterator[Key]:
         now = to_text(self.clock.now())
@@ -113,12 +110,15 @@ class Sweep:
 
     def _clusters(self, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
         """Run the steps of each cluster."""
-        for cluster in self._shuffled(str(row["sk"]) for row in query_all(self.table, keys.CLUSTERS)):
+        for cluster in self._shuffled(self._all_clusters()):
             if limit.is_over():
                 return
             with self.table.once(cluster):
                 self.cluster_steps(cluster, result, failures, limit)
             result.clusters += 1
+
+    def _all_clusters(self) -> list[str]:
+        return [str(row["sk"]) for row in query_all(self.table, keys.CLUSTERS)]
 
     def _shuffled(self, things: Iterable[T]) -> list[T]:
         """Return shards or clusters in a random order, which differs each minute."""

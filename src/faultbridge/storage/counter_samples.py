@@ -6,9 +6,6 @@ for reads and writes by size.
 
 from __future__ import annotations
 
-import base64
-import gzip
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +14,7 @@ from faultbridge.domain.faults import Component
 from faultbridge.domain.times import to_text
 from faultbridge.storage import items
 from faultbridge.storage.codec import dump, load
+from faultbridge.storage.packed import pack, unpack
 from faultbridge.storage.writes import Absent, AnyOf, Below, Item, Key, Put
 
 
@@ -45,8 +43,7 @@ class SampleSet:
 def samples_put(key: Key, samples: SampleSet, now: datetime) -> Put:
     """Return the write of samples; it fails when newer samples are stored."""
     at = to_text(samples.at)
-    packed = gzip.compress(json.dumps(dump(samples), separators=(",", ":")).encode(), mtime=0)
-    row = items.item(key, now, {"at": at, "samples": base64.b64encode(packed).decode()})
+    row = items.item(key, now, {"at": at, "samples": pack(dump(samples))})
     return Put(row, when=AnyOf((Absent(), Below("at", at))))
 
 
@@ -55,4 +52,4 @@ def read_samples(row: Item) -> SampleSet:
     stored = row["samples"]
     if isinstance(stored, dict):
         return load(SampleSet, stored)
-    return load(SampleSet, json.loads(gzip.decompress(base64.b64decode(str(stored)))))
+    return load(SampleSet, unpack(str(stored)))

@@ -13,6 +13,7 @@ from faultbridge.storage.proof import ItemKind, Proof
 from faultbridge.storage.writes import Key
 
 _NODE, _CLUSTER, _SHARD = r"NODE#[^#]+#.+", r"CLUSTER#[^#]+", r"CLUSTER#[^#]+#\d+"
+_HEARTBEATS = r"CLUSTER#[^#]+#HEARTBEATS"
 _INDEX_KEYS = "gsi1pk gsi1sk gsi2pk gsi2sk gsi3pk gsi3sk gsi4pk gsi4sk gsi5pk gsi6pk"
 _WORK = "Directs current work. It does not describe the past."
 _OPEN = "Its beginning, its end and its marks are entries of the node."
@@ -162,7 +163,8 @@ ITEM_KINDS = (
         unproven="version run step advanced_at seen_at losses gsi4pk gsi4sk",
         limit=_WORK,
     ),
-    ItemKind("heartbeat", _NODE, "SEEN", unproven="last_at gsi4pk gsi4sk", limit=_WORK),
+    ItemKind("heartbeats of a batch", _HEARTBEATS, r"BATCH#.+", unproven="heartbeats expires_at", limit=_WORK),
+    ItemKind("last heartbeats", _HEARTBEATS, r"LAST#\d+", unproven="version read_to last", limit=_WORK),
     ItemKind("counter samples", _NODE, r"READING#.+", unproven="at samples", limit=_WORK),
     ItemKind(
         "alias",

@@ -16,27 +16,16 @@ NODE_ROW = "NODE#"
 NO_CLUSTER = "-"
 CLUSTERS = "CLUSTERS"
 LIVE_PAGE, PAGE = "LIVE#", "PAGE#"
-_HEARTBEAT = "SEEN"
 
 
 def node_partition(key: NodeKey) -> str:
-    """Return the partition of a node: its state, entries, heartbeat and counter samples."""
+    """Return the partition of a node: its state, entries and counter samples."""
     return f"NODE#{key.cluster}#{key.node}"
 
 
 def node_state(key: NodeKey) -> Key:
     """Return the key of a node's state."""
     return Key(node_partition(key), "STATE")
-
-
-def heartbeat(key: NodeKey) -> Key:
-    """Return the key of a node's last heartbeat."""
-    return Key(node_partition(key), _HEARTBEAT)
-
-
-def is_heartbeat(sort_key: str) -> bool:
-    """Return whether a sort key is that of a heartbeat."""
-    return sort_key == _HEARTBEAT
 
 
 def counter_samples(key: NodeKey, source: str) -> Key:

@@ -49,6 +49,7 @@ WATERMARKS = (
     "repair/attempt/verification_rules.py",
     "repair/steps/verify_instance.py",
     "ledger/recover.py",
+    "ingest/heartbeat_log.py",
     "ingest/heartbeat_monitor.py",
     "ledger/hash_chain.py",
 )

@@ -15,7 +15,6 @@ from faultbridge.cli.stack.session import Session
 from faultbridge.domain.cluster.ranks import node_of_rank
 from faultbridge.domain.entries import EntryType
 from faultbridge.domain.nodes import NodeKey
-from faultbridge.domain.times import from_text
 from faultbridge.explain.signals.read_files import Evidence
 from faultbridge.explain.signals.recorded import AFTER_END, FAULT_TYPES, RecordedWindow, recorded_evidence
 from faultbridge.explain.signals.signal import LogSpan, Role, Signal
@@ -25,7 +24,7 @@ from faultbridge.explain.verdict.mechanisms import Book, packaged_weights
 from faultbridge.explain.verdict.verdict import decide
 from faultbridge.ledger.timeline import TimelineQuery
 from faultbridge.registry.gpus_of_nodes import gpus_of
-from faultbridge.storage import keys
+from faultbridge.rules.rulebook import rules_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +158,9 @@ def _read(
     until = window.ended_at + AFTER_END + RECORDED_AFTER
     query = TimelineQuery(window.cluster, since=window.since, until=until, types=FAULT_TYPES)
     events = (line.event for line in session.timeline.entries(query))
-    wanted = {keys.heartbeat(NodeKey(window.cluster, node)): node for node in window.nodes}
-    found = session.ports.table.get_many(wanted)
-    heartbeats = {wanted[key]: from_text(str(row["last_at"])) for key, row in found.items()}
+    application = session.application
+    last = application.ingestion.heartbeat_log.read(rules_of(application.rules.rulebook, window.cluster).config).last
+    heartbeats = {node: last[node] for node in window.nodes if node in last}
     return recorded_evidence(window, events, heartbeats, roles)
 
 

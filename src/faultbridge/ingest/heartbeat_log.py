@@ -1,0 +1,152 @@
+"""Heartbeat log: ingest writes the heartbeats of each batch once, and the sweep keeps the last one of each node.
+
+A heartbeat that closely follows one that this process wrote is not written again. The sweep adds the new batches to
+the last heartbeats in memory, and writes these when they are some minutes old or when a node becomes silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from faultbridge.domain.cluster.config import ClusterConfig, shard_of
+from faultbridge.domain.nodes import NodeKey
+from faultbridge.errors import Conflict
+from faultbridge.ledger.queries import query_all
+from faultbridge.log import log_cause
+from faultbridge.ports import Clock, Table
+from faultbridge.rules.rulebook import Rulebook, rules_of
+from faultbridge.storage import heartbeats as stored
+from faultbridge.storage.heartbeats import LastHeartbeats
+from faultbridge.storage.writes import Delete
+
+WRITE_AFTER = 0.2
+"""A heartbeat is written if the one before it is older than this share of the timeout."""
+
+OVERLAP = timedelta(minutes=2)
+"""Batches before the last read are read again for this long, for writers that were slow."""
+
+STORE_LAST_AFTER = timedelta(minutes=5)
+"""The last heartbeats are written at most this often; until then each sweep reads the batches since then."""
+
+FORGET_AFTER = timedelta(days=1)
+"""A silent node is forgotten after this time; its next heartbeat adds it again."""
+
+MAX_REMEMBERED = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterHeartbeats:
+    """The last heartbeat of each node of one cluster, as one sweep read them.
+
+    `silent` are the nodes whose missing heartbeats need no report any more. `returned` are those that were silent and
+    sent a heartbeat since.
+    """
+
+    config: ClusterConfig
+    read_at: datetime
+    last: Mapping[str, datetime]
+    silent: frozenset[str]
+    returned: tuple[str, ...]
+    stored: tuple[LastHeartbeats, ...] = ()
+
+    def overdue(self, timeout: timedelta) -> dict[NodeKey, datetime]:
+        """Return the nodes that certainly sent no heartbeat for the timeout, each with its last recorded one."""
+        latest = self.read_at - timeout * (1 + WRITE_AFTER)
+        watched = ((node, at) for node, at in self.last.items() if node not in self.silent)
+        return {NodeKey(self.config.cluster, node): at for node, at in sorted(watched) if at <= latest}
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatLog:
+    """Writes the heartbeats of batches, and reads and stores the last heartbeat of each node."""
+
+    table: Table
+    clock: Clock
+    rulebook: Rulebook
+    _written: dict[NodeKey, datetime] = field(default_factory=dict)
+
+    def record(self, heartbeats: Mapping[NodeKey, datetime]) -> None:
+        """Write heartbeats, one item for each cluster."""
+        by_cluster: dict[str, dict[str, datetime]] = {}
+        for node, at in heartbeats.items():
+            if self._must_write(node, at):
+                by_cluster.setdefault(node.cluster, {})[node.node] = at
+        for cluster, some in by_cluster.items():
+            self.table.write(stored.batch_put(cluster, some, self.clock.now()))
+            self._remember((NodeKey(cluster, node), at) for node, at in some.items())
+
+    def read(self, config: ClusterConfig) -> ClusterHeartbeats:
+        """Return the last heartbeats of a cluster: the stored ones, and those of the batches since."""
+        now, partition = self.clock.now(), stored.partition(config.cluster)
+        shards = tuple(stored.read_last(row) for row in query_all(self.table, partition, prefix=stored.LAST))
+        last: dict[str, datetime] = {}
+        for shard in shards:
+            _add(last, shard.last)
+        silent_since = {node: last[node] for shard in shards for node in shard.silent if node in last}
+        oldest = now - stored.KEEP_BATCHES
+        since = max(oldest, min((shard.read_to for shard in shards), default=oldest) - OVERLAP)
+        for row in query_all(self.table, partition, after=stored.batch_position(since), up_to=stored.LAST):
+            _add(last, stored.read_batch(row))
+        returned = tuple(sorted(node for node, at in silent_since.items() if last[node] > at))
+        return ClusterHeartbeats(config, now, last, frozenset(silent_since) - set(returned), returned, shards)
+
+    def store(self, read: ClusterHeartbeats, silent: Collection[str] = ()) -> None:
+        """Store the last heartbeats that are no longer up to date; `silent` are further nodes without a heartbeat."""
+        all_silent = read.silent.union(silent)
+        kept = {
+            node: at for node, at in read.last.items() if node not in all_silent or read.read_at - at < FORGET_AFTER
+        }
+        before = {shard.shard: shard for shard in read.stored}
+        for number, nodes in sorted(_by_shard(kept, read.config.shards).items()):
+            after = LastHeartbeats(
+                number,
+                read.read_at,
+                {node: kept[node] for node in nodes},
+                all_silent.intersection(nodes),
+                before[number].version if number in before else 0,
+            )
+            if _must_store(before.get(number), after):
+                self._store(read.config.cluster, after)
+        for number in sorted(set(before).difference(range(read.config.shards))):
+            self.table.write(Delete(stored.last_key(read.config.cluster, number)))
+
+    def _store(self, cluster: str, heartbeats: LastHeartbeats) -> None:
+        try:
+            self.table.write(stored.last_put(cluster, heartbeats, self.clock.now()))
+        except Conflict as conflict:
+            reason = "another sweep stored them"
+            log_cause("last_heartbeats_not_stored", reason=reason, cluster=cluster, error=str(conflict))
+
+    def _must_write(self, node: NodeKey, at: datetime) -> bool:
+        before = self._written.get(node)
+        timeout = rules_of(self.rulebook, node.cluster).policy.limits.heartbeat_timeout
+        return before is None or at - before > timeout * WRITE_AFTER
+
+    def _remember(self, written: Iterable[tuple[NodeKey, datetime]]) -> None:
+        for node, at in written:
+            if len(self._written) >= MAX_REMEMBERED:
+                self._written.clear()
+            self._written[node] = at
+
+
+def _add(last: dict[str, datetime], heartbeats: Mapping[str, datetime]) -> None:
+    """Add heartbeats to the last ones; an older one changes nothing."""
+    for node, at in heartbeats.items():
+        if node not in last or at > last[node]:
+            last[node] = at
+
+
+def _by_shard(nodes: Iterable[str], shards: int) -> Mapping[int, Sequence[str]]:
+    by_shard: dict[int, list[str]] = {number: [] for number in range(shards)}
+    for node in nodes:
+        by_shard[shard_of(node, shards)].append(node)
+    return by_shard
+
+
+def _must_store(before: LastHeartbeats | None, after: LastHeartbeats) -> bool:
+    """Return whether a shard has its first heartbeat, or other silent nodes than before, or is not up to date."""
+    if before is None:
+        return bool(after.last)
+    return after.silent != before.silent or after.read_to - before.read_to >= STORE_LAST_AFTER

@@ -1,0 +1,87 @@
+"""Heartbeats in the table: one item for the heartbeats of each ingest batch, and the last heartbeat of each node.
+
+A batch is written once and expires. The sweep adds the batches to the items of the last heartbeats: one item for each
+shard of the nodes of a cluster. DynamoDB charges for each item and its size, so no node has an item of its own, and the
+content is compressed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any
+
+from faultbridge.domain.times import from_milliseconds, from_text, to_milliseconds, to_text
+from faultbridge.storage import items
+from faultbridge.storage.packed import pack, unpack
+from faultbridge.storage.writes import Absent, Equals, Key, Put
+
+BATCH, LAST = "BATCH#", "LAST#"
+KEEP_BATCHES = timedelta(hours=1)
+"""A batch expires after this time; the sweep has read it within a minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastHeartbeats:
+    """The last heartbeat of each node of one shard, from all batches that were written before `read_to`.
+
+    `silent` are the nodes whose missing heartbeats were reported, or need no report. `version` is 0 before the first
+    write.
+    """
+
+    shard: int
+    read_to: datetime
+    last: Mapping[str, datetime]
+    silent: frozenset[str] = frozenset()
+    version: int = 0
+
+
+def partition(cluster: str) -> str:
+    """Return the partition of the heartbeats of a cluster."""
+    return f"CLUSTER#{cluster}#HEARTBEATS"
+
+
+def batch_position(written_at: datetime) -> str:
+    """Return the first sort key of the batches that were written at or after a time."""
+    return f"{BATCH}{to_text(written_at)}"
+
+
+def batch_put(cluster: str, heartbeats: Mapping[str, datetime], now: datetime) -> Put:
+    """Return the write of one batch: the time at which the queue received the heartbeat of each node."""
+    content = pack({node: to_milliseconds(at) for node, at in sorted(heartbeats.items())})
+    name = sha256(content.encode()).hexdigest()[:12]
+    expires = int((now + KEEP_BATCHES).timestamp())
+    key = Key(partition(cluster), f"{batch_position(now)}#{name}")
+    return Put(items.item(key, now, {"heartbeats": content, "expires_at": expires}))
+
+
+def read_batch(row: Mapping[str, Any]) -> dict[str, datetime]:
+    """Return the heartbeats of one batch by node."""
+    return {str(node): from_milliseconds(at) for node, at in unpack(str(row["heartbeats"])).items()}
+
+
+def last_key(cluster: str, shard: int) -> Key:
+    """Return the key of the last heartbeats of one shard of a cluster."""
+    return Key(partition(cluster), f"{LAST}{shard:03d}")
+
+
+def last_put(cluster: str, heartbeats: LastHeartbeats, now: datetime) -> Put:
+    """Return the write of the last heartbeats of one shard; it fails if another sweep wrote them."""
+    times = {node: to_milliseconds(at) for node, at in sorted(heartbeats.last.items())}
+    content = {
+        "version": heartbeats.version + 1,
+        "read_to": to_text(heartbeats.read_to),
+        "last": pack({"last": times, "silent": sorted(heartbeats.silent)}),
+    }
+    unchanged = Equals("version", heartbeats.version) if heartbeats.version else Absent()
+    return Put(items.item(last_key(cluster, heartbeats.shard), now, content), when=unchanged)
+
+
+def read_last(row: Mapping[str, Any]) -> LastHeartbeats:
+    """Return the last heartbeats of one shard from their item."""
+    content = unpack(str(row["last"]))
+    last = {str(node): from_milliseconds(at) for node, at in content["last"].items()}
+    shard = int(str(row["sk"]).removeprefix(LAST))
+    return LastHeartbeats(shard, from_text(row["read_to"]), last, frozenset(content["silent"]), int(row["version"]))
