@@ -51,6 +51,12 @@ def test_a_record_of_a_program_in_kmsg_blames_no_hardware(priority: int, state: 
     assert verdict(DEATH, f"{records}{priority},90,91000000,-;{LOST}\n").hardware.state == state
 
 
+def test_each_kind_of_record_that_a_program_wrote_is_listed_as_a_claim_with_its_line() -> None:
+    records = "".join(f"6,{one},{one}000000,-;eth0: link becomes ready\n" for one in range(90))
+    (claim,) = verdict(DEATH, f"{records}11,90,91000000,-;{LOST}\n11,91,91000000,-;{LOST}\n").line.claims
+    assert (claim.name, claim.file, claim.line, claim.node, claim.count) == ("claim.xid", "kern.log", 91, "n-2", 2)
+
+
 @pytest.mark.parametrize("reason", ["toomanyrequests: Data limit exceeded", "unexpected status: 429 Too Many Requests"])
 def test_an_image_of_a_registry_that_limits_pulls_is_not_missing(reason: str) -> None:
     waiting = "pod/w-1 Error: ImagePullBackOff\n"

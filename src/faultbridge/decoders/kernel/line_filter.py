@@ -40,6 +40,8 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     ("#", "soft lockup - CPU#"),
     ("K", "hard LOCKUP on cpu"),
     ("k", "blocked for more than "),
+    ("p", "critical temperature reached"),
+    ("H", "HARDWARE PROTECTION"),
     ("/", "I/O error"),
     ("I", " failing I/O"),
     ("Q", " QID "),

@@ -12,7 +12,7 @@ from operator import itemgetter
 from faultbridge.decoders.kernel.line_filter import whole_lines
 from faultbridge.explain.signals.evidence_store import MAX_SIGNALS, EvidenceStore
 from faultbridge.explain.signals.line_facts import host_of, rank_of, rank_of_file, time_of
-from faultbridge.explain.signals.patterns import FRAGMENTS, LogPattern, group_by_text
+from faultbridge.explain.signals.patterns import FRAGMENTS, LogPattern, group_by_text, matches_of
 from faultbridge.explain.signals.signal import LogSpan, Signal, Trust
 
 MAX_LINE = 8192
@@ -26,10 +26,12 @@ EACH_END = 8
 """So many lines with one text are read at least at each end of a piece."""
 
 MAX_TEXT = 400
+MAX_SAID = 160
 END_PIECES = 2
 """The last pieces of a log, of one mebibyte each, are searched for every text."""
 _BEFORE = 4096
 _TAIL = 64 * 1024
+_DIGITS = re.compile(r"\d{1,32}")
 _PROGRESS = re.compile(rb"(?:\b[Ii]ter(?:ation)?|\b[Ss]tep|\b[Ee]poch|'loss')\W{1,12}\d")
 
 
@@ -100,7 +102,7 @@ class JobLogReader:
 
     def _read_line(self, piece: bytes, start: int, number: int, patterns: Iterable[LogPattern]) -> None:
         line = _text(_line_at(piece, start))
-        found = [(one, match) for one in patterns if (match := one.find(line))]
+        found = matches_of(patterns, line)
         if not found:
             return
         at = self._time(piece, start, line)
@@ -125,6 +127,7 @@ class JobLogReader:
                         at,
                         node or self._host(line),
                         rank,
+                        said=_DIGITS.sub("0", line[match.start() :][:MAX_SAID]),
                     )
                 )
 

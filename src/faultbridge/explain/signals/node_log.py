@@ -56,7 +56,9 @@ class NodeLogReader:
         return found, self._span
 
     def _read_slab(self, slab: bytes, *, is_log: bool) -> None:
-        slab = _RECORD.sub(_without_program, slab) if is_log else slab
+        if is_log:
+            self._add_claims(slab)
+            slab = _RECORD.sub(_without_program, slab)
         if is_log and self._node is None and has_program_output(slab):
             raise Rejected("program_output", "lines of a program; give NODE=FILE if it is a log of a node")
         span, hints = self._span, self._context.hints
@@ -76,6 +78,17 @@ class NodeLogReader:
             last_at=(time_of(tail, hints.received_at, last=True) if is_log else None) or span.last_at,
             lines=span.lines + slab.count(b"\n"),
         )
+
+    def _add_claims(self, slab: bytes) -> None:
+        """List the records that a program wrote in the form of the driver's: they are not evidence."""
+        for record in _RECORD.finditer(slab):
+            if int(record[1]) < _FIRST_OF_PROGRAMS:
+                continue
+            name = "claim.sxid" if b"SXid (" in record[0] else "claim.xid"
+            if self._store.is_new(name, None):
+                line = self._span.lines + 1 + slab.count(b"\n", 0, record.start())
+                text = _text(record[0][:MAX_TEXT])
+                self._store.add(Signal(name, Role.CONTEXT, Trust.JOB, self._file, line, text, node=self._node))
 
     def _add(self, slab: bytes, faults: Iterable[Fault]) -> None:
         position, counted, line = 0, 0, self._span.lines + 1

@@ -6,6 +6,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import islice
 from typing import Any
 
 from faultbridge.decoders.training.training_log import Pattern, patterns_of
@@ -17,20 +19,45 @@ FRAGMENTS = (
 )  # fmt: skip
 """Parts of most fixed texts. Every fixed text is searched for in a piece of a log with one of them, and at its end."""
 
+_EXCEPTION = re.compile(r"(?<![\w.])(?:[A-Za-z_]\w{0,63}\.){0,8}([A-Z]\w{2,63})(?=:(?: |\Z)|\): )")
+_MAX_NAMES = 16
+
 
 @dataclass(frozen=True, slots=True)
 class LogPattern:
-    """One pattern of a signal, with the lines that must and must not match it."""
+    """One pattern of a signal, with the lines that must and must not match it.
+
+    With `classes`, the line must name an exception whose class fits one of these globs, after the pattern matched. A
+    glob with a dot is that of the full name. A `fallback` counts only in a line that no other pattern matches.
+    """
 
     name: str
     role: Role
     pattern: Pattern
     cases: tuple[str, ...]
     not_cases: tuple[str, ...]
+    classes: tuple[str, ...] = ()
+    is_fallback: bool = False
 
     def find(self, line: str) -> re.Match[str] | None:
         """Return the first match in a line."""
-        return self.pattern.find(line)
+        found = self.pattern.find(line)
+        return self._exception(line) if found and self.classes else found
+
+    def _exception(self, line: str) -> re.Match[str] | None:
+        """Return where a line names an exception of one of the classes."""
+        for found in islice(_EXCEPTION.finditer(line), _MAX_NAMES):
+            if any(fnmatchcase(found[0] if "." in one else found[1], one) for one in self.classes):
+                return found
+        return None
+
+
+def matches_of(patterns: Iterable[LogPattern], line: str) -> list[tuple[LogPattern, re.Match[str]]]:
+    """Return the patterns that match a line; the first fallback only if no other one does."""
+    patterns = tuple(patterns)
+    found = [(one, match) for one in patterns if not one.is_fallback and (match := one.find(line))]
+    fallbacks = ((one, match) for one in patterns if one.is_fallback and (match := one.find(line)))
+    return found or list(islice(fallbacks, 1))
 
 
 def read_patterns(rows: Iterable[Mapping[str, Any]]) -> tuple[LogPattern, ...]:
@@ -40,7 +67,15 @@ def read_patterns(rows: Iterable[Mapping[str, Any]]) -> tuple[LogPattern, ...]:
 
 def _read(row: Mapping[str, Any]) -> LogPattern:
     (pattern,) = patterns_of([{"pattern": re.escape(row["contains"]), **row}])
-    return LogPattern(row["name"], Role(row["role"]), pattern, tuple(row["cases"]), tuple(row.get("not_cases", ())))
+    return LogPattern(
+        row["name"],
+        Role(row["role"]),
+        pattern,
+        tuple(row["cases"]),
+        tuple(row.get("not_cases", ())),
+        tuple(row.get("classes", ())),
+        row.get("fallback", False),
+    )
 
 
 def group_by_text(patterns: Iterable[LogPattern]) -> dict[bytes, tuple[LogPattern, ...]]:

@@ -31,7 +31,8 @@ class Trust(StrEnum):
 class Signal:
     """One signal with its file and line. `kind` generalizes a fault: `fault.gpu.fatal`; `device` is its GPU, if any.
 
-    `count` is the number of equal signals within some minutes, of which this is the first.
+    `count` is the number of equal signals within some minutes, of which this is the first. `said` is the start of the
+    known text of a line without its numbers, so that the same error of several ranks is recognized.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Signal:
     kind: str = ""
     count: int = 1
     device: Component | None = None
+    said: str = ""
 
     def matches(self, glob: str) -> bool:
         """Return whether a name such as `xid.79` or `nccl.*` covers this signal."""

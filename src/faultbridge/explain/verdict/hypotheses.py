@@ -125,6 +125,17 @@ def is_in_teardown(situation: Situation, one: Signal) -> bool:
     return any(situation.line.is_before(each, one) for each in signals)
 
 
+def is_on_many_ranks(situation: Situation, one: Signal) -> bool:
+    """Return whether several ranks, on more than one node where nodes are known, printed the same error."""
+    same = [
+        each
+        for each in situation.line.signals
+        if one.said and each.rank is not None and (each.name, each.said) == (one.name, one.said)
+    ]
+    nodes, ranks = {each.node for each in same}, {each.rank for each in same}
+    return len(ranks) >= situation.weights.limits["many_ranks"] and (None in nodes or len(nodes) > 1)
+
+
 def in_time(situation: Situation, signal: Signal) -> bool:
     """Return whether the time of a signal fits the failure of the job, or is unknown."""
     return timing(situation, signal) in {None, "unknown_time"}

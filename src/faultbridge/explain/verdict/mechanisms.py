@@ -31,6 +31,7 @@ class Mechanism:
 
     `initiators` maps the names of the signals that can be its first sign to a strength; `causes` are the names of what
     can follow. With `expects_node`, the node's own logs show it, and a claim of the job alone counts less.
+    `on_many_ranks` is its outlook where several ranks report the same error.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Mechanism:
     source: str
     cases: tuple[Mapping[str, Any], ...]
     after_progress: Outlook | None = None
+    on_many_ranks: Outlook | None = None
     expects_node: bool = False
     trusts_job: bool = False
 
@@ -113,7 +115,7 @@ def _validated(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _mechanism(row: Mapping[str, Any]) -> Mechanism:
-    after = row.get("after_progress")
+    after, many = row.get("after_progress"), row.get("on_many_ranks")
     return Mechanism(
         row["name"],
         row["domain"],
@@ -125,6 +127,7 @@ def _mechanism(row: Mapping[str, Any]) -> Mechanism:
         row["source"],
         tuple(row["cases"]),
         Outlook(after) if after else None,
+        Outlook(many) if many else None,
         row.get("expects") == "node",
         row.get("trusts") == "job",
     )

@@ -16,6 +16,7 @@ from faultbridge.explain.verdict.hypotheses import (
     hypotheses,
     in_time,
     is_in_teardown,
+    is_on_many_ranks,
     own_fault,
 )
 from faultbridge.explain.verdict.mechanisms import Mechanism, Outlook, Weights
@@ -111,6 +112,9 @@ def _outlook(situation: Situation, cause: Hypothesis | None, ranked: Sequence[Hy
 
 
 def _own_outlook(situation: Situation, one: Hypothesis) -> Outlook:
+    many = one.mechanism.on_many_ranks
+    if many and is_on_many_ranks(situation, one.lead):
+        return many
     after = one.mechanism.after_progress
     return after if after and situation.line.has_started_well else one.mechanism.outlook
 
