@@ -21,6 +21,11 @@ FRAGMENTS = (
 
 _EXCEPTION = re.compile(r"(?<![\w.])(?:[A-Za-z_]\w{0,63}\.){0,8}([A-Z]\w{2,63})(?=:(?: |\Z)|\): )")
 _MAX_NAMES = 16
+HEDGES = re.compile(
+    r"[Pp]otential root causes|[Pp]ossible (?:reasons|causes)|[Tt]his can happen if|[Tt]his (?:indicates|can mean) that"
+    r"|[Ee]ither (?:the|a) "
+)
+"""Where a line begins to list what may have happened: such words are no evidence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,8 @@ class LogPattern:
 
 def matches_of(patterns: Iterable[LogPattern], line: str) -> list[tuple[LogPattern, re.Match[str]]]:
     """Return the patterns that match a line; the first fallback only if no other one does."""
-    patterns = tuple(patterns)
+    patterns, hedge = tuple(patterns), HEDGES.search(line)
+    line = line[: hedge.start()] if hedge else line
     found = [(one, match) for one in patterns if not one.is_fallback and (match := one.find(line))]
     fallbacks = ((one, match) for one in patterns if one.is_fallback and (match := one.find(line)))
     return found or list(islice(fallbacks, 1))
