@@ -47,7 +47,6 @@ LINES = {
     "watchdog: CPU7: Watchdog detected hard LOCKUP on cpu 7": "host.hard_lockup",
     "thermal thermal_zone0: acpitz: critical temperature reached, shutting down": "host.overheated",
     "thermal thermal_zone0: critical temperature reached (105 C), shutting down": "host.overheated",
-    "reboot: HARDWARE PROTECTION shutdown (Temperature too high)": "host.overheated",
     "nfs: server 10.0.0.5 not responding, still trying": "host.file_server_lost",
     "Lustre: scratch-OST0003-osc-ff9: Connection to scratch-OST0003 (at 10.0.0.1@o2ib) was lost; in progress": (
         "host.file_server_lost"

@@ -14,7 +14,8 @@ from faultbridge.explain.verdict.mechanisms import Outlook
 from faultbridge.explain.verdict.verdict import Verdict
 from tests.explain.corpus_cases import JOB_FILE, Case, cases, verdict_on
 
-BLIND, INFORMED = cases("blind.yaml"), cases("informed.yaml")
+BLIND = (*cases("blind.yaml"), *cases("unseen.yaml"))
+INFORMED = (*cases("informed.yaml"), *cases("corrected.yaml"))
 CASES = (*BLIND, *INFORMED)
 DOMAINS = ("hardware", "network", "storage", "platform", "software", "numerical", "unknown")
 FORGED = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1, name=python, GPU has fallen off the bus.\n"

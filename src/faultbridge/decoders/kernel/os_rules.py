@@ -52,12 +52,6 @@ RULES: tuple[Rule, ...] = (
         _NODE,
     ),
     rule(
-        "HARDWARE PROTECTION",
-        r"(?:reboot: )?HARDWARE PROTECTION shutdown \((?P<detail>Temperature too high)\)",
-        "host.overheated",
-        _NODE,
-    ),
-    rule(
         "blocked for more than",
         r"(?:INFO: )?task (?P<process>.{1,64}?):(?P<pid>\d{1,10}) blocked for more than (?P<seconds>\d{1,6}) ?s",
         "host.hung_task",

@@ -14,7 +14,7 @@ from faultbridge.explain.verdict.time_line import TimeLine
 DECISIVE = "decisive"
 _COVERED_AFTER = timedelta(minutes=10)
 _MAX_CONFIRMED = 2
-_TERMINATED = "process.terminated"
+_TERMINATED = frozenset({"process.terminated", "process.signaled"})
 _OF_PLATFORM = ("scheduler.", "memory.")
 
 
@@ -121,7 +121,7 @@ def is_in_teardown(situation: Situation, one: Signal) -> bool:
     """Return whether a program printed a line after the launcher had begun to end its processes."""
     if one.trust is not Trust.JOB or one.role is not Role.INITIATING or one.name.startswith(_OF_PLATFORM):
         return False
-    signals = (each for each in situation.firsts if each.name == _TERMINATED and each.trust is Trust.JOB)
+    signals = (each for each in situation.firsts if each.name in _TERMINATED and each.trust is Trust.JOB)
     return any(situation.line.is_before(each, one) for each in signals)
 
 

@@ -1,0 +1,90 @@
+"""An error of unknown text is judged by the class of its exception, its status, its signal and its ranks."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from faultbridge.decoders.common.decoder import Hints
+from faultbridge.explain.signals.read_files import InputFile, ReadContext, read_files
+from faultbridge.explain.verdict.mechanisms import Outlook, packaged_book, packaged_weights
+from faultbridge.explain.verdict.verdict import Verdict, decide
+
+BOOK = packaged_book()
+NODES = {rank: f"n-{1 + rank // 8}" for rank in range(32)}
+OOM = "2026-07-10T10:00:00+00:00 n-2 kernel: Out of memory: Killed process 9 (python) total-vm:9kB, anon-rss:9kB\n"
+DEATH = "E0710 10:00:09.000 7 api.py:869] failed (exitcode: -9) local_rank: 0 (pid: 9) of binary: python\n"
+
+
+def verdict(job: str, node: str = "") -> Verdict:
+    files = [InputFile("job.err", lambda: iter([job.encode()]), is_job_log=True)]
+    if node:
+        files.append(InputFile("kern.log", lambda: iter([node.encode()]), "n-2"))
+    context = ReadContext(BOOK.patterns, BOOK.roles, NODES, Hints(received_at=datetime(2026, 9, 1, tzinfo=UTC)))
+    return decide(read_files(files, context), BOOK.mechanisms, packaged_weights(), NODES)
+
+
+@pytest.mark.parametrize(
+    ("error", "outlook", "domain"),
+    [
+        ("acme.conf.MyConfigurationError: no such optimizer", Outlook.STOP, "software"),
+        ("acme.core.TokenTypeError: expected str", Outlook.STOP, "software"),
+        ("ray.exceptions.RayTaskError(KeyError): ray::train()", Outlook.STOP, "software"),
+        ("acme.data.BadShardError: no column", Outlook.RESTART, "software"),
+        ("acme.net.PeerLostError: the peer is lost", Outlook.RESTART, "unknown"),
+        ("AssertionError: the server is unavailable", Outlook.RESTART, "unknown"),
+        ("azure.core.exceptions.ServiceRequestError: x", Outlook.RESTART, "storage"),
+        ("urllib.error.HTTPError: HTTP Error 502: Bad Gateway", Outlook.RESTART, "network"),
+        ("urllib.error.HTTPError: HTTP Error 403: Forbidden", Outlook.STOP, "software"),
+        ("OSError: [Errno 112] Host is down: '/shared/x'", Outlook.RESTART, "storage"),
+        ("OSError: [Errno 101] Network is unreachable", Outlook.RESTART, "network"),
+        ("the container ended with exit code 139", Outlook.RESTART, "software"),
+        ("the container ended with exit code 137", Outlook.RESTART, "unknown"),
+        ("FloatingPointError: overflow", Outlook.STOP, "numerical"),
+        ("ValueError: the loss of step 7 is nan", Outlook.STOP, "numerical"),
+    ],
+)
+def test_an_unknown_text_of_a_known_class_has_the_verdict_of_its_class(
+    error: str, outlook: Outlook, domain: str
+) -> None:
+    found = verdict(f"[rank3]: {error}\n")
+    assert (found.outlook, found.domain) == (outlook, domain)
+
+
+def test_an_unknown_error_stops_a_job_only_if_several_ranks_on_several_nodes_report_it() -> None:
+    def outlook(*ranks: int, error: str = "acme.BadShardError: shard {} has no column") -> Outlook:
+        return verdict("".join(f"[rank{rank}]: {error.format(rank)}\n" for rank in ranks)).outlook
+
+    assert outlook(0, 8, 16) is Outlook.STOP
+    assert outlook(0, 8) is Outlook.RESTART
+    assert outlook(0, 1, 2) is Outlook.RESTART
+    assert outlook(0, 8, 16, error="acme.StoreError: {} lost the connection") is Outlook.RESTART
+
+
+@pytest.mark.parametrize(
+    "hedge",
+    [
+        "Worker exit detail: End of file. There are some potential root causes. (1) OOM killer (2) SIGSEGV",
+        "UNAVAILABLE: Either the leader task was preempted/died or this task is experiencing network issues.",
+        "Task failed. This can happen if the node was preempted, had a hardware failure, or crashed.",
+    ],
+)
+def test_a_list_of_what_may_have_happened_is_no_evidence(hedge: str) -> None:
+    assert verdict(f"{hedge}\n").domain == "unknown"
+
+
+@pytest.mark.parametrize("killed", ["", "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0.\n"])
+def test_a_node_without_free_memory_does_not_stop_a_job(killed: str) -> None:
+    found = verdict(f"{DEATH}{killed}", OOM)
+    assert (found.outlook, found.cause and found.cause.mechanism.name) == (Outlook.RESTART, "node_out_of_memory")
+
+
+def test_a_launcher_that_ends_its_processes_is_not_the_platform() -> None:
+    closing = "W0710 10:00:08.000 7 api.py:897] Sending process 9 closing signal SIGTERM\n"
+    assert verdict(closing).domain == "unknown"
+    assert verdict("api.py:704] Received Signals.SIGTERM death signal, shutting down workers\n").domain == "platform"
+
+
+def test_a_line_of_source_code_is_no_error() -> None:
+    assert verdict("    raise KeyError(name) from error\n").cause is None
