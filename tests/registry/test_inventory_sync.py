@@ -9,6 +9,8 @@ from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.instances import Instance
 from faultbridge.domain.records import Outcome
 from faultbridge.errors import Transient
+from faultbridge.ledger.streams import streams_of
+from faultbridge.ops.erase import Erase
 from faultbridge.registry.registration import NewNode
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.builders import KEY
@@ -187,3 +189,33 @@ def test_a_retired_node_takes_no_instance(world, sync):
     new = world.ports.fleet.launch(GROUP)
     assert sync().added == [f"ip-{new[-4:]}"]
     assert node_of(world).status is NodeStatus.RETIRED
+
+
+def test_an_instance_whose_node_was_retired_is_not_registered_again(world, sync):
+    world.app.registry.retirement(KEY._replace(node="a"), OperatorOrder(None, "rack given up"))
+    for _ in range(2):
+        assert (sync().added, sync().nodes) == ([], 2)
+
+
+def test_a_retired_node_counts_until_its_instance_leaves_the_group(world, sync):
+    old = instance(world)
+    world.app.registry.retirement(KEY._replace(node="a"), OperatorOrder(None, "rack given up"))
+    assert sync().nodes == 2
+    terminate(world, old)
+    sync()
+    assert sync().nodes == 1
+
+
+def test_the_timeline_of_a_retired_node_stays_known_to_the_archive_and_is_erased_with_its_cluster(world, sync):
+    key = KEY._replace(node="a")
+    gone = instance(world)
+    for retire in (
+        lambda: world.app.registry.retirement.after_update(key, gone),
+        lambda: world.app.registry.retirement(KEY._replace(node="b"), OperatorOrder(None, "rack given up")),
+    ):
+        retire()
+    config = world.app.registry.registration.cluster(KEY.cluster)
+    streams = {stream.node for stream in streams_of(world.ports.table, world.app.ledger.append.stack, config)}
+    assert streams == {None, "a", "b"}
+    Erase(world.ports.table)(KEY.cluster)
+    assert [row for row in world.ports.table.items() if str(row["pk"]).startswith("NODE#")] == []

@@ -44,12 +44,14 @@ def _affected(config: ClusterConfig, row: Mapping[str, Any]) -> Iterator[Affecte
 
 
 def node_names(table: Table, config: ClusterConfig) -> tuple[str, ...]:
-    """Return the names of all nodes of a cluster."""
-    return tuple(sorted(str(row["node"]) for row in shard_rows(table, config, ROSTER_ROWS)))
+    """Return the names of all nodes of a cluster that are not retired."""
+    rows = shard_rows(table, config, ROSTER_ROWS)
+    return tuple(sorted(str(row["node"]) for row in rows if not row.get("retired")))
 
 
 def domain_sizes(table: Table, config: ClusterConfig) -> Mapping[FailureDomain, int]:
     """Return the number of nodes of each failure domain; the intake is shared by all nodes."""
-    sizes = Counter(domain for row in shard_rows(table, config, ROSTER_ROWS) for domain in domains_of(config, row))
+    rows = (row for row in shard_rows(table, config, ROSTER_ROWS) if not row.get("retired"))
+    sizes = Counter(domain for row in rows for domain in domains_of(config, row))
     intake = FailureDomain(DomainKind.INTAKE, config.cluster)
     return {**sizes, intake: sizes[FailureDomain(DomainKind.CLUSTER, config.cluster)]}

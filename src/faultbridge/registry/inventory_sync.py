@@ -41,9 +41,9 @@ from faultbridge.registry.provider_check import ProviderCheck
 from faultbridge.registry.registration import NewNode, Registration
 from faultbridge.registry.replacement_detection import ReplacementDetection
 from faultbridge.registry.retirement import RetireReplaced, is_replaced
-from faultbridge.registry.roster import ROSTER, new_metadata
+from faultbridge.registry.roster import ROSTER, has_left, new_metadata, retired_row
 from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Item, Put
+from faultbridge.storage.writes import Item, Key, Put
 
 MAX_DESCRIBED = 500
 """How many instances of one group a sync describes; the next sync describes the others."""
@@ -92,6 +92,9 @@ class SyncInventory:
                 if is_replaced(config, group, status, result, self.registration.clock.now()):
                     self.retire_replaced(config, group, self._vacancies(config, group.missing), result)
                 self._update(config, group, listed, result)
+                for row in group.missing:
+                    if row.get("retired") and row.get("instance") not in group.members:
+                        self.table.write(retired_row(Key(str(row["pk"]), str(row["sk"])), keeps_instance=False))
         return result
 
     @contextmanager
@@ -111,9 +114,11 @@ class SyncInventory:
         return listed
 
     def _rows_by_group(self, config: ClusterConfig) -> dict[str, list[Item]]:
-        """Read the roster; nodes without a group are under an empty name."""
+        """Read the roster, without retired nodes that have left; nodes without a group are under an empty name."""
         rows: dict[str, list[Item]] = {}
         for row in shard_rows(self.table, config, ROSTER):
+            if has_left(row):
+                continue
             rows.setdefault(str(row.get("group") or ""), []).append(row)
         return rows
 

@@ -31,6 +31,7 @@ from faultbridge.ports import Table
 from faultbridge.registry.aliases import aliases_of
 from faultbridge.registry.groups import Group
 from faultbridge.registry.instances import SyncResult
+from faultbridge.registry.roster import retired_row
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.rules.rulebook import Rulebook
 from faultbridge.storage import items, keys
@@ -52,7 +53,7 @@ class Retirement:
 
         Rejects an unregistered node as `unknown_node`, and a node whose repair has passed its intent as `past_intent`.
         """
-        return self._retire(key, lambda now: order.note("retire", now), Actor.CLI)
+        return self._retire(key, lambda now: order.note("retire", now), Actor.CLI, keeps_instance=True)
 
     def after_update(self, key: NodeKey, instance_id: str) -> NodeState:
         """Retire a node whose instance left in an update of its group, which put another node in its place.
@@ -60,21 +61,32 @@ class Retirement:
         Rejects a node whose repair has passed its intent as `past_intent`.
         """
         text = f"retire: {instance_id} left in an update of its group, which is complete without it"
-        return self._retire(key, lambda now: entry_builder.note(kind="inventory", text=text, at=now), Actor.INVENTORY)
+        return self._retire(
+            key,
+            lambda now: entry_builder.note(kind="inventory", text=text, at=now),
+            Actor.INVENTORY,
+            keeps_instance=False,
+        )
 
-    def _retire(self, key: NodeKey, note: Callable[[datetime], Draft], actor: Actor) -> NodeState:
+    def _retire(
+        self, key: NodeKey, note: Callable[[datetime], Draft], actor: Actor, *, keeps_instance: bool
+    ) -> NodeState:
         rules = self.rulebook.rules(cluster_config(self.table, key.cluster))
 
         def revise(state: NodeState, now: datetime) -> Transition:
             if registered(state).status is NodeStatus.RETIRED:
                 return Transition(state)
-            return Transition(*_retired(state, rules, note(now), now), tuple(self._registry_writes(state, now)))
+            writes = tuple(self._registry_writes(state, now, keeps_instance=keeps_instance))
+            return Transition(*_retired(state, rules, note(now), now), writes)
 
         return self.append(key, revise, actor=actor).state
 
-    def _registry_writes(self, state: NodeState, now: datetime) -> Iterator[Write]:
-        """Yield the writes that delete the node's aliases and its row, and reduce the expected number of nodes."""
-        yield Delete(keys.roster(state.key.cluster, state.shard, state.key.node))
+    def _registry_writes(self, state: NodeState, now: datetime, *, keeps_instance: bool) -> Iterator[Write]:
+        """Yield the writes that mark the node's row, delete its aliases and reduce the expected number of nodes.
+
+        The row stays: the archive, `verify` and `erase` find the timeline of the node by it.
+        """
+        yield retired_row(keys.roster(state.key.cluster, state.shard, state.key.node), keeps_instance=keeps_instance)
         instance = state.incarnation.instance_id if state.incarnation else None
         names = (state.key.node, *state.placement.aliases, *state.placement.host_names)
         aliases = aliases_of(state.key, names, instance)

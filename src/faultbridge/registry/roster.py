@@ -13,7 +13,7 @@ from datetime import datetime
 from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import DomainKind, NodeState
 from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Item, Put, Update, Value
+from faultbridge.storage.writes import Item, Key, Put, Update, Value
 
 ROSTER = "NODE#"
 """The prefix of the sort keys of roster rows."""
@@ -81,6 +81,20 @@ def row_update(state: NodeState, instance: Instance) -> Update:
         ("opted_out",): instance.opted_out,
     }
     return Update(keys.roster(state.key.cluster, state.shard, state.key.node), set=written)
+
+
+def retired_row(key: Key, *, keeps_instance: bool) -> Update:
+    """Return the write that marks the row of a retired node.
+
+    While the instance of the node is in its group, the row keeps it, so that it is not registered as a new node.
+    """
+    marks: dict[tuple[str, ...], Value] = {("retired",): True}
+    return Update(key, set=marks if keeps_instance else {**marks, ("instance",): None})
+
+
+def has_left(row: Item) -> bool:
+    """Return whether the node of a row is retired and its instance is no longer in its group."""
+    return bool(row.get("retired")) and not row.get("instance")
 
 
 def new_metadata(row: Item, orchestrator: Instance | None) -> Instance | None:

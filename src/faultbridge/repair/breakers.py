@@ -88,7 +88,9 @@ def _update_budget(control: Control, limits: Limits, now: datetime) -> tuple[boo
 
 def _count_by_domain(table: Table, config: ClusterConfig) -> dict[str | None, int]:
     counts: Counter[str | None] = Counter(
-        str(row["domain"]) for row in shard_rows(table, config, ROSTER_ROWS) if row.get("domain")
+        str(row["domain"])
+        for row in shard_rows(table, config, ROSTER_ROWS)
+        if row.get("domain") and not row.get("retired")
     )
     return dict(counts)
 

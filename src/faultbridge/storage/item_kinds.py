@@ -91,7 +91,7 @@ ITEM_KINDS = (
         _SHARD,
         r"NODE#.+",
         derived="node",
-        unproven="generation instance group type domain domains zone names slot described opted_out",
+        unproven="generation instance group type domain domains zone names slot described opted_out retired",
         limit="What the provider reported. Inventory writes it again. Only anchors detect that a node was deleted "
         "together with its record.",
     ),
