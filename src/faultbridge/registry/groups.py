@@ -31,6 +31,11 @@ class Group:
         """Return the rows whose instance is a member of the group."""
         return [row for row in self.rows if row.get("instance") in self.members]
 
+    @property
+    def departed(self) -> list[Item]:
+        """Return the rows of retired nodes whose instance left the group."""
+        return [row for row in self.missing if row.get("retired") and row.get("instance") not in self.members]
+
     def is_joined_by(self, instance: Instance) -> bool:
         """Return whether an instance was launched after the group was known, so that it has never served."""
         launched, known_since = instance.launched_at, self.known_since

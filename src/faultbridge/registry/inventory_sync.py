@@ -41,7 +41,7 @@ from faultbridge.registry.provider_check import ProviderCheck
 from faultbridge.registry.registration import NewNode, Registration
 from faultbridge.registry.replacement_detection import ReplacementDetection
 from faultbridge.registry.retirement import RetireReplaced, is_replaced
-from faultbridge.registry.roster import ROSTER, has_left, new_metadata, retired_row
+from faultbridge.registry.roster import ROSTER, new_metadata, retired_row, rows_by_group
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Item, Key, Put
 
@@ -80,7 +80,7 @@ class SyncInventory:
         """
         result = SyncResult(config.cluster)
         with self._source(config, result):
-            rows, status = self._rows_by_group(config), ProviderStatus()
+            rows, status = rows_by_group(shard_rows(self.table, config, ROSTER)), ProviderStatus()
             with self._source(config, result):
                 registered = {group: len(of_group) for group, of_group in rows.items() if group}
                 status = self.provider_check(config, registered, reported)
@@ -92,9 +92,8 @@ class SyncInventory:
                 if is_replaced(config, group, status, result, self.registration.clock.now()):
                     self.retire_replaced(config, group, self._vacancies(config, group.missing), result)
                 self._update(config, group, listed, result)
-                for row in group.missing:
-                    if row.get("retired") and row.get("instance") not in group.members:
-                        self.table.write(retired_row(Key(str(row["pk"]), str(row["sk"])), keeps_instance=False))
+                for row in group.departed:
+                    self.table.write(retired_row(Key(str(row["pk"]), str(row["sk"])), keeps_instance=False))
         return result
 
     @contextmanager
@@ -112,15 +111,6 @@ class SyncInventory:
         for instance in self.inventories[config.provider].opted_out(config):
             listed[instance] = replace(listed.get(instance, Instance(instance)), opted_out=True)
         return listed
-
-    def _rows_by_group(self, config: ClusterConfig) -> dict[str, list[Item]]:
-        """Read the roster, without retired nodes that have left; nodes without a group are under an empty name."""
-        rows: dict[str, list[Item]] = {}
-        for row in shard_rows(self.table, config, ROSTER):
-            if has_left(row):
-                continue
-            rows.setdefault(str(row.get("group") or ""), []).append(row)
-        return rows
 
     def _groups(
         self, config: ClusterConfig, rows: Mapping[str, Sequence[Item]], only: Collection[str] | None

@@ -6,7 +6,7 @@ instance whose names and failure domains were read from the provider; a new inst
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -92,9 +92,13 @@ def retired_row(key: Key, *, keeps_instance: bool) -> Update:
     return Update(key, set=marks if keeps_instance else {**marks, ("instance",): None})
 
 
-def has_left(row: Item) -> bool:
-    """Return whether the node of a row is retired and its instance is no longer in its group."""
-    return bool(row.get("retired")) and not row.get("instance")
+def rows_by_group(rows: Iterable[Item]) -> dict[str, list[Item]]:
+    """Return the rows by group, without retired nodes whose instance left; those without a group are under ""."""
+    by_group: dict[str, list[Item]] = {}
+    for row in rows:
+        if row.get("instance") or not row.get("retired"):
+            by_group.setdefault(str(row.get("group") or ""), []).append(row)
+    return by_group
 
 
 def new_metadata(row: Item, orchestrator: Instance | None) -> Instance | None:
