@@ -62,7 +62,7 @@ def test_the_case_page_answers_the_five_questions(site: Site) -> None:
         assert question in text
     assert "GPU has fallen off the bus." in text
     assert "Why is this not repaired yet?" in text
-    assert "No repair was started." in text
+    assert "No repair was started; the node is degraded, in service." in text
 
 
 def test_every_page_is_valid_and_links_only_to_this_console(site: Site) -> None:

@@ -57,3 +57,11 @@ def test_the_first_sentences_state_cause_action_and_refusal(cases: TenCases, nam
     first = {REFUSED if question == NOT_YET else question: text for question, text in first.items()}
     assert {question for question in first if question in {REFUSED, DELAYED}} == set(TRUTH[name]) - {CAUSE, DONE}
     assert {question: text for question, text in TRUTH[name].items() if text not in first[question]} == {}, first
+
+
+def test_the_case_of_an_operator_names_no_repair_action_of_a_rule(cases: TenCases) -> None:
+    facts = cases.pages.facts
+    _, _, cluster, _, case_id = cases.paths["quarantined_by_operator"].split("/")
+    found = facts.case(cluster, case_id)
+    shown = case_page(found.facts, found.pages, facts.clock.now(), older=found.older)
+    assert not {"Repair action", "Rule"}.intersection(name for name, _ in shown.facts)

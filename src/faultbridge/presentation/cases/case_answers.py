@@ -154,10 +154,14 @@ def _why(facts: CaseFacts) -> Iterator[str]:
 
 def _what_was_done(facts: CaseFacts) -> Iterator[str]:
     case, steps = facts.case, of_type(facts.entries, STEP)
-    yield _result(case, steps)
-    yield from attempt_sentences(steps)
     status, isolation = str(facts.node["status"]), str(facts.node["isolation"])
-    yield f"Node status now: {words(status)}, {'in' if status in IN_SERVICE else 'out of'} service."
+    node = f"{words(status)}, {'in' if status in IN_SERVICE else 'out of'} service"
+    if not steps and not case["resolution"]:
+        yield f"No repair was started; the node is {node}."
+    else:
+        yield _result(case, steps)
+        yield from attempt_sentences(steps)
+        yield f"Node status now: {node}."
     if isolation in {"requested", "confirmed"}:
         yield f"New work is kept off the node (isolation {isolation})."
 
@@ -170,8 +174,6 @@ def _result(case: Document, steps: Sequence[Document]) -> str:
         return f"{done} and verified within {after}{attempts}.{_swap(steps)}"
     if resolution:
         return f"No repair was completed. The case was closed after {after}: {words(resolution)}."
-    if not steps:
-        return "No repair was started."
     if case["status"] == "in_progress":
         return f"A repair runs: {action_text(case['repair_action'])}, attempt {case['attempt']}.{_swap(steps)}"
     return f"A repair was tried and not completed; number of attempts: {case['attempt']}."

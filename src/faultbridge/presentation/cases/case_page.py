@@ -152,12 +152,14 @@ def _sent_page(page: Document) -> SentPage:
 
 def _facts(case: Document) -> tuple[tuple[str, str], ...]:
     lost = case.get("gpu_time_lost_ms")
-    rows = (
+    rows = [
         ("Repair action", action_text(case["repair_action"])),
         ("Attempts", str(case["attempt"])),
         ("Rule", f"{case['rule']} (policy {case['policy']})"),
-    )
-    return rows if lost is None else (*rows, ("GPU time lost", f"{lost / 3_600_000:.2f} GPU-hours"))
+    ]
+    if case["code"] == "operator.quarantine":
+        rows = []  # the order decides, not the action and the rule of its code
+    return tuple(rows) if lost is None else (*rows, ("GPU time lost", f"{lost / 3_600_000:.2f} GPU-hours"))
 
 
 def _related(case: Document) -> tuple[tuple[str, str], ...]:

@@ -73,7 +73,7 @@ def _breaker(breaker: Document, facts: CaseFacts) -> str:
     whose = "the breaker of the cluster" if name == "cluster" else f"the breaker of {name.removeprefix('domain:')}"
     text = f"{whose}, {words(breaker['state'])} since {_time(breaker['since'])}"
     text += f", when {breaker['failing']} of {breaker['of']} nodes failed"
-    return f"{text} (limit: {limit.nodes} nodes that are {limit.percent} % of the nodes)" if limit else text
+    return f"{text} (it opens at {limit.nodes} failed nodes, if they are {limit.percent} % of all)" if limit else text
 
 
 def _breaker_end(facts: CaseFacts) -> tuple[str, str]:
