@@ -57,7 +57,7 @@ def measure_views(
         seconds = browser.load_seconds(driver)
         cost = cost_of(year, path) if year else None
         rows.append({"history": name, "view": view, "browser seconds": round(seconds, 2), **_cost(cost)})
-        if cost is not None and (dollars := replace(cost, seconds=SECONDS).dollars) >= MAX_DOLLARS:
+        if cost is not None and (dollars := _fixed(cost).dollars) >= MAX_DOLLARS:
             wrong.append(f"{name}: {view} costs {dollars:.2f} USD a month; limit: {MAX_DOLLARS}")
         if view == "fleet" and seconds > LIMITS[name]:
             wrong.append(f"{name}: the first view takes {seconds:.1f} s; limit: {LIMITS[name]} s")
@@ -89,14 +89,20 @@ def paths_of(console: str) -> dict[str, str]:
     raise LookupError(f"no case in {console}")
 
 
+def _fixed(cost: ViewCost) -> ViewCost:
+    """Return a cost with the duration of an invocation that docs/console.md assumes."""
+    return replace(cost, seconds=SECONDS)
+
+
 def _cost(cost: ViewCost | None) -> Row:
     if cost is None:
-        return {"requests": "-", "read units": "-", "bytes": "-", "USD a month": "-"}
+        return {"requests": "-", "read units": "-", "bytes": "-", "processor ms": "-", "USD a month": "-"}
     return {
         "requests": cost.requests,
         "read units": cost.units,
         "bytes": cost.sent,
-        "USD a month": round(cost.dollars, 2),
+        "processor ms": round(cost.seconds * 1000),
+        "USD a month": round(_fixed(cost).dollars, 2),
     }
 
 
