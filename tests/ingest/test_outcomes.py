@@ -129,3 +129,16 @@ def test_the_metric_of_records_given_back_has_a_total_and_one_value_per_reason(
     assert with_reason == dimensions | {"reason"}
     assert total["RecordsGivenBack"] == by_reason["RecordsGivenBack"] == [1.0]
     assert by_reason["reason"] == "state_unavailable"
+
+
+def test_lines_that_were_not_understood_are_counted_in_a_metric_and_logged_with_their_record(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World()
+    damaged = world.message("[ 1.0] NVRM: Xid (PCI:0000:c1:00): abc, pid=1", record_id="r-damaged")
+    event = {"messageId": "m-1", "body": damaged.text, "attributes": {"SentTimestamp": "1770120000000"}}
+    assert ingest({"Records": [event]}, world.app)["batchItemFailures"] == []
+    (metrics,) = (json.loads(line) for line in capsys.readouterr().out.splitlines() if "LinesNotUnderstood" in line)
+    assert metrics["LinesNotUnderstood"] == [1]
+    (line,) = logged(caplog, "record_not_understood")
+    assert (line["record_id"], line["lines"]) == ("r-damaged", 1)
