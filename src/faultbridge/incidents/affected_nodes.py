@@ -13,12 +13,11 @@ from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import DomainKind
 from faultbridge.domain.times import from_text
-from faultbridge.ledger.queries import shard_rows
+from faultbridge.ledger.queries import nodes_in_use
 from faultbridge.pipeline.correlate.snapshot import AffectedNode
 from faultbridge.ports import Table
 from faultbridge.storage.projections import domains_of
 
-ROSTER_ROWS = "NODE#"
 _WITHOUT_INSTANCE = frozenset({NodeStatus.REPLACING, NodeStatus.PROVISIONING})
 """Statuses of nodes whose faults belong to an instance that is already released."""
 
@@ -43,15 +42,13 @@ def _affected(config: ClusterConfig, row: Mapping[str, Any]) -> Iterator[Affecte
         yield AffectedNode(str(row["node"]), Family(family), since, str(fault["code"]), domains, subject)
 
 
-def node_names(table: Table, config: ClusterConfig) -> tuple[str, ...]:
+def names_in_use(table: Table, config: ClusterConfig) -> tuple[str, ...]:
     """Return the names of all nodes of a cluster that are not retired."""
-    rows = shard_rows(table, config, ROSTER_ROWS)
-    return tuple(sorted(str(row["node"]) for row in rows if not row.get("retired")))
+    return tuple(sorted(str(row["node"]) for row in nodes_in_use(table, config)))
 
 
 def domain_sizes(table: Table, config: ClusterConfig) -> Mapping[FailureDomain, int]:
     """Return the number of nodes of each failure domain; the intake is shared by all nodes."""
-    rows = (row for row in shard_rows(table, config, ROSTER_ROWS) if not row.get("retired"))
-    sizes = Counter(domain for row in rows for domain in domains_of(config, row))
+    sizes = Counter(domain for row in nodes_in_use(table, config) for domain in domains_of(config, row))
     intake = FailureDomain(DomainKind.INTAKE, config.cluster)
     return {**sizes, intake: sizes[FailureDomain(DomainKind.CLUSTER, config.cluster)]}

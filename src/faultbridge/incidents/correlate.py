@@ -11,7 +11,7 @@ from datetime import datetime
 
 from faultbridge.domain.cluster.incidents import Incident
 from faultbridge.domain.cluster.state import Control
-from faultbridge.incidents.affected_nodes import affected_nodes, domain_sizes, node_names
+from faultbridge.incidents.affected_nodes import affected_nodes, domain_sizes, names_in_use
 from faultbridge.incidents.changes import IncidentChanges
 from faultbridge.incidents.held import HeldCases
 from faultbridge.incidents.intake import Intake
@@ -50,7 +50,7 @@ class Correlate:
         rows = unhealthy_rows(self.table, rules.config)
         affected = affected_nodes(rules.config, rows, self.changes.controls.clock.now())
         if intake is not None and intake.failed:
-            silent = intake.silent_nodes(cluster, node_names(self.table, rules.config))
+            silent = intake.silent_nodes(cluster, names_in_use(self.table, rules.config))
             affected = without_records(affected, cluster, silent, self.changes.controls.clock.now())
         changed: tuple[IncidentChange, ...] = ()
         history: OnsetHistory | None = None

@@ -78,21 +78,16 @@ class HeartbeatMonitor:
 
         Until a canary shows that a heartbeat would have arrived, nothing is recorded, and the next sweep checks again.
         """
-        rules, canary = rules_of(self.log.rulebook, node.cluster), last_sent_at(self.log.table, LAST_RECORDED)
-        timeout = rules.policy.limits.heartbeat_timeout
+        timeout = rules_of(self.log.rulebook, node.cluster).policy.limits.heartbeat_timeout
+        canary = last_sent_at(self.log.table, LAST_RECORDED)
         if last + timeout > self.append.clock.now() or not _is_conclusive(canary, last, timeout):
             return False
 
         def revise(state: NodeState, now: datetime) -> Transition:
             if state.status is None or not state.status.in_service:
                 return Transition(state)
-            arrival = Arrival(
-                missing_heartbeat_fault(last, timeout, probe(state)), last + timeout, f"silence-{to_text(last)}"
-            )
-            observed = observe(
-                state, [arrival], rebooted=False, rules=rules, catalog=self.log.rulebook.catalog(), now=now
-            )
-            return Transition(observed.state, observed.drafts)
+            fault = missing_heartbeat_fault(last, timeout, probe(state))
+            return self._observe(state, Arrival(fault, last + timeout, f"silence-{to_text(last)}"), now)
 
         self.append(node, revise, actor=Actor.SWEEP)
         return True
@@ -102,19 +97,19 @@ class HeartbeatMonitor:
 
         Ingest ends it with the same heartbeat, unless the heartbeat arrived while the fault was being recorded.
         """
-        rules = rules_of(self.log.rulebook, node.cluster)
 
         def revise(state: NodeState, now: datetime) -> Transition:
             if all(condition.code != SILENT for condition in state.active()):
                 return Transition(state)
             snapshot = Snapshot(HEARTBEAT, {SILENT: (NODE_COMPONENT,)}, (), at)
-            arrival = Arrival(snapshot, at, f"heartbeat-{to_text(at)}")
-            observed = observe(
-                state, [arrival], rebooted=False, rules=rules, catalog=self.log.rulebook.catalog(), now=now
-            )
-            return Transition(observed.state, observed.drafts)
+            return self._observe(state, Arrival(snapshot, at, f"heartbeat-{to_text(at)}"), now)
 
         self.append(node, revise, actor=Actor.SWEEP)
+
+    def _observe(self, state: NodeState, arrival: Arrival, now: datetime) -> Transition:
+        rules, catalog = rules_of(self.log.rulebook, state.key.cluster), self.log.rulebook.catalog()
+        observed = observe(state, [arrival], rebooted=False, rules=rules, catalog=catalog, now=now)
+        return Transition(observed.state, observed.drafts)
 
 
 def current_heartbeats(

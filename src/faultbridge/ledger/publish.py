@@ -19,7 +19,9 @@ from faultbridge.ports import BusEvent, EventBus, FailedEvent, Table
 from faultbridge.storage.writes import Key, Present, Update
 
 STACK_ARN_PARTS = 6
-MARKS_PER_TRANSACTION = 100
+MARKS_PER_TRANSACTION = 90
+"""As in every commit; DynamoDB permits 100 writes."""
+
 _UNPUBLISHED_MARK = (("gsi4pk",), ("gsi4sk",))
 
 

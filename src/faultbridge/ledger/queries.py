@@ -57,8 +57,13 @@ def unhealthy_rows(table: Table, config: ClusterConfig) -> tuple[Item, ...]:
 
 
 def node_names(table: Table, config: ClusterConfig) -> Iterator[str]:
-    """Return the names of a cluster's registered nodes."""
+    """Return the names of a cluster's registered nodes, also of retired ones."""
     return (str(row["sk"]).removeprefix(keys.NODE_ROW) for row in shard_rows(table, config, keys.NODE_ROW))
+
+
+def nodes_in_use(table: Table, config: ClusterConfig) -> Iterator[Item]:
+    """Read the rows of a cluster's nodes that are not retired."""
+    return (row for row in shard_rows(table, config, keys.NODE_ROW) if not row.get("retired"))
 
 
 def node_head(table: Table, key: NodeKey) -> Head:

@@ -12,11 +12,10 @@ from typing import Any
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Rejected
-from faultbridge.ledger.queries import cluster_config, query_all, shard_rows
+from faultbridge.ledger.queries import cluster_config, node_names, query_all
 from faultbridge.ledger.timeline import entry_data
 from faultbridge.ports import Table
 from faultbridge.registry.aliases import aliases_of
-from faultbridge.registry.roster import ROSTER
 from faultbridge.storage import devices, heartbeats, items, jobs, keys
 from faultbridge.storage.writes import CASES, Delete, Key
 
@@ -30,7 +29,7 @@ class Erase:
     def __call__(self, cluster: str) -> int:
         """Delete a cluster; returns the number of deleted items. Raises `cluster_lives` when a case is live."""
         config = cluster_config(self.table, cluster)
-        states = [self._read_node(cluster, str(row["node"])) for row in shard_rows(self.table, config, ROSTER)]
+        states = [self._read_node(cluster, node) for node in node_names(self.table, config)]
         live = [state.key.node for state in states if state.live_case is not None]
         if live:
             text = f"{len(live)} nodes of {cluster} have a live case, for example {live[0]}; close these cases first"

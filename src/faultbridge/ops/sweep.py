@@ -3,8 +3,8 @@
 One sweep runs these parts in order; a failed part does not stop the others:
 
 1. publish entries that the stream did not publish within two minutes,
-2. process due timers: retry rejects, end waiting periods, recover attempts, report missing heartbeats, stalled jobs,
-3. run the steps of each cluster: see `cluster_steps`.
+2. process due timers: retry rejects, end waiting periods, recover attempts, report stalled jobs,
+3. report missing heartbeats, and run the steps of each cluster: see `cluster_steps`.
 
 Each part gets an equal share of the remaining time. Shards and clusters are taken in a random order that changes each
 minute: in a fixed order, the last shards would never be reached under overload.
@@ -85,7 +85,7 @@ class Sweep:
                     result.published += len(waiting)
 
     def _due_timers(self, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
-        """Process the due timers of rejected records, nodes and jobs, and report missing heartbeats."""
+        """Process the due timers of rejected records, nodes and jobs."""
         for key in self._timers():
             if limit.is_over():
                 return
@@ -100,7 +100,6 @@ class Sweep:
                 node = _node_of(key)
                 with failures.collect(f"updating {node.stream}"):
                     self.tick_node(node, result)
-        result.intake = report_missing_heartbeats(self.heartbeat_monitor, self._all_clusters(), failures, self.probe)
 
     def _timers(self) -> Iterator[Key]:
         now = to_text(self.clock.now())
@@ -109,16 +108,15 @@ class Sweep:
                 yield Key(str(row["pk"]), str(row["sk"]))
 
     def _clusters(self, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
-        """Run the steps of each cluster."""
-        for cluster in self._shuffled(self._all_clusters()):
+        """Report missing heartbeats, then run the steps of each cluster."""
+        clusters = self._shuffled(str(row["sk"]) for row in query_all(self.table, keys.CLUSTERS))
+        result.intake = report_missing_heartbeats(self.heartbeat_monitor, clusters, failures, self.probe)
+        for cluster in clusters:
             if limit.is_over():
                 return
             with self.table.once(cluster):
                 self.cluster_steps(cluster, result, failures, limit)
             result.clusters += 1
-
-    def _all_clusters(self) -> list[str]:
-        return [str(row["sk"]) for row in query_all(self.table, keys.CLUSTERS)]
 
     def _shuffled(self, things: Iterable[T]) -> list[T]:
         """Return shards or clusters in a random order, which differs each minute."""

@@ -41,7 +41,7 @@ from faultbridge.registry.provider_check import ProviderCheck
 from faultbridge.registry.registration import NewNode, Registration
 from faultbridge.registry.replacement_detection import ReplacementDetection
 from faultbridge.registry.retirement import RetireReplaced, is_replaced
-from faultbridge.registry.roster import ROSTER, new_metadata, retired_row, rows_by_group
+from faultbridge.registry.roster import new_metadata, retired_row, rows_by_group
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Item, Key, Put
 
@@ -80,7 +80,7 @@ class SyncInventory:
         """
         result = SyncResult(config.cluster)
         with self._source(config, result):
-            rows, status = rows_by_group(shard_rows(self.table, config, ROSTER)), ProviderStatus()
+            rows, status = rows_by_group(shard_rows(self.table, config, keys.NODE_ROW)), ProviderStatus()
             with self._source(config, result):
                 registered = {group: len(of_group) for group, of_group in rows.items() if group}
                 status = self.provider_check(config, registered, reported)

@@ -15,9 +15,6 @@ from faultbridge.domain.nodes import DomainKind, NodeState
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Item, Key, Put, Update, Value
 
-ROSTER = "NODE#"
-"""The prefix of the sort keys of roster rows."""
-
 
 @dataclass(frozen=True, slots=True)
 class RosterNode:

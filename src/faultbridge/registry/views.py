@@ -16,10 +16,10 @@ from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.errors import UnknownName
-from faultbridge.ledger.queries import query_all, registered, shard_rows, unhealthy_rows
+from faultbridge.ledger.queries import node_names, query_all, registered, shard_rows, unhealthy_rows
 from faultbridge.pipeline.decide.phase_durations import durations
 from faultbridge.ports import Table
-from faultbridge.registry.roster import ROSTER, RosterNode, read_node
+from faultbridge.registry.roster import RosterNode, read_node
 from faultbridge.repair.spares.pool import read_spares
 from faultbridge.storage import incidents as stored_incidents
 from faultbridge.storage import items, keys
@@ -102,8 +102,7 @@ class Views:
     def nodes(self, cluster: str) -> tuple[NodeState, ...]:
         """Return every node of a cluster, by name."""
         config = self.cluster(cluster).config
-        names = (str(row["node"]) for row in shard_rows(self.table, config, ROSTER))
-        return tuple(sorted(self._states(cluster, names), key=lambda state: state.key.node))
+        return tuple(sorted(self._states(cluster, node_names(self.table, config)), key=lambda state: state.key.node))
 
     def unhealthy(self, cluster: str) -> tuple[NodeState, ...]:
         """Return the nodes of a cluster that are not healthy, by name; healthy ones are not read."""
@@ -114,7 +113,7 @@ class Views:
     def page(self, cluster: str, after: str, limit: int) -> tuple[NodeState, ...]:
         """Return at most `limit` nodes by name, starting after a name; only their states are read."""
         config = self.cluster(cluster).config
-        names = sorted(name for row in shard_rows(self.table, config, ROSTER) if (name := str(row["node"])) > after)
+        names = sorted(name for name in node_names(self.table, config) if name > after)
         return self._states(cluster, names[:limit])
 
     def _states(self, cluster: str, names: Iterable[str]) -> tuple[NodeState, ...]:
@@ -186,7 +185,7 @@ class Views:
 
     def roster(self, config: ClusterConfig) -> tuple[RosterNode, ...]:
         """Return the group, failure domains and instance type of every node, without reading the nodes' states."""
-        return tuple(read_node(row) for row in shard_rows(self.table, config, ROSTER))
+        return tuple(read_node(row) for row in shard_rows(self.table, config, keys.NODE_ROW))
 
     def cases_by_id(self, ids: Sequence[str]) -> tuple[CaseView, ...]:
         """Return the live cases among these, oldest first."""

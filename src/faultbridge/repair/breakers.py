@@ -17,12 +17,12 @@ from faultbridge.domain.entries import Draft
 from faultbridge.domain.faults import Family
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.times import from_text
-from faultbridge.ledger.queries import shard_rows
+from faultbridge.ledger.queries import nodes_in_use, shard_rows
 from faultbridge.pipeline.decide.admit import HOUR, recent_starts
 from faultbridge.pipeline.decide.breaker import FailingNode, evaluate_breakers
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.ports import Table
-from faultbridge.repair.cluster_status import ROSTER_ROWS, highest_severity, latest_event
+from faultbridge.repair.cluster_status import highest_severity, latest_event
 from faultbridge.repair.controls import ControlChange, Controls, breaker_draft, control_draft
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage.projections import UNHEALTHY, domains_of
@@ -88,9 +88,7 @@ def _update_budget(control: Control, limits: Limits, now: datetime) -> tuple[boo
 
 def _count_by_domain(table: Table, config: ClusterConfig) -> dict[str | None, int]:
     counts: Counter[str | None] = Counter(
-        str(row["domain"])
-        for row in shard_rows(table, config, ROSTER_ROWS)
-        if row.get("domain") and not row.get("retired")
+        str(row["domain"]) for row in nodes_in_use(table, config) if row.get("domain")
     )
     return dict(counts)
 

@@ -38,7 +38,6 @@ from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import items, keys
 from faultbridge.storage.projections import UNHEALTHY
 
-ROSTER_ROWS = "NODE#"
 """The prefix of the rows of all registered nodes."""
 
 Revise = Callable[[ClusterState], ClusterState]
@@ -97,7 +96,7 @@ class ClusterRollup:
 
     def _first_registration(self, config: ClusterConfig) -> str | None:
         """Return the id of the last status change of a registered node, or None in a cluster without nodes."""
-        row = next(shard_rows(self.table, config, ROSTER_ROWS), None)
+        row = next(shard_rows(self.table, config, keys.NODE_ROW), None)
         key = NodeKey(config.cluster, str(row["node"])) if row else None
         return items.read_state(key, self.table.get(keys.node_state(key))).status_event if key else None
 
