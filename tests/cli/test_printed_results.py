@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from faultbridge.cli.render.registrations import compact
 from tests.builders import KEY
 from tests.cli.desk import Desk
 from tests.cli.test_orders import case_for_approval
@@ -135,6 +137,22 @@ def test_a_fault_between_registrations_stays_in_its_place(desk: Desk) -> None:
     assert "gpu-3 +1" in rows[-1]
     assert "xid.79 gpu 0000:c1:00 detected" in rows[1]
     assert "+1" not in "".join(rows[1:-1])
+
+
+def test_a_condition_of_the_provider_between_registrations_stays_visible() -> None:
+    def entry(kind: str, **data: object) -> dict[str, Any]:
+        metadata = {"event_type": kind, "cluster": "lab", "node": data.pop("node", None), "recorded_at": "x"}
+        return {"metadata": metadata, "data": data}
+
+    def joined(node: str) -> dict[str, Any]:
+        return entry("Node Status Change", node=node, **{"from": None, "to": "healthy", "reason": ""})
+
+    same = {"from": "recovering", "to": "recovering", "reason": ""}
+    begun = entry("Cluster Status Change", **same, provider_stage="begun")
+    count = entry("Cluster Status Change", **same)
+    shown = list(compact([joined("a"), count, begun, count, joined("b"), joined("c")]))
+    assert begun in shown
+    assert [one.get("nodes") for one in shown if one.get("nodes")] == [["b", "c"]]
 
 
 def test_a_new_cluster_and_a_new_node_are_printed_without_empty_values(desk: Desk) -> None:

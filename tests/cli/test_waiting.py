@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
+from faultbridge.domain.cluster.breakers import Breaker, BreakerState
+from faultbridge.domain.cluster.state import Control
+from faultbridge.domain.edges import Actor
+from faultbridge.repair.controls import ControlChange, breaker_draft
 from tests.builders import KEY
 from tests.cli.desk import Desk
 from tests.cli.test_orders import APPROVAL_POLICY, case_for_approval
@@ -51,6 +57,21 @@ def test_a_list_that_stays_empty_ends_with_75_after_its_time(
     assert pauses == []
     assert desk(*arguments, "--wait", "3").code == 75
     assert sum(pauses) == 3
+
+
+def test_a_breaker_that_is_closed_again_is_no_open_breaker(desk: Desk, at_poll: AtPoll) -> None:
+    at_poll(lambda: None)
+    controls, opened = desk.world.app.repair.controls, Breaker(BreakerState.OPEN, desk.world.now, 1, 5, 8)
+
+    def open_breaker(control: Control, _: datetime) -> ControlChange:
+        draft = breaker_draft("cluster", None, opened, "5 nodes fail at once")
+        return ControlChange(replace(control, breakers={"cluster": opened}), (draft,))
+
+    controls.change(CLUSTER, open_breaker, Actor.DISPATCH)
+    assert desk("breaker", "--cluster", CLUSTER, "--wait", "3").code == 0
+    controls.close_breakers(CLUSTER, "ada")
+    ran = desk("breaker", "--cluster", CLUSTER, "--wait", "3")
+    assert (ran.code, "closed" in ran.out) == (75, True)
 
 
 def test_a_list_of_cases_waits_for_the_case_that_needs_an_approval(desk: Desk, at_poll: AtPoll) -> None:

@@ -9,12 +9,15 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.cases import RepairAction, WaitingFor
+from faultbridge.domain.cluster.breakers import BreakerLimit
 from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.policy import Rule
+from faultbridge.domain.policy import Policy, Rule
 from faultbridge.domain.times import to_text
+from faultbridge.errors import Misconfigured
 from faultbridge.ports import Capacity, CapacityEvidence, Verdict, Verification
+from faultbridge.presentation.cases.advice import NEXT
 from faultbridge.presentation.cases.case_page import CasePage, case_page
 from faultbridge.presentation.cluster_page import cluster_page
 from faultbridge.presentation.grid import GridNode
@@ -269,3 +272,39 @@ def test_a_wide_failure_domain_is_shown_by_its_parts_with_the_affected_nodes_mar
     assert [(one.name, one.mark.text) for one in page.parts[:2]] == marks[:shown]
     assert (len(page.parts), [one.affected for one in page.parts[0].nodes]) == (shown, [True, True])
     assert page.unlisted == 2 * racks - 2 * shown
+
+
+@pytest.mark.parametrize("waiting_for", [one for one in WaitingFor if one is not WaitingFor.ADMISSION])
+def test_every_reason_to_wait_has_an_answer_of_its_own(waiting_for: WaitingFor) -> None:
+    assert f"queued {waiting_for.value}" in NEXT
+
+
+def test_a_case_that_is_queued_again_without_a_failure_does_not_say_that_its_attempt_failed() -> None:
+    found = case_of(failing_once())
+    case = {**found.facts.case, "status": "queued", "waiting_for": "admission", "resolution": None, "closed_at": None}
+    case |= {"reason": "a new fault needs a stronger repair action: replace_node"}
+    page = case_page(replace(found.facts, case=case), found.pages, found.facts.now, older=False)
+    assert page.refused_because.startswith(f"Attempt {case['attempt']} has ended")
+
+
+def test_an_attempt_whose_steps_are_not_on_the_page_counts_as_a_repair() -> None:
+    found = case_of(failing_once())
+    case = {**found.facts.case, "status": "in_progress", "waiting_for": None, "resolution": None, "closed_at": None}
+    page = case_page(replace(found.facts, case=case, entries=[]), found.pages, found.facts.now, older=False)
+    assert answers(page)["What was done?"].startswith("A repair runs")
+
+
+def test_a_case_that_waits_for_a_breaker_has_a_page_although_its_policy_cannot_be_read() -> None:
+    world = World(nodes=10, breakers=(BreakerLimit(nodes=3, percent=20),))
+    for node in (1, 4, 7):
+        world.fault(node)
+    world.process_entries()
+    world.advance_minutes(2)
+    facts = facts_of(world)
+
+    def unreadable(_: object) -> Policy:
+        raise Misconfigured("policy 7 is not stored")
+
+    facts.policy = unreadable
+    found = facts.case(CLUSTER, world.case(1).id)
+    assert "circuit breaker" in case_page(found.facts, found.pages, world.clock.now(), older=False).refused_because

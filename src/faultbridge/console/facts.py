@@ -174,7 +174,7 @@ class Facts:
             cluster_document(cluster),
             [one for one in entries if one["metadata"]["case_id"] == case.id],
             meaning(case.code),
-            self.policy(cluster.config) if is_limited and self.policy else None,
+            self._limits(cluster.config) if is_limited else None,
             self._failing(cluster, state.key.node) if waits is WaitingFor.BREAKER else (),
         )
 

@@ -96,7 +96,7 @@ class Webhooks:
     def _prove(self, post: WebhookRequest, now: datetime) -> WebhookSender:
         """Return the sender that signed a post or gave its credentials; raises Rejected for anybody else.
 
-        A refusal may be due to senders that changed since they were read: they are read again first.
+        Before it refuses, it reads the senders again, because they may have changed.
         """
         try:
             return _proven(self._senders_read_within(SENDERS_TTL, now), post, now)

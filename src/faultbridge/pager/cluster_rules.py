@@ -53,7 +53,7 @@ CLUSTER_RULES: tuple[PageRule, ...] = (
         {"provider_stage": frozenset({"begun"})},
         "provider needs an operator: {reason}",
         "Records faults and repairs nodes as before; it does not repair a node because of this.",
-        "Fix what the provider reports. The page ends when the provider reports the cluster as in service.",
+        "Fix what the provider reports. The page ends when no condition of the provider needs an operator any more.",
     ),
     _PROVIDER.resolved(
         {"provider_stage": frozenset({"over"})},

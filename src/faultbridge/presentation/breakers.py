@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from faultbridge.domain.cluster.breakers import BreakerLimit, BreakerScope
+from faultbridge.domain.cluster.breakers import BreakerLimit, BreakerScope, domain_of
 from faultbridge.domain.policy import Policy
 from faultbridge.domain.times import from_text
 from faultbridge.ledger.entry_text import duration_text
@@ -13,7 +13,7 @@ from faultbridge.presentation.entry_rows import Document
 
 def breaker_limit(breaker: Document, policy: Policy | None) -> BreakerLimit | None:
     """Return the limit of a breaker, or None if the policy is not known or has none."""
-    scope = BreakerScope.CLUSTER if breaker["name"] == "cluster" else BreakerScope.DOMAIN
+    scope = BreakerScope.CLUSTER if domain_of(str(breaker["name"])) is None else BreakerScope.DOMAIN
     return next((one for one in policy.breakers if one.scope is scope), None) if policy else None
 
 

@@ -15,7 +15,7 @@ ACTION_TEXTS: Mapping[str, str] = {
 }
 _FAILURES: Mapping[str, str] = {
     "CAPACITY": "no capacity",
-    "THROTTLED": "the provider refuses so many calls",
+    "THROTTLED": "the provider throttles the calls",
     "PERMISSION_DENIED": "permission denied",
     "NOT_FOUND": "not found",
     "CONFLICT": "conflict with another change",

@@ -11,6 +11,9 @@ from faultbridge.domain.entries import EntryType
 
 MIN_REGISTRATIONS = 2
 
+_MORE_THAN_COUNTS = ("incidents", "provider_stage", "provider_conditions")
+"""Fields of a status entry without a change of the status that say more than the number of nodes."""
+
 COMPACT_ENTRIES: Columns = {
     **ENTRIES,
     "NODE": lambda one: _first_and_count(one["nodes"]) if "nodes" in one else ENTRIES["NODE"](one),
@@ -44,7 +47,10 @@ def _compact_run(run: Sequence[Document]) -> Iterator[Document]:
 def _is_setup(entry: Document) -> bool:
     """Return whether an entry registers a node, or only counts the nodes of a cluster anew."""
     data = entry["data"] or {}
-    is_count = entry["metadata"]["event_type"] == EntryType.CLUSTER_STATUS and data.get("from") == data.get("to")
+    is_status = entry["metadata"]["event_type"] == EntryType.CLUSTER_STATUS
+    is_count = (
+        is_status and data.get("from") == data.get("to") and not any(data.get(name) for name in _MORE_THAN_COUNTS)
+    )
     return is_count or _is_registration(entry)
 
 

@@ -22,7 +22,7 @@ WaitOption = Annotated[
         "--wait",
         min=0,
         metavar="SECONDS",
-        help="Wait at most so long until there is something to list; exit code 75 without.",
+        help="Wait up to SECONDS for the first row. Exit code 75: there is still none.",
     ),
 ]
 

@@ -27,6 +27,7 @@ NEXT: Mapping[str, str] = {
     "queued": "The case is in the repair queue.",
     "queued wait": "The repair may start at {not_before}, unless the fault ends before.",
     "queued retry": "The next attempt starts {next_try}, within the limits of the policy.",
+    "queued again": "The next attempt starts {next_try}, within the limits of the policy.",
     "queued approval": "The repair starts when an operator approves it.\nWithout an answer until {answer_by}, the case "
     "is escalated: no repair starts, and an operator is paged.",
     "queued window": "The repair starts in the next maintenance window.",
@@ -34,6 +35,9 @@ NEXT: Mapping[str, str] = {
     "queued breaker": "{breaker_end}\n{breaker_then}",
     "queued capacity": "Faultbridge tries again {next_try}.\nThe node keeps its instance until capacity is free.",
     "queued incident": "The repair starts when the incident closes.",
+    "queued update": "The repair starts when the update of the group and its grace period are over, or at its"
+    " deadline.\n"
+    "If the update replaces the instance, the case closes without a repair.",
     "queued pause": "The repair starts when an operator resumes the repairs of the cluster.",
     "in_progress": "Attempt {attempt} runs: {repair_action}. The node returns to service only after verification.",
     "absorbed": "The case continues when the incident closes: a node that is still faulty is then repaired.",
@@ -118,12 +122,14 @@ WITHOUT_REPAIR: Mapping[str, str] = {
     "{repair_action}.",
     "queued window": "Rule {rule} permits repairs only in its maintenance window: {reason}.",
     "queued retry": "Attempt {attempt} failed: {reason}.",
+    "queued again": "Attempt {attempt} has ended, and the case is in the repair queue again: {reason}.",
     "queued budget": "{reason}. Repairs that hold a slot of the cluster: {slots}.",
     "queued breaker": "Too many nodes failed at once, so a circuit breaker stopped repairs.\nIt is {breakers}.\n"
     "Replacing many nodes does not fix a cause that they share.",
     "queued capacity": "The provider has no capacity for a successor: {detail}.\nReleasing the instance now would "
     "leave the node without one.",
     "queued incident": "The node is part of incident {incident}: {reason}.",
+    "queued update": "The owner of the group updates it: {reason}.",
     "queued pause": "An operator paused the repairs of the cluster.",
     "absorbed": "The node is part of an incident: {incident_reason}.\nReplacing a node does not fix a shared cause, so "
     "no repair starts while incident {incident} is open.",
@@ -148,8 +154,9 @@ def situation(case: Document) -> str:
     """Return the key of a case in the tables of this module, as exact as it is known."""
     status = str(case["status"])
     detail = case["waiting_for"] if status == "queued" else case["resolution"] if status == "resolved" else None
-    if status == "queued" and case["attempt"] and detail in {"wait", "admission"}:
-        detail = "retry"
+    if status == "queued" and case["attempt"]:
+        # A failed attempt is followed by a wait; an order or a stronger action leads to the queue at once.
+        detail = {"wait": "retry", "admission": "again"}.get(str(detail), detail)
     if status == "escalated":
         detail = _stopped_by(case)
     return f"{status} {detail}" if detail else status

@@ -156,7 +156,7 @@ def _what_was_done(facts: CaseFacts) -> Iterator[str]:
     case, steps = facts.case, of_type(facts.entries, STEP)
     status, isolation = str(facts.node["status"]), str(facts.node["isolation"])
     node = f"{words(status)}, {'in' if status in IN_SERVICE else 'out of'} service"
-    if not steps and not case["resolution"]:
+    if not steps and not case["resolution"] and not case["attempt"]:
         yield f"No repair was started; the node is {node}."
     else:
         yield _result(case, steps)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from faultbridge.domain.cluster.breakers import BreakerScope, breaker_name, domain_of
 from faultbridge.domain.times import from_text
 from faultbridge.presentation.breakers import breaker_end, breaker_limit
 from faultbridge.presentation.cases.case_facts import CaseFacts
@@ -63,15 +64,14 @@ def short_name(operator: object) -> str:
 
 def open_breakers(facts: CaseFacts) -> Iterator[Document]:
     """Yield the breakers of the cluster and of the failure domain of the node that are not closed."""
-    names = {"cluster", f"domain:{facts.node['domain']}"}
+    names = {breaker_name(BreakerScope.CLUSTER), breaker_name(BreakerScope.DOMAIN, facts.node["domain"])}
     return (one for one in facts.cluster["breakers"] if one["state"] != "closed" and one["name"] in names)
 
 
 def _breaker(breaker: Document, facts: CaseFacts) -> str:
     """Return a breaker in words: when it opened, at how many failing nodes, and its limit if the policy is known."""
-    name, limit = str(breaker["name"]), breaker_limit(breaker, facts.policy)
-    whose = "the breaker of the cluster" if name == "cluster" else f"the breaker of {name.removeprefix('domain:')}"
-    text = f"{whose}, {words(breaker['state'])} since {_time(breaker['since'])}"
+    domain, limit = domain_of(str(breaker["name"])), breaker_limit(breaker, facts.policy)
+    text = f"the breaker of {domain or 'the cluster'}, {words(breaker['state'])} since {_time(breaker['since'])}"
     text += f", when {breaker['failing']} of {breaker['of']} nodes failed"
     return f"{text} (it opens at {limit.nodes} failed nodes, if they are {limit.percent} % of all)" if limit else text
 

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from faultbridge.cli.commands.options import CLUSTER_VARIABLE, ClusterOption, YesOption, confirm, default_cluster
+from faultbridge.cli.errors.failures import EXIT_TRY_AGAIN
 from faultbridge.cli.render.columns import CLUSTER, cluster_document
 from faultbridge.cli.render.output import Columns, Document, examples, notice
 from faultbridge.cli.render.times import json_time, short_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.cli.stack.waiting import WaitOption, show_awaited
+from faultbridge.cli.stack.waiting import WaitOption, wait_until
 from faultbridge.domain.cluster.breakers import domain_of
 
 if TYPE_CHECKING:
@@ -90,7 +91,14 @@ def show_breakers(
         confirm(f"repairs of {cluster} start again although nodes are still failing", yes=yes)
         session.show(breaker_documents(controls.close_breakers(cluster, session.operator)), BREAKERS)
         return
-    show_awaited(session, lambda: breaker_documents(controls.read(cluster)), BREAKERS, wait)
+
+    def opened() -> list[Document]:
+        return [one for one in breaker_documents(controls.read(cluster)) if one["state"] != "closed"]
+
+    is_open = bool(wait_until(opened, wait)) if wait else True
+    session.show(breaker_documents(controls.read(cluster)), BREAKERS)
+    if not is_open:
+        raise typer.Exit(EXIT_TRY_AGAIN)
 
 
 def _clusters(session: Session, cluster: str | None, effect: str, *, everything: bool, yes: bool) -> list[str]:
@@ -122,7 +130,7 @@ def _set_paused(session: Session, names: list[str], *, paused: bool, listed: boo
 
 
 def breaker_documents(control: Control) -> list[Document]:
-    """Return the tripped breakers of a cluster."""
+    """Return every breaker of a cluster that has ever opened, with its state."""
     return [
         {
             "cluster": control.cluster,
