@@ -73,6 +73,8 @@ def dead_jobs(installation: Installation, tmp_path_factory: pytest.TempPathFacto
             installation.run_sweep()
             installation.run_sweep()
         _report(installation, cluster, DIED_OF_PYTHON, "running", change="start", nodes=_nodes(), ranks_per_node=GPUS)
+        installation.run_sweep()
+        eventually(lambda: _nodes_of(installation, cluster, DIED_OF_PYTHON) == NODES, 60)
         _report(installation, cluster, DIED_OF_PYTHON, "ended", change="end", outcome="failed", reason="exit code 1")
         log = _write(folder / "python.err", _traceback(datetime.now(UTC)))
         by_python = installation.cli_json(
@@ -122,6 +124,11 @@ def _report(installation: Installation, cluster: str, job: str, state: str, **re
 
 def _states(installation: Installation, cluster: str) -> list[tuple[str, str]]:
     return [(one["job_id"], one["state"]) for one in installation.cli_json("job", "list", "--cluster", cluster)]
+
+
+def _nodes_of(installation: Installation, cluster: str, job: str) -> int:
+    """Return the number of nodes whose states name a job: the sweep updates those of a job that an event reports."""
+    return sum(job in state.jobs for state in installation.states(cluster).values())
 
 
 def _end(installation: Installation, cluster: str, job: str) -> None:
