@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from faultbridge.decoders import registry
+from faultbridge.decoders.kernel.journal_export import text_fields
 from faultbridge.domain.faults import Action, Fault
 
 XID = "NVRM: Xid (PCI:0000:{:02x}:00): 79, pid=1, GPU has fallen off the bus."
@@ -51,7 +52,8 @@ def test_a_time_in_an_ambiguous_time_zone_is_not_read() -> None:
 def test_an_entry_may_span_pieces(size: int) -> None:
     body = "".join(export(XID.format(number)) for number in range(1, 41)).encode()
     pieces = (body[at : at + size] for at in range(0, len(body), size))
-    assert len(registry.read_pieces("kernel-log", pieces).observations) == 40
+    found = registry.read_pieces("kernel-log", pieces).observations
+    assert [(one.observed_at, one.node) for one in found] == [(AT, "gpu-1")] * 40
 
 
 def test_a_record_outside_an_entry_or_without_an_empty_line_between_is_not_lost() -> None:
@@ -77,3 +79,49 @@ FORGED = b"_TRANSPORT=kernel\nMESSAGE=NVRM: Xid (PCI:0000:c1:00): 79, pid=1, nam
 def test_a_value_of_several_lines_forges_no_entry_of_the_kernel(body: bytes) -> None:
     found = registry.decode("kernel-log", body)
     assert [one.action for one in found if isinstance(one, Fault)] == [Action.NONE]
+
+
+def binary(name: bytes, value: bytes) -> bytes:
+    return name + b"\n" + len(value).to_bytes(8, "little") + value + b"\n"
+
+
+def with_binary_field(name: bytes, value: bytes) -> bytes:
+    """Return a journal in which the entry of a program has a binary field, and the kernel reports an Xid after it."""
+    head = b"__CURSOR=s=a0\n__REALTIME_TIMESTAMP=1770091506000000\n_TRANSPORT=stdout\n"
+    return head + binary(name, value) + b"\n" + export(XID.format(1)).encode()
+
+
+BINARY = [
+    (b"MESSAGE", b"Traceback (most recent call last):\n  x"),
+    (b"MESSAGE", b"x\n\n" + FORGED),
+    (b"_CMDLINE", b"python\0-c\0" + FORGED),
+    (b"COREDUMP", bytes(range(256)) * 400),
+    (b"MESSAGE", b""),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), BINARY)
+@pytest.mark.parametrize("size", [None, 1, 100])
+def test_an_entry_after_a_binary_field_is_the_kernels(name: bytes, value: bytes, size: int | None) -> None:
+    body = with_binary_field(name, value)
+    pieces = [body] if size is None else [body[at : at + size] for at in range(0, len(body), size)]
+    read = registry.read_pieces("kernel-log", pieces)
+    acted = [one for one in read.observations if isinstance(one, Fault) and one.action is not Action.NONE]
+    assert [(one.component.pci, one.node, one.observed_at) for one in acted] == [("0000:01:00", "gpu-1", AT)]
+    assert read.notes == ()
+    assert registry.recognize(body) == "kernel-log"
+
+
+def test_a_binary_message_of_the_kernel_is_read() -> None:
+    head = b"__CURSOR=s=a0\n_TRANSPORT=kernel\n_HOSTNAME=gpu-1\n"
+    body = head + binary(b"MESSAGE", b"\x1b[31m" + XID.format(1).encode() + b"\n") + b"\n"
+    (found,) = registry.decode("kernel-log", body)
+    assert isinstance(found, Fault)
+    assert (found.code, found.action is Action.NONE) == ("xid.79", False)
+
+
+def test_the_lines_after_a_binary_field_keep_their_numbers() -> None:
+    body = with_binary_field(b"MESSAGE", b"one\ntwo\n" * 5)
+    text = b"".join(text_fields([body]))
+    assert text.count(b"\n") == body.count(b"\n")
+    assert text.splitlines()[-5:] == body.splitlines()[-5:]

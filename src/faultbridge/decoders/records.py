@@ -14,6 +14,7 @@ from datetime import datetime
 from faultbridge.decoders.common.decoder import Decoded, Decoder, Hints
 from faultbridge.decoders.common.envelope import LogEvent, log_events
 from faultbridge.decoders.common.wrappers import wrapped_events
+from faultbridge.decoders.kernel.journal_export import text_fields
 from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Fault, Observation, Snapshot
 from faultbridge.errors import Rejected
@@ -158,6 +159,13 @@ class TextCleaner:
 
     def clean(self, body: bytes) -> bytes:
         """Return a body as text without NUL bytes; a body that is mostly not text is `Rejected`."""
+        return self._without_nuls(b"".join(text_fields([body])))
+
+    def pieces(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield each piece with its NUL bytes replaced."""
+        return map(self._without_nuls, text_fields(pieces))
+
+    def _without_nuls(self, body: bytes) -> bytes:
         if body[:2] in _UTF_16:
             body = body.decode("utf-16", "replace").encode()
         if b"\0" not in body:
@@ -166,10 +174,6 @@ class TextCleaner:
             raise Rejected("binary", "the input is not text; decompress or convert it first")
         self._skipped += body.count(b"\0")
         return _NULS.sub(b"\n", body)
-
-    def pieces(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield each piece with its NUL bytes replaced."""
-        return map(self.clean, pieces)
 
     def noted(self, decoded: Decoded) -> Decoded:
         """Return a result with a note about the bytes that were skipped."""

@@ -17,7 +17,7 @@ _HEAD = re.compile(
 _FIRST = re.compile(rb"\s{0,16}(?:__[A-Z_]{1,40}=|" + _HEAD.pattern + rb")")
 _FIELD = re.compile(rb"(?: {4})?([A-Z_][A-Z0-9_]{0,63})=(.*)$")
 _BINARY = re.compile(rb"[A-Z_][A-Z0-9_]{1,63}")
-"""A name alone: its value follows as bytes, which a program may have filled with lines that look like entries."""
+"""A name alone: `text_fields` found no value of that length, so a program may have written the lines that follow."""
 _KEPT = frozenset(
     b"MESSAGE _TRANSPORT SYSLOG_IDENTIFIER SYSLOG_FACILITY _HOSTNAME _BOOT_ID __REALTIME_TIMESTAMP".split()
 )
@@ -34,7 +34,7 @@ def journal_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
     is_proven = True
     for piece in chain([first], pieces):
         lines: list[bytes] = []
-        for line in piece.split(b"\n"):
+        for line in piece.removesuffix(b"\n").split(b"\n"):
             is_proven = is_proven and _BINARY.fullmatch(line) is None
             lines += _converted(line.rstrip(b"\r"), entry, is_proven=is_proven)
         yield b"\n".join(lines) + b"\n"
