@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest import mock
 
 import pytest
 from botocore.validate import validate_parameters
@@ -15,8 +16,10 @@ from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.kubernetes.volume_attachments import EksVolumeAttachments
 from faultbridge.adapters.volumes.ec2_volumes import Ec2Volumes
 from faultbridge.adapters.volumes.hyperpod_volumes import HyperPodVolumes
-from faultbridge.ports import ClusterNode, VolumeAttachments, Volumes
+from faultbridge.domain.cluster.volumes import VOLUME_TAG
+from faultbridge.ports import ClusterNode, ProviderFailure, VolumeAttachments, Volumes
 from faultbridge.simulation.fakes import FakeFleet, FakeVolumeAttachments, FakeVolumes, ManualClock
+from tests.adapters.stubs import client_error
 from tests.contracts.aws import ON_MOTO
 from tests.contracts.schedulers import InMemory, on_eks
 from tests.contracts.test_provider import IMAGE
@@ -32,6 +35,7 @@ class World:
     volumes: Volumes
     instances: list[str]
     add: Callable[[str, str | None], str]
+    remove_tag: Callable[[str], object]
     wait: Callable[[], object]
     keeps_devices: bool = True
 
@@ -44,8 +48,12 @@ def world(request: pytest.FixtureRequest, clients: Clients) -> Iterator[World]:
     if not ON_MOTO:
         pytest.skip("only moto has the compute services")
     instances = [launch(clients, zone) for zone in (ZONE, ZONE, OTHER_ZONE)]
+
+    def untag(volume: str) -> None:
+        clients.ec2.delete_tags(Resources=[volume], Tags=[{"Key": VOLUME_TAG}])
+
     if request.param == "ec2":
-        yield World(Ec2Volumes(clients), instances, lambda *given: volume_on(clients, *given), lambda: None)
+        yield World(Ec2Volumes(clients), instances, lambda *given: volume_on(clients, *given), untag, lambda: None)
         return
     with hyperpod(ManualClock(datetime.now(UTC)), 3, AT_ONCE) as (sagemaker, cluster):
         for (slot, node), instance in zip(list(cluster.nodes.items()), instances, strict=True):
@@ -53,7 +61,9 @@ def world(request: pytest.FixtureRequest, clients: Clients) -> Iterator[World]:
         move_through_sagemaker(sagemaker, clients)
         mover = HyperPodVolumes(clients, api(sagemaker))
         mover._clients = sagemaker  # the calls to SageMaker reach the fake, those to EC2 reach moto
-        yield World(mover, instances, lambda *given: volume_on(clients, *given), lambda: None, keeps_devices=False)
+        yield World(
+            mover, instances, lambda *given: volume_on(clients, *given), untag, lambda: None, keeps_devices=False
+        )
 
 
 def in_memory() -> World:
@@ -65,6 +75,7 @@ def in_memory() -> World:
         mover,
         instances,
         lambda instance, name: mover.add(instance, name or "", ZONE, DEVICE),
+        lambda volume: setattr(mover.volumes[volume], "tagged", False),
         lambda: clock.advance(timedelta(minutes=1)),
     )
 
@@ -143,6 +154,21 @@ class TestVolumes:
         assert [world.volumes.zone_of(one) for one in world.instances] == [*zones_of(world)]
         assert world.volumes.zone_of("i-0123456789abcdef0") is None
 
+    def test_a_volume_that_lost_its_tag_is_read_but_not_listed(self, world: World) -> None:
+        first, _, _ = world.instances
+        volume = world.add(first, "data")
+        world.remove_tag(volume)
+        (found,) = world.volumes.read([volume])
+        assert not found.tagged
+        assert found.on(first) is not None
+        assert world.volumes.attached(first, ["data"]) == ()
+
+    def test_a_volume_that_does_not_exist_is_not_read(self, world: World) -> None:
+        volume = world.add(world.instances[0], "data")
+        assert [(one.volume_id, one.tagged) for one in world.volumes.read([volume, "vol-0123456789abcdef0"])] == [
+            (volume, True)
+        ]
+
     def test_nothing_is_read_for_no_volume(self, world: World) -> None:
         assert world.volumes.read([]) == ()
 
@@ -158,9 +184,15 @@ class TestEc2:
         if not ON_MOTO:
             pytest.skip("only moto has the compute services")
 
-    def test_a_volume_without_the_tag_is_not_even_read(self, clients: Clients) -> None:
-        volume = volume_on(clients, launch(clients, ZONE), None)
-        assert Ec2Volumes(clients).read([volume]) == ()
+    def test_a_refused_detach_of_a_volume_without_the_tag_is_no_success(
+        self, clients: Clients, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        instance = launch(clients, ZONE)
+        volume = volume_on(clients, instance, None)
+        refused = client_error("UnauthorizedOperation", operation="DetachVolume")
+        monkeypatch.setattr(clients.ec2_no_retry, "detach_volume", mock.Mock(side_effect=refused))
+        answer = Ec2Volumes(clients).detach(volume, instance)
+        assert answer.failure is ProviderFailure.PERMISSION_DENIED
 
     def test_the_zones_of_an_auto_scaling_group_are_known(self, clients: Clients) -> None:
         clients.ec2.create_launch_template(

@@ -42,7 +42,7 @@ def test_a_replacement_moves_the_volumes_whatever_their_calls_do(kind: str | Non
 
 
 def test_a_release_with_the_volumes_on_the_instance_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(release_instance, "detach_volumes", lambda context, *_: (context, None))
+    monkeypatch.setattr(release_instance.detach, "detach_volumes", lambda context, *_: (context, None))
     lost = "no volume that the policy names is deleted with an instance that Faultbridge released"
     assert lost in violated_invariants(replaced())
 

@@ -23,12 +23,16 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A volume, its zone and attachments; only a `shared` one can be attached to several instances."""
+    """A volume, its zone and attachments; only a `shared` one can be attached to several instances.
+
+    `tagged` is False once the tag `faultbridge:volume` was removed: no role may move the volume then.
+    """
 
     volume_id: str
     zone: str
     attachments: tuple[Attachment, ...] = ()
     shared: bool = False
+    tagged: bool = True
 
     def on(self, instance_id: str) -> Attachment | None:
         """Return the attachment to an instance, or None."""
@@ -38,7 +42,8 @@ class Volume:
 class Volumes(Protocol):
     """Moves volumes between the instances of one provider. Every call may be repeated.
 
-    Only a volume with the tag `faultbridge:volume` is listed or read.
+    Only a volume with the tag `faultbridge:volume` is listed. A volume is read by its id also without the tag, so that
+    one that lost it does not look like one that is detached or deleted.
     """
 
     def attached(self, instance_id: str, names: Sequence[str]) -> tuple[Volume, ...]:

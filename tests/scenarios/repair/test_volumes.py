@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.policy import Rule
 from faultbridge.errors import Transient
 from faultbridge.ports import ProviderFailure
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.simulation.fakes import raise_once
+from faultbridge.simulation.fakes.seam import Call
 from tests.scenarios.world import World
 
 OLD = "i-00000000000000001"
@@ -95,6 +98,87 @@ def test_a_volume_that_does_not_detach_stops_the_attempt_before_the_intent() -> 
     assert world.released_instances() == []
     assert place_of(world, stuck) == OLD
     assert [one.volume_id for one in world.node().moving_volumes] == [free, stuck]
+
+
+def unanswered(*names: str) -> Callable[[Call], None]:
+    """No answer to any call with one of these names."""
+
+    def hook(call: Call) -> None:
+        if call.name in names:
+            raise Transient("no answer")
+
+    return hook
+
+
+def when_detaching(world: World, volume: str, change: str, value: object) -> None:
+    """Fault the node, and change a volume once its repair has recorded it and before its detachment has begun."""
+    world.volumes.fail_next(ProviderFailure.THROTTLED)
+    world.fault_and_react()
+    world.until(lambda: bool(world.node().moving_volumes))
+    assert world.volumes.detached == []
+    setattr(world.volumes.volumes[volume], change, value)
+
+
+def test_a_volume_that_loses_its_tag_before_it_is_detached_keeps_its_instance() -> None:
+    world, (volume,) = world_with_volumes()
+    when_detaching(world, volume, "tagged", value=False)
+    world.until(world.case_is(ESCALATED))
+    assert world.case().reason == f"VOLUMES: {volume} lost the tag faultbridge:volume while it was attached to {OLD}"
+    assert "intent committed" not in world.record_history()
+    assert world.released_instances() == []
+    assert place_of(world, volume) == OLD
+    world.volumes.volumes[volume].tagged = True
+    world.node_orders.replace(world.key(), ORDER)
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert place_of(world, volume) == NEW
+
+
+def test_a_volume_that_is_deleted_before_the_intent_escalates_once_and_the_node_can_be_replaced() -> None:
+    world, (volume,) = world_with_volumes()
+    when_detaching(world, volume, "deleted_with", "another tool")
+    world.until(world.case_is(ESCALATED))
+    assert world.case().reason == f"VOLUMES: {volume} does not exist any more"
+    assert (world.released_instances(), world.node().moving_volumes) == ([], ())
+    world.node_orders.replace(world.key(), ORDER)
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert world.released_instances() == [OLD]
+
+
+def test_a_volume_that_loses_its_tag_before_it_is_attached_escalates_once() -> None:
+    world, (volume,) = world_with_volumes()
+    world.fault_and_react()
+    world.until(lambda: "intent committed" in world.record_history())
+    world.volumes.volumes[volume].tagged = False
+    world.until(world.case_is(ESCALATED))
+    assert f"{volume} does not exist any more, or lost the tag" in str(world.case().reason)
+    world.node_orders.return_node(world.key(), ORDER)
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert place_of(world, volume) is None
+
+
+def test_a_repair_that_waits_for_something_else_is_not_escalated_for_its_volumes() -> None:
+    world, _ = world_with_volumes("scratch")
+    world.seam.before = unanswered("provider.capacity")
+    world.fault_and_react()
+    world.until(lambda: world.case().waiting_for is WaitingFor.WAIT)
+    assert world.case().status is CaseStatus.QUEUED
+    world.seam.before = unanswered()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert world.released_instances() == [OLD]
+
+
+def test_volumes_that_cannot_be_read_at_the_deadline_escalate_the_case() -> None:
+    world, (volume,) = world_with_volumes()
+    world.volumes.stuck.add(volume)
+    world.fault_and_react()
+    world.until(lambda: bool(world.volumes.detached))
+    world.seam.before = unanswered("volumes.read")
+    world.until(world.case_is(ESCALATED))
+    assert world.case().reason == "VOLUMES: no answer"
+    assert world.released_instances() == []
 
 
 def test_volumes_of_a_stopped_attempt_are_attached_to_the_old_instance_again() -> None:

@@ -1,4 +1,4 @@
-"""Detach and attach EBS volumes of EC2 instances; only volumes with the tag `faultbridge:volume` are touched."""
+"""Detach and attach EBS volumes of EC2 instances; the roles may move only those with the tag `faultbridge:volume`."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Ec2Volumes:
         return tuple(one for one in found if one.on(instance_id))
 
     def read(self, volume_ids: Iterable[str]) -> tuple[Volume, ...]:
-        """Return the volumes that exist and have the tag; a filter, unlike a list of ids, fails for none."""
+        """Return the volumes that exist, with or without the tag; a filter, unlike a list of ids, fails for none."""
         ids = list(volume_ids)
-        return self._described("reading volumes", {"volume-id": ids, "tag-key": [VOLUME_TAG]}) if ids else ()
+        return self._described("reading volumes", {"volume-id": ids}) if ids else ()
 
     def zone_of(self, instance_id: str) -> str | None:
         """Return the zone of an instance; None if EC2 does not list it."""
@@ -101,4 +101,6 @@ def _volume(one: Any) -> Volume:  # noqa: ANN401 - the stubs' type exists only f
         for found in one.get("Attachments", ())
         if found.get("InstanceId") and found.get("State") != FREE
     )
-    return Volume(one["VolumeId"], one["AvailabilityZone"], attachments, bool(one.get("MultiAttachEnabled")))
+    tagged = any(tag.get("Key") == VOLUME_TAG for tag in one.get("Tags", ()))
+    shared = bool(one.get("MultiAttachEnabled"))
+    return Volume(one["VolumeId"], one["AvailabilityZone"], attachments, shared, tagged)

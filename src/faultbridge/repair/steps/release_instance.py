@@ -23,7 +23,7 @@ from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
 from faultbridge.repair.steps.follow_provider import finish_if_gone
 from faultbridge.repair.successor import capacity, launch
-from faultbridge.repair.volumes.detach import detach_volumes, escalate, moves_volumes
+from faultbridge.repair.volumes import detach, escalation
 from faultbridge.repair.volumes.zones import refuse_release
 
 NAME = "release_instance"
@@ -44,8 +44,8 @@ def release_instance(context: StepContext) -> StepResult:
 def on_timeout(context: StepContext, reason: str) -> StepResult:
     """After the deadline: escalate an unconfirmed release; without an intent, queue the case again."""
     if context.attempt.intent is None:
-        if moves_volumes(context):
-            return escalate(context, "timed_out", reason)
+        if detach.waits_for_volumes(context):
+            return escalation.before_intent(context, detach.NAME, "timed_out", reason)
         return context.retry_or_escalate(WaitingFor.WAIT, reason)
     draft = entry_builder.step(context.case, NAME, "inconclusive", context.now, reason=reason, failure="AMBIGUOUS")
     text = f"AMBIGUOUS: it is unknown whether the old instance was released: {reason}"
@@ -63,7 +63,7 @@ def _commit_and_release(context: StepContext) -> StepResult:
     found = capacity.find_capacity(context, context.instance_id, context.state.placement.group)
     if found.result is not None:
         return found.result
-    context, stopped = detach_volumes(context, context.instance_id, found.spare)
+    context, stopped = detach.detach_volumes(context, context.instance_id, found.spare)
     if stopped is not None:
         return stopped
     context = commit_intent(context, found.facts, found.spare)

@@ -16,7 +16,7 @@ from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, wa
 from faultbridge.repair.attempt.verification_rules import faults_since_start
 from faultbridge.repair.isolation_backoff import end_backoff
 from faultbridge.repair.steps import verify_instance
-from faultbridge.repair.volumes import attach
+from faultbridge.repair.volumes import attach, escalation
 
 NAME = "return_to_service"
 
@@ -48,7 +48,7 @@ def _uncordon(context: StepContext) -> StepResult:
 def on_timeout(context: StepContext, reason: str) -> StepResult:
     """After the deadline: escalate a verified node if the orchestrator did not confirm that it is uncordoned."""
     if context.state.moving_volumes:
-        return attach.escalate(context, reason)
+        return escalation.before_service(context, attach.NAME, reason)
     text = f"TIMEOUT: verified, but the orchestrator does not uncordon the node: {reason}"
 
     def revise(state: NodeState, now: datetime) -> Transition:

@@ -4,6 +4,7 @@ Read in this order:
 
 - `detach`: before the intent, records the volumes, detaches them and waits until they are free.
 - `zones`: refuses a repair whose successor could not take the volumes.
+- `escalation`: leaves the case to an operator when volumes cannot move.
 - `attach`: before the node returns to service, attaches the volumes to its instance.
 
 `NodeState.moving_volumes` is written before the first call, so that a crash at any point forgets no volume. Each step

@@ -7,16 +7,14 @@ from datetime import datetime
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cluster.volumes import VOLUME_TAG, MovingVolume
-from faultbridge.domain.copies import replace
 from faultbridge.domain.nodes import NodeState
 from faultbridge.pipeline import entry_builder
 from faultbridge.ports import Volume
 from faultbridge.ports.volumes import ATTACHED
-from faultbridge.repair.attempt.failed_attempts import escalate_case
 from faultbridge.repair.attempt.progress import live_attempt
 from faultbridge.repair.attempt.step_context import StepContext
-from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
-from faultbridge.repair.volumes.detach import described
+from faultbridge.repair.attempt.step_contract import StepResult, waiting
+from faultbridge.repair.volumes import escalation
 from faultbridge.repair.volumes.zones import zone_refusal
 
 NAME = "attach_volumes"
@@ -34,39 +32,16 @@ def attach_volumes(context: StepContext) -> tuple[StepContext, StepResult | None
     attached = {one.volume_id for one in moving if _is_attached(found, one, instance_id)}
     if attached:
         context = context.commit(lambda state, now: _record(state, now, attached, instance_id))
-    missing = {one.volume_id for one in moving} - set(found)
-    if missing:
-        reason = f"{', '.join(sorted(missing))} does not exist any more, or lost the tag {VOLUME_TAG}"
-        return context, escalate(context, reason, missing)
     left = context.state.moving_volumes
+    lost = {one.volume_id for one in left if _is_lost(found.get(one.volume_id), instance_id)}
+    if lost:
+        reason = f"{', '.join(sorted(lost))} does not exist any more, or lost the tag {VOLUME_TAG}"
+        return context, escalation.before_service(context, NAME, reason, lost)
     reasons = [_attach(context, one, found[one.volume_id], instance_id) for one in left]
     refused = next((reason for reason, final in reasons if final), None)
     if refused is not None:
-        return context, escalate(context, refused)
+        return context, escalation.before_service(context, NAME, refused)
     return context, waiting("; ".join(reason for reason, _ in reasons)) if reasons else None
-
-
-def escalate(context: StepContext, reason: str, missing: Collection[str] = ()) -> StepResult:
-    """End the attempt: the node stays out of service, because a volume is not attached."""
-    draft = entry_builder.step(
-        context.case,
-        NAME,
-        "failed",
-        context.now,
-        reason=reason,
-        failure="PROVIDER_ERROR",
-        new_instance=context.instance_id,
-        facts={"volumes": described(context.state.moving_volumes)},
-    )
-    text = f"VOLUMES: {reason}"
-
-    def revise(state: NodeState, now: datetime) -> Transition:
-        escalated = escalate_case(state, now, text, drafts=(draft,), fails=False)
-        return replace(escalated, state=_without(escalated.state, missing))
-
-    context.commit(revise)
-    context.log("attempt_escalated", text)
-    return StepResult(StepOutcome.FAILED, text)
 
 
 def _attach(context: StepContext, moving: MovingVolume, volume: Volume, instance_id: str) -> tuple[str, bool]:
@@ -83,6 +58,11 @@ def _attach(context: StepContext, moving: MovingVolume, volume: Volume, instance
     answer = context.volumes.attach(name, instance_id, moving.device)
     final = answer.failure is not None and not answer.failure.retriable
     return answer.reason or f"{name} is not attached to {instance_id} yet", final
+
+
+def _is_lost(volume: Volume | None, instance_id: str) -> bool:
+    """Return whether a volume can no longer be attached: it does not exist, or no role may move it."""
+    return volume is None or not (volume.tagged or volume.on(instance_id))
 
 
 def _is_attached(found: Mapping[str, Volume], moving: MovingVolume, instance_id: str) -> bool:
@@ -103,11 +83,6 @@ def _record(state: NodeState, now: datetime, attached: Collection[str], instance
         now,
         old_instance=done[0].instance_id,
         new_instance=instance_id,
-        facts={"volumes": described(done)},
+        facts={"volumes": escalation.described(done)},
     )
-    return Transition(_without(state, attached), (step,))
-
-
-def _without(state: NodeState, volumes: Collection[str]) -> NodeState:
-    left = tuple(one for one in state.moving_volumes if one.volume_id not in volumes)
-    return replace(state, moving_volumes=left)
+    return Transition(escalation.without(state, attached), (step,))

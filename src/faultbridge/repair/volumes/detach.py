@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cluster.volumes import MovingVolume
+from faultbridge.domain.cluster.volumes import VOLUME_TAG, MovingVolume
 from faultbridge.domain.copies import replace
 from faultbridge.domain.nodes import NodeState
+from faultbridge.errors import Transient
 from faultbridge.pipeline import entry_builder
 from faultbridge.ports import Volume
 from faultbridge.ports.volumes import DETACHING
 from faultbridge.repair.attempt.progress import live_attempt, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
-from faultbridge.repair.volumes import zones
+from faultbridge.repair.volumes import escalation, zones
 
 NAME = "detach_volumes"
 
@@ -25,10 +25,9 @@ def detach_volumes(context: StepContext, instance_id: str, spare: str | None) ->
 
     Returns the node as last written, and why the instance must stay, or None when no volume is on it.
     """
-    if not moves_volumes(context):
+    if not _moves_volumes(context):
         return context, None
-    attachments = context.tools.volume_attachments.get(context.rules.config.orchestrator)
-    left = attachments.remaining(context.member) if attachments else ()
+    left = _held_by_driver(context)
     if left:
         return context, waiting(f"the storage driver has not detached {', '.join(left)}")
     found = context.volumes.attached(instance_id, context.rules.policy.volumes)
@@ -36,50 +35,55 @@ def detach_volumes(context: StepContext, instance_id: str, spare: str | None) ->
     new = tuple(_moving(one, instance_id) for one in found if one.volume_id not in known)
     refusal = zones.refusal(context, (*context.state.moving_volumes, *new), spare)
     if refusal is not None:
-        return context, escalate(context, "refused", refusal)
+        return context, escalation.before_intent(context, NAME, "refused", refusal)
     if new:
         context = context.commit(lambda state, now: _record(state, now, new))
     return _detach(context, instance_id)
 
 
-def moves_volumes(context: StepContext) -> bool:
+def waits_for_volumes(context: StepContext) -> bool:
+    """Return whether volumes that must move are still on the instance of the node, or may be: nothing answers."""
+    if not _moves_volumes(context):
+        return False
+    moving = [one.volume_id for one in context.state.moving_volumes]
+    try:
+        left = any(one.on(str(context.instance_id)) for one in context.volumes.read(moving))
+        return left or bool(_held_by_driver(context))
+    except Transient as error:
+        context.log("volumes_not_read", str(error))
+        return bool(moving)
+
+
+def _moves_volumes(context: StepContext) -> bool:
     """Return whether the policy names volumes, or an earlier call recorded some."""
     return bool(context.rules.policy.volumes or context.state.moving_volumes)
 
 
-def escalate(context: StepContext, outcome: str, reason: str) -> StepResult:
-    """End the attempt before the intent: the instance and its volumes stay, and an operator decides."""
-    draft = entry_builder.step(
-        context.case,
-        NAME,
-        outcome,
-        context.now,
-        reason=reason,
-        failure="PROVIDER_ERROR",
-        old_instance=context.instance_id,
-        facts={"volumes": described(context.state.moving_volumes)},
-    )
-    return context.escalate_to_operator(f"VOLUMES: {reason}", draft)
-
-
-def described(volumes: tuple[MovingVolume, ...]) -> list[dict[str, Any]]:
-    """Return volumes as facts of an entry."""
-    return [
-        {"volume": one.volume_id, "zone": one.zone, "device": one.device, "from": one.instance_id} for one in volumes
-    ]
+def _held_by_driver(context: StepContext) -> tuple[str, ...]:
+    """Return the volumes that the storage driver of the orchestrator has not detached from the node."""
+    attachments = context.tools.volume_attachments.get(context.rules.config.orchestrator)
+    return attachments.remaining(context.member) if attachments else ()
 
 
 def _detach(context: StepContext, instance_id: str) -> tuple[StepContext, StepResult | None]:
     moving = context.state.moving_volumes
-    left = [one for one in context.volumes.read(one.volume_id for one in moving) if one.on(instance_id)]
+    found = context.volumes.read(one.volume_id for one in moving)
+    gone = {one.volume_id for one in moving} - {one.volume_id for one in found}
+    if gone:
+        reason = f"{', '.join(sorted(gone))} does not exist any more"
+        return context, escalation.before_intent(context, NAME, "refused", reason, gone)
+    left = [one for one in found if one.on(instance_id)]
     for volume in left:
         attachment = volume.on(instance_id)
         if attachment is None or attachment.state == DETACHING:
             continue
+        if not volume.tagged:
+            reason = f"{volume.volume_id} lost the tag {VOLUME_TAG} while it was attached to {instance_id}"
+            return context, escalation.before_intent(context, NAME, "refused", reason)
         answer = context.volumes.detach(volume.volume_id, instance_id)
         if answer.failure is not None and not answer.failure.retriable:
             reason = f"{volume.volume_id} cannot be detached from {instance_id}: {answer.reason}"
-            return context, escalate(context, "refused", reason)
+            return context, escalation.before_intent(context, NAME, "refused", reason)
     if left:
         names = ", ".join(one.volume_id for one in left)
         return context, waiting(f"{names} is not detached from {instance_id} yet")
@@ -100,7 +104,7 @@ def _record(state: NodeState, now: datetime, new: tuple[MovingVolume, ...]) -> T
         return Transition(state)
     case, _ = live_attempt(state)
     step = entry_builder.step(
-        case, NAME, "begun", now, old_instance=added[0].instance_id, facts={"volumes": described(added)}
+        case, NAME, "begun", now, old_instance=added[0].instance_id, facts={"volumes": escalation.described(added)}
     )
     return Transition(replace(state, moving_volumes=(*state.moving_volumes, *added)), (step,))
 
@@ -109,7 +113,7 @@ def _finish(state: NodeState, now: datetime) -> Transition:
     case, attempt = live_attempt(state)
     if NAME in attempt.steps:
         return Transition(state)
-    facts = {"volumes": described(state.moving_volumes)}
+    facts = {"volumes": escalation.described(state.moving_volumes)}
     old = state.moving_volumes[0].instance_id if state.moving_volumes else None
     step = entry_builder.step(case, NAME, "detached", now, old_instance=old, facts=facts)
     return Transition(update_attempt(state, steps={**attempt.steps, NAME: StepOutcome.DONE.value}), (step,))

@@ -16,7 +16,10 @@ ZONE = "us-east-1a"
 
 @dataclass
 class FakeVolume:
-    """One volume of the fake: created on an instance, deleted with one; `until` is when its attachment changes."""
+    """One volume of the fake: created on an instance, deleted with one; `until` is when its attachment changes.
+
+    A volume that is not `tagged` lost its tag: it can be read, but it is neither listed nor moved.
+    """
 
     volume_id: str
     name: str
@@ -27,6 +30,7 @@ class FakeVolume:
     until: datetime | None = None
     created_on: str = ""
     deleted_with: str | None = None
+    tagged: bool = True
 
 
 class FakeVolumes(FailingFake):
@@ -59,14 +63,15 @@ class FakeVolumes(FailingFake):
         with self.seam.around("volumes", "attached", instance_id):
             self.settle()
             found = (one for one in self.volumes.values() if one.instance_id == instance_id and one.name in names)
-            return tuple(_as_volume(one) for one in found if not one.deleted_with)
+            return tuple(_as_volume(one) for one in found if one.tagged and not one.deleted_with)
 
     def read(self, volume_ids: Iterable[str]) -> tuple[Volume, ...]:
         """Return the volumes that exist."""
         wanted = tuple(volume_ids)
         with self.seam.around("volumes", "read", wanted):
             self.settle()
-            return tuple(_as_volume(self.volumes[one]) for one in wanted if not self.volumes[one].deleted_with)
+            found = (self.volumes[one] for one in wanted if one in self.volumes)
+            return tuple(_as_volume(one) for one in found if not one.deleted_with)
 
     def zone_of(self, instance_id: str) -> str | None:
         """Return the zone of an instance of the fleet."""
@@ -83,6 +88,8 @@ class FakeVolumes(FailingFake):
         with self.seam.around("volumes", "detach", (volume_id, instance_id)):
             self.settle()
             script, volume = self._next_failure(), self.volumes[volume_id]
+            if volume.instance_id == instance_id and not volume.tagged:
+                return _untagged(volume)
             if volume.instance_id == instance_id and (script is None or script.effect) and volume.state == ATTACHED:
                 volume.state, volume.until = DETACHING, self.fleet.clock.now() + self.delay
                 self.detached.append((volume_id, instance_id, self.fleet.clock.now()))
@@ -95,6 +102,8 @@ class FakeVolumes(FailingFake):
             script, volume = self._next_failure(), self.volumes[volume_id]
             if script is not None and not script.effect:
                 return CallResult(script.failure, "scripted")
+            if not volume.tagged:
+                return _untagged(volume)
             if volume.instance_id is not None:
                 if volume.instance_id != instance_id:
                     self.stolen.append(f"{volume_id} on {volume.instance_id}, for {instance_id}")
@@ -139,4 +148,9 @@ class FakeVolumeAttachments:
 
 def _as_volume(one: FakeVolume) -> Volume:
     found = Attachment(one.instance_id, one.state, one.device) if one.instance_id else None
-    return Volume(one.volume_id, one.zone, (found,) if found else ())
+    return Volume(one.volume_id, one.zone, (found,) if found else (), tagged=one.tagged)
+
+
+def _untagged(one: FakeVolume) -> CallResult:
+    """As the roles of the functions: they may move only tagged volumes."""
+    return CallResult(ProviderFailure.PERMISSION_DENIED, f"{one.volume_id} has no tag")

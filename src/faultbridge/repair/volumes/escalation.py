@@ -1,0 +1,80 @@
+"""Escalate a case whose volumes cannot move, and describe volumes in entries."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.cluster.volumes import MovingVolume
+from faultbridge.domain.copies import replace
+from faultbridge.domain.entries import Draft
+from faultbridge.domain.nodes import NodeState
+from faultbridge.pipeline import entry_builder
+from faultbridge.repair.attempt.failed_attempts import escalate_case
+from faultbridge.repair.attempt.step_context import StepContext
+from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult
+
+
+def before_intent(context: StepContext, step: str, outcome: str, reason: str, gone: Collection[str] = ()) -> StepResult:
+    """End the attempt before the intent: the instance and its volumes stay, and an operator decides.
+
+    Volumes in `gone` do not exist any more and are forgotten.
+    """
+    draft = entry_builder.step(
+        context.case,
+        step,
+        outcome,
+        context.now,
+        reason=reason,
+        failure="PROVIDER_ERROR",
+        old_instance=context.instance_id,
+        facts={"volumes": described(context.state.moving_volumes)},
+    )
+    return _escalate(context, reason, draft, gone, fails=True)
+
+
+def before_service(context: StepContext, step: str, reason: str, lost: Collection[str] = ()) -> StepResult:
+    """End the attempt: the node stays out of service, because a volume is not attached.
+
+    Volumes in `lost` cannot be attached any more and are forgotten, so that an operator can return the node.
+    """
+    draft = entry_builder.step(
+        context.case,
+        step,
+        "failed",
+        context.now,
+        reason=reason,
+        failure="PROVIDER_ERROR",
+        new_instance=context.instance_id,
+        facts={"volumes": described(context.state.moving_volumes)},
+    )
+    return _escalate(context, reason, draft, lost, fails=False)
+
+
+def described(volumes: tuple[MovingVolume, ...]) -> list[dict[str, Any]]:
+    """Return volumes as facts of an entry."""
+    return [
+        {"volume": one.volume_id, "zone": one.zone, "device": one.device, "from": one.instance_id} for one in volumes
+    ]
+
+
+def without(state: NodeState, volumes: Collection[str]) -> NodeState:
+    """Return the node without some of its moving volumes."""
+    left = tuple(one for one in state.moving_volumes if one.volume_id not in volumes)
+    return replace(state, moving_volumes=left)
+
+
+def _escalate(
+    context: StepContext, reason: str, draft: Draft, forgotten: Collection[str], *, fails: bool
+) -> StepResult:
+    text = f"VOLUMES: {reason}"
+
+    def revise(state: NodeState, now: datetime) -> Transition:
+        escalated = escalate_case(state, now, text, drafts=(draft,), fails=fails)
+        return replace(escalated, state=without(escalated.state, forgotten))
+
+    context.commit(revise)
+    context.log("attempt_escalated", text)
+    return StepResult(StepOutcome.FAILED, text)
