@@ -14,6 +14,7 @@ from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.times import to_text
+from faultbridge.errors import Transient
 from faultbridge.ingest import heartbeat_log
 from faultbridge.ingest.canary import LAST_RECORDED
 from faultbridge.ingest.heartbeat_log import WRITE_AFTER
@@ -21,8 +22,10 @@ from faultbridge.ingest.heartbeat_monitor import HEARTBEAT_GRACE
 from faultbridge.ops.erase import Erase
 from faultbridge.rules.policies import PolicyStore
 from faultbridge.rules.rulebook import rules_of
+from faultbridge.simulation.fakes import Call
+from faultbridge.simulation.fakes.seam import Hook
 from faultbridge.storage import heartbeats, items, keys
-from faultbridge.storage.writes import Item, Put
+from faultbridge.storage.writes import Item, Key, Put
 from tests.builders import KEY, NOON
 from tests.world import World
 
@@ -56,6 +59,12 @@ def silent(world: World, *nodes: str) -> list[bool]:
 
 def config(world: World) -> ClusterConfig:
     return rules_of(world.app.rules.rulebook, KEY.cluster).config
+
+
+def check(world: World, last: datetime) -> bool:
+    """Check the node as a sweep does that found its last heartbeat overdue."""
+    monitor = world.app.ingestion.heartbeats
+    return monitor.check(KEY, last, monitor.last_canary())
 
 
 def stored(world: World) -> dict[str, datetime]:
@@ -193,7 +202,7 @@ def test_a_node_is_silent_only_if_a_canary_was_sent_when_its_next_heartbeat_was_
     world.ports.clock.advance(timeout * WRITE_AFTER + HEARTBEAT_GRACE + later)
     record_canary(world)
     world.ports.clock.advance(timeout)
-    assert world.app.ingestion.heartbeats.check(KEY, last) is expected
+    assert check(world, last) is expected
     assert silent(world) == [expected]
 
 
@@ -265,12 +274,13 @@ def test_nodes_are_silent_when_as_many_others_are_on_time() -> None:
 
 
 @pytest.mark.parametrize(("early", "expected"), [(timedelta(milliseconds=1), False), (timedelta(0), True)])
-def test_a_node_is_not_silent_before_its_timeout_ends(early: timedelta, expected: bool) -> None:
+def test_a_node_is_not_silent_before_an_unwritten_heartbeat_would_be_overdue(
+    early: timedelta, expected: bool
+) -> None:
     world = World()
     beat(world)
-    last = world.now
-    world.ports.clock.advance(Limits().heartbeat_timeout - early)
-    assert world.app.ingestion.heartbeats.check(KEY, last) is expected
+    world.ports.clock.advance(Limits().heartbeat_timeout * (1 + WRITE_AFTER) - early)
+    assert world.app.ops.sweep().failures == []
     assert silent(world) == [expected]
 
 
@@ -301,11 +311,55 @@ def test_a_heartbeat_that_arrived_while_its_fault_was_recorded_ends_the_fault_at
     world.ports.clock.advance(timedelta(minutes=6))
     log = world.app.ingestion.heartbeat_log
     log.record({KEY: world.now})  # ingest read the state before the sweep committed the fault
-    assert world.app.ingestion.heartbeats.check(KEY, last)
+    assert check(world, last)
     log.store(replace(log.read(config(world)), last={KEY.node: last}), [KEY.node])
     assert silent(world) == [True]
     pass_time(world, 1)
     assert silent(world) == [False]
+
+
+def test_a_fault_that_cannot_be_ended_delays_neither_other_nodes_nor_the_stored_heartbeats_and_is_ended_later() -> None:
+    world = World(nodes=("a", "b", "c"), **OBSERVE)
+    beat(world, "a", "b", "c")
+    pass_time(world, 7, "c")
+    assert silent(world, "a", "b", "c") == [True, True, False]
+    world.ports.clock.advance(timedelta(minutes=1))
+    node_a, node_b = (NodeKey(KEY.cluster, name) for name in "ab")
+    world.app.ingestion.heartbeat_log.record({node_a: world.now, node_b: world.now})  # ingest saw no fault to end
+    world.ports.seam.before = fail_writes_of(keys.node_state(node_a))
+    (failure,) = world.app.ops.sweep().failures
+    assert failure.startswith(f"ending the missing heartbeat of {node_a.stream}: Transient")
+    assert silent(world, "a", "b") == [True, False]
+    rows = world.ports.table.query(heartbeats.partition(KEY.cluster), prefix=heartbeats.LAST).items
+    last = {node: at for row in rows for node, at in heartbeats.read_last(row).last.items()}
+    assert {node for row in rows for node in heartbeats.read_last(row).silent} == {"a"}
+    assert (last["a"], last["b"]) == (NOON, world.now)
+    world.ports.seam.before = lambda _: None
+    pass_time(world, 1, "c")
+    assert silent(world, "a", "b") == [False, False]
+
+
+def fail_writes_of(key: Key) -> Hook:
+    """Return a hook that lets no transaction write an item."""
+
+    def hook(call: Call) -> None:
+        if call.name == "table.transact" and key in [write.key for write in call.argument]:
+            raise Transient("throttled")
+
+    return hook
+
+
+def test_a_sweep_reads_the_canary_once_however_many_nodes_are_silent() -> None:
+    nodes = tuple("abcdef")
+    world = World(nodes=nodes, **OBSERVE)
+    beat(world, *nodes)
+    world.ports.clock.advance(timedelta(minutes=8))
+    record_canary(world)
+    before = len(world.ports.seam.calls)
+    assert world.app.ops.sweep().failures == []
+    assert silent(world, *nodes) == [True] * 6
+    reads = [call for call in world.ports.seam.calls[before:] if call.name == "table.get"]
+    assert [call.argument for call in reads].count(LAST_RECORDED) == 1
 
 
 def test_a_silent_node_is_forgotten_after_a_day_and_watched_again_after_its_next_heartbeat() -> None:

@@ -7,7 +7,7 @@ the last heartbeats in memory, and writes these when they are some minutes old o
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from faultbridge.domain.cluster.config import ClusterConfig, shard_of
@@ -56,6 +56,13 @@ class ClusterHeartbeats:
         latest = self.read_at - timeout * (1 + WRITE_AFTER)
         watched = ((node, at) for node, at in self.last.items() if node not in self.silent)
         return {NodeKey(self.config.cluster, node): at for node, at in sorted(watched) if at <= latest}
+
+    def before_return(self, nodes: Collection[str]) -> ClusterHeartbeats:
+        """Return the heartbeats with some returned nodes as they are stored: silent, at the time of that heartbeat."""
+        silent = {
+            node: shard.last[node] for shard in self.stored for node in shard.silent.intersection(nodes, shard.last)
+        }
+        return replace(self, last={**self.last, **silent}, silent=self.silent.union(silent))
 
 
 @dataclass(frozen=True, slots=True)

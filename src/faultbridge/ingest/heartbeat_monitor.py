@@ -53,13 +53,17 @@ class HeartbeatMonitor:
     log: HeartbeatLog
     append: Append
 
-    def intake_failed(self, overdue: int, on_time: int) -> bool:
-        """Return whether no records arrive at all: a canary is overdue, and so are most heartbeats.
+    def last_canary(self) -> datetime | None:
+        """Return when the last recorded canary was sent; None before the first."""
+        return last_sent_at(self.log.table, LAST_RECORDED)
+
+    def intake_failed(self, canary: datetime | None, overdue: int, on_time: int) -> bool:
+        """Return whether no records arrive at all: the last canary is overdue, and so are most heartbeats.
 
         After two missing canaries, heartbeats do not matter. Before the first canary, nothing shows that the intake
         ever worked, so missing heartbeats are reported as faults.
         """
-        now, canary = self.append.clock.now(), last_sent_at(self.log.table, LAST_RECORDED)
+        now = self.append.clock.now()
         if canary is None or now - canary <= CANARY_OVERDUE:
             return False
         if now - canary <= CANARY_MISSING and (overdue <= ALWAYS_PLAUSIBLE or overdue <= on_time):
@@ -73,14 +77,13 @@ class HeartbeatMonitor:
         )
         return True
 
-    def check(self, node: NodeKey, last: datetime, probe: Probe = unprobed) -> bool:
-        """Record `host.silent` for a node in service without a heartbeat since `last`; return whether it is settled.
+    def check(self, node: NodeKey, last: datetime, canary: datetime | None, probe: Probe = unprobed) -> bool:
+        """Record `host.silent` for a node in service that is overdue since `last`; return whether it is settled.
 
         Until a canary shows that a heartbeat would have arrived, nothing is recorded, and the next sweep checks again.
         """
         timeout = rules_of(self.log.rulebook, node.cluster).policy.limits.heartbeat_timeout
-        canary = last_sent_at(self.log.table, LAST_RECORDED)
-        if last + timeout > self.append.clock.now() or not _is_conclusive(canary, last, timeout):
+        if not _is_conclusive(canary, last, timeout):
             return False
 
         def revise(state: NodeState, now: datetime) -> Transition:

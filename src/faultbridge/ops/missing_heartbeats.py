@@ -34,28 +34,39 @@ def report_missing_heartbeats(
             on_time += len(heartbeats.last) - len(heartbeats.silent) - len(missing)
             overdue |= missing
             read.append(heartbeats)
-    checked: list[Intake] = []
+    checked: list[tuple[Intake, datetime | None]] = []
     with failures.collect("checking that heartbeats arrive"):
-        checked.append(Intake(failed=monitor.intake_failed(len(overdue), on_time), overdue=tuple(sorted(overdue))))
+        canary = monitor.last_canary()
+        failed = monitor.intake_failed(canary, len(overdue), on_time)
+        checked.append((Intake(failed=failed, overdue=tuple(sorted(overdue))), canary))
     if not checked:
         return None
-    (intake,) = checked
+    ((intake, canary),) = checked
     if intake.failed:
         log_cause("missing_heartbeats_not_reported", reason=f"no records arrive: {len(overdue)} nodes are overdue")
     settled: set[NodeKey] = set()
     for node, last in {} if intake.failed else overdue.items():
         with failures.collect(f"checking the heartbeat of {node.stream}"):
-            if monitor.check(node, last, probe if len(overdue) <= MAX_PROBED else unprobed):
+            if monitor.check(node, last, canary, probe if len(overdue) <= MAX_PROBED else unprobed):
                 settled.add(node)
     for heartbeats in read:
-        with failures.collect(f"storing the heartbeats of {heartbeats.config.cluster}"):
-            _settle(monitor, heartbeats, settled)
+        _settle(monitor, heartbeats, settled, failures)
     return intake
 
 
-def _settle(monitor: HeartbeatMonitor, heartbeats: ClusterHeartbeats, settled: set[NodeKey]) -> None:
-    """End the faults of nodes that sent a heartbeat again, and store the last heartbeats."""
+def _settle(
+    monitor: HeartbeatMonitor, heartbeats: ClusterHeartbeats, settled: set[NodeKey], failures: Failures
+) -> None:
+    """End the faults of nodes that sent a heartbeat again, and store the last heartbeats.
+
+    A node whose fault could not be ended is stored as before its heartbeat, so that the next sweep tries again.
+    """
     cluster = heartbeats.config.cluster
+    not_cleared = set(heartbeats.returned)
     for node in heartbeats.returned:
-        monitor.clear(NodeKey(cluster, node), heartbeats.last[node])
-    monitor.log.store(heartbeats, [key.node for key in settled if key.cluster == cluster])
+        with failures.collect(f"ending the missing heartbeat of {cluster}/{node}"):
+            monitor.clear(NodeKey(cluster, node), heartbeats.last[node])
+            not_cleared.remove(node)
+    with failures.collect(f"storing the heartbeats of {cluster}"):
+        silent = [key.node for key in settled if key.cluster == cluster]
+        monitor.log.store(heartbeats.before_return(not_cleared), silent)
