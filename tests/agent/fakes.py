@@ -42,13 +42,17 @@ class ManualClock:
 
 
 class FakeTransport:
-    """A transport that keeps the records and objects it gets, and fails while `down`."""
+    """A transport that keeps the records and objects it gets, and fails while `down`.
+
+    It refuses the records in `refused` for good, and those in `throttled` for now.
+    """
 
     def __init__(self) -> None:
         self.down = False
         self.accepted: list[OutgoingRecord] = []
         self.objects: dict[str, bytes] = {}
         self.refused: set[str] = set()
+        self.throttled: set[str] = set()
         self.calls = 0
 
     def send_batch(self, records: Sequence[OutgoingRecord]) -> tuple[set[str], set[str]]:
@@ -56,8 +60,9 @@ class FakeTransport:
         if self.down:
             raise SendFailed("no network")
         refused = {record.record_id for record in records if record.record_id in self.refused}
-        self.accepted += [record for record in records if record.record_id not in refused]
-        return {record.record_id for record in records} - refused, refused
+        accepted = {record.record_id for record in records} - refused - self.throttled
+        self.accepted += [record for record in records if record.record_id in accepted]
+        return accepted, refused
 
     def put_object(self, key: str, body: bytes) -> None:
         if self.down:

@@ -12,8 +12,9 @@ import pytest
 
 from faultbridge.agent.cursors import HALF_BYTES, Cursor, CursorFile
 from faultbridge.agent.delivery.outbox import MAX_IN_MEMORY, Outbox
+from faultbridge.agent.delivery.postponed import MAX_BACKOFF_SECONDS, MIN_BACKOFF_SECONDS
 from faultbridge.agent.delivery.records import OutgoingRecord, RecordPacker, Wait
-from faultbridge.agent.delivery.sender import MAX_BACKOFF_SECONDS, SHARE_SECONDS, Sender
+from faultbridge.agent.delivery.sender import SHARE_SECONDS, Sender
 from faultbridge.agent.delivery.spool import BLOCK_BYTES, Spool, SpoolFull
 from faultbridge.agent.log_follower import Follower, Log, LogLine
 from faultbridge.storage.wire.message import decode_message
@@ -304,7 +305,7 @@ def test_a_clock_set_back_does_not_stop_the_heartbeat(tmp_path):
 def sharing(folder: Path) -> tuple[Outbox, Sender, FakeTransport, ManualClock]:
     """A sender without heartbeats, after it sent what an earlier run left."""
     outbox, transport, clock = Outbox(Spool(folder, 1_000_000)), FakeTransport(), ManualClock()
-    sender = Sender(outbox, transport, clock, lambda: record(0), heartbeat_seconds=10**9)
+    sender = Sender(outbox, transport, clock, lambda: record(0), heartbeat_seconds=10**9, random=random.Random(1))
     sender.send_due()
     transport.calls = 0
     return outbox, sender, transport, clock
@@ -342,6 +343,33 @@ def test_a_log_line_is_sent_at_once_and_takes_the_waiting_probe_output_along(tmp
     assert (transport.calls, outbox.waiting) == (1, 0)
     outbox.store_repeatable(changed(3))
     assert not sender.send_due(), "the next probe output waits again"
+
+
+def test_a_record_that_the_queue_did_not_accept_makes_no_other_record_due_until_its_pause_is_over(tmp_path):
+    outbox, sender, transport, clock = sharing(tmp_path)
+    transport.throttled = {"r-1"}
+    outbox.store(record(1))
+    assert not sender.send_due()
+    outbox.store_repeatable(changed(2))
+    clock.advance(MIN_BACKOFF_SECONDS)
+    assert not sender.send_due(), "the pause of the first record lasts one to two seconds"
+    assert (transport.calls, outbox.waiting) == (1, 2)
+    transport.throttled = set()
+    clock.advance(MIN_BACKOFF_SECONDS)
+    assert sender.send_due()
+    assert (transport.calls, outbox.waiting) == (2, 0)
+
+
+def test_a_heartbeat_that_was_accepted_is_not_repeated_because_a_record_of_its_call_was_not(tmp_path):
+    setup = SenderSetup(tmp_path)
+    setup.sender.heartbeat_seconds = 120
+    setup.transport.throttled = {"r-1"}
+    setup.outbox.store(record(1))
+    assert setup.sender.send_due(), "the heartbeat was accepted"
+    setup.transport.throttled = set()
+    setup.minute()
+    setup.minute()
+    assert (setup.heartbeats, setup.outbox.waiting) == (1, 0)
 
 
 def test_everything_is_sent_when_the_agent_ends(tmp_path):

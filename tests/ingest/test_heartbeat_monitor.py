@@ -274,9 +274,7 @@ def test_nodes_are_silent_when_as_many_others_are_on_time() -> None:
 
 
 @pytest.mark.parametrize(("early", "expected"), [(timedelta(milliseconds=1), False), (timedelta(0), True)])
-def test_a_node_is_not_silent_before_an_unwritten_heartbeat_would_be_overdue(
-    early: timedelta, expected: bool
-) -> None:
+def test_a_node_is_not_silent_before_an_unwritten_heartbeat_would_be_overdue(early: timedelta, expected: bool) -> None:
     world = World()
     beat(world)
     world.ports.clock.advance(Limits().heartbeat_timeout * (1 + WRITE_AFTER) - early)

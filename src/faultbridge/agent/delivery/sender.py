@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from faultbridge.agent.delivery.outbox import Outbox
+from faultbridge.agent.delivery.postponed import PostponedRecords, pause_after
 from faultbridge.agent.delivery.records import OutgoingRecord
 from faultbridge.agent.host import AgentClock
 
@@ -34,8 +35,6 @@ EARLY_HEARTBEAT = 0.5
 """A call takes a heartbeat along when this share of the interval has passed."""
 
 WAIT_SECONDS, SHARED_MOMENT_SECONDS = 1.0, 0.25
-MIN_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 1.0, 60.0
-MAX_REFUSALS = 3
 
 NamedRecord = tuple[str, OutgoingRecord]
 """A record with its name in the outbox."""
@@ -59,16 +58,6 @@ class Transport(Protocol):
     def put_object(self, key: str, body: bytes) -> None:
         """Write an object to the bucket; raises SendFailed."""
         ...
-
-
-@dataclass(slots=True)
-class _Postponed:
-    """A record that could not be sent alone: when it is sent again, and how often the service refused it."""
-
-    retry_at: float
-    tries: int
-    refusals: int
-    sent_before: int
 
 
 @dataclass(slots=True)
@@ -96,7 +85,11 @@ class Sender:
     _backoff_until: float = float("-inf")
     _waiting_since: float | None = None
     _changed_since: float | None = None
-    _postponed: dict[str, _Postponed] = field(default_factory=dict)
+    _postponed: PostponedRecords = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Start without postponed records: after a restart, each record is sent again at once."""
+        self._postponed = PostponedRecords(self.random)
 
     def run(self, stopping: threading.Event, after_each: Callable[[], None] = lambda: None) -> None:
         """Send until `stopping` is set, and call `after_each` after each round; never sleeps for long."""
@@ -115,31 +108,31 @@ class Sender:
         Never raises SendFailed; a failed batch is sent again after a pause.
         """
         now = self.clock.monotonic()
-        records_due = now >= self._backoff_until and self._is_due(now)
+        paused = self._postponed.paused(now)
+        records_due = now >= self._backoff_until and self._is_due(now, paused)
         heartbeats = self._due_heartbeats(now, early=records_due)
         if now < self._backoff_until or not (heartbeats or records_due):
             self._send_heartbeats(heartbeats, ())
             return False
-        skip = {name for name, one in self._postponed.items() if now < one.retry_at}
         urgent, changed = self.outbox.urgent.is_set(), self.outbox.changed.is_set()
         self.outbox.urgent.clear()  # before the records are read: one that is stored from now on sets it again
         self.outbox.changed.clear()
-        batch = self.outbox.next_batch(BATCH_RECORDS - heartbeats, BATCH_BYTES - HEARTBEAT_BYTES, skip)
-        if urgent and batch:
-            self.outbox.urgent.set()
+        batch = self.outbox.next_batch(BATCH_RECORDS - heartbeats, BATCH_BYTES - HEARTBEAT_BYTES, paused)
         finished = self.sent + self.outbox.quarantined
         ready = list(self._with_objects(batch))  # may take long; the time in a heartbeat must be that of its call
         self._send_heartbeats(heartbeats, ready)
         self.outbox.end_batch()
-        if changed and self.outbox.waiting:
-            self.outbox.changed.set()
+        if self.outbox.waiting > len(self._postponed):
+            for event, was_set in ((self.outbox.urgent, urgent), (self.outbox.changed, changed)):
+                if was_set:
+                    event.set()
         if not batch:
             return False
         if self.sent + self.outbox.quarantined > finished:
             if len(batch) + heartbeats == BATCH_RECORDS:
                 self._waiting_since = self._changed_since = None  # the others are newer
             return True
-        self._backoff_until = now + self._pause(self.failures)
+        self._backoff_until = now + pause_after(self.failures, self.random)
         return False
 
     def _due_heartbeats(self, now: float, *, early: bool) -> int:
@@ -156,22 +149,25 @@ class Sender:
     def _send_heartbeats(self, number: int, records: Sequence[NamedRecord]) -> None:
         """Send records and a new heartbeat, if one is due; one that is not accepted is due again soon."""
         due = [("", self.new_heartbeat())] if self.new_heartbeat and number else []
-        self._send([*due, *records])
-        if due and self.last_error:
+        accepted = self._send([*due, *records])
+        if any(heartbeat.record_id not in accepted for _, heartbeat in due):
             self._heartbeat_at += min(0.0, HEARTBEAT_RETRY_SECONDS - self.heartbeat_seconds)
 
     def flush(self) -> None:
         """Make all stored records urgent, because the agent is about to end."""
         self.outbox.urgent.set()
 
-    def _is_due(self, now: float) -> bool:
-        """Return whether waiting records may be sent: an urgent one, a full batch, or one that waited long enough."""
-        waiting = self.outbox.waiting
+    def _is_due(self, now: float, paused: Collection[str]) -> bool:
+        """Return whether waiting records may be sent: an urgent one, a full batch, or one that waited long enough.
+
+        A postponed record is due when its pause is over; until then it does not count as waiting.
+        """
+        waiting = self.outbox.waiting - len(paused)
         self._waiting_since = _since(self._waiting_since, now, waiting > 0)
         self._changed_since = _since(self._changed_since, now, waiting > 0 and self.outbox.changed.is_set())
         return (
             self.outbox.urgent.is_set()
-            or bool(self._postponed)
+            or len(self._postponed) > len(paused)
             or waiting >= BATCH_RECORDS
             or (self._waiting_since is not None and now - self._waiting_since >= self.hold_seconds)
             or (self._changed_since is not None and now - self._changed_since >= SHARE_SECONDS)
@@ -188,34 +184,38 @@ class Sender:
             else:
                 yield name, record
 
-    def _send(self, batch: Sequence[NamedRecord]) -> None:
-        """Send messages in one call; if the queue refuses their content, send each in a call of its own."""
+    def _send(self, batch: Sequence[NamedRecord]) -> set[str]:
+        """Send messages in one call, and return the accepted ids.
+
+        If the queue refuses their content, each message is sent in a call of its own.
+        """
         if not batch:
-            return
+            return set()
         try:
             accepted, refused = self.transport.send_batch([record for _, record in batch])
         except RecordRefused as error:
-            if len(batch) == 1:
-                self._postpone(batch[0][0], str(error), refused=True)
-            for one in batch if len(batch) > 1 else ():
-                self._send([one])
-            return
+            if len(batch) > 1:
+                return set().union(*(self._send([one]) for one in batch))
+            self._postpone(batch[0][0], str(error), refused=True)
+            return set()
         except SendFailed as error:
             self.failures += 1
             self.last_error = str(error)
-            return
+            return set()
         self.failures, self.last_error = 0, ""
         self.sent += len(accepted)
         for name, record in batch:
             if record.record_id in accepted:
-                self._postponed.pop(name, None)
+                self._postponed.remove(name)
                 self.outbox.remove([name])
             elif record.record_id in refused and len(batch) > 1:
-                self._send([(name, record)])  # alone: it may have shared a message with the refused record
+                # alone: it may have shared a message with the refused record
+                accepted = accepted | self._send([(name, record)])
             elif record.record_id in refused:
                 self._quarantine(name, "the queue refuses its content")
             else:
                 self._postpone(name, "the queue did not accept it", refused=False)
+        return accepted
 
     def _postpone(self, name: str, reason: str, *, refused: bool) -> None:
         """Send a record again later.
@@ -225,23 +225,15 @@ class Sender:
         self.last_error = reason
         if not name:
             return  # a heartbeat: the next one replaces it
-        one = self._postponed.setdefault(name, _Postponed(0.0, 0, 0, self.sent))
-        one.tries += 1
-        one.refusals += refused
-        one.retry_at = self.clock.monotonic() + self._pause(one.tries)
-        if one.refusals >= MAX_REFUSALS and self.sent > one.sent_before:
+        if self._postponed.add(name, self.clock.monotonic(), refused=refused, sent=self.sent):
             self._quarantine(name, reason)
 
     def _quarantine(self, name: str, reason: str) -> None:
         if not name:
             return
-        self._postponed.pop(name, None)
+        self._postponed.remove(name)
         kept = self.outbox.quarantine(name, reason)
         self.report(f"a record cannot be sent and is {'kept on the node' if kept else 'lost'}: {reason}")
-
-    def _pause(self, tries: int) -> float:
-        longest = min(MIN_BACKOFF_SECONDS * 2 ** min(tries, 8), MAX_BACKOFF_SECONDS)
-        return self.random.uniform(longest / 2, longest)
 
 
 def _since(since: float | None, now: float, holds: bool) -> float | None:  # noqa: FBT001 - the condition itself

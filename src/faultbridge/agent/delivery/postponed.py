@@ -1,0 +1,54 @@
+"""Postponed records: those that could not be sent alone, when each is sent again, and how often it was refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+MIN_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 1.0, 60.0
+MAX_REFUSALS = 3
+
+
+@dataclass(slots=True)
+class _Record:
+    retry_at: float
+    tries: int
+    refusals: int
+    sent_before: int
+
+
+@dataclass(slots=True)
+class PostponedRecords:
+    """The postponed records of an outbox, by name; times are of the monotonic clock."""
+
+    random: Random
+    _records: dict[str, _Record] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """Return the number of postponed records."""
+        return len(self._records)
+
+    def paused(self, now: float) -> set[str]:
+        """Return the names of the records whose pause is not over."""
+        return {name for name, record in self._records.items() if now < record.retry_at}
+
+    def add(self, name: str, now: float, *, refused: bool, sent: int) -> bool:
+        """Postpone a record that could not be sent; `sent` counts the records that were sent so far.
+
+        Returns whether it was refused so often, while other records were sent, that it must not be sent again.
+        """
+        record = self._records.setdefault(name, _Record(now, 0, 0, sent))
+        record.tries += 1
+        record.refusals += refused
+        record.retry_at = now + pause_after(record.tries, self.random)
+        return record.refusals >= MAX_REFUSALS and sent > record.sent_before
+
+    def remove(self, name: str) -> None:
+        """Remove a record that was sent, or is not sent again."""
+        self._records.pop(name, None)
+
+
+def pause_after(tries: int, random: Random) -> float:
+    """Return a random pause in seconds after some failures; it doubles with each, up to a minute."""
+    longest = min(MIN_BACKOFF_SECONDS * 2 ** min(tries, 8), MAX_BACKOFF_SECONDS)
+    return random.uniform(longest / 2, longest)
