@@ -40,6 +40,7 @@ from faultbridge.simulation.simulated_ports import (
     SimulatedPorts,
 )
 from faultbridge.simulation.workers import Workers
+from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump
 from faultbridge.storage.writes import Item
 
@@ -92,7 +93,7 @@ class SimulatedSystem:
         self.externally_terminated: set[str] = set()
         self.policy = default_policy()
         self.provider_repair: ProviderRepair | None = None
-        self.inventory_runs = InventoryRuns(self.fleet, self.workers.sync_inventory)
+        self.inventory_runs = InventoryRuns(self.fleet, self.workers.sync_inventory, self._expected_nodes)
         self.racks: dict[str, set[str]] = {}
         self.idle_sweeps = 0
         self.by_template, self.spares, self.growing = False, 0, False
@@ -218,10 +219,22 @@ class SimulatedSystem:
         pause = min(self._sweep_pause * 2, self.max_sweep_pause, self._until_next_timer())
         self._schedule_sweep(pause if self.idle_sweeps else MINUTE)
 
+    def _expected_nodes(self) -> int:
+        """Return how many nodes the repaired cluster has without its retired ones."""
+        stored = next(iter(self.ports.table.items_at(*keys.cluster_config(REPAIRED))), None)
+        return items.read_config(stored).expected if stored else 0
+
     def _until_next_timer(self) -> float:
-        """Return the seconds until the earliest future timer of a node, but at least a minute."""
-        now = self.clock.now()
-        due = (state.due_at for state in SystemView(self).nodes if state.due_at is not None and state.due_at > now)
+        """Return the seconds until the earliest future timer, but at least a minute.
+
+        Instances without a node are terminated in the first minute of an hour.
+        """
+        now, nodes = self.clock.now(), SystemView(self).nodes
+        due = [state.due_at for state in nodes if state.due_at is not None and state.due_at > now]
+        backing = {state.incarnation.instance_id for state in nodes if state.incarnation}
+        launched = (one for one in self.fleet.instances.values() if one.case is not None and one.alive)
+        if any(one.instance_id not in backing for one in launched):
+            due.append(now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1))
         return max(min(((at - now).total_seconds() for at in due), default=self.max_sweep_pause), MINUTE)
 
     def pass_time(self, span: timedelta) -> None:

@@ -1,4 +1,4 @@
-"""Runs the product's inventory when the instances of watched groups have changed."""
+"""Runs the product's inventory when the instances of watched groups or the number of nodes have changed."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ from faultbridge.simulation.fault_injection import Crash
 
 @dataclass(slots=True)
 class InventoryRuns:
-    """Runs `sync`, the product's inventory, for the instances of `groups`."""
+    """Runs `sync`, the product's inventory, for the instances of `groups`; `expected` counts the nodes in use."""
 
     fleet: FakeFleet
     sync: Callable[[], tuple[SyncResult, ...]]
+    expected: Callable[[], int]
     groups: list[str] = field(default_factory=list)
-    _synced: tuple[str, ...] = ()
+    _synced: tuple[int, tuple[str, ...]] | None = None
 
     def run_if_changed(self) -> None:
-        """Run the inventory if the instances differ from those of the last run that found nothing new."""
-        now = tuple(one.instance_id for group in self.groups for one in self.fleet.running(group))
+        """Run the inventory if instances or nodes differ from those of the last run that found nothing new."""
+        if not self.groups:
+            return
+        now = self.expected(), tuple(one.instance_id for group in self.groups for one in self.fleet.running(group))
         if now == self._synced:
             return
         try:

@@ -102,8 +102,16 @@ def _wrong_cordons(view: SystemView) -> Iterator[str]:
         if not cordoned and state.isolation is Isolation.CONFIRMED:
             yield f"{state.key.stream} is isolated and not cordoned"
         # A node out of service may stay REQUESTED: the repair of a dead instance does not wait for the orchestrator.
-        if state.isolation is Isolation.REQUESTED and state.status is not None and state.status.in_service:
+        requested = state.isolation is Isolation.REQUESTED and state.status is not None and state.status.in_service
+        if requested and not _held_by_breaker(view, state):
             yield f"{state.key.stream}: the isolation is still requested"
+
+
+def _held_by_breaker(view: SystemView, state: NodeState) -> bool:
+    """Return whether a breaker keeps a node in service: it holds the case, and with it the isolation."""
+    cluster = state.key.cluster
+    control = items.read_control(cluster, view.at(*keys.cluster_control(cluster)))
+    return state.live_case is not None and control.breaker(state.placement.domain) is not None
 
 
 def _missing_instances(view: SystemView) -> Iterator[str]:
