@@ -50,7 +50,7 @@ def simulated(seed: int, steps: int) -> tuple[list[Event], Policy, ClusterConfig
     actions = draw_plan(seed, steps, gap, racks=draw_nodes_in_rack(seed) is not None, growing=draw_growing(seed))
     system.seam.calls_left += 2 * MAX_CALLS_PER_ACTION * len(actions) + 100_000
     environment = Environment(system)
-    system.sweep_within_a_minute()
+    system.sweeps.within_a_minute()
     for action in actions:
         system.pass_time(timedelta(seconds=action.gap))
         environment.perform(action)
@@ -76,7 +76,7 @@ def demo() -> tuple[list[Event], Policy, ClusterConfig]:
     system = SimulatedSystem(1, draw_fault_profile(1))
     system.build(nodes=4, watched=0, scheduler=False)
     environment = Environment(system)
-    system.sweep_within_a_minute()
+    system.sweeps.within_a_minute()
     for one in demo_records(REPAIRED, [f"node-{number}" for number in range(1, 5)], system.clock.now()):
         environment._send_until_accepted(one.raw_input, 0.0, 1)
         system.deliver_changes()

@@ -2,7 +2,7 @@
 
 Reading order: `history` (one run of a seed), `rest` (its end), `simulated_system` (the installation that runs),
 `instance_health`, `environment/` (sources, operators and cloud that act on it), `fault_injection`, `schedule`
-(simulated time), `deliveries` (how AWS delivers messages), `workers` (the Lambda functions), `simulated_ports` and
-`fakes/` (the ports), `remembered_values`, `scheduled_state_machine`, `journal`, `invariants/` (what must hold),
-`exhaustive` (all orderings of a few faults), `shrink`.
+(simulated time), `sweep_schedule`, `deliveries` (how AWS delivers messages), `workers` (the Lambda functions),
+`simulated_ports` and `fakes/` (the ports), `remembered_values`, `scheduled_state_machine`, `journal`, `invariants/`
+(what must hold), `exhaustive` (all orderings of a few faults), `shrink`.
 """

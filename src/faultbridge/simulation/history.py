@@ -88,7 +88,7 @@ def _perform(system: SimulatedSystem, actions: tuple[ExternalAction, ...]) -> No
     """Perform the actions one after the other, then let the system come to rest."""
     environment = Environment(system)
     system.injector.enabled = True
-    system.sweep_within_a_minute()
+    system.sweeps.within_a_minute()
     for action in actions:
         system.pass_time(timedelta(seconds=action.gap))
         environment.perform(action)

@@ -18,7 +18,8 @@ from faultbridge.rules.policies import PolicyStore
 from faultbridge.simulation.invariants.repairs import unused_launches
 from faultbridge.simulation.invariants.view import SystemView
 from faultbridge.simulation.journal import Kind
-from faultbridge.simulation.simulated_system import REPAIRED, SWEEP, SimulatedSystem
+from faultbridge.simulation.simulated_system import REPAIRED, SimulatedSystem
+from faultbridge.simulation.sweep_schedule import SWEEP
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump
 
@@ -43,14 +44,14 @@ def _run_to_rest(system: SimulatedSystem) -> None:
     system.deliver_changes()
     system.queue.poll_soon()
     until, rounds = system.clock.now() + MAX_REST, 0
-    system.idle_sweeps = 0
+    system.sweeps.idle = 0
     while system.clock.now() < until and rounds < IDLE_SWEEPS_AT_REST:
-        before = system.idle_sweeps
+        before = system.sweeps.idle
         system.schedule.step()
-        if system.idle_sweeps > before:
+        if system.sweeps.idle > before:
             rounds = rounds + 1 if _is_at_rest(system) else 0
             _close_latched_breakers(system)
-        elif system.idle_sweeps < before:
+        elif system.sweeps.idle < before:
             rounds = 0
 
 

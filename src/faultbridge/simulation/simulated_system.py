@@ -39,6 +39,7 @@ from faultbridge.simulation.simulated_ports import (
     SCHEDULER,
     SimulatedPorts,
 )
+from faultbridge.simulation.sweep_schedule import MAX_PAUSE, SweepSchedule
 from faultbridge.simulation.workers import Workers
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump
@@ -49,9 +50,6 @@ REPAIRED, WATCHED, FOLLOWED = "train-a", "watch-b", "follow-c"
 
 GROUPS = {REPAIRED: "gpu-workers", WATCHED: "gpu-watched", FOLLOWED: "gpu-followed"}
 NODE_PREFIXES = {REPAIRED: "node", WATCHED: "worker", FOLLOWED: "host"}
-MINUTE = 60.0
-MAX_SWEEP_PAUSE = 2 * 3600.0
-SWEEP = "sweep"
 MakeInjector = Callable[[FaultProfile, Random, Schedule, Journal], FaultInjector]
 
 
@@ -59,8 +57,8 @@ class SimulatedSystem:
     """Everything that one run needs; the product's part is its own composition root.
 
     `node_names` maps an instance to the node name that it was registered with. `stopped_agents` holds the instances
-    whose agent stopped, `externally_terminated` those that were terminated by others than Faultbridge. `idle_sweeps`
-    counts the sweeps in a row after which nothing had changed. `racks` holds the names of the nodes of each rack.
+    whose agent stopped, `externally_terminated` those that were terminated by others than Faultbridge. `racks` holds
+    the names of the nodes of each rack.
     """
 
     def __init__(self, seed: int, profile: FaultProfile, *, make_injector: MakeInjector = FaultInjector) -> None:
@@ -95,13 +93,9 @@ class SimulatedSystem:
         self.provider_repair: ProviderRepair | None = None
         self.inventory_runs = InventoryRuns(self.fleet, self.workers.sync_inventory, self._expected_nodes)
         self.racks: dict[str, set[str]] = {}
-        self.idle_sweeps = 0
+        self.sweeps = SweepSchedule(self.clock, self.schedule, self._sweep, self._next_timer)
         self.by_template, self.spares, self.growing = False, 0, False
-        self.max_sweep_pause = MAX_SWEEP_PAUSE
         self._streamed = 0
-        self._sweep_number = 0
-        self._sweep_pause = MINUTE
-        self._sweep_at: datetime | None = None
 
     def build(
         self, *, nodes: int, watched: int, scheduler: bool, followed: int = 0, nodes_in_rack: int | None = None
@@ -186,24 +180,8 @@ class SimulatedSystem:
             cluster, NewNode(name, instance, GROUPS[cluster], since=yesterday, domains=domains)
         )
 
-    def sweep_within_a_minute(self) -> None:
-        """Schedule the sweep within a minute, unless it is scheduled earlier."""
-        soon = self.clock.now() + timedelta(seconds=MINUTE)
-        if self._sweep_at is None or self._sweep_at > soon:
-            self._schedule_sweep(MINUTE)
-
-    def _schedule_sweep(self, seconds: float) -> None:
-        self._sweep_number += 1
-        number = self._sweep_number
-        self._sweep_pause = seconds
-        self._sweep_at = self.clock.now() + timedelta(seconds=seconds)
-        self.schedule.after(seconds, SWEEP, lambda: self._sweep(number))
-
-    def _sweep(self, number: int) -> None:
-        """Run the functions of the minute's schedule, and schedule the next sweep."""
-        if number != self._sweep_number:
-            return  # an earlier sweep has replaced this one
-        self._sweep_at = None
+    def _sweep(self) -> bool:
+        """Run the functions of the minute's schedule; returns whether anything changed."""
         before = self.checks.activity
         self.ports.workflow.expire()
         self.inventory_runs.run_if_changed()
@@ -214,18 +192,15 @@ class SimulatedSystem:
                 self.journal.add(Kind.STEP, f"{function.__name__} ended: {type(error).__name__}")
         if self.ports.queue.messages:
             self.queue.poll_soon()
-        self.idle_sweeps = self.idle_sweeps + 1 if self.checks.activity == before else 0
-        # Idle sweeps back off until the next timer, because they change nothing and only cost time.
-        pause = min(self._sweep_pause * 2, self.max_sweep_pause, self._until_next_timer())
-        self._schedule_sweep(pause if self.idle_sweeps else MINUTE)
+        return self.checks.activity != before
 
     def _expected_nodes(self) -> int:
         """Return how many nodes the repaired cluster has without its retired ones."""
         stored = next(iter(self.ports.table.items_at(*keys.cluster_config(REPAIRED))), None)
         return items.read_config(stored).expected if stored else 0
 
-    def _until_next_timer(self) -> float:
-        """Return the seconds until the earliest future timer, but at least a minute.
+    def _next_timer(self) -> datetime | None:
+        """Return the time of the earliest future timer of a node, or None.
 
         Instances without a node are terminated in the first minute of an hour.
         """
@@ -235,13 +210,13 @@ class SimulatedSystem:
         launched = (one for one in self.fleet.instances.values() if one.case is not None and one.alive)
         if any(one.instance_id not in backing for one in launched):
             due.append(now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1))
-        return max(min(((at - now).total_seconds() for at in due), default=self.max_sweep_pause), MINUTE)
+        return min(due, default=None)
 
     def pass_time(self, span: timedelta) -> None:
         """Run everything that is due within a time span, without any new external action."""
-        self.max_sweep_pause = 6 * 3600.0
+        self.sweeps.max_pause = 6 * 3600.0
         self.schedule.run_until(self.clock.now() + span)
-        self.max_sweep_pause = MAX_SWEEP_PAUSE
+        self.sweeps.max_pause = MAX_PAUSE
 
     def deliver_changes(self) -> None:
         """Deliver new table changes to the stream functions, and new events of the bus to the pager.
@@ -257,6 +232,6 @@ class SimulatedSystem:
             for mapping in self.streams:
                 mapping.accept(record)
         if self.checks.activity != before:
-            self.sweep_within_a_minute()
+            self.sweeps.within_a_minute()
         self.rule.deliver_new_events()
         self.health.mark_bad_arrivals(self.node_names)

@@ -1,0 +1,60 @@
+"""When the simulated sweep runs: within a minute of every change, and less and less often while nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from faultbridge.simulation.fakes import ManualClock
+from faultbridge.simulation.schedule import Schedule
+
+MINUTE = 60.0
+MAX_PAUSE = 2 * 3600.0
+SWEEP = "sweep"
+
+
+@dataclass(slots=True)
+class SweepSchedule:
+    """Schedules `sweep`, which returns whether anything changed.
+
+    `next_timer` returns the time of the earliest future timer. `idle` counts the sweeps in a row after which nothing
+    had changed; `max_pause` is the longest pause between two of them, in seconds.
+    """
+
+    clock: ManualClock
+    schedule: Schedule
+    sweep: Callable[[], bool]
+    next_timer: Callable[[], datetime | None]
+    idle: int = 0
+    max_pause: float = MAX_PAUSE
+    _number: int = field(default=0, init=False)
+    _pause: float = field(default=MINUTE, init=False)
+    _at: datetime | None = field(default=None, init=False)
+
+    def within_a_minute(self) -> None:
+        """Schedule the sweep within a minute, unless it is scheduled earlier."""
+        soon = self.clock.now() + timedelta(seconds=MINUTE)
+        if self._at is None or self._at > soon:
+            self._schedule(MINUTE)
+
+    def _schedule(self, seconds: float) -> None:
+        self._number += 1
+        number, self._pause = self._number, seconds
+        self._at = self.clock.now() + timedelta(seconds=seconds)
+        self.schedule.after(seconds, SWEEP, lambda: self._run(number))
+
+    def _run(self, number: int) -> None:
+        """Run the sweep, and schedule the next one."""
+        if number != self._number:
+            return  # an earlier sweep has replaced this one
+        self._at = None
+        self.idle = 0 if self.sweep() else self.idle + 1
+        # Idle sweeps back off until the next timer, because they change nothing and only cost time.
+        pause = min(self._pause * 2, self.max_pause, self._until_next_timer())
+        self._schedule(pause if self.idle else MINUTE)
+
+    def _until_next_timer(self) -> float:
+        """Return the seconds until the earliest future timer, but at least a minute."""
+        at = self.next_timer()
+        return self.max_pause if at is None else max((at - self.clock.now()).total_seconds(), MINUTE)
