@@ -242,7 +242,15 @@ def test_a_reservation_that_does_not_exist_is_no_evidence() -> None:
     assert capacity_of().evidence is CapacityEvidence.NONE
 
 
-def test_a_reservation_that_may_not_be_read_is_evidence_without_a_count() -> None:
-    found = capacity_of(refused="UnauthorizedOperation")
+@pytest.mark.parametrize("code", ["InvalidCapacityReservationId.NotFound", "InvalidParameterValue"])
+def test_a_reservation_that_cannot_be_read_for_another_reason_than_permissions_is_no_evidence(code: str) -> None:
+    found = capacity_of(refused=code)
+    assert found.evidence is CapacityEvidence.NONE
+    assert f"reading capacity reservation cr-1: {code}" in found.reason
+
+
+@pytest.mark.parametrize("code", ["UnauthorizedOperation", "AccessDenied"])
+def test_a_reservation_that_may_not_be_read_is_evidence_without_a_count(code: str) -> None:
+    found = capacity_of(refused=code)
     assert (found.evidence, found.free) == (CapacityEvidence.OWN_RESERVATION, True)
     assert found.reason.startswith("cr-1; ")

@@ -96,13 +96,15 @@ class AutoScalingProvider:
     def _reserved(self, reservation: str) -> Capacity:
         """Return the evidence of a reservation with its number of free instances; one that has ended is none.
 
-        A reservation that cannot be read, as without the permission, still has the instance in it.
+        A reservation that may not be read still has the instance in it. Any other refusal is no evidence.
         """
         try:
             with translated(f"reading capacity reservation {reservation}"):
                 answer = self._clients.ec2.describe_capacity_reservations(CapacityReservationIds=[reservation])
         except Misconfigured as error:
-            return Capacity(CapacityEvidence.OWN_RESERVATION, reason=f"{reservation}; {error}")
+            denied = failure_of(error.__cause__) is ProviderFailure.PERMISSION_DENIED
+            evidence = CapacityEvidence.OWN_RESERVATION if denied else CapacityEvidence.NONE
+            return Capacity(evidence, reason=f"{reservation}; {error}")
         described = next(iter(answer["CapacityReservations"]), None)
         if described is None:
             return Capacity(reason=f"capacity reservation {reservation} does not exist")

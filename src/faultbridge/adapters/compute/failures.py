@@ -49,7 +49,7 @@ VALIDATION_MESSAGES: Sequence[tuple[str, ProviderFailure]] = (
 )
 
 
-def failure_of(error: Exception) -> ProviderFailure:
+def failure_of(error: BaseException | None) -> ProviderFailure:
     """Return the failure code of a failed call; AMBIGUOUS when the change may have been made."""
     if isinstance(error, ClientError):
         return _client_failure(error)
