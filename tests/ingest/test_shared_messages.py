@@ -17,6 +17,7 @@ from faultbridge.errors import Transient
 from faultbridge.ingest.poison_messages import ALONE_FROM_RECEIVES, MAX_ATTEMPTS
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.simulation.fakes import raise_once
+from faultbridge.storage import heartbeats, keys
 from faultbridge.storage.wire.message import decode_message
 from faultbridge.storage.wire.shared_message import join_records, split_records
 from tests.builders import KEY
@@ -86,12 +87,24 @@ def test_a_shared_message_ends_in_the_same_conditions_as_its_records_delivered_o
     assert together.node().status == alone.node().status
 
 
+@pytest.mark.parametrize("number", [1, 3])
+def test_the_items_that_are_compared_contain_the_state_and_each_batch_with_a_heartbeat(number: int) -> None:
+    world = World()
+    for place in range(number):
+        world.ports.clock.advance(timedelta(minutes=5))
+        world.app.ingestion.ingest(
+            [shared(record(world, "heartbeat", 2 * place), record(world, "xid 79", 2 * place + 1))]
+        )
+    assert len(_items(world)) == 1 + number
+
+
 def _items(world: World) -> list[object]:
-    """Return what the table holds, without ids that depend on chance."""
+    """Return the state of the node and the batches of heartbeats, without ids that depend on chance."""
+    compared = {keys.node_state(KEY).pk: keys.node_state(KEY).sk, heartbeats.partition(KEY.cluster): heartbeats.BATCH}
     return sorted(
         str({name: value for name, value in item.items() if name not in {"event_id", "hash", "prev"}})
         for item in world.ports.table.items()
-        if item["pk"] == f"NODE#{KEY.cluster}#{KEY.node}" and item["sk"] in {"STATE", "HEARTBEAT"}
+        if item["sk"].startswith(compared.get(item["pk"], "no such item"))
     )
 
 
