@@ -16,9 +16,17 @@ from faultbridge.agent.delivery.outbox import Outbox
 from faultbridge.agent.delivery.records import OutgoingRecord, Wait
 from faultbridge.agent.delivery.sender import SHARE_SECONDS, Sender
 from faultbridge.agent.delivery.spool import Spool
-from faultbridge.storage.wire.message import MAX_MESSAGE_BYTES
-from faultbridge.storage.wire.shared_message import MAX_SHARED_RECORDS, split_records
+from faultbridge.storage.wire.body_encodings import MAX_UNPACKED_BYTES
+from faultbridge.storage.wire.message import (
+    MAX_MESSAGE_BYTES,
+    MAX_SHARED_RECORDS,
+    Message,
+    encode_message,
+    raw_key,
+)
+from faultbridge.storage.wire.shared_message import split_records
 from tests.agent.fakes import FakeTransport, ManualClock
+from tests.builders import NOON
 
 HOLD, INTERVAL = 100.0, 120.0
 
@@ -172,6 +180,26 @@ def test_every_record_is_in_one_message_of_its_group_within_the_limits_and_in_or
     for group in ("a", "b"):
         in_order = [one for message in messages for one in message if one.group == group]
         assert in_order == [one for one in records if one.group == group]
+
+
+def _packed(number: int, size: int, pointer: str | None = None) -> OutgoingRecord:
+    body = None if pointer else b"x" * size
+    message = Message(f"r-{number}", "kernel-log", "train-a", NOON, body=body, pointer=pointer)
+    return OutgoingRecord(message.record_id, "g", encode_message(message, compact=True))
+
+
+def test_the_records_of_a_message_are_unpacked_as_small_as_one_record() -> None:
+    half = MAX_UNPACKED_BYTES // 2
+    records = [_packed(1, half), _packed(2, half), _packed(3, half), _packed(4, 1), _packed(5, half)]
+    messages = to_messages(records)
+    assert [[one.record_id for one in message] for message in messages] == [["r-1", "r-2"], ["r-3", "r-4"], ["r-5"]]
+    assert [len(split_records(text_of(message))) for message in messages] == [2, 2, 1]
+
+
+def test_a_record_whose_body_is_in_the_bucket_shares_no_message() -> None:
+    stored = _packed(2, 0, pointer=raw_key("train-a", NOON, b"much"))
+    messages = to_messages([_packed(1, 9), stored, _packed(3, 9), _packed(4, 9)])
+    assert [[one.record_id for one in message] for message in messages] == [["r-1"], ["r-2"], ["r-3", "r-4"]]
 
 
 def test_records_of_one_call_share_a_message() -> None:

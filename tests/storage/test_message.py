@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.errors import Rejected
+from faultbridge.storage.wire.body_encodings import MAX_UNPACKED_BYTES
 from faultbridge.storage.wire.message import (
     MAX_MESSAGE_BYTES,
-    MAX_UNPACKED_BYTES,
     Message,
     decode_message,
     encode_message,
@@ -78,7 +78,8 @@ def test_a_body_too_large_for_a_message_does_not_fit() -> None:
         ("[]", "not_a_record"),
         ("{}", "not_a_record"),
         ("[" * 100_000, "not_a_record"),
-        (frame(v=2), "unsupported_version"),
+        (frame(v=2), "bad_shared_message"),
+        (frame(v=3), "unsupported_version"),
         (frame(v="1"), "unsupported_version"),
         (frame(record_id=None), "not_a_record"),
         (frame(record_id="a#b"), "bad_record_id"),

@@ -11,13 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.errors import Rejected
-from faultbridge.storage.wire.message import MAX_UNPACKED_BYTES, Message, decode_message, encode_message, raw_key
-from faultbridge.storage.wire.shared_message import (
+from faultbridge.storage.wire.body_encodings import MAX_UNPACKED_BYTES
+from faultbridge.storage.wire.message import (
     MAX_SHARED_RECORDS,
+    Message,
+    decode_message,
+    encode_message,
+    raw_key,
+)
+from faultbridge.storage.wire.shared_message import (
     OVERHEAD_BYTES,
-    can_share,
     join_records,
     split_records,
+    unpacked_bytes,
 )
 from tests.builders import NOON
 
@@ -53,10 +59,9 @@ def zipped(size: int) -> str:
 
 def test_records_share_a_message_up_to_the_unpacked_size_of_one_message() -> None:
     half = MAX_UNPACKED_BYTES // 2
-    assert can_share([zipped(half), zipped(half)])
+    assert unpacked_bytes(zipped(half)) == half
     assert len(split_records(join_records([zipped(half), zipped(half)]))) == 2
     too_much = [zipped(half), zipped(half + 1)]
-    assert not can_share(too_much)
     assert len(split_records(join_records(too_much))) == 1
 
 
@@ -73,7 +78,7 @@ def test_a_body_that_states_a_smaller_size_than_it_has_cannot_be_unpacked(kept: 
 
 def test_a_record_in_the_object_store_shares_no_message() -> None:
     pointer = encode_message(replace(message(1), body=None, pointer=raw_key("train-a", NOON, b"much")))
-    assert not can_share([RECORD, pointer])
+    assert unpacked_bytes(pointer) is None
     assert len(split_records(join_records([RECORD, pointer]))) == 1
 
 
@@ -91,7 +96,7 @@ def test_a_shared_message_that_is_not_valid_is_rejected_whole(text: str) -> None
     (only,) = split_records(text)
     with pytest.raises(Rejected) as rejected:
         decode_message(only)
-    assert rejected.value.reason in {"not_a_record", "unsupported_version"}
+    assert rejected.value.reason in {"not_a_record", "bad_shared_message"}
 
 
 @pytest.mark.parametrize("inner", ["1", "null", "[]", '{"v":2,"records":[{}]}', '{"v":1}'])

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from faultbridge.decoders.common.decoder import READ_WITH_MAPPINGS, Decoded, Hints
@@ -41,7 +42,7 @@ class RecordIds:
     node: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Delivery:
     """One message as the queue delivered it, or one record of a message that contains several.
 
@@ -73,11 +74,23 @@ class Delivery:
 
     def ids(self) -> RecordIds:
         """Return the ids that the message states. An unreadable message gets an id from the hash of its text."""
-        try:
-            message = decode_message(self.text)
-        except Rejected:
+        message = self._decoded
+        if isinstance(message, Rejected):
             return RecordIds(unreadable_id(self.text))
         return RecordIds(message.record_id, message.cluster, message.node)
+
+    def message(self) -> Message:
+        """Return the message, which is decoded only once. Raises Rejected for an invalid one."""
+        if isinstance(self._decoded, Rejected):
+            raise self._decoded
+        return self._decoded
+
+    @cached_property
+    def _decoded(self) -> Message | Rejected:
+        try:
+            return decode_message(self.text)
+        except Rejected as error:
+            return error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +124,7 @@ class RecordReader:
         The sender is checked before the body is fetched, masked and decoded. Raises Rejected when the message is
         invalid or its sender untrusted, and Transient when its body cannot be read now.
         """
-        message = decode_message(delivery.text)
+        message = delivery.message()
         self._check_sender(delivery, message)
         record = self.trust.with_sender_instance(self._record(delivery, message))
         if record.source in WHOLE_SOURCES:

@@ -22,7 +22,7 @@ from faultbridge.pipeline.normalize.trust import TRUST_ALL, Trust
 from faultbridge.ports import Clock, ObjectStore, RecordQueue, Table
 from faultbridge.storage import keys, rejects
 from faultbridge.storage.rejects import Reject
-from faultbridge.storage.wire.message import Message, decode_message, encode_message, fits, raw_key
+from faultbridge.storage.wire.message import Message, encode_message, fits, raw_key
 from faultbridge.storage.writes import Absent, AnyOf, Below, Delete, Equals, Item, Key, Put, Update
 
 MAX_PER_HOUR = 100
@@ -119,7 +119,7 @@ class Rejects:
         """
         now = self.clock.now()
         try:
-            message = decode_message(delivery.text)
+            message = delivery.message()
         except Rejected:
             return _unreadable(delivery, error, now)
         received = self.trust.received_at(delivery.sender, message.received_at, delivery.received_at)

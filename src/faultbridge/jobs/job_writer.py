@@ -57,10 +57,14 @@ class JobWriter:
 
         def read_and_store() -> Job:
             before = self.find(job.cluster, job.id)
-            after = described(before) if before is not None and before.runs else before
-            return job if before is None or after is None else before if after == before else self.store(before, after)
+            if before is None or not before.runs:
+                return before or job
+            after = described(before)
+            return before if after == before else self.store(before, after)
 
-        return job if described(job) == job else append_to_cluster(read_and_store)
+        if described(job) == job:
+            return job
+        return append_to_cluster(read_and_store)
 
     def store(self, before: Job, after: Job) -> Job:
         """Store a job without an entry. Raises Conflict if the job changed."""

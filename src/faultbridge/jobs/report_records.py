@@ -36,9 +36,8 @@ class RecordReportRecord:
             raise Rejected("bad_report", "the report is not a JSON object")
         is_event = is_cloud_event(document)
         detail = document["detail"] if is_event else document
-        report = {name: value for name, value in detail.items() if name != "cluster"}
-        job_id = read_report(report)["job_id"]  # rejects an invalid id before it is part of a key
-        before = self.record_report.jobs.find(record.cluster, job_id)
+        report = read_report({name: value for name, value in detail.items() if name != "cluster"})
+        before = self.record_report.jobs.find(record.cluster, report["job_id"])
         after = self._record(record, report, watched=not is_event)
         if report["change"] == "heartbeat":
             return Outcome.FOLDED
@@ -46,7 +45,7 @@ class RecordReportRecord:
 
     def _record(self, record: RawRecord, report: Mapping[str, Any], *, watched: bool) -> Job:
         try:
-            return self.record_report(record.cluster, report, record.sent_at, watched=watched)
+            return self.record_report.record(record.cluster, report, record.sent_at, watched=watched)
         except UnknownName as error:
             age = self.record_report.jobs.clock.now() - record.received_at
             if error.reason != "unknown_job" or age >= WAIT_FOR_START:

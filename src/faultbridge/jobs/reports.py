@@ -41,14 +41,19 @@ class RecordReport:
     def __call__(
         self, cluster: str, report: Mapping[str, Any], reported_at: datetime | None = None, *, watched: bool = False
     ) -> Job:
-        """Record one report and return the job. The same report again changes nothing.
+        """Validate one report, record it and return the job. Raises Rejected `bad_report`, and as `record` does."""
+        return self.record(cluster, read_report(report), reported_at, watched=watched)
+
+    def record(
+        self, cluster: str, fields: Mapping[str, Any], reported_at: datetime | None = None, *, watched: bool = False
+    ) -> Job:
+        """Record the fields of a valid report and return the job. The same report again changes nothing.
 
         `reported_at` is the time of the report, for one without `at`. `watched` states that the sender watches the job:
-        a start with a later `at` than that of a running job shows that the earlier run is over. Raises Rejected
-        `bad_report` for a document of another shape, and whatever the start, the end or the heartbeat of a job is
-        rejected for.
+        a start with a later `at` than that of a running job shows that the earlier run is over. Raises what the start,
+        the end or the heartbeat of a job raises.
         """
-        given = read_report(report)
+        given = dict(fields)
         change, job_id = given.pop("change"), given.pop("job_id")
         if change == "heartbeat":
             return JobProgress(self.jobs).heartbeat(cluster, job_id, **given)

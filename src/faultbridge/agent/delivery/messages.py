@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from faultbridge.agent.delivery.records import OutgoingRecord
-from faultbridge.storage.wire.message import MAX_MESSAGE_BYTES
-from faultbridge.storage.wire.shared_message import OVERHEAD_BYTES, can_share, join_records
+from faultbridge.storage.wire.body_encodings import MAX_UNPACKED_BYTES
+from faultbridge.storage.wire.message import MAX_MESSAGE_BYTES, MAX_SHARED_RECORDS
+from faultbridge.storage.wire.shared_message import OVERHEAD_BYTES, join_records, unpacked_bytes
 
 
 def to_messages(records: Sequence[OutgoingRecord]) -> list[list[OutgoingRecord]]:
     """Return the records of each message, in order: those of one group, within the limits of a message."""
-    messages: list[list[OutgoingRecord]] = []
-    last_of_group: dict[str, list[OutgoingRecord]] = {}
+    messages: list[_Filling] = []
+    last_of_group: dict[str, _Filling] = {}
     for record in records:
+        unpacked = unpacked_bytes(record.text)
         last = last_of_group.get(record.group)
-        if last is None or not _has_room(last, record):
-            last = last_of_group[record.group] = []
+        if last is None or unpacked is None or not last.has_room(record, unpacked):
+            last = last_of_group[record.group] = _Filling()
             messages.append(last)
-        last.append(record)
-    return messages
+        last.add(record, unpacked)
+    return [message.records for message in messages]
 
 
 def text_of(records: Sequence[OutgoingRecord]) -> str:
@@ -27,6 +30,25 @@ def text_of(records: Sequence[OutgoingRecord]) -> str:
     return join_records([record.text for record in records])
 
 
-def _has_room(records: Sequence[OutgoingRecord], record: OutgoingRecord) -> bool:
-    size = OVERHEAD_BYTES + sum(one.size + 1 for one in (*records, record))
-    return size <= MAX_MESSAGE_BYTES and can_share([one.text for one in (*records, record)])
+@dataclass(slots=True)
+class _Filling:
+    """A message that may get more records: `size` is its own size, `unpacked` that of its bodies, both in bytes."""
+
+    records: list[OutgoingRecord] = field(default_factory=list)
+    size: int = OVERHEAD_BYTES
+    unpacked: int = 0
+    shares: bool = True
+
+    def has_room(self, record: OutgoingRecord, unpacked: int) -> bool:
+        return (
+            self.shares
+            and len(self.records) < MAX_SHARED_RECORDS
+            and self.size + record.size + 1 <= MAX_MESSAGE_BYTES
+            and self.unpacked + unpacked <= MAX_UNPACKED_BYTES
+        )
+
+    def add(self, record: OutgoingRecord, unpacked: int | None) -> None:
+        self.records.append(record)
+        self.size += record.size + 1
+        self.unpacked += unpacked or 0
+        self.shares = unpacked is not None

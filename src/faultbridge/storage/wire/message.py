@@ -7,9 +7,7 @@ stores and fetches such bodies.
 
 from __future__ import annotations
 
-import base64
 import binascii
-import gzip
 import hashlib
 import json
 import re
@@ -23,15 +21,18 @@ from faultbridge.domain import names
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.errors import Rejected
 from faultbridge.storage.keys import NO_CLUSTER
+from faultbridge.storage.wire.body_encodings import MAX_UNPACKED_BYTES, PACK, UNPACK
 from faultbridge.storage.wire.cloud_event import fields_of, is_cloud_event
 
-VERSION = 1
+VERSION, SHARED_VERSION = 1, 2
+"""Versions of a message with one record, and of one with several (see `shared_message`)."""
+
+MAX_SHARED_RECORDS = 10
 MAX_MESSAGE_BYTES = 240_000
 """Maximum size of one message: SQS accepts 262,144 bytes including the attributes that AWS adds."""
 
-# A body in a message is smaller than one in the object store, because it bounds the work that a message can cause:
-# a second of processor time at most (`tests/bench/hostile_messages.py`). `nvidia-smi -q -x` of eight GPUs has 0.2 MB.
-MAX_BODY_BYTES, MAX_UNPACKED_BYTES = 64 * 1024 * 1024, 384 * 1024
+MAX_BODY_BYTES = 64 * 1024 * 1024
+"""Maximum size of a body in the object store."""
 
 _MAX_BOOT_ID = 128
 _MAX_SENDER = 200
@@ -96,7 +97,7 @@ def encode_message(message: Message, *, compact: bool = False) -> str:
     if message.pointer is not None:
         return _render({**frame, "pointer": message.pointer})
     body = message.body or b""
-    packs = reversed(list(_PACK.items())) if compact and len(body) > _MIN_COMPRESSED_BYTES else iter(_PACK.items())
+    packs = reversed(list(PACK.items())) if compact and len(body) > _MIN_COMPRESSED_BYTES else iter(PACK.items())
     for encoding, pack in packs:
         packed = pack(body) if len(body) <= MAX_UNPACKED_BYTES else None
         text = None if packed is None else _render({**frame, "encoding": encoding, "body": packed})
@@ -146,8 +147,12 @@ def _frame(text: str) -> Mapping[str, Any]:
         return frame
     if not isinstance(frame, dict) or "v" not in frame:
         raise Rejected("not_a_record", "the message is not a JSON object with a version `v`")
+    if frame["v"] == SHARED_VERSION:
+        allowed = f"1 to {MAX_SHARED_RECORDS} `records`, {MAX_UNPACKED_BYTES} bytes together, none with a `pointer`"
+        raise Rejected("bad_shared_message", f"invalid message with several records; allowed: {allowed}")
     if frame["v"] != VERSION:
-        raise Rejected("unsupported_version", f"message version {str(frame['v'])[:20]}; supported: 1, and 2 if valid")
+        supported = f"supported: {VERSION}, {SHARED_VERSION}"
+        raise Rejected("unsupported_version", f"message version {str(frame['v'])[:20]}; {supported}")
     return frame
 
 
@@ -199,11 +204,11 @@ def _pointer(frame: Mapping[str, Any]) -> str:
 
 
 def _body(frame: Mapping[str, Any]) -> bytes:
-    unpack = _UNPACK.get(str(frame.get("encoding", "text")))
+    unpack = UNPACK.get(str(frame.get("encoding", "text")))
     if unpack is None:
         raise Rejected(
             "unsupported_encoding",
-            f"unsupported encoding: {str(frame['encoding'])[:40]!r}; allowed: {', '.join(_UNPACK)}",
+            f"unsupported encoding: {str(frame['encoding'])[:40]!r}; allowed: {', '.join(UNPACK)}",
         )
     body = frame.get("body")
     if not isinstance(body, str):
@@ -214,37 +219,6 @@ def _body(frame: Mapping[str, Any]) -> bytes:
         raise Rejected("bad_body", f"the body is not valid {frame.get('encoding', 'text')}: {error}") from None
 
 
-def _unzip(text: str) -> bytes:
-    inflate = zlib.decompressobj(wbits=31)
-    body = inflate.decompress(base64.b64decode(text, validate=True), MAX_UNPACKED_BYTES)
-    if inflate.unconsumed_tail:
-        raise Rejected("too_large", f"the decompressed body is too large; allowed: {MAX_UNPACKED_BYTES} bytes")
-    if not inflate.eof:
-        raise ValueError("the gzip data is truncated")
-    if inflate.unused_data:
-        raise ValueError("there is more after the gzip data")
-    return body
-
-
-def _plain(body: bytes) -> str | None:
-    try:
-        return body.decode()
-    except UnicodeDecodeError:
-        return None
-
-
 def _render(frame: Mapping[str, Any]) -> str:
     # ASCII only: SQS refuses some characters, and this way the number of characters is the number of bytes.
     return json.dumps(frame, separators=(",", ":"))
-
-
-_PACK: Mapping[str, Callable[[bytes], str | None]] = {
-    "text": _plain,
-    "base64": lambda body: base64.b64encode(body).decode(),
-    "gzip+base64": lambda body: base64.b64encode(gzip.compress(body, mtime=0)).decode(),
-}
-_UNPACK: Mapping[str, Callable[[str], bytes]] = {
-    "text": str.encode,
-    "base64": lambda text: base64.b64decode(text, validate=True),
-    "gzip+base64": _unzip,
-}

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from faultbridge.storage.wire.message import MAX_UNPACKED_BYTES
+from faultbridge.storage.wire.body_encodings import MAX_UNPACKED_BYTES
+from faultbridge.storage.wire.message import MAX_SHARED_RECORDS, SHARED_VERSION
 
-SHARED_VERSION = 2
-MAX_SHARED_RECORDS = 10
 OVERHEAD_BYTES = len('{"v":2,"records":[]}')
 
 _SIZE_CHARACTERS, _SIZE_BYTES = 8, 4  # gzip ends with the size of its content; base64 has 4 characters for 3 bytes
@@ -26,12 +24,12 @@ def join_records(texts: Sequence[str]) -> str:
     return texts[0] if len(texts) == 1 else f'{{"v":{SHARED_VERSION},"records":[{",".join(texts)}]}}'
 
 
-def can_share(texts: Sequence[str]) -> bool:
-    """Return whether encoded messages may be the records of one message."""
+def unpacked_bytes(text: str) -> int | None:
+    """Return the size that an encoded message adds to the bodies of a shared one; None if it shares no message."""
     try:
-        return _may_share([json.loads(text) for text in texts])
+        return _unpacked_bytes(json.loads(text))
     except (ValueError, RecursionError):
-        return False
+        return None
 
 
 def split_records(text: str) -> tuple[str, ...]:
@@ -51,17 +49,23 @@ def split_records(text: str) -> tuple[str, ...]:
     return (text,)
 
 
-def _may_share(records: Sequence[Any]) -> bool:
-    frames = [record for record in records if isinstance(record, dict)]
-    return (
-        len(records) <= MAX_SHARED_RECORDS
-        and not any("pointer" in frame for frame in frames)
-        and sum(map(_unpacked_bytes, frames)) <= MAX_UNPACKED_BYTES
-    )
+def _may_share(records: Sequence[object]) -> bool:
+    if len(records) > MAX_SHARED_RECORDS:
+        return False
+    sizes = [_unpacked_bytes(record) for record in records]
+    known = [size for size in sizes if size is not None]
+    return len(known) == len(sizes) and sum(known) <= MAX_UNPACKED_BYTES
 
 
-def _unpacked_bytes(frame: Mapping[str, Any]) -> int:
-    """Return the size of the body as it states it; a gzip body that states a wrong size cannot be unpacked."""
+def _unpacked_bytes(frame: object) -> int | None:
+    """Return the size of the body as it states it; a gzip body that states a wrong size cannot be unpacked.
+
+    The size of a body in the object store is not known. What is no frame has no body; it is rejected later, alone.
+    """
+    if not isinstance(frame, dict):
+        return 0
+    if "pointer" in frame:
+        return None
     body = str(frame.get("body", ""))
     if frame.get("encoding") != "gzip+base64":
         return len(body)

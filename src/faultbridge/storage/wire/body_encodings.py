@@ -1,0 +1,49 @@
+"""Body encodings: how the bytes of a record become text in a message, by the name of the encoding, simplest first.
+
+A function of `PACK` returns None for what it cannot encode; one of `UNPACK` raises ValueError or zlib.error for what it
+cannot decode, and Rejected `too_large`.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import zlib
+from collections.abc import Callable, Mapping
+
+from faultbridge.errors import Rejected
+
+# A body in a message is smaller than one in the object store, because it bounds the work that a message can cause:
+# a second of processor time at most (`tests/bench/hostile_messages.py`). `nvidia-smi -q -x` of eight GPUs has 0.2 MB.
+MAX_UNPACKED_BYTES = 384 * 1024
+
+
+def _unzip(text: str) -> bytes:
+    inflate = zlib.decompressobj(wbits=31)
+    body = inflate.decompress(base64.b64decode(text, validate=True), MAX_UNPACKED_BYTES)
+    if inflate.unconsumed_tail:
+        raise Rejected("too_large", f"the decompressed body is too large; allowed: {MAX_UNPACKED_BYTES} bytes")
+    if not inflate.eof:
+        raise ValueError("the gzip data is truncated")
+    if inflate.unused_data:
+        raise ValueError("there is more after the gzip data")
+    return body
+
+
+def _plain(body: bytes) -> str | None:
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+PACK: Mapping[str, Callable[[bytes], str | None]] = {
+    "text": _plain,
+    "base64": lambda body: base64.b64encode(body).decode(),
+    "gzip+base64": lambda body: base64.b64encode(gzip.compress(body, mtime=0)).decode(),
+}
+UNPACK: Mapping[str, Callable[[str], bytes]] = {
+    "text": str.encode,
+    "base64": lambda text: base64.b64decode(text, validate=True),
+    "gzip+base64": _unzip,
+}
