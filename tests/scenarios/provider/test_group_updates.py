@@ -285,6 +285,8 @@ def test_an_update_that_never_ends_is_overdue_and_holds_no_repair_any_more(start
     assert update.conditions() == [(ConditionKind.UPDATE_OVERDUE, GROUP)]  # it does not begin again
     update.end()
     assert update.conditions() == []
+    (hold,) = update.registration.cluster(CLUSTER).update_holds
+    assert (hold.running, hold.until) == (False, update.world.clock.now() + GRACE)
 
 
 def test_the_deadline_of_an_update_is_a_limit_of_the_policy() -> None:

@@ -272,8 +272,15 @@ UPDATE_GUARDS: tuple[PlantedBug, ...] = (
         _UPDATES,
         "_ended",
         "repairs wait for an update that has ended",
-        "until = min(before.until, now + limits.update_grace)",
+        "until = now + limits.update_grace if before.running else before.until",
         "until = before.until",
+    ),
+    _planted(
+        _UPDATES,
+        "_ended",
+        "the grace period after an update begins again at each sync",
+        "until = now + limits.update_grace if before.running else before.until",
+        "until = now + limits.update_grace",
     ),
     _planted(
         "incidents/affected_nodes.py",

@@ -118,5 +118,5 @@ def _running(name: str, update: GroupUpdate, before: UpdateHold | None, limits: 
 
 def _ended(before: UpdateHold, limits: Limits, now: datetime) -> UpdateHold | None:
     """Return the hold of an update that is over: its grace period, or None if nothing is left to wait for."""
-    until = min(before.until, now + limits.update_grace)
+    until = now + limits.update_grace if before.running else before.until
     return replace(before, until=until, running=False) if until > now else None
