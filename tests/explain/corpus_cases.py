@@ -10,15 +10,12 @@ from typing import Any
 
 import yaml
 
-from faultbridge.decoders.common.decoder import Hints
-from faultbridge.explain.signals.read_files import InputFile, ReadContext, read_files
-from faultbridge.explain.verdict.mechanisms import packaged_book, packaged_weights
-from faultbridge.explain.verdict.verdict import Verdict, decide
+from faultbridge.explain.verdict.verdict import Verdict
+from tests.explain.verdicts import decided, text_file
 
 FOLDER = Path(__file__).parent / "corpus"
 START = datetime(2026, 2, 3, tzinfo=UTC)
 RECEIVED = datetime(2026, 2, 5, tzinfo=UTC)
-NODES = {rank: f"n-{1 + rank // 8}" for rank in range(32)}
 JOB, JOB_FILE = "job", "job.err"
 
 
@@ -43,14 +40,7 @@ def cases(file: str) -> list[Case]:
 
 def verdict_on(case: Case) -> Verdict:
     """Return the verdict on a case, as the command reaches it."""
-    book = packaged_book()
-    files = [InputFile(name, _pieces(body)) for name, body in case.files.items()]
-    context = ReadContext(book.patterns, book.roles, NODES, Hints(received_at=RECEIVED))
-    return decide(read_files(files, context), book.mechanisms, packaged_weights(), NODES)
-
-
-def _pieces(body: str) -> Any:
-    return lambda: iter([body.encode()])
+    return decided((text_file(name, body) for name, body in case.files.items()), received_at=RECEIVED)
 
 
 def files_of(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

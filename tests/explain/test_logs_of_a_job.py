@@ -9,27 +9,20 @@ from datetime import UTC, datetime
 
 import pytest
 
-from faultbridge.decoders.common.decoder import Hints
 from faultbridge.errors import Rejected
 from faultbridge.explain.signals.evidence_store import MAX_SIGNALS
 from faultbridge.explain.signals.file_kind import Kind, kind_of
-from faultbridge.explain.signals.read_files import Evidence, InputFile, ReadContext, read_files
+from faultbridge.explain.signals.read_files import Evidence, InputFile
 from faultbridge.explain.signals.signal import Signal, Trust
-from faultbridge.explain.verdict.mechanisms import packaged_book
-from tests.explain.corpus_cases import NODES, RECEIVED
+from tests.explain.corpus_cases import RECEIVED
+from tests.explain.verdicts import evidence_in, text_file
 
 XID = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1, name=python, GPU has fallen off the bus."
 MEBIBYTE = 1024 * 1024
 
 
 def read(*files: InputFile) -> Evidence:
-    book = packaged_book()
-    return read_files(files, ReadContext(book.patterns, book.roles, NODES, Hints(received_at=RECEIVED)))
-
-
-def text_file(name: str, text: str | bytes, node: str | None = None, *, is_job_log: bool = False) -> InputFile:
-    body = text if isinstance(text, bytes) else text.encode()
-    return InputFile(name, lambda: iter([body]), node, is_job_log=is_job_log)
+    return evidence_in(files, received_at=RECEIVED)
 
 
 def pieces_file(name: str, pieces: Iterable[bytes]) -> InputFile:
