@@ -16,6 +16,7 @@ MAX_PREFIXES = 12
 _DRIVERS = ("NVRM: ", "nvidia", "pcieport ", "mlx5_core ")
 USER = "user"
 _NETWORKD = "systemd-networkd"
+_KERNEL = "kern"
 _KERNEL_FACILITY, _USER_FACILITY = 0, 1
 ANSI = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 
@@ -72,6 +73,7 @@ _Patterns = tuple[tuple["re.Pattern[str]", _Strip], ...]
 
 def _uptime(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
     message.uptime = message.uptime or match[1]
+    _of_kernel(message)
 
 
 def _calendar(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
@@ -108,11 +110,13 @@ def _iso(message: KernelMessage, match: re.Match[str], _: datetime | None) -> No
 
 
 def _level(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
-    message.facility = match[1]
+    # `dmesg -x` prints this before each record of /dev/kmsg.
+    message.facility = match[1] if match[1] == _KERNEL else USER
 
 
 def _priority(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
-    message.facility = _facility(int(match[1]))
+    number = int(match[1]) >> 3
+    message.facility = _KERNEL if number == _KERNEL_FACILITY else USER if number == _USER_FACILITY else str(number)
 
 
 def _rfc5424(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
@@ -130,7 +134,8 @@ def _kmsg(message: KernelMessage, match: re.Match[str], _: datetime | None) -> N
 
 def _host(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
     message.node = message.node or match[1]
-    message.facility = message.facility or "kern"
+    message.facility = message.facility or _KERNEL
+    _of_kernel(message)
 
 
 def _strip_only(_message: KernelMessage, _match: re.Match[str], _: datetime | None) -> None:
@@ -143,8 +148,14 @@ def _repeated(message: KernelMessage, match: re.Match[str], _: datetime | None) 
 
 
 def _facility(priority: int) -> str:
-    number = priority >> 3
-    return USER if number == _USER_FACILITY else "kern" if number == _KERNEL_FACILITY else str(number)
+    """Return the facility of a line that has the form of the kernel's: with any but 0, a program wrote it."""
+    return _KERNEL if priority >> 3 == _KERNEL_FACILITY else USER
+
+
+def _of_kernel(message: KernelMessage) -> None:
+    """Mark a line in the form of the kernel's as written by a program if its facility is not the kernel's."""
+    if message.facility not in {None, _KERNEL}:
+        message.facility = USER
 
 
 def _from_json(message: KernelMessage) -> bool:
@@ -159,7 +170,7 @@ def _from_json(message: KernelMessage) -> bool:
     message.boot_id = wrapped.boot_id or message.boot_id
     message.uptime = wrapped.uptime or message.uptime
     if wrapped.program is not None:
-        message.facility = "kern" if wrapped.by_kernel else "daemon" if networkd else USER
+        message.facility = _KERNEL if wrapped.by_kernel else "daemon" if networkd else USER
     message.framed = True
     return True
 

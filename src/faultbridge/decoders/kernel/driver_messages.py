@@ -92,7 +92,9 @@ class DriverMessageReader:
             return self.found
         numbered: dict[str | None, list[Fault | Clear]] = {}
         for position, observation in enumerate(self.found):
-            if observation.code == LOST_CODE and position not in self._unnumbered:
+            is_numbered = observation.code == LOST_CODE and position not in self._unnumbered
+            # What a program wrote does not replace a message of the driver.
+            if is_numbered and observation.attributes.get("facility") != USER:
                 numbered.setdefault(observation.component.pci, []).append(observation)
         return [
             observation

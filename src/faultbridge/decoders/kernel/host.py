@@ -70,6 +70,11 @@ class HostReader:
         component = _component(rule, details)
         if "node" in details:
             message.node = message.node or details.pop("node")
+        if message.facility == USER:
+            # What a program wrote neither ends a fault nor hides one of the kernel.
+            fault = device_fault(message, _code(rule, details), component, message.text, details)
+            self.found.extend([] if rule.ends else [fault])
+            return
         if rule.code in _CRASHES and (self._crash_requested or (rule.code == OOPS and self._is_same_crash(message))):
             return
         fault = device_fault(message, _code(rule, details), component, message.text, details)
