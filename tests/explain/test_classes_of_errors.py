@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 
-from faultbridge.decoders.common.decoder import Hints
-from faultbridge.explain.signals.read_files import InputFile, ReadContext, read_files
-from faultbridge.explain.verdict.mechanisms import Outlook, packaged_book, packaged_weights
-from faultbridge.explain.verdict.verdict import Verdict, decide
+from faultbridge.explain.verdict.mechanisms import Outlook
+from tests.explain.verdicts import verdict
 
-BOOK = packaged_book()
-NODES = {rank: f"n-{1 + rank // 8}" for rank in range(32)}
 OOM = "2026-07-10T10:00:00+00:00 n-2 kernel: Out of memory: Killed process 9 (python) total-vm:9kB, anon-rss:9kB\n"
 DEATH = "E0710 10:00:09.000 7 api.py:869] failed (exitcode: -9) local_rank: 0 (pid: 9) of binary: python\n"
-
-
-def verdict(job: str, node: str = "") -> Verdict:
-    files = [InputFile("job.err", lambda: iter([job.encode()]), is_job_log=True)]
-    if node:
-        files.append(InputFile("kern.log", lambda: iter([node.encode()]), "n-2"))
-    context = ReadContext(BOOK.patterns, BOOK.roles, NODES, Hints(received_at=datetime(2026, 9, 1, tzinfo=UTC)))
-    return decide(read_files(files, context), BOOK.mechanisms, packaged_weights(), NODES)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +46,13 @@ def test_an_unknown_error_stops_a_job_only_if_several_ranks_on_several_nodes_rep
     assert outlook(0, 8) is Outlook.RESTART
     assert outlook(0, 1, 2) is Outlook.RESTART
     assert outlook(0, 8, 16, error="acme.StoreError: {} lost the connection") is Outlook.RESTART
+
+
+def test_an_unknown_error_of_ranks_on_unknown_nodes_does_not_stop_a_job() -> None:
+    job = "".join(f"[rank{rank}]: acme.BadShardError: shard {rank} has no column\n" for rank in (0, 8, 16))
+    assert verdict(job, nodes={}).outlook is Outlook.RESTART
+    assert verdict(job, nodes={0: "n-1"}).outlook is Outlook.RESTART
+    assert verdict(job, nodes={0: "n-1", 8: "n-2"}).outlook is Outlook.STOP
 
 
 @pytest.mark.parametrize(

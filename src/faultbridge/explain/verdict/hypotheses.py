@@ -126,14 +126,14 @@ def is_in_teardown(situation: Situation, one: Signal) -> bool:
 
 
 def is_on_many_ranks(situation: Situation, one: Signal) -> bool:
-    """Return whether several ranks, on more than one node where nodes are known, printed the same error."""
+    """Return whether several ranks, of which two are known to be on different nodes, printed the same error."""
     same = [
         each
         for each in situation.line.signals
         if one.said and each.rank is not None and (each.name, each.said) == (one.name, one.said)
     ]
-    nodes, ranks = {each.node for each in same}, {each.rank for each in same}
-    return len(ranks) >= situation.weights.limits["many_ranks"] and (None in nodes or len(nodes) > 1)
+    nodes, ranks = {each.node for each in same} - {None}, {each.rank for each in same}
+    return len(ranks) >= situation.weights.limits["many_ranks"] and len(nodes) > 1
 
 
 def in_time(situation: Situation, signal: Signal) -> bool:
