@@ -24,7 +24,10 @@ _KEPT = frozenset(
 
 
 def journal_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield pieces of whole lines unchanged, or with each entry of a journal as one object."""
+    """Yield pieces of whole lines unchanged, or with each entry of a journal as one object.
+
+    Every other line of an entry is replaced by an empty one, so that the lines keep their numbers.
+    """
     pieces = iter(pieces)
     first = next(pieces, b"")
     if _FIRST.match(first) is None:
@@ -36,7 +39,7 @@ def journal_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
         lines: list[bytes] = []
         for line in piece.removesuffix(b"\n").split(b"\n"):
             is_proven = is_proven and _BINARY.fullmatch(line) is None
-            lines += _converted(line.rstrip(b"\r"), entry, is_proven=is_proven)
+            lines.append(b"".join(_converted(line.rstrip(b"\r"), entry, is_proven=is_proven)))
         yield b"\n".join(lines) + b"\n"
     yield _taken(entry)
 

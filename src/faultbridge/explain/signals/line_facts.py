@@ -32,13 +32,10 @@ def time_of(text: str, received_at: datetime | None, *, last: bool = False) -> d
     return None
 
 
-def dated_time_of(head: bytes) -> datetime | None:
-    """Return the time of the first line of a text that states its year."""
-    for line in head.decode("utf-8", "replace").splitlines()[:_MAX_LINES]:
-        found = unprefixed(line).observed_at or time_of(line, None)
-        if found is not None:
-            return found
-    return None
+def latest_date_of(head: bytes) -> datetime | None:
+    """Return the latest time of the lines of a text that state their year."""
+    lines = head.decode("utf-8", "replace").splitlines()[:_MAX_LINES]
+    return max((at for line in lines if (at := unprefixed(line).observed_at or time_of(line, None))), default=None)
 
 
 def _instant(found: re.Match[str], received_at: datetime | None) -> datetime | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from faultbridge.data import load_catalog
 from faultbridge.decoders import registry
 from faultbridge.decoders.common.decoder import Hints
-from faultbridge.decoders.common.prefix import unprefixed
+from faultbridge.decoders.common.prefix import USER, unprefixed
+from faultbridge.decoders.kernel.journal_text import journal_lines
 from faultbridge.decoders.kernel.line_filter import whole_lines
 from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.faults import GPU_PARTS, Action, Fault, Severity, faults_of
@@ -23,8 +23,6 @@ SLAB_BYTES = 4 * 1024 * 1024
 MAX_TEXT = 400
 _HEAD = 4096
 _KEY = 60
-_RECORD = re.compile(rb"^(\d{1,6}),\d{1,20},\d{1,18},[^;\n]{1,216};.*S?Xid \(.*$", re.MULTILINE)
-_FIRST_OF_PROGRAMS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,8 @@ class NodeLogReader:
     def read(self, pieces: Iterable[bytes]) -> tuple[list[Signal], LogSpan]:
         """Return the signals of the file and what it covers. A file in another format is `Rejected`."""
         is_log = registry.get(self._source).decode_pieces is not None
-        for slab in _slabs(whole_lines(pieces)) if is_log else [b"".join(pieces)]:
+        # An entry of a journal must not be divided: what remains of it has no field that states who wrote it.
+        for slab in _slabs(journal_lines(whole_lines(pieces))) if is_log else [b"".join(pieces)]:
             self._read_slab(slab, is_log=is_log)
         found = self._store.signals()
         if self._span.node is not None:
@@ -56,13 +55,10 @@ class NodeLogReader:
         return found, self._span
 
     def _read_slab(self, slab: bytes, *, is_log: bool) -> None:
-        if is_log:
-            self._add_claims(slab)
-            slab = _RECORD.sub(_without_program, slab)
         if is_log and self._node is None and has_program_output(slab):
             raise Rejected("program_output", "lines of a program; give NODE=FILE if it is a log of a node")
         span, hints = self._span, self._context.hints
-        head, tail = _text(slab[:_HEAD]), _text(slab[-_HEAD:])
+        head, tail = _text(slab[:_HEAD]).lstrip(), _text(slab[-_HEAD:])
         node = span.node or (unprefixed(head.partition("\n")[0], hints.received_at).node if is_log else None)
         try:
             observations = registry.read(self._source, slab, replace(hints, node=node or hints.node)).observations
@@ -79,30 +75,24 @@ class NodeLogReader:
             lines=span.lines + slab.count(b"\n"),
         )
 
-    def _add_claims(self, slab: bytes) -> None:
-        """List the records that a program wrote in the form of the driver's: they are not evidence."""
-        for record in _RECORD.finditer(slab):
-            if int(record[1]) < _FIRST_OF_PROGRAMS:
-                continue
-            name = "claim.sxid" if b"SXid (" in record[0] else "claim.xid"
-            if self._store.is_new(name, None):
-                line = self._span.lines + 1 + slab.count(b"\n", 0, record.start())
-                text = _text(record[0][:MAX_TEXT])
-                self._store.add(Signal(name, Role.CONTEXT, Trust.JOB, self._file, line, text, node=self._node))
-
     def _add(self, slab: bytes, faults: Iterable[Fault]) -> None:
         position, counted, line = 0, 0, self._span.lines + 1
         for fault in faults:
-            part = fault.component.pci or fault.component.name or ""
-            if not self._store.is_new(fault.code, fault.observed_at, part=f"{fault.node}{part}"):
+            by_program = fault.attributes.get("facility") == USER
+            name = f"claim.{fault.code.partition('.')[0]}" if by_program else fault.code
+            part = f"{fault.node}{fault.component.pci or fault.component.name or ''}"
+            if not self._store.is_new(name, fault.observed_at, part=part):
                 continue
             key = fault.evidence[:_KEY].encode()
             at = slab.find(key, position) if key else -1
             at = at if at >= 0 else slab.find(key) if key else -1
             if at >= counted:
                 line += slab.count(b"\n", counted, at)
-                position = counted = at
-            self._store.add(self._signal(fault, line if at >= 0 else None), part=f"{fault.node}{part}")
+                position, counted = at + 1, at
+            signal = self._signal(fault, line if at >= 0 else None)
+            # What a program wrote in the form of the kernel's is no evidence.
+            claim = replace(signal, name=name, role=Role.CONTEXT, trust=Trust.JOB, kind="")
+            self._store.add(claim if by_program else signal, part=part)
 
     def _signal(self, fault: Fault, line: int | None) -> Signal:
         row = self._catalog.rows.get(fault.code)
@@ -122,11 +112,6 @@ class NodeLogReader:
             count=fault.count,
             device=fault.component if fault.component.type in GPU_PARTS else None,
         )
-
-
-def _without_program(record: re.Match[bytes]) -> bytes:
-    """Return a record of /dev/kmsg, emptied if its facility shows that a program wrote what looks like the driver's."""
-    return record[0] if int(record[1]) < _FIRST_OF_PROGRAMS else b"6,0,0,-;a program wrote this record"
 
 
 def _slabs(pieces: Iterable[bytes]) -> Iterator[bytes]:

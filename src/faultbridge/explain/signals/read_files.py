@@ -8,12 +8,13 @@ from datetime import datetime, timedelta
 
 from faultbridge.decoders import registry
 from faultbridge.decoders.common.decoder import Hints
+from faultbridge.decoders.common.journal_export import text_fields
 from faultbridge.errors import Rejected
 from faultbridge.explain.dumps.collectives import Explained, explain
 from faultbridge.explain.dumps.dump import MAX_BYTES, Dump, read_dump
 from faultbridge.explain.signals.file_kind import HEAD_BYTES, FileKind, Kind, kind_of
 from faultbridge.explain.signals.job_log import JobContext, JobLogReader
-from faultbridge.explain.signals.line_facts import dated_time_of
+from faultbridge.explain.signals.line_facts import latest_date_of
 from faultbridge.explain.signals.node_log import NodeContext, NodeLogReader
 from faultbridge.explain.signals.patterns import LogPattern
 from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
@@ -57,10 +58,11 @@ def read_files(files: Iterable[InputFile], context: ReadContext) -> Evidence:
     spans: list[LogSpan] = []
     dumps: list[Dump] = []
     skipped: list[str] = []
-    files = list(files)
-    context = replace(context, hints=replace(context.hints, received_at=_received_at(files, context)))
-    for file in files:
-        kind = _kind(file)
+    heads = [(file, _head(file)) for file in files]
+    received_at = _received_at((head for _, head in heads), context.hints.received_at)
+    context = replace(context, hints=replace(context.hints, received_at=received_at))
+    for file, head in heads:
+        kind = FileKind(Kind.JOB) if file.is_job_log else kind_of(file.name, head, is_of_node=file.node is not None)
         if kind.kind is Kind.DUMP:
             dumps.append(_dump(file))
         elif kind.kind is Kind.BINARY:
@@ -76,29 +78,26 @@ def read_files(files: Iterable[InputFile], context: ReadContext) -> Evidence:
     return Evidence(tuple(signals), tuple(spans), collectives, tuple(skipped))
 
 
-def _received_at(files: Iterable[InputFile], context: ReadContext) -> datetime | None:
+def _received_at(heads: Iterable[bytes], received_at: datetime | None) -> datetime | None:
     """Return the latest time of a line without a year: near the dated lines of the files, and not after the receipt."""
-    received_at = context.hints.received_at
-    dated = [one for file in files if (one := dated_time_of(next(iter(file.pieces()), b"")[:HEAD_BYTES])) is not None]
+    dated = [one for head in heads if (one := latest_date_of(head)) is not None]
     return min(received_at, max(dated) + _HALF_A_YEAR) if received_at and dated else received_at
 
 
-def _kind(file: InputFile) -> FileKind:
-    if file.is_job_log:
-        return FileKind(Kind.JOB)
+def _head(file: InputFile) -> bytes:
     head = b""
-    for piece in file.pieces():
+    for piece in text_fields(file.pieces()):
         head += piece
         if len(head) >= HEAD_BYTES:
             break
-    return kind_of(file.name, head[:HEAD_BYTES], is_of_node=file.node is not None)
+    return head[:HEAD_BYTES]
 
 
 def _read(file: InputFile, kind: FileKind, context: ReadContext) -> tuple[list[Signal], LogSpan]:
     if kind.kind is Kind.NODE:
         reader = NodeLogReader(file.name, kind.source, NodeContext(context.roles, context.hints), file.node)
         try:
-            return reader.read(file.pieces())
+            return reader.read(text_fields(file.pieces()))
         except Rejected:
             # What only resembles a document of a node is a text of the job.
             if registry.get(kind.source).decode_pieces is None and file.node is not None:
