@@ -1,8 +1,9 @@
 """Sends probe output again only when something changed that ingest reads, and otherwise every ten minutes.
 
-AWS charges for each record. Temperatures, loads and clocks change all the time, and no decoder reads them. Before a
-changed sample of counters, the sample before it is sent with its own time: ingest divides the rise of a counter by the
-time between two samples.
+AWS charges for each record. Temperatures, loads and clocks change all the time, and no decoder reads them.
+
+Ingest divides the rise of a counter by the time between two samples. So when a counter changes after samples that were
+not sent, the last of these samples is sent too, with its own time.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ COUNTER_SOURCES = frozenset({"dcgm-metrics", "rdma-counters", "ethtool-stats"})
 """Sources whose faults depend on the time between two samples."""
 
 STATELESS_SOURCES, STATELESS_REPEATS = frozenset({"rdma-counters", "ethtool-stats"}), 2
-"""Sources that report counters and no state, and how many times less often they repeat what did not change: a sample
-replaces an equal one. Counters that are older than half an hour are not compared with those of other nodes."""
+"""Sources that report only counters, and the factor by which they repeat unchanged output less often.
+
+A missing repetition hides nothing, because a counter that did not change has the same value. The factor is small
+because counters that are older than half an hour are not compared with those of other nodes.
+"""
 
 # Values of nvidia-smi that change without a fault: its time, its list of processes, measurements with a unit, and the
 # reasons for reduced clocks of a GPU that is idle or at its power limit.
@@ -65,12 +69,12 @@ RELEVANT: Mapping[str, Callable[[bytes], bytes]] = {
     "link-state": _whole,
     "ethtool-stats": _whole,
 }
-"""The part of an output that ingest reads, by source. Its decoder returns the same faults and samples for both."""
+"""Returns the part of an output that ingest reads, by source: the decoder finds the same in it as in the whole."""
 
 
 @dataclass(slots=True)
 class _Last:
-    """The last output of a source: what was relevant in it, when it was sent, and the unsent sample after it."""
+    """The last sent output of a source: the hash of its relevant part, its time, and the newest unsent sample."""
 
     digest: bytes
     sent_at: float

@@ -1,7 +1,8 @@
 """Heartbeat log: ingest writes the heartbeats of each batch once, and the sweep keeps the last one of each node.
 
-A heartbeat that closely follows one that this process wrote is not written again. The sweep adds the new batches to
-the last heartbeats in memory, and writes these when they are some minutes old or when a node becomes silent.
+If this process wrote a heartbeat of a node shortly before, it does not write the next one. The sweep reads the stored
+last heartbeats and the batches since then. It stores the result only every five minutes, or when a node becomes silent
+or returns.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ OVERLAP = timedelta(minutes=2)
 """Batches before the last read are read again for this long, for writers that were slow."""
 
 STORE_LAST_AFTER = timedelta(minutes=5)
-"""The last heartbeats are written at most this often; until then each sweep reads the batches since then."""
+"""Time after which the last heartbeats are stored again; until then each sweep reads the batches since."""
 
 FORGET_AFTER = timedelta(days=1)
 """A silent node is forgotten after this time; its next heartbeat adds it again."""
@@ -40,8 +41,8 @@ MAX_REMEMBERED = 50_000
 class ClusterHeartbeats:
     """The last heartbeat of each node of one cluster, as one sweep read them.
 
-    `silent` are the nodes whose missing heartbeats need no report any more. `returned` are those that were silent and
-    sent a heartbeat since.
+    `silent` are the nodes whose missing heartbeats were reported, or need no report. `returned` are the nodes that were
+    silent and have sent a heartbeat since.
     """
 
     config: ClusterConfig
@@ -100,7 +101,7 @@ class HeartbeatLog:
         return ClusterHeartbeats(config, now, last, frozenset(silent_since) - set(returned), returned, shards)
 
     def store(self, read: ClusterHeartbeats, silent: Collection[str] = ()) -> None:
-        """Store the last heartbeats that are no longer up to date; `silent` are further nodes without a heartbeat."""
+        """Store the last heartbeats of the shards that need it; `silent` are nodes that are silent since this read."""
         all_silent = read.silent.union(silent)
         kept = {
             node: at for node, at in read.last.items() if node not in all_silent or read.read_at - at < FORGET_AFTER

@@ -63,7 +63,7 @@ class Delivery:
         return self.shared_message or self.id
 
     def records(self) -> tuple[Delivery, ...]:
-        """Return a delivery for each record of the message; their ids say the place of the record in it."""
+        """Return a delivery for each record of the message. The id of each of several ends with the record's place."""
         texts = split_records(self.text)
         if len(texts) == 1:
             return (replace(self, text=texts[0]),)
@@ -97,8 +97,8 @@ class Delivery:
 class RecordPart:
     """The observations of one record about one node.
 
-    `named` is the node name found inside the record, if any. `unparsed` is the number of lines or documents of the
-    record that were not understood; only its first part has it.
+    `named` is the node name found inside the record, if any. `unparsed` counts the lines or documents of the whole
+    record that were not understood; it is 0 in every part but the first.
     """
 
     delivery: Delivery

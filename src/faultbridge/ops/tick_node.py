@@ -1,4 +1,4 @@
-"""Tick of a node: applies the passing of time to it, and recovers an attempt whose execution was lost."""
+"""Tick of a node: ends what has lasted its time on the node, and recovers an attempt whose execution was lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from faultbridge.rules.rulebook import Rulebook, rules_of
 
 @dataclass(frozen=True, slots=True)
 class TickNode:
-    """Ends what ends with time on a node: waiting periods, delays, expired conditions, lost executions."""
+    """Ends the waiting periods, delays and conditions of a node that have lasted their time; recovers its attempt."""
 
     append: Append
     rulebook: Rulebook
