@@ -88,9 +88,10 @@ class SyncInventory:
             listed = self._orchestrator_instances(config)
             for group in self._groups(config, rows, only):
                 result.nodes += len(group.rows)
-                self._fill(config, group, listed, result)
-                if is_replaced(config, group, status, result, self.registration.clock.now()):
-                    self.retire_replaced(config, group, self._vacancies(config, group.missing), result)
+                vacancies = self._vacancies(config, group.missing)
+                self._fill(config, group, vacancies, listed, result)
+                if is_replaced(config, group, status, self.registration.clock.now()):
+                    self.retire_replaced(config, group, vacancies, result)
                 self._update(config, group, listed, result)
                 for row in group.departed:
                     self.table.write(retired_row(Key(str(row["pk"]), str(row["sk"])), keeps_instance=False))
@@ -139,7 +140,14 @@ class SyncInventory:
                 self.table.write(Put(items.alias_item(Alias("group", group), row, now)))
         return {group: items.read_alias(stored[key]).valid_from for key, group in aliases.items() if key in stored}
 
-    def _fill(self, config: ClusterConfig, group: Group, listed: Mapping[str, Instance], result: SyncResult) -> None:
+    def _fill(
+        self,
+        config: ClusterConfig,
+        group: Group,
+        vacancies: Sequence[VacantNode],
+        listed: Mapping[str, Instance],
+        result: SyncResult,
+    ) -> None:
         """Attach new instances to nodes without one, register the others, and vacate the remaining nodes."""
         missing = group.missing
         gone = sorted(str(row["node"]) for row in missing if row.get("instance"))
@@ -151,7 +159,6 @@ class SyncInventory:
             return
         described = self._describe(config, group, group.unassigned)
         instances = {one.instance_id: combine(one, listed.get(one.instance_id)) for one in described}
-        vacancies = self._vacancies(config, missing)
         pairing = pair(vacancies, described)
         result.waiting += pairing.waiting
         self._assign(config, group, pairing, instances, result)

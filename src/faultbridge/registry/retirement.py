@@ -120,14 +120,14 @@ def _resolved(case: Case, now: datetime) -> Case:
     return replace(resolved, attempt=None)
 
 
-def is_replaced(config: ClusterConfig, group: Group, status: ProviderStatus, result: SyncResult, now: datetime) -> bool:
+def is_replaced(config: ClusterConfig, group: Group, status: ProviderStatus, now: datetime) -> bool:
     """Return whether an update made a group complete without its vacant nodes.
 
-    An instance that is reserved for a repair, or backs no node yet, may still belong to a vacant node.
+    An unassigned member may still belong to a vacant node, also one that is reserved for a repair.
     """
     reported = status.groups.get(group.name)
     updated = config.update_hold(group.name, now) is not None
-    return updated and reported is not None and reported.complete and not group.unassigned and not result.waiting
+    return updated and reported is not None and reported.complete and not group.unassigned
 
 
 @dataclass(frozen=True, slots=True)

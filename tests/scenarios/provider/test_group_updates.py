@@ -17,6 +17,7 @@ from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.policy import Limits
 from faultbridge.pager.page import PageState
 from faultbridge.pager.rules import rules_for
+from faultbridge.registry.new_node import NewNode
 from faultbridge.registry.replacement_detection import CODE as INSTANCE_REPLACED
 from faultbridge.storage import items, keys
 from tests.hyperpod import GROUP as INSTANCE_GROUP
@@ -129,6 +130,23 @@ def test_a_group_that_launches_first_gets_new_nodes_and_the_old_ones_are_retired
     assert update.pages(None, 1, 2) == []
     status = update.statuses()[-1]
     assert (status["to"], status["in_service"], status["expected"]) == ("healthy", 2, 2)
+
+
+def test_an_instance_that_waits_in_another_group_keeps_no_node_that_an_update_replaced() -> None:
+    update = Update()
+    first = "another"
+    assert first < GROUP
+    standby = update.world.fleet.launch(first)
+    update.registration.add_node(CLUSTER, NewNode("other", standby, first))
+    update.fakes.standby.add(standby)
+    waiting = update.world.fleet.launch(first)
+    update.begin()
+    (new,) = update.launch()
+    update.run_inventory()
+    update.until_verified(new)
+    update.terminate(1)
+    result = update.sync.sync(update.registration.cluster(CLUSTER))
+    assert (result.waiting, result.retired) == ([waiting], ["node-1"])
 
 
 def test_a_node_without_a_successor_is_not_retired_while_its_group_is_incomplete() -> None:
