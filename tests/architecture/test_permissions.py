@@ -9,7 +9,7 @@ import pytest
 from botocore import xform_name
 
 from tests.architecture.project import PACKAGE, ROOT, resources
-from tests.architecture.roles import actions, statements
+from tests.architecture.roles import actions, inline_size, statements
 
 ROW = re.compile(r"^\| (?P<role>\w+) \| (?P<sid>\w+) \| (?P<may>`.+?) \| (?P<on>.+?) \| (?P<by>.+?) \|$", re.MULTILINE)
 
@@ -65,3 +65,9 @@ def test_the_file_that_is_said_to_need_a_right_makes_the_call(grant: Grant, by: 
     for action in grant.actions:
         calls = CALLS.get(action, (xform_name(action.split(":")[1]),))
         assert any(call in code for call in calls), action
+
+
+@pytest.mark.parametrize("role", sorted(resources("AWS::IAM::Role")))
+def test_the_inline_policies_of_a_role_fit_into_the_limit_of_iam(role: str) -> None:
+    """IAM rejects more than 10,240 characters, and with them the deployment (IAM User Guide, "IAM quotas")."""
+    assert inline_size(role) <= 10_240
