@@ -12,7 +12,7 @@ from faultbridge.domain.edges import CaseStatus
 from faultbridge.ledger.timeline import Timeline
 from faultbridge.registry.views import Views
 from faultbridge.simulation.fakes import ManualClock
-from tests.builders import NOON
+from tests.builders import NOON, POLICY
 from tests.console.cost import SECONDS, cost_of
 from tests.console.sites import Site
 from tests.console.year import Year
@@ -28,7 +28,8 @@ MAX_CALLS = {"fleet": 14, "cluster": 22, "node": 6, "case": 9}
 
 
 def facts_of(table: BulkTable) -> Facts:
-    return Facts(Views(table), Timeline(table), ManualClock(NOON + timedelta(days=30)))  # type: ignore[arg-type]
+    clock = ManualClock(NOON + timedelta(days=30))
+    return Facts(Views(table), Timeline(table), clock, lambda _: POLICY)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("window", [(None, None), (NOON + timedelta(hours=2), NOON + timedelta(hours=4))])

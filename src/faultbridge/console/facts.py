@@ -60,7 +60,7 @@ class Facts:
     views: Views
     timeline: Timeline
     clock: Clock
-    policy: Callable[[ClusterConfig], Policy] | None = None
+    policy: Callable[[ClusterConfig], Policy]
     kept: Kept = field(init=False)
 
     def __post_init__(self) -> None:
@@ -117,7 +117,7 @@ class Facts:
     def _limits(self, config: ClusterConfig) -> Policy | None:
         """Return the policy of a cluster, or None if it cannot be read, so that the page shows everything else."""
         try:
-            return self.policy(config) if self.policy else None
+            return self.policy(config)
         except Misconfigured:
             return None
 
