@@ -228,6 +228,22 @@ def test_a_crash_between_detach_and_attach_forgets_no_volume() -> None:
     assert world.node().moving_volumes == ()
 
 
+def test_a_successor_that_is_replaced_after_it_got_the_volume_records_that_the_volume_leaves_it() -> None:
+    world, (volume,) = world_with_volumes()
+    world.fault_and_react()
+    world.until(lambda: bool(world.volumes.detached))
+    world.volumes.fail_next(ProviderFailure.PERMISSION_DENIED, effect=True)
+    world.until(world.case_is(ESCALATED))
+    assert place_of(world, volume) == NEW
+    world.node_orders.replace(world.key(), ORDER)
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    begun = [one["facts"]["volumes"] for one in steps(world) if one["outcome"] == "begun"]
+    assert [[one["from"] for one in volumes] for volumes in begun] == [[OLD], [NEW]]
+    assert [instance for _, instance, _ in world.volumes.detached] == [OLD, NEW]
+    assert world.node().moving_volumes == ()
+
+
 def test_the_case_canceled_after_the_detach_keeps_the_instance_and_its_volume() -> None:
     world, (volume,) = world_with_volumes()
     world.fault_and_react()

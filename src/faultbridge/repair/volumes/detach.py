@@ -31,9 +31,8 @@ def detach_volumes(context: StepContext, instance_id: str, spare: str | None) ->
     if left:
         return context, waiting(f"the storage driver has not detached {', '.join(left)}")
     found = context.volumes.attached(instance_id, context.rules.policy.volumes)
-    known = {one.volume_id for one in context.state.moving_volumes}
-    new = tuple(_moving(one, instance_id) for one in found if one.volume_id not in known)
-    refusal = zones.refusal(context, (*context.state.moving_volumes, *new), spare)
+    new = _not_recorded(context.state, tuple(_moving(one, instance_id) for one in found))
+    refusal = zones.refusal(context, _with(context.state, new), spare)
     if refusal is not None:
         return context, escalation.before_intent(context, NAME, "refused", refusal)
     if new:
@@ -97,16 +96,27 @@ def _moving(volume: Volume, instance_id: str) -> MovingVolume:
     return MovingVolume(volume.volume_id, volume.zone, instance_id, attachment.device if attachment else None)
 
 
+def _not_recorded(state: NodeState, found: tuple[MovingVolume, ...]) -> tuple[MovingVolume, ...]:
+    """Return the volumes that are not recorded as leaving their instance: an earlier move may have ended on it."""
+    known = {(one.volume_id, one.instance_id) for one in state.moving_volumes}
+    return tuple(one for one in found if (one.volume_id, one.instance_id) not in known)
+
+
+def _with(state: NodeState, new: tuple[MovingVolume, ...]) -> tuple[MovingVolume, ...]:
+    """Return the moving volumes with these, each once."""
+    moved = {one.volume_id for one in new}
+    return (*(one for one in state.moving_volumes if one.volume_id not in moved), *new)
+
+
 def _record(state: NodeState, now: datetime, new: tuple[MovingVolume, ...]) -> Transition:
-    known = {one.volume_id for one in state.moving_volumes}
-    added = tuple(one for one in new if one.volume_id not in known)
+    added = _not_recorded(state, new)
     if not added:
         return Transition(state)
     case, _ = live_attempt(state)
     step = entry_builder.step(
         case, NAME, "begun", now, old_instance=added[0].instance_id, facts={"volumes": escalation.described(added)}
     )
-    return Transition(replace(state, moving_volumes=(*state.moving_volumes, *added)), (step,))
+    return Transition(replace(state, moving_volumes=_with(state, added)), (step,))
 
 
 def _finish(state: NodeState, now: datetime) -> Transition:
