@@ -52,6 +52,7 @@ class _Causes:
     status: str | None
     faults: dict[str, str] = field(default_factory=dict)
     detected: dict[str, str] = field(default_factory=dict)
+    codes: dict[str, str] = field(default_factory=dict)
     last: str | None = None
     last_action: str | None = None
 
@@ -73,14 +74,23 @@ class _Causes:
     def add(self, draft: Draft, event_id: str) -> None:
         self.last = event_id
         if draft.type in FAULT_TYPES:
-            if draft.type is EntryType.FAULT_DETECTED and draft.subject:
-                self.faults[draft.subject] = self.detected[draft.subject] = event_id
+            self._add_fault(draft, event_id)
             return
         self.last_action = event_id
         if draft.case_id is not None:
             self.last_in_case[draft.case_id] = event_id
         if draft.type is EntryType.NODE_STATUS:
             self.status = event_id
+
+    def _add_fault(self, draft: Draft, event_id: str) -> None:
+        """Note a new fault; one that its own commit renames, because its device was identified, keeps its detection."""
+        if not draft.subject:
+            return
+        if draft.type is EntryType.FAULT_DETECTED:
+            self.codes[str(draft.data["code"])] = event_id
+            self.faults[draft.subject] = self.detected[draft.subject] = event_id
+        elif draft.subject not in self.faults and draft.data.get("code") in self.codes:
+            self.faults[draft.subject] = self.detected[draft.subject] = self.codes[str(draft.data["code"])]
 
     def stored_in(self, state: NodeState) -> NodeState:
         conditions = {

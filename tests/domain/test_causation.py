@@ -1,0 +1,31 @@
+"""The cause of an entry within one commit; whole chains are in `tests/scenarios/repair/test_causation.py`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from faultbridge.domain.causation import name_causes
+from faultbridge.domain.edges import Actor
+from faultbridge.domain.entries import Draft, EntryType, Stream
+from faultbridge.domain.nodes import NodeKey, NodeState
+
+NOW = datetime(2026, 2, 3, tzinfo=UTC)
+STREAM = Stream("stack-id", "stack", "train-a", "node-1")
+
+
+def of_fault(kind: EntryType, code: str, component: str) -> Draft:
+    return Draft(kind, NOW, {"code": code}, causation_id="record", subject=f"{code}|{component}")
+
+
+def test_a_case_of_a_fault_whose_device_is_identified_at_once_is_caused_by_the_detection_of_the_fault() -> None:
+    """The device is identified by a record of the same batch, and another fault is found there."""
+    state = NodeState(NodeKey("train-a", "node-1"))
+    drafts = (
+        of_fault(EntryType.FAULT_DETECTED, "dcgm.health_memory", "gpu 0"),
+        of_fault(EntryType.FAULT_UPDATED, "dcgm.health_memory", "0000:53:00"),
+        of_fault(EntryType.FAULT_DETECTED, "smi.row_remap_pending", "0000:c1:00"),
+        Draft(EntryType.CASE_STATUS, NOW, {}, case_id="c-1", subject="dcgm.health_memory|0000:53:00"),
+    )
+    _, (detected, *_, opened) = name_causes(state, state, drafts, STREAM, Actor.INGEST)
+    assert detected.causation_id == "record"
+    assert opened.causation_id == STREAM.event_id(state.head.epoch, state.head.sequence + 1)
