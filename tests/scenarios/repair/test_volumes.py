@@ -266,6 +266,15 @@ def test_a_group_that_may_launch_in_another_zone_is_refused_before_anything_is_d
     assert (world.volumes.detached, world.released_instances()) == ([], [])
 
 
+def test_the_zones_of_a_group_are_read_as_often_for_two_volumes_as_for_one() -> None:
+    def reads(*names: str) -> int:
+        world, _ = world_with_volumes(*names)
+        world.fault_until_resolved()
+        return [call.name for call in world.seam.calls].count("volumes.successor_zones")
+
+    assert 0 < reads("data", "data") == reads("data")
+
+
 def test_a_successor_launched_in_another_zone_leaves_the_old_instance_running() -> None:
     world, (volume,) = world_with_volumes()
     world.launch_from_template()

@@ -20,8 +20,9 @@ def refusal(context: StepContext, moving: tuple[MovingVolume, ...], spare: str |
     launched = (spare,) if spare else _launched(context, group)
     if launched:
         return next(filter(None, (zone_refusal(context, moving, one) for one in launched)), None)
+    possible = context.volumes.successor_zones(group)
     for volume in moving:
-        others = sorted(context.volumes.successor_zones(group) - {volume.zone})
+        others = sorted(possible - {volume.zone})
         if others:
             return f"{volume.volume_id} is in {volume.zone}, but {group} may launch a successor in {', '.join(others)}"
     return None
