@@ -197,6 +197,17 @@ def test_a_page_that_only_a_summary_lists_has_no_resolve_of_its_own(caplog: pyte
     assert pager.sent == []
 
 
+@pytest.mark.parametrize("error", [Conflict("another transaction is at it"), Transient("throttled")])
+def test_a_withheld_page_that_cannot_be_recorded_is_recorded_at_the_next_delivery(error: Exception) -> None:
+    paging, _, table = paging_with_full_hour()
+    table.seam.before = raise_once(("table.transact", error))
+    with pytest.raises(Transient):
+        paging(ESCALATED)
+    assert outcomes(paging, ESCALATED) == [PageOutcome.WITHHELD]
+    pages, _ = OpenPages(table, paging.clock, 1).read_all("train-a", PageUrgency.URGENT)
+    assert URGENT_KEY in [one.page.key for one in pages]
+
+
 def test_a_log_that_fails_before_the_page_does_not_send_it_twice() -> None:
     paging, pager, table = new_paging()
     table.seam.before = raise_once(("table.get", Transient("x")), ("table.write", Transient("x")))

@@ -122,7 +122,10 @@ class Paging:
         write = pages.put(opened) if rule.state is PageState.TRIGGERED else pages.delete(opened.page)
         try:
             self._notifications.finish(event, rule, message_id, [write])
-        except Conflict:
+        except Conflict as conflict:
+            # A withheld page that is not recorded is in no summary. The next delivery finds out what was in the way.
+            if not opened.individual:
+                raise Transient(f"the page was withheld, but not recorded: {conflict}") from conflict
             _log("page not recorded", event, rule, "a later event was recorded in the meantime")
             return False
         except (Transient, Misconfigured) as error:
