@@ -44,7 +44,12 @@ def test_the_demo_ends_with_a_verified_node_and_consistent_numbers(
     )
     assert (node["status"], node["unverified"], node["instance_id"]) == ("healthy", False, result["new_instance"])
     entries = installation.cli_json("timeline", "--cluster", result["cluster"])
-    starts = [one for one in entries if one["metadata"]["causation_id"] is None]
+    # The archive seals each hour, also one that ends during the demo.
+    starts = [
+        one
+        for one in entries
+        if one["metadata"]["causation_id"] is None and one["metadata"]["recorded_by"] != "archive"
+    ]
     # A sweep between the registration of the cluster and of its nodes records that there are no nodes.
     reasons = {one["data"].get("reason") for one in starts}
     assert reasons - {"no nodes"} == {"import of a serving fleet, unverified"}, [
