@@ -38,8 +38,6 @@ from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import items, keys
 from faultbridge.storage.projections import UNHEALTHY
 
-"""The prefix of the rows of all registered nodes."""
-
 Revise = Callable[[ClusterState], ClusterState]
 """Returns a cluster's state with what its provider reports."""
 

@@ -22,16 +22,7 @@ def before_intent(context: StepContext, step: str, outcome: str, reason: str, go
 
     Volumes in `gone` do not exist any more and are forgotten.
     """
-    draft = entry_builder.step(
-        context.case,
-        step,
-        outcome,
-        context.now,
-        reason=reason,
-        failure="PROVIDER_ERROR",
-        old_instance=context.instance_id,
-        facts={"volumes": described(context.state.moving_volumes)},
-    )
+    draft = _step(context, step, outcome, reason, old=context.instance_id)
     return _escalate(context, reason, draft, gone, fails=True)
 
 
@@ -40,16 +31,7 @@ def before_service(context: StepContext, step: str, reason: str, lost: Collectio
 
     Volumes in `lost` cannot be attached any more and are forgotten, so that an operator can return the node.
     """
-    draft = entry_builder.step(
-        context.case,
-        step,
-        "failed",
-        context.now,
-        reason=reason,
-        failure="PROVIDER_ERROR",
-        new_instance=context.instance_id,
-        facts={"volumes": described(context.state.moving_volumes)},
-    )
+    draft = _step(context, step, "failed", reason, new=context.instance_id)
     return _escalate(context, reason, draft, lost, fails=False)
 
 
@@ -64,6 +46,22 @@ def without(state: NodeState, volumes: Collection[str]) -> NodeState:
     """Return the node without some of its moving volumes."""
     left = tuple(one for one in state.moving_volumes if one.volume_id not in volumes)
     return replace(state, moving_volumes=left)
+
+
+def _step(
+    context: StepContext, step: str, outcome: str, reason: str, *, old: str | None = None, new: str | None = None
+) -> Draft:
+    return entry_builder.step(
+        context.case,
+        step,
+        outcome,
+        context.now,
+        reason=reason,
+        failure="PROVIDER_ERROR",
+        old_instance=old,
+        new_instance=new,
+        facts={"volumes": described(context.state.moving_volumes)},
+    )
 
 
 def _escalate(
