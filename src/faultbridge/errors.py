@@ -41,7 +41,7 @@ class UnknownName(Rejected):
     """A name or id that denotes nothing here. The reason is `unknown_` and the kind: `unknown_cluster`."""
 
     def __init__(self, kind: str, name: str, cluster: str | None = None) -> None:
-        """Take what is named, the name that was given, and the cluster in which it was looked up, if any."""
+        """Store the kind of the name, the unknown name, and the cluster in which it was looked up, if any."""
         where = f" in cluster {cluster}" if cluster else ""
         super().__init__(f"unknown_{kind}", f"unknown {kind}{where}: {name}")
         self.kind, self.name, self.cluster = kind, name, cluster

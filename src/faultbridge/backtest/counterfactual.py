@@ -34,7 +34,7 @@ class Counterfactual:
     result: Replayed
 
     def leave(self, track: Track, at: datetime) -> None:
-        """Let a node leave the record: from now on its case follows the other policy."""
+        """Stop following the record for a node: from now on its case follows the other policy."""
         track.diverged, track.attempt_ends, track.retry_at = True, None, None
         case = track.state.live_case
         if case is None and track.trail is not None:
@@ -65,7 +65,7 @@ class Counterfactual:
         return track.attempt_ends or earliest(answer_by, track.retry_at)
 
     def settle(self, track: Track, at: datetime) -> None:
-        """Continue a case as far as it gets at one time."""
+        """Apply every step that a case can take at this time."""
         case = track.state.live_case
         if case is None:
             self._end(track, at)
@@ -159,7 +159,7 @@ class Counterfactual:
         track.course = None
 
     def rejoin(self, track: Track, at: datetime) -> None:
-        """Let a node follow the recorded history again once neither that nor the other policy has a live case of it."""
+        """Follow the record for a node again, once it has no live case in the record or under the other policy."""
         case = track.state.live_case
         if not track.diverged or (track.trail is not None and track.trail.closed_at is None):
             return

@@ -211,7 +211,7 @@ def _case_id(commit: Commit) -> str | None:
 
 
 def _with_recorded_id(state: NodeState, commit: Commit) -> NodeState:
-    """Give a case that both opened the id that the record has for it."""
+    """Give a case that both policies opened the id that the record contains."""
     opened = [one for one in commit.of_type(EntryType.CASE_STATUS) if one["data"]["from"] is None]
     if not opened or state.case is None:
         return state

@@ -74,7 +74,7 @@ class NodeHandler:
                 log_cause("condition_not_mapped", reason=reason, condition=kind, node=name_of(node))
 
     def remove(self, node: Mapping[str, Any]) -> None:
-        """Forget a deleted node; its inventory, not its API object, says whether the instance still exists."""
+        """Forget a deleted node; not its API object but the inventory shows whether the instance still exists."""
         name = name_of(node)
         if name is not None:
             self.states.forget(name)

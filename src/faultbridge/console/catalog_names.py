@@ -1,4 +1,4 @@
-"""Catalog names: what pages take from the packaged data: names of fault codes, and GPUs by instance type."""
+"""Catalog names: the packaged data that pages show: names of fault codes, and GPUs by instance type."""
 
 from __future__ import annotations
 

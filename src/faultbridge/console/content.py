@@ -1,4 +1,4 @@
-"""Content: what a request for a page returns, with the headers that keep a browser from anything else."""
+"""Content: the response to a page request, with headers that restrict what a browser may load and embed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts: reads the documents of one page. What a page reads is bounded, whatever the length of the history."""
+"""Facts: reads the documents of one page; the number of reads does not grow with the length of the history."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Facts:
         self.kept = Kept(self.clock)
 
     def fleet(self, clusters: Iterable[str] | None) -> tuple[FleetFacts, ...]:
-        """Read every cluster, or those with the given names as far as they exist, with their nodes."""
+        """Read every cluster with its nodes, or only those of the given names; an unknown name is ignored."""
         found = [view for view in self.views.clusters() if clusters is None or view.config.cluster in set(clusters)]
         facts = []
         for view in found:
@@ -133,7 +133,7 @@ class Facts:
         return self.kept.read("entries", view.config, QUARTER_HOUR, read, view.state.head)
 
     def _closed_last(self, config: ClusterConfig) -> tuple[CaseView, ...]:
-        """Return the cases that closed among those that were opened last, the newest first."""
+        """Return the closed cases among the most recently opened ones, the newest first."""
         return self.views.recent_cases(config, CLOSED, MAX_CASES)[::-1]
 
     def node(self, cluster: str, node: str, window: Window) -> StreamDocuments:
@@ -165,7 +165,7 @@ class Facts:
     def _of_case(
         self, view: CaseView, cluster: ClusterView, state: NodeState, entries: Sequence[Document]
     ) -> CaseFacts:
-        """Return the facts of a case, with the policy and the other failing nodes if it waits for their sake."""
+        """Return the facts of a case, with the policy and the other failing nodes if they delay it."""
         case, waits = view.case, view.case.waiting_for
         is_limited = waits in {WaitingFor.BREAKER, WaitingFor.BUDGET}
         return CaseFacts(

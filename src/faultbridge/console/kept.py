@@ -1,4 +1,4 @@
-"""Kept: what a warm function read of a cluster and may use again, for a time or until its version changes."""
+"""Kept: caches what a warm function read of a cluster, for a limited time or until its version changes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Kept:
     def read(
         self, name: str, config: ClusterConfig, age: timedelta, read: Callable[[ClusterConfig], T], version: object = ""
     ) -> T:
-        """Return what was read of a cluster at the same version and not longer ago than an age, or read it again."""
+        """Return what is cached for a cluster if its version is the same and it is not too old; else read it again."""
         now, key = self.clock.now(), (name, config.cluster)
         kept = self._values.get(key)
         if kept is None or kept.version != version or now - kept.at > age:

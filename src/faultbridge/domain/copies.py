@@ -79,7 +79,7 @@ def _copier(kind: Any) -> Callable[[Any], Any] | None:  # noqa: ANN401 - any cla
 
 @cache
 def _twin(kind: Any) -> Any:  # noqa: ANN401 - any class, and the one created for it
-    """Return a class with the same slots whose values are not frozen, or None if it could not take the place."""
+    """Return a class with the same slots but assignable values; None if `__class__` cannot change between both."""
     if kind.__base__ is not object or "__slots__" not in vars(kind) or hasattr(kind, "__post_init__"):
         return None
     return type(kind.__name__, (), {"__slots__": tuple(one.name for one in fields(kind))})

@@ -37,7 +37,7 @@ INTERVAL = timedelta(hours=1)
 
 
 class Comparison(NamedTuple):
-    """The new baseline of a node, and the outlier that it is; `compared` is False without an earlier baseline."""
+    """The new baseline of a node, and the outlier if it is one; `compared` is False without an earlier baseline."""
 
     baseline: Baseline
     outlier: Outlier | None

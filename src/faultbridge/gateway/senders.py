@@ -79,7 +79,7 @@ def with_sender(document: bytes, sender: WebhookSender) -> bytes:
 
 
 def without_sender(document: bytes, name: str) -> bytes:
-    """Return the document without a sender."""
+    """Return the senders' document, with one sender removed."""
     return json.dumps({other: one for other, one in _readable(document).items() if other != name}).encode()
 
 

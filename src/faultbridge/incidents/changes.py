@@ -84,7 +84,7 @@ class IncidentChanges:
 
 
 def _is_used(hold: Hold, affected: Iterable[AffectedNode]) -> bool:
-    """Return whether a hold is live, or a fault that began before its end is still active."""
+    """Return whether a hold is live, or any fault that began before the hold ended is still active."""
     if hold.ended_at is None:
         return True
     return any(

@@ -42,7 +42,7 @@ Probe = Callable[[NodeState], ProbedInstance]
 
 
 def unprobed(_: NodeState) -> ProbedInstance:
-    """Return that nothing is known, without a probe."""
+    """Return an unknown state without probing the instance."""
     return ProbedInstance()
 
 

@@ -51,7 +51,7 @@ class MarkNodes:
         return job
 
     def _mark(self, job: Job, marked: set[str]) -> Job:
-        """Update the nodes that are not marked yet, and add them to those."""
+        """Add or remove the job's id in the state of each node that is not in `marked` yet, and add the node there."""
         left = [node for node in job.to_mark if node not in marked]
         for first in range(0, len(left), NODES_PER_TRANSACTION):
             group = left[first : first + NODES_PER_TRANSACTION]

@@ -103,7 +103,7 @@ def rows(page: Page) -> Iterator[tuple[str, str]]:
 
 
 def _fault_row(page: Page) -> tuple[str, str]:
-    """Return the label and text of the fault, of the nodes of a summary, or of the reason."""
+    """Return label and text of the main row: the fault, else the nodes of a summary, else the reason."""
     if page.code and page.severity:
         return "Fault", f"{page.severity}: {page.fault}"
     label = "Nodes" if page.members else "Fault" if page.code else "Reason"

@@ -41,7 +41,7 @@ class ComputeAccess(Protocol):
 
     @property
     def volumes(self) -> Mapping[str, Volumes]:
-        """Return what moves volumes between instances, by provider name."""
+        """Return the adapters that move volumes between instances, by provider name."""
         ...
 
     @property

@@ -67,7 +67,7 @@ def incident_area(entries: Iterable[Document], start: datetime, end: datetime) -
 
 
 def _area(samples: Sequence[Sample], start: datetime, end: datetime) -> Area | None:
-    """Return the area of the samples up to an end; the first one begins where it was taken."""
+    """Return the stacked area of the samples taken up to `end`, or None without a sample."""
     end = max(end, start + MIN_SPAN)
     shown = [one for one in samples if one.at <= end]
     if not shown:

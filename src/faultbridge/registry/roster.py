@@ -83,7 +83,8 @@ def row_update(state: NodeState, instance: Instance) -> Update:
 def retired_row(key: Key, *, keeps_instance: bool) -> Update:
     """Return the write that marks the row of a retired node.
 
-    While the instance of the node is in its group, the row keeps it, so that it is not registered as a new node.
+    The row keeps the id of the node's instance until the instance leaves its group. Otherwise the instance would be
+    registered as a new node.
     """
     marks: dict[tuple[str, ...], Value] = {("retired",): True}
     return Update(key, set=marks if keeps_instance else {**marks, ("instance",): None})

@@ -61,7 +61,7 @@ class ComputePorts:
 
     @property
     def surroundings(self) -> Surroundings:
-        """Return what extensions get."""
+        """Return the clock and role that extensions receive when they are built."""
         return Surroundings(self.clock, self._role)
 
     @cached_property
@@ -120,7 +120,7 @@ class ComputePorts:
 
     @cached_property
     def volumes(self) -> Mapping[str, Volumes]:
-        """Return what moves volumes between instances, by provider name."""
+        """Return the adapters that move volumes between instances, by provider name."""
         from faultbridge.adapters.volumes.ec2_volumes import Ec2Volumes
         from faultbridge.adapters.volumes.hyperpod_volumes import HyperPodVolumes
 

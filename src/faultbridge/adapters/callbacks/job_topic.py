@@ -14,7 +14,10 @@ FIFO = ".fifo"
 
 
 class JobTopic:
-    """A JobCallback by SNS. A FIFO topic keeps the order of a cluster and drops repeated events within five minutes."""
+    """A JobCallback that publishes to an SNS topic.
+
+    A FIFO topic keeps the order of a cluster and drops repeated events within five minutes.
+    """
 
     def __init__(self, clients: Clients, topic: str) -> None:
         self._clients, self._topic = clients, topic

@@ -47,7 +47,7 @@ def connections(clients: Clients) -> Connect:
 
 
 def failure_of(error: FaultbridgeError) -> ProviderFailure:
-    """Return the failure that an error of the Kubernetes API stands for."""
+    """Translate an error of the Kubernetes API into a failure of the provider."""
     from faultbridge.adapters.kubernetes.client import ApiRejection
 
     if isinstance(error, ApiRejection):

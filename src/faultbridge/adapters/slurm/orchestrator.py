@@ -39,7 +39,7 @@ class SlurmOrchestrator:
         return True
 
     def cordon(self, node: ClusterNode) -> CallResult:
-        """Drain the node in Slurm, so that no new job starts there; a foreign drain keeps its reason."""
+        """Drain the node in Slurm, so that no new job starts there; a drain by others keeps its reason."""
         return result_of(lambda: self._cordon(node))
 
     def uncordon(self, node: ClusterNode) -> CallResult:

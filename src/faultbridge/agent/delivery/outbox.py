@@ -120,7 +120,7 @@ class Outbox:
                 self.spool.remove(name)
 
     def _announce(self, wait: Wait) -> None:
-        """Set the events for the sender thread: how long a new record may wait."""
+        """Wake up the sender thread as soon as the new record requires."""
         if wait is Wait.NONE:
             self.urgent.set()
             self.new_records.set()

@@ -22,7 +22,7 @@ class ServiceClock:
     offset: timedelta = timedelta(0)
 
     def now(self) -> datetime:
-        """Return the time of the services, as far as it is known."""
+        """Return the host's time, corrected by the last measured offset to the clock of the services."""
         return self.clock.now() + self.offset
 
     def correct(self, date: str | None) -> bool:

@@ -38,7 +38,7 @@ class LiveTable:
     def __init__(
         self, columns: Columns, widths: Sequence[int], terminal: Callable[[], int | None] | None = None
     ) -> None:
-        """Take the columns, the widths of all but the last, and what returns the width of the terminal, if any."""
+        """Store the columns, the widths of all but the last, and a function for the terminal's width, if it has one."""
         self._columns = columns
         width = terminal() if terminal else terminal_columns(sys.stdout)
         self._wraps = width is not None

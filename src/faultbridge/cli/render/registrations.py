@@ -60,7 +60,7 @@ def _is_registration(entry: Document) -> bool:
 
 
 def _kind(entry: Document) -> tuple[str, str, str]:
-    """Return what a registration has in common with those of one row: its text, its reason and its cluster."""
+    """Return the text, reason and cluster of a registration; registrations with equal ones share a row."""
     return (str(ENTRIES["WHAT"](entry)), str(ENTRIES["WHY"](entry)), entry["metadata"]["cluster"])
 
 

@@ -59,7 +59,7 @@ def fitting_columns(titles: Sequence[str], rows: Sequence[Sequence[str]], termin
 
 
 def _min_width(lines: Sequence[Sequence[str]]) -> int:
-    """Return the width of a table whose columns of several words are folded as far as possible."""
+    """Return the smallest width of a table, with every cell of several words folded."""
     return _sum(_min_widths(lines, MIN_FOLDED_WIDTH))
 
 

@@ -38,7 +38,7 @@ def proposes_names(command: Callable[..., Made]) -> Callable[..., Made]:
 
 
 def with_closest(error: UnknownName, session: Session) -> Rejected:
-    """Return the error with the closest names that exist; of the cluster, where that is what does not exist."""
+    """Return the error with the closest existing names: of clusters, if the cluster is what does not exist."""
     read = KNOWN_NAMES.get(error.kind)
     try:
         existing = list(islice(read(session, error.cluster), MAX_READ_NAMES)) if read else []

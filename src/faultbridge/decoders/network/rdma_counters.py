@@ -42,7 +42,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body is a tree with counters, `rdma -j statistic`, metrics, or the output of a port tool."""
+    """Return whether a body is a sysfs tree, `rdma -j statistic`, metrics, or the output of a port tool."""
     tree = b"/infiniband/" in body and b"counters/" in body
     statistics = b'"ifname"' in body and b'"port"' in body and b'"operstate"' not in body
     statistics = statistics and b'"physical_state"' not in body

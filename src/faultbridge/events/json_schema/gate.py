@@ -73,7 +73,7 @@ def _reading_problems(path: Path, model: type[Event]) -> Iterator[str]:
 
 
 def missing_samples(folder: SchemaFolder) -> Iterator[str]:
-    """Find events without their required samples, and samples that no producer may write."""
+    """Find events without their required samples, and samples that violate the schema for producers."""
     for name, model in EVENT_MODELS.items():
         samples = folder.samples(name, model.version)
         missing = set(REQUIRED_SAMPLES) - {path.stem for path in samples} if model is not EventStub else set()

@@ -61,7 +61,7 @@ class Situation:
 
     @cached_property
     def firsts(self) -> tuple[Signal, ...]:
-        """Return the same whatever their node is."""
+        """Return the first signal of each name, whatever its node is."""
         return _firsts(self.line.signals, self._sort)
 
     def _sort(self, one: Signal) -> tuple[Hashable, ...]:

@@ -84,7 +84,7 @@ class ClusterView:
 
     @staticmethod
     def triggers(drafts: tuple[Draft, ...]) -> bool:
-        """Return whether the product reacts to entries."""
+        """Return whether any of these new entries triggers the product's react function."""
         return any(draft.type in TRIGGERS for draft in drafts)
 
     def next_due(self) -> datetime | None:

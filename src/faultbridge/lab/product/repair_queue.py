@@ -27,7 +27,7 @@ SMALL = 30
 
 
 class _Question(NamedTuple):
-    """What decides which cases are shown; `changes` is the number of changes of the queue."""
+    """The inputs that determine which cases are shown; `changes` is the number of changes of the queue."""
 
     changes: int
     control: Control

@@ -103,7 +103,7 @@ class FakeHyperPod:
         list(self._act(instance_ids, "check", {RUNNING}, self._check))
 
     def describe(self) -> dict[str, Any]:
-        """Return what DescribeCluster says that the product reads."""
+        """Return the fields of a DescribeCluster response that the product reads."""
         return {
             "ClusterArn": self.arn,
             "ClusterName": self.name,

@@ -33,7 +33,7 @@ class NodeConditions:
     """
 
     def __init__(self, state: NodeState, catalog: Catalog, changed: int = 0) -> None:
-        """Copy the conditions and watermarks of a node; `changed` is the weight that the commit already has."""
+        """Copy the conditions and watermarks of a node; `changed` counts the changes that the commit already has."""
         self._state = state
         self._catalog = catalog
         self.active = dict(state.conditions)

@@ -114,7 +114,7 @@ def _answer(call: Callable[[], CallResult]) -> CallResult:
 
 
 def _orchestrator_answers(state: NodeState, now: datetime) -> Transition:
-    """End the backoff and add its time to the deadline, because nothing asked the work to leave in that time."""
+    """End the backoff, and extend the deadline by its duration: no drain ran while the orchestrator was away."""
     _, attempt = live_attempt(state)
     lost_at = max(state.orchestrator_lost_at or now, attempt.since or now)
     later = update_attempt(state, deadline=(attempt.deadline or now) + (now - lost_at))

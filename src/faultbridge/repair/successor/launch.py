@@ -98,7 +98,7 @@ def launch_request(context: StepContext, group: str) -> LaunchRequest:
 
 
 def case_request(context: StepContext, group: str) -> LaunchRequest:
-    """Name the launches of the case and their current token, whatever instance types fit."""
+    """Return the request that identifies the launches of the case and their current token, without instance types."""
     intent, attempt = context.attempt.intent, context.attempt
     token = f"{intent.token if intent else context.case.execution}-{attempt.launches}"
     return LaunchRequest(context.rules.config, group, context.case.id, token, context.instance_id, spare=attempt.spare)

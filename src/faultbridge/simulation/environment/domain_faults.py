@@ -24,7 +24,7 @@ class DomainFaultActions(AgentActions):
     """Carries out the faults of failure domains in the repaired cluster."""
 
     def _links_lost(self, action: ExternalAction) -> None:
-        """Take the links of a rack or of all racks down, two times in three of its last nodes some minutes later."""
+        """Take down the links of a rack or of all racks; mostly half of the nodes lose them some minutes later."""
         instances = self._of_domain(action)
         late = len(instances) // 2 if action.selector % 3 else 0
         first, later = instances[: len(instances) - late], instances[len(instances) - late :]

@@ -95,7 +95,7 @@ class ClusterReader:
 
 
 def screen_of(document: Document, now: datetime) -> Screen:
-    """Return the heading and the sections of a document."""
+    """Return the heading and the sections of the screen that shows a document."""
     sections: list[Section] = [(title, document[name], columns) for title, name, columns in SECTIONS]
     return f"{_heading(document['cluster'])}  {now:%H:%M:%S}Z  q quits", sections
 

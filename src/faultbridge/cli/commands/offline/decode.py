@@ -65,7 +65,7 @@ def _hints(
         typer.Option(metavar="TYPE", help="EC2 instance type of the node, to check its GPU count (p5.48xlarge)."),
     ] = None,
 ) -> Hints:
-    """Return what the options say about the input."""
+    """Return the facts about the input that the options state."""
     return Hints(
         _received_time(received_at, datetime.now(UTC)),
         _checked_name(node_name, node, "--node"),

@@ -77,7 +77,7 @@ def _device(device: Document) -> str:
 
 
 def _points(title: str, points: Sequence[Document]) -> Iterator[str]:
-    """Yield the points with their lines; a line that the first point has already shown is not repeated."""
+    """Yield the points of evidence with their log lines, without lines that the first point has already shown."""
     lead = None
     for one in points:
         signal = one["signal"]

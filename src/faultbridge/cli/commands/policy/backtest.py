@@ -126,14 +126,14 @@ def _policy(session: Session, name: str, history: History) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Replays:
-    """Replays one cluster's record under policies. `store` is None where no stack may be asked for policies."""
+    """Replays one cluster's record under policies. `store` is None if no stack may be read."""
 
     config: ClusterConfig
     events: Sequence[Document]
     store: PolicyStore | None
 
     def report(self, document: Document, other: Document | None) -> dict[str, Any]:
-        """Return the report on a policy; with another policy, that one takes the place of the record."""
+        """Return the report that compares a policy with the record, or with another policy if one is given."""
         from faultbridge.backtest.report import compare
 
         known = {str(one["version"]): one for one in (packaged_document(), document, other) if one}

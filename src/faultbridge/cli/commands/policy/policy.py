@@ -183,7 +183,7 @@ def show_policy(
 
 
 def _show_published(session: Session, version: str, *, wait: bool) -> None:
-    """Print the version, and when every process has read it: until then a fault may still follow the one before."""
+    """Print the version, and when every process has read it: until then the previous version may apply."""
     applies_at = session.applies_at()
     session.show_one({"version": version, "applies_at": json_time(applies_at)}, PUBLISHED)
     if session.output.for_people:

@@ -21,7 +21,7 @@ Document = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Which recorded history to read. `asked` is False without a time and an archive."""
+    """Which recorded history to read. `asked` is False if neither a time nor an archive is given."""
 
     cluster: str | None
     since: str | None
