@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import yaml
 
@@ -113,7 +114,7 @@ class Run:
                 self.meter.invocations["react"] += 1
                 app.ops.react(changed)
 
-    def _new_entries(self) -> list[dict[str, object]]:
+    def _new_entries(self) -> list[dict[str, Any]]:
         stream = self.world.ports.table.stream
         new = [one.new for one in stream[self.streamed :] if one.event == "INSERT" and one.new]
         self.streamed = len(stream)

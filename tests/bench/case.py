@@ -20,9 +20,9 @@ from faultbridge.ingest.send import RawInput
 from faultbridge.simulation.environment.samples import SAMPLES
 from faultbridge.simulation.fakes.seam import Call
 from faultbridge.simulation.fault_injection import NO_FAULTS, FaultInjector, FaultKind, FaultProfile
-from faultbridge.simulation.history import come_to_rest
 from faultbridge.simulation.invariants.view import SystemView
 from faultbridge.simulation.journal import Journal
+from faultbridge.simulation.rest import come_to_rest
 from faultbridge.simulation.schedule import Schedule
 from faultbridge.simulation.simulated_system import REPAIRED, SimulatedSystem
 from tests.bench.dynamodb_meter import PRICES, Bill, Meter

@@ -47,7 +47,7 @@ def batch(node: str, body: bytes = XID) -> dict[str, Any]:
 
 def is_committed(on: Deployed, node: str) -> bool:
     """Return whether the record of a node has opened a condition."""
-    found = on.application.ports.table.get(keys.node_state(NodeKey(CLUSTER, node)))
+    found = on.installation.ports.table.get(keys.node_state(NodeKey(CLUSTER, node)))
     return bool(items.read_state(NodeKey(CLUSTER, node), found).conditions)
 
 

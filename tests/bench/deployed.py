@@ -57,7 +57,7 @@ class Deployed:
     def add_node(self, node: str, number: int) -> None:
         """Register a node."""
         instance = f"i-{number:017x}"
-        self.application.registry.registration.add_node(CLUSTER, NewNode(node, instance_id=instance))
+        self.installation.registry.registration.add_node(CLUSTER, NewNode(node, instance_id=instance))
 
     def run(self, program: str, path: list[Path], *arguments: str) -> ProcessRun:
         """Run a program in a new process until it ends."""
@@ -102,10 +102,10 @@ def _deploy(endpoint: str, folder: Path) -> Deployed:
     os.environ.update(CREDENTIALS)
     clients = Clients(region=REGION, endpoint_url=endpoint)
     named = _resources(clients, endpoint)
-    application = on_aws(Settings({**named, "FAULTBRIDGE_STACK_ID": "bench", "FAULTBRIDGE_STACK": "bench"}), clients)
-    application.registry.registration.add_cluster(ClusterConfig(CLUSTER))
+    installation = on_aws(Settings({**named, "FAULTBRIDGE_STACK_ID": "bench", "FAULTBRIDGE_STACK": "bench"}), clients)
+    installation.registry.registration.add_cluster(ClusterConfig(CLUSTER))
     variables = {**CREDENTIALS, **named, "AWS_ENDPOINT_URL": endpoint, "PATH": os.environ["PATH"]}
-    return Deployed(clients, variables, application, folder, link_runtime(folder))
+    return Deployed(clients, variables, installation, folder, link_runtime(folder))
 
 
 def _resources(clients: Clients, endpoint: str) -> dict[str, str]:

@@ -50,7 +50,7 @@ class Bill:
     @property
     def dollars(self) -> float:
         """The cost of the billed requests in US dollars."""
-        return sum(PRICES["requests"][kind] * number for kind, number in self.billed.items())
+        return float(sum(PRICES["requests"][kind] * number for kind, number in self.billed.items()))
 
 
 class Meter:

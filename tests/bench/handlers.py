@@ -65,9 +65,9 @@ def _report_faults(on: Deployed) -> list[Item]:
     for number in range(NODES // 2):
         node = f"node-{number}"
         (record,) = batch(node)["Records"]
-        on.application.ingestion.ingest([Delivery(node, record["body"], datetime.now(UTC))])
+        on.installation.ingestion.ingest([Delivery(node, record["body"], datetime.now(UTC))])
         partition = keys.node_partition(NodeKey(CLUSTER, node))
-        entries += on.application.ports.table.query(partition, prefix="ENTRY#").items
+        entries += on.installation.ports.table.query(partition, prefix="ENTRY#").items
     return [entry for entry in entries if entry["type"] == "Node Status Change"]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -133,8 +133,11 @@ def record(folder: Path, *, devices: int, minutes: int, faults: Sequence[tuple[f
     transport = RecordingTransport(clock)
     agent = build_agent(settings, transport, clock)
     agent.cpu_seconds = agent.probes.cpu_seconds = lambda: 0.0
-    minute = lambda: int(clock.uptime) // 60  # noqa: E731 - read at each start of a probe
-    bodies = {
+
+    def minute() -> int:
+        return int(clock.uptime) // 60
+
+    bodies: dict[str, Callable[[], bytes]] = {
         "nvidia-smi-xml": lambda: nvidia_smi(minute()),
         "dcgm-health": lambda: b'{"body":{"Overall Health":{"value":"Healthy"}},"header":["Health Monitor Report"]}',
         "dcgm-metrics": lambda: exporter(minute()),
@@ -142,10 +145,11 @@ def record(folder: Path, *, devices: int, minutes: int, faults: Sequence[tuple[f
         "rdma-counters": lambda: ports(devices),
         "ethtool-stats": lambda: ethtool(minute(), devices),
     }
-    agent.probes.probes = tuple(
-        replace(probe, start=lambda make=bodies[probe.source]: ProbeResult(Outcome.DONE, make()))
-        for probe in agent.probes.probes
-    )
+
+    def answer(source: str) -> Callable[[], ProbeResult]:
+        return lambda: ProbeResult(Outcome.DONE, bodies[source]())
+
+    agent.probes.probes = tuple(replace(probe, start=answer(probe.source)) for probe in agent.probes.probes)
     start, ring, unread = clock.uptime, KernelRing(folder / "kmsg", clock), deque(sorted(faults))
     while clock.uptime < start + 60 * minutes:
         while unread and unread[0][0] <= clock.uptime - start:

@@ -9,7 +9,6 @@ import json
 import statistics
 import time
 
-from faultbridge.pager.page import PagerSettings
 from faultbridge.storage import keys
 from tests.world import World
 
@@ -19,9 +18,9 @@ UNKNOWN = "NVRM: Xid (PCI:0000:c1:00): 998, pid=1234, name=python, something tha
 
 def measure() -> list[dict[str, float]]:
     """Return the processor time of ingest, publish and pager for each page, in milliseconds."""
-    world = World(nodes=tuple(f"node-{number:03}" for number in range(PAGES)))
     # The limit is raised so that every page is sent.
-    world.app.pager_settings = lambda: PagerSettings(max_per_hour=PAGES)
+    limit = {"FAULTBRIDGE_MAX_PAGES_PER_HOUR": str(PAGES)}
+    world = World(nodes=tuple(f"node-{number:03}" for number in range(PAGES)), settings=limit)
     stream, figures = world.ports.table.stream, []
     for number in range(PAGES):
         record, before = world.message(UNKNOWN, node=f"node-{number:03}"), len(stream)
