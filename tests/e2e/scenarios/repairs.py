@@ -19,7 +19,10 @@ from tests.e2e.harness.proxy import CallFault
 from tests.e2e.harness.records import DOUBLE_BIT, GPU_LOST
 from tests.waiting import eventually
 
-TERMINATE = "autoscaling:TerminateInstanceInAutoScalingGroup"
+START, TERMINATE = "states:StartExecution", "autoscaling:TerminateInstanceInAutoScalingGroup"
+READ_REPORT = "s3:GetObject"
+ADMITTED = '\\"to\\":\\"in_progress\\"'
+"""In a transaction that admits a case."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +63,7 @@ def _kill_steps(installation: Installation, scene: Repairs) -> None:
     def kill() -> None:
         installation.kill("replacement")
 
-    # Longer than the answer of SSM, so that the report is read from the bucket.
-    long = healthy_diagnostics() + " " * 30_000
-    local.set_command_output(installation.stack.info.compute_endpoint, "next", exit_code=0, stdout=long)
+    local.set_command_output(installation.stack.info.compute_endpoint, "next", exit_code=0, stdout=_long_report())
     faults = (
         CallFault("replacement", TERMINATE, action=kill),
         CallFault("replacement", "dynamodb:TransactWriteItems", action=kill, containing='\\"outcome\\":\\"begun\\"'),
@@ -73,13 +74,25 @@ def _kill_steps(installation: Installation, scene: Repairs) -> None:
         installation.wait_until_idle(scene.cluster)
 
 
+def _long_report() -> str:
+    """Return a report that is longer than the answer of SSM, so that it is read from the bucket."""
+    return healthy_diagnostics() + " " * 30_000
+
+
 def _fail_provider(installation: Installation, scene: Repairs) -> None:
-    """Fail the provider's call, then remove capacity, then let a verification end without a report."""
-    compute = installation.stack.info.compute_endpoint
-    fault = CallFault("replacement", TERMINATE, error_code="InternalFailure")
+    """Fail the admission by react and the provider's call, remove capacity, let a verification end without a report.
+
+    Only the sweep continues what these failures leave: it admits the case, releases the instance and reads the report.
+    """
+    compute, proxy = installation.stack.info.compute_endpoint, installation.required_proxy
+    not_admitted = CallFault(
+        "react", "dynamodb:TransactWriteItems", error_code="InternalFailure", containing=ADMITTED, times=10_000
+    )
+    not_released = CallFault("replacement", TERMINATE, error_code="InternalFailure")
     local.set_capacity(compute, INSTANCE_TYPE, available=False)
     local.set_command_output(compute, "next", exit_code=1, stdout="dcgmi: command not found")
-    with installation.required_proxy.inject(fault):
+    before = {call: proxy.count("sweep", call) for call in (START, TERMINATE, READ_REPORT)}
+    with proxy.inject(not_admitted, not_released):
         send_fault(installation, scene.cluster, scene.provider_fails)
         eventually(lambda: _is_at_step(installation, scene, "await_successor"), 60)
         _wait_for_sweep_call(installation, "states:DescribeExecution")
@@ -87,8 +100,9 @@ def _fail_provider(installation: Installation, scene: Repairs) -> None:
         eventually(lambda: _is_at_step(installation, scene, "verify"), 60)
         _wait_for_sweep_call(installation, "ssm:SendCommand")
         instance = installation.instance_of(scene.cluster, scene.provider_fails)
-        local.set_command_output(compute, instance, exit_code=0, stdout=healthy_diagnostics())
+        local.set_command_output(compute, instance, exit_code=0, stdout=_long_report())
         installation.wait_until_idle(scene.cluster)
+    assert all(proxy.count("sweep", call) > made for call, made in before.items())
 
 
 def _wait_for_sweep_call(installation: Installation, call: str) -> None:
