@@ -20,6 +20,12 @@ def packaged_mechanisms() -> tuple[Mapping[str, Any], ...]:
 
 
 @cache
+def handled_rows() -> tuple[Mapping[str, Any], ...]:
+    """Return the texts around an error which show that its process continued."""
+    return tuple(_read("handled.json")["handled"])
+
+
+@cache
 def mechanism_schema() -> Mapping[str, Any]:
     """Return the JSON Schema of a document of log patterns and mechanisms, packaged or a customer's."""
     return _read("schema.json")

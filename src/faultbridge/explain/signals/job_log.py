@@ -11,9 +11,10 @@ from operator import itemgetter
 
 from faultbridge.decoders.kernel.line_filter import whole_lines
 from faultbridge.explain.signals.evidence_store import MAX_SIGNALS, EvidenceStore
+from faultbridge.explain.signals.handled import Surroundings, how_handled
 from faultbridge.explain.signals.line_facts import host_of, rank_of, rank_of_file, time_of
 from faultbridge.explain.signals.patterns import FRAGMENTS, LogPattern, group_by_text, matches_of
-from faultbridge.explain.signals.signal import LogSpan, Signal, Trust
+from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
 
 MAX_LINE = 8192
 MAX_LINES_OF_TEXT = MAX_SIGNALS
@@ -30,6 +31,7 @@ MAX_SAID = 160
 END_PIECES = 2
 """The last pieces of a log, of one mebibyte each, are searched for every text."""
 _BEFORE = 4096
+_AFTER = 1024
 _TAIL = 64 * 1024
 _DIGITS = re.compile(r"\d{1,32}")
 _PROGRESS = re.compile(rb"(?:\b[Ii]ter(?:ation)?|\b[Ss]tep|\b[Ee]poch|'loss')\W{1,12}\d")
@@ -109,7 +111,9 @@ class JobLogReader:
         rank = rank_of(line)
         rank = rank if rank is not None else rank_of_file(self._file)
         for pattern, match in found:
-            if self._store.is_new(pattern.name, at, rank=rank):
+            around = self._around(piece, start, line, match.start())
+            handled = how_handled(pattern.name, around) if pattern.role is Role.INITIATING else ""
+            if self._store.is_new(pattern.name, at, rank=rank, part=handled):
                 node = (
                     match.groupdict().get("node")
                     or self._node
@@ -128,8 +132,17 @@ class JobLogReader:
                         node or self._host(line),
                         rank,
                         said=_DIGITS.sub("0", line[match.start() :][:MAX_SAID]),
-                    )
+                        handled=handled,
+                    ),
+                    handled,
                 )
+
+    def _around(self, piece: bytes, start: int, line: str, position: int) -> Surroundings:
+        """Return a line with the text around it in the same piece."""
+        end = start + len(_line_at(piece, start))
+        return Surroundings(
+            line, position, _text(piece[max(0, start - MAX_LINE) : start]), _text(piece[end : end + _AFTER])
+        )
 
     def _host(self, line: str) -> str | None:
         """Return the host that a line states, if it is a node of the job."""

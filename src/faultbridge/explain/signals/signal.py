@@ -32,7 +32,8 @@ class Signal:
     """One signal with its file and line. `kind` generalizes a fault: `fault.gpu.fatal`; `device` is its GPU, if any.
 
     `count` is the number of equal signals within some minutes, of which this is the first. `said` is the start of the
-    known text of a line without its numbers, so that the same error of several ranks is recognized.
+    known text of a line without its numbers, so that the same error of several ranks is recognized. `handled` states
+    how the process of an error continued, such as `retried`; empty if the log does not show that it did.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Signal:
     count: int = 1
     device: Component | None = None
     said: str = ""
+    handled: str = ""
 
     def matches(self, glob: str) -> bool:
         """Return whether a name such as `xid.79` or `nccl.*` covers this signal."""

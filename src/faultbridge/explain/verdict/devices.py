@@ -11,8 +11,8 @@ from faultbridge.domain.cluster.ranks import gpu_like, gpu_of
 from faultbridge.domain.faults import Component
 from faultbridge.explain.signals.read_files import Evidence
 from faultbridge.explain.signals.signal import Trust
-from faultbridge.explain.verdict.hypotheses import Situation, in_time
 from faultbridge.explain.verdict.mechanisms import packaged_weights
+from faultbridge.explain.verdict.situation import Situation, in_time
 from faultbridge.explain.verdict.verdict import Verdict
 
 MAX_DEVICES = 64

@@ -64,8 +64,8 @@ def time_line(signals: Iterable[Signal], spans: Iterable[LogSpan], limits: Mappi
         else:
             kept.append(one)
     failures = [one for one in kept if one.trust is not Trust.NODE and one.role in _FAILURES]
-    # A dump has no time; a line of the job's log with one comes first.
-    symptom = next((one for one in failures if one.trust is Trust.JOB), next(iter(failures), None))
+    # A dump has no time, and an error after which its process continued is no failure: the others come first.
+    symptom = min(failures, key=lambda one: (bool(one.handled), one.trust is not Trust.JOB), default=None)
     ended_at = max((one.last_at for one in spans if one.last_at), default=None)
     has_started_well = _has_started_well(spans, limits)
     return TimeLine(tuple(kept), tuple(recovered), tuple(claims), symptom, ended_at, progress_at, has_started_well)

@@ -8,18 +8,10 @@ from itertools import islice
 
 from faultbridge.explain.signals.read_files import Evidence
 from faultbridge.explain.signals.signal import Signal, Trust
-from faultbridge.explain.verdict.hypotheses import (
-    DECISIVE,
-    Hypothesis,
-    Situation,
-    covers,
-    hypotheses,
-    in_time,
-    is_in_teardown,
-    is_on_many_ranks,
-    own_fault,
-)
+from faultbridge.explain.verdict.doubts import is_on_many_ranks
+from faultbridge.explain.verdict.hypotheses import DECISIVE, Hypothesis, hypotheses, own_fault
 from faultbridge.explain.verdict.mechanisms import Mechanism, Outlook, Weights
+from faultbridge.explain.verdict.situation import Situation, covers, in_time, is_in_teardown
 from faultbridge.explain.verdict.time_line import TimeLine, time_line
 
 UNKNOWN = "unknown"
@@ -108,7 +100,7 @@ def _outlook(situation: Situation, cause: Hypothesis | None, ranked: Sequence[Hy
     near = (one for one in ranked if cause.score - one.score < situation.weights.limits["stop_margin"])
     if outlook is Outlook.STOP and any(_own_outlook(situation, one) is not Outlook.STOP for one in near):
         return Outlook.RESTART
-    return Outlook.RESTART if outlook is Outlook.STOP and is_in_teardown(situation, cause.lead) else outlook
+    return Outlook.RESTART if outlook is Outlook.STOP and cause.is_doubtful else outlook
 
 
 def _own_outlook(situation: Situation, one: Hypothesis) -> Outlook:

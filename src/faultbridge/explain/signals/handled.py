@@ -1,0 +1,124 @@
+"""Finds the errors in a job's log that did not end their process: ignored, retried, or raised in a thread."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cache
+from itertools import islice
+from typing import Any
+
+from faultbridge.data.mechanisms import handled_rows
+from faultbridge.decoders.training.training_log import Pattern, patterns_of
+from faultbridge.explain.signals.line_facts import rank_of
+
+_TRACEBACK = "Traceback (most recent call last)"
+_CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
+_MAX_CHAIN = 8
+_INTRODUCTION_LINES = 2
+_LINES_AFTER = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One text that shows that a process continued, and where it stands relative to the error.
+
+    `introduction`: in the two lines above the traceback, or in its first line. `frame`: in a frame of the traceback.
+    `start`: before the error in its own line. `line`: anywhere in that line. `after`: in the next two lines.
+    """
+
+    name: str
+    places: frozenset[str]
+    pattern: Pattern
+    signals: tuple[str, ...]
+    cases: tuple[str, ...]
+    not_cases: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Block:
+    """The traceback above an error: what introduces it, and its frames."""
+
+    introduction: list[str] = field(default_factory=list)
+    frames: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """An error in its log: its line, the place of the error in it, and the text before and after the line."""
+
+    line: str
+    position: int
+    before: str
+    after: str
+
+
+@cache
+def handled() -> tuple[Row, ...]:
+    """Return the packaged rows."""
+    return tuple(_row(one) for one in handled_rows())
+
+
+def how_handled(name: str, error: Surroundings) -> str:
+    """Return the name of the first row that shows that the process continued after a signal; empty if none does."""
+    texts = _texts(error)
+    for row in handled():
+        if any(fnmatchcase(name, glob) for glob in row.signals) and any(
+            row.pattern.find(text) for place in row.places for text in texts[place]
+        ):
+            return row.name
+    return ""
+
+
+def _texts(error: Surroundings) -> Mapping[str, Sequence[str]]:
+    rank = rank_of(error.line)
+    block = _block(list(_of_rank(re.split(r"[\r\n]", error.before), rank)))
+    following = (one for one in _of_rank(re.split(r"[\r\n]", error.after), rank) if one.strip())
+    return {
+        "introduction": block.introduction,
+        "frame": block.frames,
+        "start": [error.line[: error.position]],
+        "line": [error.line],
+        "after": list(islice(following, _LINES_AFTER)),
+    }
+
+
+def _of_rank(lines: Sequence[str], rank: int | None) -> Iterator[str]:
+    """Yield the lines that a rank wrote: the output of ranks is mixed in one log."""
+    return (one for one in lines if rank_of(one) == rank)
+
+
+def _block(lines: Sequence[str]) -> _Block:
+    """Return the traceback that ends right after the lines, with those that it is chained to."""
+    found, end = _Block(), len(lines)
+    for number in range(_MAX_CHAIN):
+        start = next((at for at in range(end - 1, -1, -1) if _TRACEBACK in lines[at]), None)
+        if start is None or (number == 0 and not _is_open(lines[start], lines[start + 1 : end])):
+            return found
+        above = [one for one in lines[:start] if one.strip()][-_INTRODUCTION_LINES:]
+        found.introduction = [*above, lines[start]]
+        found.frames.extend(lines[start + 1 : end])
+        if not above or not any(one in above[-1] for one in _CHAINED):
+            return found
+        end = start
+    return found
+
+
+def _is_open(header: str, lines: Sequence[str]) -> bool:
+    """Return whether a traceback has not ended: each line below its header is indented."""
+    column = header.index(_TRACEBACK)
+    return all(one[column : column + 1] in {"", " ", "\t"} for one in lines)
+
+
+def _row(row: Mapping[str, Any]) -> Row:
+    (pattern,) = patterns_of([{"pattern": re.escape(row["contains"]), **row}])
+    return Row(
+        row["name"],
+        frozenset(row["at"]),
+        pattern,
+        tuple(row.get("signals", ("*",))),
+        tuple(row["cases"]),
+        tuple(row.get("not_cases", ())),
+    )

@@ -1,0 +1,65 @@
+"""Doubts about STOP: what leaves open whether a job with an error of its program would fail again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from faultbridge.explain.signals.signal import Role, Signal, Trust
+from faultbridge.explain.verdict.mechanisms import Mechanism, Outlook
+from faultbridge.explain.verdict.situation import Situation
+
+DOUBTS = frozenset({"handled", "teardown", "late", "failed_after_end", "one_node"})
+"""Points against STOP: with one of them, it is not shown that the job would fail again."""
+
+_MIN_RANKS_OF_NODE = 2
+_COMPLETED, _HANG = "job.completed", "nccl.timeout"
+
+
+def doubts(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iterator[tuple[str, Signal]]:
+    """Yield the weight of each doubt about a mechanism that stops a job, and the signal that shows it."""
+    if mechanism.outlook is not Outlook.STOP or lead.trust is not Trust.JOB:
+        return
+    if lead.handled:
+        yield "handled", lead
+    symptom, skew = situation.line.symptom, timedelta(seconds=situation.weights.limits["skew_seconds"])
+    if symptom and symptom.at and lead.at and lead.at - symptom.at > skew:
+        yield "late", symptom
+    if lead.name == _COMPLETED:
+        failed = next((one for one in situation.firsts if _is_failure_after(situation, lead, one)), None)
+        if failed is not None:
+            yield "failed_after_end", failed
+    other = _error_of_another_node(situation, lead)
+    if other is not None:
+        yield "one_node", other
+
+
+def _is_failure_after(situation: Situation, end: Signal, one: Signal) -> bool:
+    """Return whether a signal is a failure after a program reported its end, not only the end of its connections."""
+    is_failure = one.name == _HANG or (one.role is Role.INITIATING and one.name != _COMPLETED and not one.handled)
+    return one.trust is Trust.JOB and is_failure and situation.line.is_before(end, one)
+
+
+def _error_of_another_node(situation: Situation, lead: Signal) -> Signal | None:
+    """Return what a rank on another node printed, where several ranks have the same error and all are on one node."""
+    ranks, nodes = _with_same_error(situation, lead)
+    if len(ranks) < _MIN_RANKS_OF_NODE or len(nodes) != 1 or None in nodes:
+        return None
+    signals = (one for one in situation.line.signals if one.trust is Trust.JOB and one.rank is not None and one.node)
+    return next((one for one in signals if one.node not in nodes), None)
+
+
+def _with_same_error(situation: Situation, lead: Signal) -> tuple[set[int], set[str | None]]:
+    """Return the ranks that printed the same error, and their nodes; None is a node that is not known."""
+    same = [
+        one
+        for one in situation.line.signals
+        if one.said and one.rank is not None and (one.name, one.said) == (lead.name, lead.said)
+    ]
+    return {one.rank for one in same if one.rank is not None}, {one.node for one in same}
+
+
+def is_on_many_ranks(situation: Situation, one: Signal) -> bool:
+    """Return whether several ranks, of which two are known to be on different nodes, printed the same error."""
+    ranks, nodes = _with_same_error(situation, one)
+    return len(ranks) >= situation.weights.limits["many_ranks"] and len(nodes - {None}) > 1

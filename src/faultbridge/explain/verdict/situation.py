@@ -1,0 +1,88 @@
+"""What a mechanism is scored against: the time line of a job, its files, and how a signal fits the failure in time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+
+from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
+from faultbridge.explain.verdict.mechanisms import Mechanism, Weights
+from faultbridge.explain.verdict.time_line import TimeLine
+
+_COVERED_AFTER = timedelta(minutes=10)
+_TERMINATED = frozenset({"process.terminated", "process.signaled"})
+_OF_PLATFORM = ("scheduler.", "memory.")
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What hypotheses are scored against: the time line, the files, the mechanisms and the weights.
+
+    A log may repeat an error thousands of times. Of equal signals only the first can change a score: `leads` are the
+    first of each name and node, `firsts` the first of each name.
+    """
+
+    line: TimeLine
+    spans: Sequence[LogSpan]
+    mechanisms: Sequence[Mechanism]
+    weights: Weights
+
+    @cached_property
+    def leads(self) -> tuple[Signal, ...]:
+        """Return the first signal of each name, place and time that differ for a score."""
+        return firsts_of(self.line.signals, lambda one: (*self._sort(one), one.node))
+
+    @cached_property
+    def firsts(self) -> tuple[Signal, ...]:
+        """Return the first signal of each name, whatever its node is."""
+        return firsts_of(self.line.signals, self._sort)
+
+    def _sort(self, one: Signal) -> tuple[Hashable, ...]:
+        place = one.trust, one.file, one.at is None, one.line is None, bool(one.handled)
+        return one.name, one.kind, one.role, *place, timing(self, one)
+
+
+def firsts_of(signals: Iterable[Signal], key: Callable[[Signal], Hashable]) -> tuple[Signal, ...]:
+    """Return the first signal of each key."""
+    found: dict[Hashable, Signal] = {}
+    for one in signals:
+        found.setdefault(key(one), one)
+    return tuple(found.values())
+
+
+def timing(situation: Situation, signal: Signal) -> str | None:
+    """Return the weight of a time that does not fit the failure of the job; None for a time that fits."""
+    if signal.trust is not Trust.NODE:
+        return None
+    limits, failed_at = situation.weights.limits, situation.line.failed_at
+    skew = timedelta(seconds=limits["skew_seconds"])
+    if signal.at is None or failed_at is None:
+        return "unknown_time"
+    if signal.at < failed_at - timedelta(seconds=limits["before_seconds"]):
+        return "too_old"
+    if signal.at <= failed_at + skew:
+        return None
+    ended_at = situation.line.ended_at
+    return "teardown" if ended_at and signal.at <= ended_at + skew else "after_end"
+
+
+def is_in_teardown(situation: Situation, one: Signal) -> bool:
+    """Return whether a program printed a line after the launcher had begun to end its processes."""
+    if one.trust is not Trust.JOB or one.role is not Role.INITIATING or one.name.startswith(_OF_PLATFORM):
+        return False
+    signals = (each for each in situation.firsts if each.name in _TERMINATED and each.trust is Trust.JOB)
+    return any(situation.line.is_before(each, one) for each in signals)
+
+
+def in_time(situation: Situation, signal: Signal) -> bool:
+    """Return whether the time of a signal fits the failure of the job, or is unknown."""
+    return timing(situation, signal) in {None, "unknown_time"}
+
+
+def covers(span: LogSpan, line: TimeLine) -> bool:
+    """Return whether the log of a node covers the first failure of the job."""
+    if span.first_at is None or span.last_at is None or line.failed_at is None:
+        return False
+    return span.first_at <= line.failed_at <= span.last_at + _COVERED_AFTER

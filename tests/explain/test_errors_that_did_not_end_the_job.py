@@ -1,0 +1,99 @@
+"""STOP needs an error that would come again: one that its process survived, or that one node has, is no proof."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultbridge.explain.signals.handled import handled
+from faultbridge.explain.verdict.mechanisms import Outlook
+from tests.explain.verdicts import verdict
+
+FRAMES = 'Traceback (most recent call last):\n  File "/opt/x.py", line 7, in run\n    poll()\n    ^^^^^^\n'
+DEATH = "failed (exitcode: 1) local_rank: 0 (pid: 9) of binary: /usr/bin/python\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Exception in thread Thread-4 (poll):\n{FRAMES}KeyError: 'health'\n",
+        f"Exception ignored in: <function Loader.__del__ at 0x7f20>\n{FRAMES}AttributeError: no attribute 'x'\n",
+        f"Error in atexit._run_exitfuncs:\n{FRAMES}KeyError: 'x'\n",
+        f"Task exception was never retrieved\nfuture: <Task finished name='Task-7'>\n{FRAMES}KeyError: 'x'\n",
+        f"--- Logging error ---\n{FRAMES}TypeError: not all arguments converted\n",
+        'Traceback (most recent call last):\n  File "/lib/multiprocessing/resource_tracker.py", line 2, in m\n'
+        "    cache[rtype].remove(name)\nKeyError: '/psm_1'\n",
+        "2026-07-10 10:00:00 WARNING fused kernels are off: ImportError: no module\n",
+        "UserWarning: fused kernels are off: ModuleNotFoundError: No module named 'x'\n",
+        f"ERROR the upload of the metrics failed, retrying in 5 s\n{FRAMES}KeyError: 'x'\n",
+        f"{FRAMES}KeyError: 'x'\nskipping shard 7\n",
+        "ValueError: shard 7 has no column (ignored)\n",
+        f"Exception in thread Thread-4:\n{FRAMES}OSError: x\n\nDuring handling of the above exception, another "
+        f"exception occurred:\n\n{FRAMES}KeyError: 'x'\n",
+        "NCCL INFO NET/Plugin: libnccl-net.so: cannot open shared object file: No such file or directory\n",
+        "slurm_script: line 7: nvidia-smi: command not found\n",
+    ],
+)
+def test_an_error_that_its_process_survived_does_not_stop_the_job(text: str) -> None:
+    assert verdict(text).outlook is Outlook.RESTART
+    assert verdict(text + DEATH).outlook is Outlook.RESTART
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{FRAMES}KeyError: 'health'\n",
+        f"2026-07-10 10:00:00 WARNING the cache is cold\n{FRAMES}KeyError: 'x'\n",
+        f"Exception in thread Thread-4:\n{FRAMES}OSError: x\n{FRAMES}KeyError: 'x'\n",
+        f"giving up: no retry left\n{FRAMES}KeyError: 'x'\n",
+        f"[rank1]: Exception in thread Thread-4:\n{FRAMES}KeyError: 'x'\n",
+    ],
+)
+def test_an_error_that_ended_its_process_stops_the_job(text: str) -> None:
+    assert verdict(text).outlook is Outlook.STOP
+
+
+def test_the_same_error_in_a_thread_and_in_the_main_program_stops_the_job() -> None:
+    thread = f"Exception in thread Thread-4:\n{FRAMES}KeyError: 'x'\n"
+    assert verdict(f"{thread}{FRAMES}KeyError: 'x'\n").outlook is Outlook.STOP
+
+
+def test_the_lines_of_other_ranks_among_a_traceback_are_not_part_of_it() -> None:
+    mine = [f"[rank3]: {line}\n" for line in f"Exception in thread Thread-4:\n{FRAMES}KeyError: 'x'".splitlines()]
+    other = "[rank5]: loading shard 7\n"
+    assert verdict(other.join(mine)).outlook is Outlook.RESTART
+
+
+def test_a_retried_request_is_evidence_of_its_service() -> None:
+    found = verdict("WARNING OSError: [Errno 116] Stale file handle: '/fsx/x', retry 3 of 5\n" + DEATH)
+    assert (found.outlook, found.domain) == (Outlook.RESTART, "storage")
+
+
+def test_an_error_of_all_ranks_of_one_node_only_does_not_stop_the_job() -> None:
+    error = "".join(f"[rank{rank}]: ImportError: libx.so: wrong ELF class\n" for rank in (8, 9, 10))
+    lost = "[rank0]: RuntimeError: NCCL communicator was aborted on rank 0.\n"
+    assert verdict(error).outlook is Outlook.STOP
+    found = verdict(error + lost)
+    assert (found.outlook, found.domain) == (Outlook.RESTART, "software")
+    assert verdict(error + error.replace("[rank8]", "[rank0]") + lost).outlook is Outlook.STOP
+
+
+def test_a_cancellation_long_after_the_job_hung_does_not_stop_it() -> None:
+    canceled = "slurmstepd: error: *** JOB 1 ON n-1 CANCELLED AT 2026-07-10T10:30:00 ***\n"
+    hang = "[rank0]:[E710 10:00:00.408 ProcessGroupNCCL.cpp:607] Watchdog caught collective operation timeout\n"
+    assert verdict(f"2026-07-10 10:00:00 {hang}2026-07-10 10:30:00 {canceled}").outlook is Outlook.RESTART
+    assert verdict(f"2026-07-10 10:30:00 {canceled}").outlook is Outlook.STOP
+    assert verdict("1 llm CANCELLED by 0 0:0\n").outlook is Outlook.RESTART
+
+
+def test_a_failure_after_the_reported_end_does_not_stop_the_job() -> None:
+    end = "[INFO] Training finished\n"
+    assert verdict(end).outlook is Outlook.STOP
+    assert verdict(f"{end}RuntimeError: NCCL communicator was aborted on rank 0.\n").outlook is Outlook.STOP
+    assert verdict(f"{end}OSError: [Errno 116] Stale file handle: '/fsx/x'\n").outlook is Outlook.RESTART
+
+
+def test_each_text_that_shows_that_a_process_continued_passes_its_own_cases() -> None:
+    rows = handled()
+    assert [one.name for one in rows if not all(map(one.pattern.find, one.cases))] == []
+    assert [one.name for one in rows if any(map(one.pattern.find, one.not_cases))] == []
+    assert all(one.cases for one in rows)
