@@ -34,7 +34,7 @@ class Outcome(StrEnum):
 class ProbeResult:
     """The result of a probe: its outcome, its output, and the error text of the program or of the agent.
 
-    `incomplete` means that the output is valid and that the outcome is that of a missing part.
+    With `incomplete`, the output of some programs of the probe is valid, and the outcome is that of one that failed.
     """
 
     outcome: Outcome

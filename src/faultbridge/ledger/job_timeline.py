@@ -43,7 +43,7 @@ def own_entries(table: Table, cluster: str, job_id: str, order: ReadOrder) -> Fo
 
 
 def _of_node(table: Table, job: Job, node: str, order: ReadOrder) -> Found:
-    """Return the entries of one node while it concerned the job, in the order of recording."""
+    """Return the entries of one node from shortly before the job's start until the job may resume, as recorded."""
     key = NodeKey(job.cluster, node)
     partition, since = keys.node_partition(key), job.started_at - BEFORE_START
     if order.after is not None:

@@ -89,7 +89,7 @@ def tone_of(entry: Document) -> Tone:
 
 
 def step_mark(step: Document) -> Mark:
-    """Return the mark of the data of a replacement step: its outcome, and whether it failed."""
+    """Return a mark (text with a tone) for the outcome of a repair step."""
     failed = step.get("failure") or step.get("outcome") in _FAILED
     return Mark(str(step.get("outcome") or ""), Tone.BAD if failed else Tone.WORK)
 

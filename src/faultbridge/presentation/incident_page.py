@@ -46,7 +46,7 @@ class DomainPart:
 
     @property
     def mark(self) -> Mark:
-        """Return how many nodes of the part are affected, as a mark."""
+        """Return a mark (text with a tone) that shows how many nodes of the part are affected."""
         text = f"{self.affected} of {self.total} affected"
         return Mark(text, Tone.GOOD if not self.affected else Tone.BAD)
 

@@ -94,9 +94,10 @@ def _count_by_domain(table: Table, config: ClusterConfig) -> dict[str | None, in
 
 
 def _has_incident(row: Mapping[str, Any], config: ClusterConfig, control: Control) -> bool:
-    """Return whether an incident explains the case of a node; a breaker would send a second page for the same cause.
+    """Return whether an incident explains the faults of a node; such a node does not count for a breaker.
 
-    The case of a node that joined an open incident since the last correlation does not wait for it yet.
+    A breaker would page a second time for the same cause. An open incident also explains a node whose case does not
+    wait for it yet, because the node failed after the last correlation.
     """
     families = [Family(name) for name in row.get("families") or {}]
     return bool(row.get("incident")) or control.incident_of(domains_of(config, row), families) is not None

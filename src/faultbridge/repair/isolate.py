@@ -108,7 +108,7 @@ class Isolate:
         return IsolationResult.NOTHING
 
     def _confirm_for_provider(self, state: NodeState, *, ordered: bool) -> IsolationResult:
-        """Mark a node that the provider repairs as `quarantined`: the provider keeps work off it."""
+        """Confirm the isolation of a node that the provider repairs: the provider itself keeps jobs off it."""
         if not _needs_isolation(state, ordered=ordered):
             return IsolationResult.NOTHING
         return self._confirm(state, Isolation.NOT_APPLICABLE, PROVIDER_ISOLATES, ordered=ordered)

@@ -85,7 +85,7 @@ def _read(row: Mapping[str, Any]) -> LogPattern:
 
 
 def group_by_text(patterns: Iterable[LogPattern]) -> dict[bytes, tuple[LogPattern, ...]]:
-    """Return the patterns by their fixed text."""
+    """Return the patterns by the literal text that a line must contain before the pattern is tried."""
     groups: dict[bytes, list[LogPattern]] = defaultdict(list)
     for one in patterns:
         groups[one.pattern.contains.encode()].append(one)

@@ -20,8 +20,8 @@ class FakeInventory:
 
     Groups in `omitted_groups` are missing from answers, instances in `standby` do not serve, and
     `opted_out_instances` carry the tag that excludes them from repair. Every instance has the role `role_id`. `calls`
-    counts API calls. With `network_node`, all instances are behind that one. `conditions` are those of the provider,
-    and `desired` are sizes of groups; without an entry, a group has its desired size. `updates` are those of groups.
+    counts API calls. With `network_node`, all instances are behind that network node. `conditions` are what the
+    provider reports, `updates` the running updates of groups, and `desired` the sizes of groups that are not complete.
     """
 
     def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None, network_node: str | None = None) -> None:
