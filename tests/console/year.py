@@ -30,8 +30,7 @@ from faultbridge.registry.job_views import JobViews
 from faultbridge.registry.roster import new_row
 from faultbridge.registry.views import Views
 from faultbridge.storage import incidents, items, jobs, keys
-from faultbridge.storage.index_rows import index_rows
-from faultbridge.storage.projections import derived_rows
+from faultbridge.storage.projections import derived_rows, index_rows
 from faultbridge.storage.writes import Item, Put
 from tests.console.all_views import NODES as KNOWN
 from tests.console.all_views import EveryView

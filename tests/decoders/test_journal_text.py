@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from faultbridge.decoders import registry
-from faultbridge.decoders.common.journal_export import text_fields
+from faultbridge.decoders.common.journal import text_fields
 from faultbridge.domain.faults import Action, Fault
 
 XID = "NVRM: Xid (PCI:0000:{:02x}:00): 79, pid=1, GPU has fallen off the bus."

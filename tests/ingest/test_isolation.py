@@ -13,7 +13,7 @@ import pytest
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.records import Outcome
 from faultbridge.errors import Transient
-from faultbridge.ingest.isolation import process_isolated
+from faultbridge.ingest.outcomes import process_isolated
 from faultbridge.ingest.poison_messages import ALONE_FROM_RECEIVES
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.simulation.fakes.seam import Call

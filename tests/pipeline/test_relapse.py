@@ -12,8 +12,8 @@ from faultbridge.domain.cases import REPAIR_ACTION_OF, RepairAction
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.faults import Action, Family
 from faultbridge.domain.policy import Rule
-from faultbridge.domain.probation import MAX_PROBATIONS, Probation
-from faultbridge.pipeline.decide.relapse import respond
+from faultbridge.domain.probation import Probation
+from faultbridge.pipeline.decide.relapse import MAX_PROBATIONS, respond
 from faultbridge.pipeline.fold.condition_updates import new_condition
 from tests.builders import CATALOG, GPU, NOON, OTHER_GPU, after, arrival, fault, node
 

@@ -12,9 +12,8 @@ from contextlib import suppress
 from datetime import datetime
 
 from faultbridge.decoders.common.decoder import Decoded, Decoder, Hints
-from faultbridge.decoders.common.envelope import LogEvent, log_events
-from faultbridge.decoders.common.journal_export import text_fields
-from faultbridge.decoders.common.wrappers import wrapped_events
+from faultbridge.decoders.common.journal import text_fields
+from faultbridge.decoders.common.wrappers import LogEvent, log_events, wrapped_events
 from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Fault, Observation, Snapshot
 from faultbridge.errors import Rejected

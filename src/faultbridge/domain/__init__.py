@@ -13,7 +13,7 @@ Reading order:
 - `policy`: customer rules for conditions, limits and maintenance windows.
 - `entries`, `case_transitions`: timeline entries, and what one decision changes.
 - `causation`: which entry or record caused each entry.
-- `custody`, `offenders`: which devices were seen in which instance, and whether card or slot is to blame.
+- `offenders`: whether a card or its slot is the cause of repeated faults.
 - `records`, `instances`: raw records with their outcomes, and the instances that back nodes.
 - `findings`: signs of gray failures, and the precision of their detectors.
 - `names`, `times`, `safe_text`: validation of names, timestamps as text, and text from records for people.

@@ -8,14 +8,13 @@ Read in this order:
 - `node_lookup`: finds the node of a record and checks its sender.
 - `node_batch`: the records of one node for one commit, and groups of commits.
 - `node_commits`: commits the records of a batch, node by node or in groups.
-- `isolation`: limits an unexpected error to its record or node.
 - `caches`: nodes and items that a warm process keeps.
 - `counter_store`: last counters of each component, to compare the next sample with.
 - `heartbeat_log`: stores the heartbeats of a batch, and the last one of each node.
 - `heartbeat_monitor`: records missing heartbeats as faults.
 - `missing_heartbeat`: the fault of a missing heartbeat, and what the provider reports about the instance.
 - `poison_messages`: detects messages that stop their worker.
-- `outcomes`: outcome of each record, reasons of messages given back, receipt lines.
+- `outcomes`: outcome of each record, isolation of unexpected errors, reasons of messages given back, receipt lines.
 - `rejects`: stores rejected records and retries them.
 - `redrive`: moves dead letters back to the queue.
 - `mappings`: customer mappings from alert names and log texts to fault codes.

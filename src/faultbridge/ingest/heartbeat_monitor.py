@@ -6,7 +6,7 @@ The sweep records the fault through the same fold as every other fault. The next
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -15,16 +15,14 @@ from faultbridge.decoders.native.heartbeat import SOURCE as HEARTBEAT
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.faults import NODE_COMPONENT, Snapshot
-from faultbridge.domain.nodes import AliasRow, NodeKey, NodeState
+from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.times import to_text
 from faultbridge.ingest.canary import LAST_RECORDED, last_sent_at
 from faultbridge.ingest.heartbeat_log import WRITE_AFTER, HeartbeatLog
 from faultbridge.ingest.missing_heartbeat import ProbedInstance, missing_heartbeat_fault
-from faultbridge.ingest.record_reader import RecordPart
 from faultbridge.ledger.append import Append
 from faultbridge.log import log_cause
 from faultbridge.pipeline.fold.changes import Arrival
-from faultbridge.pipeline.normalize.resolve import IncarnationMatch, match_incarnation
 from faultbridge.pipeline.observe import observe
 from faultbridge.rules.rulebook import rules_of
 
@@ -113,19 +111,6 @@ class HeartbeatMonitor:
         rules, catalog = rules_of(self.log.rulebook, state.key.cluster), self.log.rulebook.catalog()
         observed = observe(state, [arrival], rebooted=False, rules=rules, catalog=catalog, now=now)
         return Transition(observed.state, observed.drafts)
-
-
-def current_heartbeats(
-    node: NodeKey, state: NodeState, parts: Iterable[tuple[RecordPart, AliasRow]]
-) -> Iterator[tuple[NodeKey, RecordPart]]:
-    """Yield the heartbeats among a node's records. Those of an earlier instance or boot are left out."""
-    for part, row in parts:
-        record = part.record
-        if (
-            record.source == HEARTBEAT
-            and match_incarnation(state, record, row.instance_id, record.sent_at) is not IncarnationMatch.EARLIER
-        ):
-            yield node, part
 
 
 def _is_conclusive(canary: datetime | None, last: datetime, timeout: timedelta) -> bool:

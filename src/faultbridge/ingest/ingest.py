@@ -9,27 +9,27 @@ a record that fails in this way alone is rejected.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
+from faultbridge.decoders.native.heartbeat import SOURCE as HEARTBEAT
 from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.nodes import AliasRow, NodeKey
+from faultbridge.domain.nodes import AliasRow, NodeKey, NodeState
 from faultbridge.domain.records import CANARY, Outcome, RawRecord
 from faultbridge.errors import Rejected
 from faultbridge.ingest.caches import CachedNode, NodeCache
 from faultbridge.ingest.counter_store import CounterStore
 from faultbridge.ingest.heartbeat_log import HeartbeatLog
-from faultbridge.ingest.heartbeat_monitor import current_heartbeats
-from faultbridge.ingest.isolation import process_isolated
 from faultbridge.ingest.node_commits import NodeCommits
 from faultbridge.ingest.node_lookup import FoundNode, NodeLookup
-from faultbridge.ingest.outcomes import GiveBackReason, IngestResult
+from faultbridge.ingest.outcomes import GiveBackReason, IngestResult, process_isolated
 from faultbridge.ingest.poison_messages import ALONE_FROM_RECEIVES, MAX_ATTEMPTS, PoisonMessages
 from faultbridge.ingest.record_reader import WHOLE_SOURCES, Delivery, RecordPart, RecordReader
 from faultbridge.ledger.append import Append
 from faultbridge.log import log_cause
+from faultbridge.pipeline.normalize.resolve import IncarnationMatch, match_incarnation
 from faultbridge.rules.rulebook import Rulebook
 
 MAX_RECORDS = 100
@@ -181,7 +181,7 @@ class Ingest:
         heartbeats = [
             heartbeat
             for node, (_, parts) in by_node.items()
-            for heartbeat in current_heartbeats(node, cached[node].stored, parts)
+            for heartbeat in _current_heartbeats(node, cached[node].stored, parts)
         ]
 
         def store(some: Sequence[tuple[NodeKey, RecordPart]]) -> Iterable[None]:
@@ -193,6 +193,19 @@ class Ingest:
                 result.give_back(part.delivery, error, GiveBackReason.HEARTBEATS_UNAVAILABLE, node)
 
         process_isolated(sorted(heartbeats, key=_received_at), store, give_back)
+
+
+def _current_heartbeats(
+    node: NodeKey, state: NodeState, parts: Iterable[tuple[RecordPart, AliasRow]]
+) -> Iterator[tuple[NodeKey, RecordPart]]:
+    """Yield the heartbeats among a node's records. Those of an earlier instance or boot are left out."""
+    for part, row in parts:
+        record = part.record
+        if (
+            record.source == HEARTBEAT
+            and match_incarnation(state, record, row.instance_id, record.sent_at) is not IncarnationMatch.EARLIER
+        ):
+            yield node, part
 
 
 def _received_at(heartbeat: tuple[NodeKey, RecordPart]) -> datetime:

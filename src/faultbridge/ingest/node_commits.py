@@ -18,9 +18,8 @@ from faultbridge.domain.records import Outcome
 from faultbridge.errors import Conflict, Transient
 from faultbridge.ingest.caches import CachedNode, NodeCache
 from faultbridge.ingest.counter_store import CounterStore
-from faultbridge.ingest.isolation import describe
 from faultbridge.ingest.node_batch import DraftedBatch, NodeBatch, ResolvedParts, group_commits, prepare_records
-from faultbridge.ingest.outcomes import GiveBackReason, IngestResult
+from faultbridge.ingest.outcomes import GiveBackReason, IngestResult, describe
 from faultbridge.ingest.record_reader import RecordPart
 from faultbridge.ledger.append import Append, Appended
 from faultbridge.log import log_cause

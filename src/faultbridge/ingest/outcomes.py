@@ -1,5 +1,7 @@
 """Outcomes of a batch: the result of each record, reasons of messages given back, receipt lines.
 
+An unexpected error of one record or node does not affect the others (`process_isolated`).
+
 Senders write a receipt line with the ids that the queue accepted. Ingest writes one with the outcome of each record.
 `delivery_audit` compares both.
 """
@@ -7,21 +9,24 @@ Senders write a receipt line with the ids that the queue accepted. Ingest writes
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from faultbridge.domain.records import Outcome
-from faultbridge.errors import Conflict, Misconfigured, Transient
-from faultbridge.ingest.isolation import describe
+from faultbridge.errors import Conflict, FaultbridgeError, Misconfigured, Transient
 from faultbridge.log import log_cause
 
 if TYPE_CHECKING:  # the command line writes receipts and loads no decoder for it
     from faultbridge.domain.nodes import NodeKey
     from faultbridge.ingest.record_reader import Delivery
 
+Item = TypeVar("Item")
+Done = TypeVar("Done")
+
+MAX_ERROR = 500
 SENT = "sent"
 OUTCOME = "outcome"
 IDS_PER_LINE = 1000
@@ -139,3 +144,38 @@ def outcome_lines(outcomes: Mapping[str, Outcome]) -> Iterator[Mapping[str, Any]
     remaining = iter(outcomes.items())
     while selected := dict(islice(remaining, IDS_PER_LINE)):
         yield {"kind": OUTCOME, "records": {record: outcome.value for record, outcome in selected.items()}}
+
+
+def process_isolated(
+    items: Sequence[Item],
+    process: Callable[[Sequence[Item]], Iterable[Done]],
+    fail: Callable[[Sequence[Item], Exception], None],
+) -> list[Done]:
+    """Process all items together and, after an unexpected error, each item alone.
+
+    `fail` gets the items that were not processed and their error. After a Transient error these are all items: the
+    dependency does not respond, and single tries would only take time.
+    """
+    if not items:
+        return []
+    try:
+        return list(process(items))
+    except Transient as error:
+        fail(items, error)
+    except Exception as error:  # noqa: BLE001 - any error concerns one item only; `fail` logs it with its ids
+        if len(items) > 1:
+            log_cause("batch_split", reason=describe(error), level=logging.WARNING, items=len(items))
+            return [done for item in items for done in process_isolated([item], process, fail)]
+        fail(items, error)
+    return []
+
+
+def describe(error: Exception) -> str:
+    """Return the text of an error; for an error that is not raised on purpose, also its type and place."""
+    if isinstance(error, FaultbridgeError):
+        return str(error)
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = f" ({trace.tb_frame.f_globals.get('__name__')}:{trace.tb_lineno})" if trace else ""
+    return f"{type(error).__name__}: {error}"[:MAX_ERROR] + place

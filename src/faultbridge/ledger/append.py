@@ -25,8 +25,7 @@ from faultbridge.ledger.transition_guard import check_moves
 from faultbridge.log import log_cause
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, keys
-from faultbridge.storage.index_rows import index_rows
-from faultbridge.storage.projections import projection_writes
+from faultbridge.storage.projections import index_rows, projection_writes
 from faultbridge.storage.writes import Absent, Condition, Equals, Put, Write
 
 MAX_TRIES = 20

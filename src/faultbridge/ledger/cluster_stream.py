@@ -15,7 +15,7 @@ from faultbridge.errors import Conflict
 from faultbridge.ledger.append import MAX_TRIES, Stack
 from faultbridge.log import log_cause
 from faultbridge.storage import items, keys
-from faultbridge.storage.index_rows import index_rows
+from faultbridge.storage.projections import index_rows
 from faultbridge.storage.writes import Absent, Equals, Put, Write
 
 Result = TypeVar("Result")

@@ -18,10 +18,10 @@ from faultbridge.ledger.entry_attributes import ParsedEntry
 from faultbridge.ledger.streams import partition
 from faultbridge.ports import Table
 from faultbridge.storage import items, keys, projections
-from faultbridge.storage.index_rows import index_rows
 from faultbridge.storage.item_kinds import kind_of
+from faultbridge.storage.projections import index_rows
 from faultbridge.storage.proof import Proof
-from faultbridge.storage.upcasts import upcast
+from faultbridge.storage.stored_values import upcast
 from faultbridge.storage.writes import Item, Key
 
 _STATUS_TYPES = frozenset({EntryType.NODE_STATUS, EntryType.CLUSTER_STATUS})

@@ -18,7 +18,7 @@ from faultbridge.ledger.streams import partition
 from faultbridge.storage import items
 from faultbridge.storage.item_kinds import proof_of
 from faultbridge.storage.proof import Proof
-from faultbridge.storage.upcasts import upcast
+from faultbridge.storage.stored_values import upcast
 from faultbridge.storage.wire.archive_lines import line_of
 
 StoredForm = Callable[[Entry, Mapping[str, Any]], Mapping[str, Any]]

@@ -6,15 +6,14 @@ Nothing here calls AWS: `adapters/dynamodb` executes the writes, and a fake tabl
 - `keys`: the key of every kind of item, and the shards of the indexes.
 - `codec`: converts domain values to item attributes and back.
 - `items`: the items of nodes, entries, cases, clusters, aliases and spares.
-- `projections`: rows derived from a node's state: unhealthy nodes, repair queue, case index.
+- `projections`: rows derived from a node's state (unhealthy nodes, repair queue, case index), and rows that lead from a
+  job or a device to its entries.
 - `jobs`, `rejects`: the items of training jobs and of rejected records.
 - `policies`: the list of policy versions.
-- `index_rows`: rows that lead from a job or a device to its entries.
 - `findings`: findings of detectors, and the totals to compare with.
 - `devices`: where devices were seen, and which had faults.
 - `proof`, `item_kinds`: how `faultbridge verify` proves each attribute of each kind of item.
-- `upcasts`: reads items that earlier releases wrote.
-- `stored_values`: reads a value from an item, and refuses one of another form.
+- `stored_values`: reads a value from an item, also from one that an earlier release wrote.
 - `wire/`: formats outside the table: queue messages, EventBridge events, archive lines.
 
 Tests: tests/storage.

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.domain.cluster.config import shard_of
-from faultbridge.domain.custody import device_id
 from faultbridge.domain.entries import Draft, Entry, EntryType
 from faultbridge.domain.times import to_text
 from faultbridge.storage import items, keys
@@ -23,6 +22,11 @@ SEEN = "SEEN#"
 """The beginning of the sort key of a row of seen devices, in the partition of the node."""
 
 FAULTY_SHARDS = 16
+
+
+def device_id(serial: str | None, uuid: str | None) -> str | None:
+    """Return the name under which the entries of a device are found: its serial number, or its UUID without one."""
+    return serial or uuid
 
 
 def sighting(device: str, position: str) -> Key:

@@ -1,11 +1,12 @@
-"""Projections: rows derived from a node's state, written in the same transaction.
+"""Projections: rows derived from a node's state or from new entries, written in the same transaction.
 
 The unhealthy-node row, the requested-isolation row, the repair queue row and the case item follow the node's state.
+Index rows lead from a job or a device to the entries about it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -15,11 +16,12 @@ from faultbridge.domain.cluster.failure_domains import FailureDomain, failure_do
 from faultbridge.domain.cluster.state import QueuedCase
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.entries import Draft, Entry
 from faultbridge.domain.faults import Family, Severity
 from faultbridge.domain.nodes import Isolation, NodeKey, NodeState
 from faultbridge.domain.times import from_text, to_text
+from faultbridge.storage import devices, items, jobs, keys
 from faultbridge.storage import incidents as stored_incidents
-from faultbridge.storage import items, keys
 from faultbridge.storage.jobs import FOLLOWED
 from faultbridge.storage.writes import Delete, Item, Key, Put, Update, Write
 
@@ -217,3 +219,22 @@ def slot_release(before: NodeState, after: NodeState) -> list[Write]:
         return []
     control = keys.cluster_control(before.key.cluster)
     return [Update(control, remove=(("holders", case.id),), add={"version": 1})]
+
+
+def index_rows(drafts: tuple[Draft, ...], entries: tuple[Entry, ...], partition: str, now: datetime) -> tuple[Put, ...]:
+    """Return the index rows of new entries: from a job to its entries, and the rows of devices."""
+    rows: dict[tuple[str, str], Put] = {}
+    for draft, entry in zip(drafts, entries, strict=True):
+        for row in (*_job_rows(draft.data, entry, partition, now), *devices.device_rows(draft, entry, partition, now)):
+            rows[row.key] = row
+    return tuple(rows.values())
+
+
+def _job_rows(data: Mapping[str, Any], entry: Entry, partition: str, now: datetime) -> Iterator[Put]:
+    job = data.get("job_id")
+    if not job:
+        return
+    position = f"{to_text(entry.recorded_at)}#{entry.stream.node or ''}#{entry.epoch:04d}#{entry.sequence:012d}"
+    entry_key = keys.entry(partition, entry.epoch, entry.sequence)
+    row = {"entry_pk": entry_key.pk, "entry_sk": entry_key.sk}
+    yield Put(items.item(jobs.job_link(entry.stream.cluster, str(job), position), now, row))

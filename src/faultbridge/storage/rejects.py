@@ -10,7 +10,7 @@ from typing import Any
 from faultbridge.domain.times import to_milliseconds, to_text, truncate
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump, load
-from faultbridge.storage.upcasts import LATEST
+from faultbridge.storage.stored_values import LATEST
 from faultbridge.storage.wire.message import Message
 from faultbridge.storage.writes import Item, Key, Path, Value
 

@@ -1,15 +1,40 @@
-"""Reads a domain value from a stored item, and refuses an item that another release wrote in another form."""
+"""Stored values: reads a domain value from an item, also from one that an earlier release wrote.
+
+An item has a schema version, and one function converts each version to the next one. A release reads every earlier
+version and writes only the latest. A new version is written only one release after every reader supports it, so that
+old and new code can run at the same time during a deployment.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from faultbridge.errors import Misconfigured
 from faultbridge.storage.codec import load
-from faultbridge.storage.upcasts import upcast
 
 T = TypeVar("T")
+Step = Callable[[Mapping[str, Any]], dict[str, Any]]
+
+LATEST = 1
+"""The schema version of new items."""
+
+STEPS: Mapping[int, Step] = {}
+"""The function that converts each version to the next one; empty in the first release."""
+
+
+def upcast(item: Mapping[str, Any], steps: Mapping[int, Step] = STEPS, latest: int = LATEST) -> Mapping[str, Any]:
+    """Return an item in the latest schema version; raises Misconfigured for an item of a newer release."""
+    version = int(item.get("schema", 1))
+    if version > latest:
+        raise Misconfigured(
+            f"item written by a newer release: {item.get('pk')} has schema {version};"
+            f" this release reads up to {latest}, upgrade it"
+        )
+    while version < latest:
+        item = {**steps[version](item), "schema": version + 1}
+        version += 1
+    return item
 
 
 def stored_value(kind: type[T], row: Mapping[str, Any], attribute: str | None = None) -> T:

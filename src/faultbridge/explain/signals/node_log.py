@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from faultbridge.data import load_catalog
 from faultbridge.decoders import registry
 from faultbridge.decoders.common.decoder import Hints
+from faultbridge.decoders.common.journal import journal_lines
 from faultbridge.decoders.common.prefix import USER, unprefixed
-from faultbridge.decoders.kernel.journal_text import journal_lines
 from faultbridge.decoders.kernel.line_filter import whole_lines
 from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.faults import GPU_PARTS, Action, Fault, Severity, faults_of

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from faultbridge.decoders import registry
 from faultbridge.decoders.common.decoder import Hints
-from faultbridge.decoders.common.journal_export import text_fields
+from faultbridge.decoders.common.journal import text_fields
 from faultbridge.errors import Rejected
 from faultbridge.explain.dumps.collectives import Explained, explain
 from faultbridge.explain.dumps.dump import MAX_BYTES, Dump, read_dump

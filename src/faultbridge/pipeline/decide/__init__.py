@@ -3,8 +3,7 @@
 Rules for one node, in reading order:
 
 - `decide`: the entry point after every change of a node's conditions.
-- `policy_override`: applies the policy's severity and action to each condition.
-- `opt_out`: until when a node or its cluster is excluded from repairs.
+- `opt_out`: until when no case opens: an ignored node, a maintenance, or an absence during an update.
 - `open_case`: creates a case.
 - `escalation`: raises the repair action of a waiting case when a worse fault joins it.
 - `repair_actions`: chooses the repair action of the next attempt.

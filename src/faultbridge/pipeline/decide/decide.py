@@ -16,15 +16,14 @@ from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.nodes import Isolation, NodeState
-from faultbridge.domain.policy import Rule
+from faultbridge.domain.policy import Policy, Rule
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.case_moves import due_at, escalate_case, move_case, resolve_case
 from faultbridge.pipeline.decide.escalation import raise_repair_action
 from faultbridge.pipeline.decide.open_case import Cause, Rules, open_case
-from faultbridge.pipeline.decide.opt_out import opted_out_until
-from faultbridge.pipeline.decide.policy_override import apply_policy
-from faultbridge.pipeline.decide.provider_conditions import is_absence
+from faultbridge.pipeline.decide.opt_out import deferred_until, is_absence
 from faultbridge.pipeline.decide.relapse import Response, respond
+from faultbridge.pipeline.fold.capacity import MAX_OVERRIDES
 from faultbridge.pipeline.fold.changes import Change, ChangeKind
 from faultbridge.pipeline.fold.expire import ORDERED
 
@@ -32,7 +31,7 @@ from faultbridge.pipeline.fold.expire import ORDERED
 def decide(state: NodeState, changes: Iterable[Change], rules: Rules, now: datetime) -> Transition:
     """Return the next state and entries of a node after these changes of its conditions."""
     changes = tuple(changes)
-    state, overridden = apply_policy(state, changes, rules.policy)
+    state, overridden = _apply_policy(state, changes, rules.policy)
     changes += overridden
     decided = Transition(state)
     if state.live_case is None:
@@ -45,13 +44,46 @@ def decide(state: NodeState, changes: Iterable[Change], rules: Rules, now: datet
     return replace(decided, state=replace(decided.state, due_at=due_at(decided.state)))
 
 
+def _apply_policy(state: NodeState, changes: Iterable[Change], policy: Policy) -> tuple[NodeState, tuple[Change, ...]]:
+    """Apply the policy's severities and actions to a node; return the node and the additional changes to record.
+
+    `changes` are the changes of this commit; their conditions need no additional change. Any other condition may now
+    match another rule, for example because it was observed often enough. At most 8 such conditions change in one
+    commit, the worst first; the others change with the next observation of the node.
+    """
+    changed = {(change.condition.code, change.condition.component) for change in changes if change.condition}
+    conditions: dict[str, Condition] = dict(state.conditions)
+    overridden: list[Change] = []
+    for key, condition in sorted(state.conditions.items(), key=lambda item: -item[1].severity.rank):
+        rule = policy.rule_for(condition, state.key.cluster, state.placement.instance_type)
+        severity = rule.severity or condition.reported_severity or condition.severity
+        action = rule.action or condition.reported_action or condition.action
+        if (severity, action) == (condition.severity, condition.action):
+            continue
+        effective = replace(condition, severity=severity, action=action)
+        if (condition.code, condition.component) in changed:
+            conditions[key] = effective
+        elif len(overridden) < MAX_OVERRIDES:
+            conditions[key] = effective
+            overridden.append(
+                Change(
+                    ChangeKind.UPDATED,
+                    condition.last_at,
+                    effective,
+                    reason=f"rule {rule.name}",
+                    changed_parts=("severity",),
+                )
+            )
+    return replace(state, conditions=conditions), tuple(overridden)
+
+
 def _open_case(decided: Transition, changes: tuple[Change, ...], rules: Rules, now: datetime) -> Transition:
     """Open a case for the worst actionable condition, or defer it while the node is excluded or leaves in an update."""
     condition = _case_condition(decided.state, changes, rules, now)
-    deferred_until = _deferred_until(decided.state, condition, rules, now) if condition else None
-    decided = replace(decided, state=replace(decided.state, case_deferred_until=deferred_until))
+    deferred = deferred_until(decided.state, condition, rules.config, now) if condition else None
+    decided = replace(decided, state=replace(decided.state, case_deferred_until=deferred))
     state = decided.state
-    if condition is None or deferred_until is not None:
+    if condition is None or deferred is not None:
         return decided
     rule = rules.policy.rule_for(condition, state.key.cluster, state.placement.instance_type)
     # Where the provider repairs, Faultbridge only verifies the node.
@@ -90,13 +122,6 @@ def _case_condition(state: NodeState, changes: tuple[Change, ...], rules: Rules,
         # An absence that the update explains must not hide a fault that it does not explain.
         found = [one for one in found if not is_absence(one)] or found
     return max(found, key=_severity_and_action, default=None)
-
-
-def _deferred_until(state: NodeState, condition: Condition, rules: Rules, now: datetime) -> datetime | None:
-    """Return until when the condition opens no case: the node is excluded from repairs, or leaves in an update."""
-    hold = rules.config.update_hold(state.placement.group, now) if is_absence(condition) else None
-    ends = (opted_out_until(state, rules.config, now), hold.until if hold else None)
-    return max((end for end in ends if end is not None), default=None)
 
 
 def _severity_and_action(condition: Condition) -> tuple[int, int]:

@@ -10,8 +10,7 @@ from datetime import datetime
 
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.nodes import NodeState
-from faultbridge.pipeline.decide.opt_out import FOREVER, opted_out_until
-from faultbridge.pipeline.decide.provider_conditions import is_absence
+from faultbridge.pipeline.decide.opt_out import FOREVER, is_absence, opted_out_until
 from faultbridge.pipeline.decide.required_order import inclusion_order, permission_order
 
 

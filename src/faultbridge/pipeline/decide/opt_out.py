@@ -1,4 +1,4 @@
-"""Opt-out rule: until when an ignored node, or a cluster under maintenance, is excluded from repairs.
+"""Opt-out rule: until when no case opens for an ignored node, in a maintenance, or for an absence during an update.
 
 The pure rule; `repair/opt_out.py` applies the operator's orders. Faults of an excluded node are still recorded.
 """
@@ -8,7 +8,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.conditions import Condition
 from faultbridge.domain.copies import replace
+from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import Ignored, NodeState
 
 FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
@@ -16,12 +18,27 @@ FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
 LABEL = "label"
 """The requester of an exclusion that a tag of the instance or a label of the Kubernetes node asks for."""
 
+LEAVING_CODES = frozenset({"cloud.instance_gone", "cloud.instance_stopped"})
+"""Codes of an instance that its owner terminates or stops."""
+
 
 def opted_out_until(state: NodeState, config: ClusterConfig, now: datetime) -> datetime | None:
     """Return until when a node is excluded from repairs, or None when it is not excluded now."""
     ignored = (state.ignored.until or FOREVER) if state.ignored else None
     ends = [end for end in (ignored, config.maintenance_until) if end is not None and end > now]
     return max(ends, default=None)
+
+
+def deferred_until(state: NodeState, condition: Condition, config: ClusterConfig, now: datetime) -> datetime | None:
+    """Return until when the condition opens no case: the node is excluded from repairs, or leaves in an update."""
+    hold = config.update_hold(state.placement.group, now) if is_absence(condition) else None
+    ends = (opted_out_until(state, config, now), hold.until if hold else None)
+    return max((end for end in ends if end is not None), default=None)
+
+
+def is_absence(condition: Condition) -> bool:
+    """Return whether a condition only reports that a node is absent, as an update makes it."""
+    return condition.family is Family.HEARTBEAT or condition.code in LEAVING_CODES
 
 
 def start_ignoring(state: NodeState, ignored: Ignored) -> NodeState:

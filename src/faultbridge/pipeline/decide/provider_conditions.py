@@ -20,16 +20,11 @@ from faultbridge.domain.cluster.provider_status import (
     ProviderCondition,
     ProviderStatus,
 )
-from faultbridge.domain.conditions import Condition
 from faultbridge.domain.copies import replace
-from faultbridge.domain.faults import Family
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.safe_text import visible_line
 from faultbridge.domain.times import to_text, truncate
 from faultbridge.pipeline.normalize.mask_secrets import mask
-
-LEAVING_CODES = frozenset({"cloud.instance_gone", "cloud.instance_stopped"})
-"""Codes of an instance that its owner terminates or stops."""
 
 MAX_MESSAGE = 300
 MAX_CONDITIONS = 20
@@ -69,11 +64,6 @@ def _message(text: str) -> str:
     """Return a provider's text on one line, without secrets and of limited length."""
     shown = visible_line(mask(text.encode(errors="replace")).decode(errors="replace"))
     return shown if len(shown) <= MAX_MESSAGE else shown[: MAX_MESSAGE - 3] + "..."
-
-
-def is_absence(condition: Condition) -> bool:
-    """Return whether a condition only reports that a node is absent, as an update makes it."""
-    return condition.family is Family.HEARTBEAT or condition.code in LEAVING_CODES
 
 
 def next_holds(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
@@ -11,8 +12,11 @@ from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits, Rule
-from faultbridge.domain.probation import Probation, begin_probation, find_relapse
+from faultbridge.domain.probation import Probation
 from faultbridge.pipeline.decide.repair_actions import next_higher
+
+MAX_PROBATIONS = 8
+"""Maximum probations of a node; the oldest is dropped first."""
 
 _ORDER = list(RepairAction)
 
@@ -39,7 +43,7 @@ def respond(state: NodeState, condition: Condition, rule: Rule, now: datetime) -
     """
     required = rule.repair_action(condition.action)
     instance = state.incarnation.instance if state.incarnation else None
-    probation = find_relapse(state.probations, condition, instance, now)
+    probation = _find_relapse(state.probations, condition, instance, now)
     if probation is None or required is None or not probation.repair_action.needs_slot:
         return Response(required, probation)
     stronger = next_higher(probation.repair_action)
@@ -54,4 +58,21 @@ def start_probation(state: NodeState, case: Case, family: Family | None, limits:
     if state.incarnation is None or not limits.probation:
         return state
     until, instance = now + limits.probation, state.incarnation.instance
-    return replace(state, probations=begin_probation(state.probations, case, family, instance, until, now))
+    return replace(state, probations=_begin_probation(state.probations, case, family, instance, until, now))
+
+
+def _begin_probation(
+    probations: Iterable[Probation], case: Case, family: Family | None, instance: int, until: datetime, now: datetime
+) -> tuple[Probation, ...]:
+    """Return the probations of a node after the repair of a case; those of former instances and of the past end."""
+    running = [one for one in probations if one.instance == instance and one.until > now and one.code != case.code]
+    begun = Probation(case.id, case.code, case.component, case.repair_action, instance, until, family)
+    return (*running, begun)[-MAX_PROBATIONS:]
+
+
+def _find_relapse(
+    probations: Iterable[Probation], condition: Condition, instance: int | None, now: datetime
+) -> Probation | None:
+    """Return the probation that a condition violates, or None; of several the one with the strongest action."""
+    found = [one for one in probations if one.instance == instance and now < one.until and one.is_relapse(condition)]
+    return max(found, key=lambda one: _ORDER.index(one.repair_action), default=None)

@@ -13,6 +13,7 @@ Reading order:
 - `daily_notes`: which informational and late faults are recorded each day.
 - `attribution`: assigns an unspecific report ("node unhealthy") to the specific condition behind it.
 - `expire`: ends conditions by time, reboot, repair or replacement.
+- `sightings`: records the devices that an instance shows for the first time.
 - `write_filter`: decides whether a changed state must be stored.
 
 Tests: tests/pipeline, above all test_fold.py and test_watermarks.py.

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from itertools import islice
 from typing import NamedTuple
 
 from faultbridge.domain.copies import replace
-from faultbridge.domain.custody import take_custody
 from faultbridge.domain.faults import Component, Snapshot
 from faultbridge.domain.nodes import NodeState
 from faultbridge.pipeline.fold.changes import Arrival, Change, ChangeKind
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch
+
+MAX_SIGHTINGS = 8
+"""Maximum devices that one entry records; the next health snapshot records the others."""
+
+MAX_CUSTODY = 64
+"""Maximum sightings that a node keeps, the newest; a forgotten device is recorded again."""
 
 
 class Sightings(NamedTuple):
@@ -56,3 +62,28 @@ def _change(seen: tuple[Component, ...], instance_id: str | None, arrival: Arriv
     text = f"{len(listed)} device{'s' if len(listed) > 1 else ''} first seen in {instance_id or 'this instance'}"
     facts = {"instance_id": instance_id, "devices": listed}
     return Change(ChangeKind.DEVICES, arrival.at, None, None, arrival.record_id, text, facts=facts)
+
+
+def take_custody(
+    custody: tuple[str, ...], instance: int, devices: Iterable[Component]
+) -> tuple[tuple[str, ...], tuple[Component, ...]]:
+    """Return the sightings of a node with these devices, and the devices that are new in this instance.
+
+    A device is new when this instance never reported its UUID, or its serial number without one, in this slot. A
+    device that a report does not list keeps its sighting: a source may list only some of the devices.
+    """
+    current = [one for one in custody if one.startswith(f"{instance}|")]
+    known = set(current)
+    named = [device for device in devices if device.uuid or device.serial]
+    new = tuple(islice((device for device in named if not _is_known(known, instance, device)), MAX_SIGHTINGS))
+    return (*current, *(_sighting(instance, device) for device in new))[-MAX_CUSTODY:], new
+
+
+def _is_known(known: set[str], instance: int, device: Component) -> bool:
+    """Return whether a device was seen in its slot, or in any slot if the report names none."""
+    sighting = _sighting(instance, device)
+    return sighting in known or (device.pci is None and any(one.startswith(sighting) for one in known))
+
+
+def _sighting(instance: int, device: Component) -> str:
+    return f"{instance}|{device.uuid or device.serial}|{device.pci or ''}"

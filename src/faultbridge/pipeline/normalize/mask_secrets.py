@@ -6,11 +6,18 @@ the size of the record, whatever it contains.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from typing import Any
 
-from faultbridge.data.secret_patterns import secret_hints, secret_patterns
+from faultbridge.data import FOLDER
 
 MASKED = b"[masked]"
+_TOKEN, _PLAIN_TOKEN = r"[\w.+/=-]{16,}+", r"[A-Za-z0-9]{20,}+"
 
 
 def mask(body: bytes) -> bytes:
@@ -33,3 +40,64 @@ def _secrets(body: bytes) -> Iterator[tuple[int, int]]:
     for pattern in secret_patterns():
         if not pattern.hints or not present.isdisjoint(pattern.hints):
             yield from pattern.spans(lower if pattern.any_case else body)
+
+
+@dataclass(frozen=True, slots=True)
+class SecretPattern:
+    """One kind of secret. The group `secret` of the pattern is the text to mask.
+
+    The pattern is compiled and searched only if a hint occurs in the text in lower case; no hint means always. With
+    `any_case`, the pattern is searched in the text in lower case too.
+    """
+
+    name: str
+    pattern: str
+    hints: frozenset[bytes] = frozenset()
+    any_case: bool = False
+
+    def spans(self, text: bytes) -> Iterator[tuple[int, int]]:
+        """Yield the start and end of each secret in a text, which must be in lower case for `any_case`."""
+        return (match.span("secret") for match in _compiled(self.pattern).finditer(text))
+
+
+@cache
+def secret_patterns() -> Sequence[SecretPattern]:
+    """Return the packaged patterns; they are parsed once."""
+    data: Mapping[str, Any] = json.loads((FOLDER / "secrets.json").read_bytes())
+    return (_tokens(data), *(_pattern(row, data["parts"]) for row in data["patterns"]))
+
+
+@cache
+def secret_hints() -> frozenset[bytes]:
+    """Return the hints of all patterns: short texts; a text without a pattern's hints is not searched for it."""
+    return frozenset(hint for pattern in secret_patterns() for hint in pattern.hints)
+
+
+def _tokens(data: Mapping[str, Any]) -> SecretPattern:
+    """Return one pattern for the tokens of all prefixes; a match starts at the separator that ends the prefix."""
+    token = rf"(?:{_after(data['token_prefixes'])}){_TOKEN}"
+    plain = rf"(?:{_after(data['plain_token_prefixes'])}){_PLAIN_TOKEN}"
+    return SecretPattern("token", rf"[_.-](?<=[A-Za-z0-9].)(?=[\w.+/=-]{{16}})(?P<secret>{token}|{plain})")
+
+
+def _after(prefixes: Mapping[str, Iterable[str]]) -> str:
+    """Return the alternatives of a regular expression that match text after a prefix.
+
+    There is one alternative for each length of prefix, because a lookbehind has a fixed length.
+    """
+    by_length = sorted((prefix for vendor in prefixes.values() for prefix in vendor), key=len)
+    groups = (map(re.escape, same) for _, same in groupby(by_length, key=len))
+    return "|".join(rf"(?<=(?<![A-Za-z0-9])(?:{'|'.join(group)}))" for group in groups)
+
+
+def _pattern(row: Mapping[str, Any], parts: Mapping[str, str]) -> SecretPattern:
+    pattern = row["pattern"]
+    for name, part in parts.items():
+        pattern = pattern.replace(f"<<{name}>>", part)
+    hints = frozenset(hint.encode() for hint in row["hints"])
+    return SecretPattern(row["name"], pattern, hints, any_case=row.get("any_case", False))
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[bytes]:
+    return re.compile(pattern.encode(), re.DOTALL)
