@@ -110,6 +110,7 @@ class Settings:
     chat_webhooks = _optional("the name or ARN of the secret with the webhook addresses of Slack and Microsoft Teams")
     job_topic = _optional("the ARN of the SNS topic for jobs that may resume")
     job_callbacks = _optional("the name or ARN of the secret with the webhooks for jobs that may resume")
+    slurm_tokens = _optional("the name or ARN of the secret with the tokens of slurmrestd, by its address")
     max_pages_per_hour = Variable(
         "the maximum number of pages about single nodes per cluster, clock hour and urgency", int, 10
     )

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.adapters.slurm.head_node import SsmHeadNode, connect
+from faultbridge.adapters.slurm.operations import SlurmJob
 from faultbridge.adapters.slurm.orchestrator import SLURM_NAME, SlurmOrchestrator
-from faultbridge.adapters.slurm.scontrol import Output, Scontrol, SlurmJob
+from faultbridge.adapters.slurm.scontrol import Output, Scontrol
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.errors import Misconfigured, Rejected, Transient
 from faultbridge.ports import ClusterNode, ProviderFailure
@@ -41,7 +42,7 @@ def member(**others: Any) -> ClusterNode:
 
 
 def orchestrator(head: Head) -> SlurmOrchestrator:
-    return SlurmOrchestrator(lambda _: head, ManualClock())
+    return SlurmOrchestrator(lambda _: Scontrol(head), ManualClock())
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,7 @@ def test_no_job_is_requeued_after_the_deadline(past: bool) -> None:
     )
     clock = ManualClock()
     deadline = clock.now() if past else clock.now().replace(year=START.year + 1)
-    found = SlurmOrchestrator(lambda _: head, clock).drain(member(slurm_requeue=True), deadline)
+    found = SlurmOrchestrator(lambda _: Scontrol(head), clock).drain(member(slurm_requeue=True), deadline)
     assert found.reason == "a job still runs: 7 (running)"
     assert (("scontrol", "requeue", "7") in head.commands) is not past
 

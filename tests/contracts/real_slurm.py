@@ -1,4 +1,8 @@
-"""A real Slurm of two nodes on loopback, from Debian's packages; without them the tests that need it are skipped."""
+"""A real Slurm of two nodes on loopback, from Debian's packages; without them the tests that need it are skipped.
+
+Debian 12 has Slurm 22.05, whose slurmrestd cannot change a node. A newer Slurm runs from the root directory of a newer
+Debian, which `.ci/run` makes; each command runs there by chroot, in mounts of its own.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,26 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 
 import pytest
 
 from faultbridge.adapters.slurm.scontrol import Output
 from tests.waiting import BUSY_FACTOR
+
+NEWER = Path(os.environ.get("FAULTBRIDGE_SLURM_ROOT", "/opt/faultbridge/slurm-root"))
+"""The root directory of a Debian with a newer Slurm."""
+
+IN_ROOT = (
+    'for folder in /proc /dev /tmp; do mount --rbind "$folder" "$0$folder" || exit 99; done; exec chroot "$0" "$@"'
+)
+REST_PROGRAMS = ("slurmrestd", "setpriv")
+NO_USER = "64999"
+"""slurmrestd runs neither as root nor as the user of Slurm."""
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "scontrol", "squeue", "sbatch", "scancel")
 SECONDS = 30 * BUSY_FACTOR
@@ -32,7 +47,6 @@ SlurmdSpoolDir={folder}/spool/%n
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/%n.pid
 ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
 SelectType=select/cons_tres
 MpiDefault=none
 MailProg=/bin/true
@@ -44,20 +58,38 @@ NodeName=n1 NodeHostname=localhost NodeAddr=127.0.0.1 Port={first} CPUs=1 RealMe
 NodeName=n2 NodeHostname=localhost NodeAddr=127.0.0.1 Port={second} CPUs=1 RealMemory=100
 PartitionName=all Nodes=n[1-2] Default=YES State=UP
 """
+WITH_TOKENS = """AuthAltTypes=auth/jwt
+AuthAltParameters=jwt_key={folder}/jwt.key
+"""
 
 
 class RealSlurm:
     """A running Slurm; `unreachable` makes every command use a controller that does not listen."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, root: Path | None = None) -> None:
         self.folder = folder
+        self.root = root
         self.unreachable = False
+        self.rest = ""
+        self.nowhere = ""
+        """The address of its slurmrestd, and one at which nothing listens."""
 
     def __call__(self, command: Sequence[str]) -> Output:
         """Run a command as on a head node."""
         conf = "nowhere.conf" if self.unreachable else "slurm.conf"
-        ran = subprocess.run(command, env=self.environment(conf), capture_output=True, text=True, check=False)
+        ran = subprocess.run(
+            self.placed(command), env=self.environment(conf), capture_output=True, text=True, check=False
+        )
         return Output(ran.returncode, ran.stdout, ran.stderr)
+
+    def placed(self, command: Sequence[str]) -> list[str]:
+        """The command as it runs in the root directory of this Slurm."""
+        return [*(("unshare", "--mount", "sh", "-c", IN_ROOT, str(self.root)) if self.root else ()), *command]
+
+    def token(self, lifespan: int = 3600) -> str:
+        """A new token of root, for so many seconds."""
+        answer = self(("scontrol", "token", "username=root", f"lifespan={lifespan}"))
+        return answer.stdout.strip().removeprefix("SLURM_JWT=")
 
     def environment(self, conf: str = "slurm.conf") -> dict[str, str]:
         return {**os.environ, "SLURM_CONF": str(self.folder / conf)}
@@ -92,15 +124,13 @@ class RealSlurm:
 
 
 @contextmanager
-def real_slurm() -> Iterator[RealSlurm]:
-    """Start munged, slurmctld and two slurmd; stop them at the end."""
-    missing = [name for name in PROGRAMS if shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") is None]
-    if missing or os.geteuid() != 0:
-        pytest.skip(f"no real Slurm here: {', '.join(missing) or 'its daemons must run as root'}")
+def real_slurm(root: Path | None = None, *, rest: bool = False) -> Iterator[RealSlurm]:
+    """Start munged, slurmctld, two slurmd and perhaps slurmrestd; stop them at the end."""
+    _require(root, rest=rest)
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory(prefix="slurm-")))
-        slurm = RealSlurm(folder)
-        _write(folder)
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="slurm-", dir="/tmp")))
+        slurm = RealSlurm(folder, root)
+        _write(slurm, rest=rest)
         munged = ("munged", "--foreground", f"--socket={folder}/munge.socket", f"--key-file={folder}/munge.key")
         munged += (f"--pid-file={folder}/munged.pid", f"--log-file={folder}/munged.log")
         _start(stack, slurm, (*munged, f"--seed-file={folder}/munge.seed", "--force"))
@@ -109,18 +139,65 @@ def real_slurm() -> Iterator[RealSlurm]:
         for node in ("n1", "n2"):
             _start(stack, slurm, ("slurmd", "-D", "-N", node))
         slurm.until(lambda: slurm(("sinfo", "--noheader", "--format=%T")).stdout.split() == ["idle"])
+        if rest:
+            _start_rest(stack, slurm)
         yield slurm
 
 
-def _write(folder: Path) -> None:
+@contextmanager
+def real_slurmrestd() -> Iterator[RealSlurm]:
+    """Start the newer Slurm with its slurmrestd, which can change a node."""
+    with real_slurm(NEWER, rest=True) as slurm:
+        yield slurm
+
+
+def _require(root: Path | None, *, rest: bool) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("no real Slurm here: its daemons must run as root")
+    if root is not None and not (root / "usr/sbin/slurmctld").exists():
+        pytest.skip(f"no newer Slurm here: {root} has none; .ci/run makes it")
+    path = os.pathsep.join(f"{root or ''}{one}" for one in ("/usr/bin", "/usr/sbin", "/usr/local/bin"))
+    wanted = (*PROGRAMS, *(REST_PROGRAMS if rest else ()))
+    missing = [name for name in wanted if shutil.which(name, path=path) is None]
+    libraries = f"{root or ''}/usr/lib".lstrip("/")
+    if rest and not any(Path("/").glob(f"{libraries}/*/slurm*/auth_jwt.so")):
+        missing.append("auth_jwt.so")
+    if missing:
+        pytest.skip(f"no real Slurm here: {', '.join(missing)}")
+
+
+def _start_rest(stack: ExitStack, slurm: RealSlurm) -> None:
+    port, nowhere = free_ports(2)
+    slurm.rest, slurm.nowhere = (f"http://127.0.0.1:{one}" for one in (port, nowhere))
+    plugin = "openapi/slurmctld" if slurm.root else "openapi/v0.0.38"
+    command = ("setpriv", f"--reuid={NO_USER}", f"--regid={NO_USER}", "--clear-groups", "/usr/sbin/slurmrestd")
+    variables = {"SLURM_JWT": "daemon", "SLURMRESTD_SECURITY": "disable_unshare_sysv,disable_unshare_files"}
+    arguments = ("-a", "rest_auth/jwt", "-s", plugin, f"127.0.0.1:{port}")
+    _start(stack, slurm, (*command, *arguments), variables)
+    slurm.until(lambda: _listens(port))
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _write(slurm: RealSlurm, *, rest: bool) -> None:
+    folder = slurm.folder
     port, first, second, nowhere = free_ports(4)
     ports = {"port": port, "first": first, "second": second}
-    (folder / "munge.key").write_bytes(os.urandom(1024))
-    (folder / "munge.key").chmod(0o600)
+    for key in ("munge.key", "jwt.key"):
+        (folder / key).write_bytes(os.urandom(1024))
+        (folder / key).chmod(0o600)
     (folder / "state").mkdir()
     (folder / "spool").mkdir()
-    (folder / "slurm.conf").write_text(CONF.format(folder=folder, **ports))
-    (folder / "nowhere.conf").write_text(CONF.format(folder=folder, **{**ports, "port": nowhere}))
+    text = CONF + (WITH_TOKENS if rest else "")
+    (folder / "slurm.conf").write_text(text.format(folder=folder, **ports))
+    (folder / "nowhere.conf").write_text(text.format(folder=folder, **{**ports, "port": nowhere}))
+    if slurm.root:
+        (folder / "cgroup.conf").write_text("CgroupPlugin=disabled\n")
+    if rest:
+        folder.chmod(0o755)  # slurmrestd runs as another user
 
 
 def free_ports(number: int) -> list[int]:
@@ -130,9 +207,10 @@ def free_ports(number: int) -> list[int]:
         return [one.getsockname()[1] for one in sockets]
 
 
-def _start(stack: ExitStack, slurm: RealSlurm, command: Sequence[str]) -> None:
-    program = shutil.which(command[0], path=f"{os.environ['PATH']}:/usr/sbin")
-    assert program is not None
+def _start(
+    stack: ExitStack, slurm: RealSlurm, command: Sequence[str], variables: Mapping[str, str] = MappingProxyType({})
+) -> None:
     log = stack.enter_context((slurm.folder / f"{command[0]}-{len(list(slurm.folder.iterdir()))}.log").open("ab"))
-    started = subprocess.Popen((program, *command[1:]), env=slurm.environment(), stdout=log, stderr=log)
+    environment = {**slurm.environment(), **variables, "PATH": f"{os.environ['PATH']}:/usr/sbin"}
+    started = subprocess.Popen(slurm.placed(command), env=environment, stdout=log, stderr=log)
     stack.callback(lambda: (started.terminate(), started.wait(SECONDS)))

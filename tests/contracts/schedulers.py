@@ -1,10 +1,11 @@
-"""Orchestrators for the contract tests: in memory, EKS on a fake Kubernetes API, and a real Slurm on loopback."""
+"""Orchestrators for the contract tests: in memory, EKS on a fake Kubernetes API, and real Slurms on loopback."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from socketserver import ThreadingMixIn
 from typing import Any, Protocol
@@ -14,7 +15,11 @@ from moto.backends import get_backend
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator
+from faultbridge.adapters.slurm.https_request import Access, Answer, send
+from faultbridge.adapters.slurm.operations import SlurmOperations
 from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
+from faultbridge.adapters.slurm.rest import RestClient, SlurmRest
+from faultbridge.adapters.slurm.scontrol import Scontrol
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.local.kubernetes import api
 from faultbridge.local.kubernetes.cluster import Cluster, Pod, RunningInstance, takes_work
@@ -99,12 +104,26 @@ class SlurmClock(ManualClock):
         self.slurm.until(lambda: not self.slurm(("squeue", "--noheader")).stdout.strip())
 
 
+def operations(slurm: RealSlurm) -> SlurmOperations:
+    """The operations on a real Slurm: over slurmrestd if it runs, else by commands."""
+    return SlurmRest(rest_client(slurm), Scontrol(slurm).requeue) if slurm.rest else Scontrol(slurm)
+
+
+def rest_client(slurm: RealSlurm) -> RestClient:
+    """A client of its slurmrestd, which does not answer while Slurm is unreachable."""
+
+    def transport(access: Access, method: str, path: str, body: bytes | None) -> Answer:
+        return send(replace(access, url=slurm.nowhere) if slurm.unreachable else access, method, path, body)
+
+    return RestClient(lambda: Access(slurm.rest, "root", slurm.token()), transport)
+
+
 class OnSlurm:
     """The adapter, and a real Slurm of two nodes; its commands run here instead of on a head node."""
 
     def __init__(self, slurm: RealSlurm) -> None:
         self.slurm, self.clock = slurm, SlurmClock(slurm)
-        self.orchestrator: Orchestrator = SlurmOrchestrator(lambda _: slurm, self.clock)
+        self.orchestrator: Orchestrator = SlurmOrchestrator(lambda _: operations(slurm), self.clock)
         self.config = ClusterConfig("train-a", orchestrator="slurm", slurm_head_node="i-0123456789abcdef0")
         self.member = ClusterNode(self.config, "gpu-1", "i-00000000000000007", ("n1.internal",))
         self.stranger = ClusterNode(self.config, "n9", "i-00000000000000009")

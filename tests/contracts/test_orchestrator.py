@@ -1,4 +1,4 @@
-"""The Orchestrator port: the same tests for the fake, EKS and a real Slurm; also clusters without an orchestrator."""
+"""The Orchestrator port: the same tests for the fake, EKS and real Slurms; also clusters without an orchestrator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from faultbridge.adapters.kubernetes.orchestrator import NoOrchestrator
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.ports import ClusterNode, Orchestrator, ProviderFailure
 from faultbridge.simulation.fakes import START, FakeOrchestrator
-from tests.contracts.real_slurm import RealSlurm, real_slurm
+from tests.contracts.real_slurm import RealSlurm, real_slurm, real_slurmrestd
 from tests.contracts.schedulers import InMemory, OnSlurm, Scheduler, on_eks
 
 DEADLINE = START + timedelta(minutes=10)
@@ -25,13 +25,19 @@ def slurm() -> Iterator[RealSlurm]:
         yield started
 
 
-@pytest.fixture(params=["fake", "eks", "slurm"])
+@pytest.fixture(scope="module")
+def slurmrestd() -> Iterator[RealSlurm]:
+    with real_slurmrestd() as started:
+        yield started
+
+
+@pytest.fixture(params=["fake", "eks", "slurm", "slurmrestd"])
 def scheduler(request: pytest.FixtureRequest, clients: Clients) -> Iterator[Scheduler]:
     if request.param == "fake":
         yield InMemory()
         return
-    if request.param == "slurm":
-        slurm = request.getfixturevalue("slurm")
+    if request.param.startswith("slurm"):
+        slurm = request.getfixturevalue(request.param)
         slurm.clean()
         yield OnSlurm(slurm)
         return
@@ -97,8 +103,9 @@ class TestWithoutAnOrchestrator:
 
 
 class TestOnARealSlurm:
-    @pytest.fixture
-    def world(self, slurm: RealSlurm) -> OnSlurm:
+    @pytest.fixture(params=["slurm", "slurmrestd"])
+    def world(self, request: pytest.FixtureRequest) -> OnSlurm:
+        slurm = request.getfixturevalue(request.param)
         slurm.clean()
         return OnSlurm(slurm)
 
@@ -144,6 +151,14 @@ class TestOnARealSlurm:
         assert late.reason == "stays drained: faultbridge i-00000000000000008"
         assert not world.takes_work()
         assert world.orchestrator.uncordon(successor).ok
+        assert world.takes_work()
+
+    def test_the_reason_names_the_case_and_another_case_of_the_instance_can_resume_the_node(
+        self, world: OnSlurm
+    ) -> None:
+        assert world.orchestrator.cordon(replace(world.member, case="CASE-1")).ok
+        assert self.reason(world) == "faultbridge i-00000000000000007 case CASE-1"
+        assert world.orchestrator.uncordon(replace(world.member, case="CASE-2")).reason == "resumed"
         assert world.takes_work()
 
     def test_a_failed_look_up_drains_nothing(self, world: OnSlurm) -> None:

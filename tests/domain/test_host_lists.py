@@ -1,4 +1,4 @@
-"""Host lists: expansion of Slurm's short form into node names."""
+"""Host lists: expansion of Slurm's short form into node names; and addresses of slurmrestd."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.domain.names import MAX_HOSTS, expand_host_list
+from faultbridge.domain.names import MAX_HOSTS, expand_host_list, rest_address
 from faultbridge.errors import Rejected
 
 
@@ -47,3 +47,37 @@ def test_a_range_expands_to_every_number_with_its_leading_zeros(first: int, more
 def test_any_text_is_expanded_or_rejected(text: str) -> None:
     with contextlib.suppress(Rejected):
         assert len(expand_host_list(text)) <= MAX_HOSTS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://slurm.example",
+        "https://slurm.example.internal:6820",
+        "https://10.0.0.7:6820/slurm-a",
+        "http://127.0.0.1:6820",
+        "http://localhost",
+    ],
+)
+def test_an_address_of_a_slurmrestd_is_accepted(text: str) -> None:
+    assert rest_address(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://slurm.example:6820",
+        "http://127.0.0.1.example",
+        "https://user:secret@slurm.example",
+        "https://slurm.example/?token=x",
+        "https://slurm.example/",
+        "https://slurm.example#x",
+        "https://slurm.example:6820\n",
+        "https://",
+        "slurm.example:6820",
+        "ftp://slurm.example",
+    ],
+)
+def test_an_address_that_could_give_a_token_away_is_rejected(text: str) -> None:
+    with pytest.raises(Rejected, match="bad_address"):
+        rest_address(text)

@@ -49,6 +49,7 @@ class Cluster(ResponseModel):
     eks_cluster: str | None
     hyperpod_cluster: str | None
     slurm_head_node: str | None
+    slurm_rest: str | None = Field(description="Address of slurmrestd.")
     slurm_requeue: bool
     job_callbacks: list[str] = Field(description="Callbacks for jobs that may resume, in their order.")
     instance_types: list[str]

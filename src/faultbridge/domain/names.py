@@ -19,6 +19,11 @@ NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,252}")
 # Client tokens, UUIDs, hashes; a record id becomes the end of a sort key.
 RECORD_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+=-]{0,127}")
 INSTANCE_ID = re.compile(r"m?i-[0-9a-f]{8,17}")
+# A token is sent to this address, so only the loopback may be addressed without TLS.
+_HOST = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}|[A-Za-z0-9.-]{0,252}[A-Za-z0-9])"
+REST_ADDRESS = re.compile(
+    rf"(?:https://{_HOST}|http://(?:localhost|127\.0\.0\.1))(?::\d{{1,5}})?(?:/[A-Za-z0-9._-]{{1,64}}){{0,4}}"
+)
 
 MAX_CLOSEST = 3
 _MIN_SIMILARITY = 0.5
@@ -47,6 +52,11 @@ def record_id(text: str) -> str:
 def instance_id(text: str) -> str:
     """Return a valid EC2 or managed instance id; raises `bad_instance_id` for any other text."""
     return _matching(INSTANCE_ID, text, "bad_instance_id", "i- or mi- and 8 to 17 hexadecimal digits")
+
+
+def rest_address(text: str) -> str:
+    """Return a valid address of a slurmrestd; raises `bad_address` for any other text."""
+    return _matching(REST_ADDRESS, text, "bad_address", "an https URL without user, query and final slash")
 
 
 def _matching(pattern: re.Pattern[str], text: str, reason: str, allowed: str) -> str:

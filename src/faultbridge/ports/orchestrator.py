@@ -13,7 +13,7 @@ from faultbridge.ports.compute import CallResult
 
 @dataclass(frozen=True, slots=True)
 class ClusterNode:
-    """Identifies a node for its orchestrator: cluster registration, node name, instance id and aliases.
+    """Identifies a node for its orchestrator: cluster registration, node name, instance id, aliases and live case.
 
     A name may be reused by another instance, so an orchestrator that knows instance ids matches by instance id.
     """
@@ -22,12 +22,14 @@ class ClusterNode:
     node: str
     instance_id: str | None = None
     aliases: tuple[str, ...] = ()
+    case: str | None = None
 
     @classmethod
     def of(cls, state: NodeState, cluster: ClusterConfig) -> ClusterNode:
         """Return the identity of a node from its current state."""
         incarnation, aliases = state.incarnation, (*state.placement.aliases, *state.placement.host_names)
-        return cls(cluster, state.key.node, incarnation.instance_id if incarnation else None, aliases)
+        case = state.live_case.id if state.live_case else None
+        return cls(cluster, state.key.node, incarnation.instance_id if incarnation else None, aliases, case)
 
 
 class Orchestrator(Protocol):

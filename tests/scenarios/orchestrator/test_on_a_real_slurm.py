@@ -15,15 +15,16 @@ from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.registry.registration import NewNode, Registration
 from faultbridge.repair.attempt.step_tools import StepTools
 from tests.builders import NOON
-from tests.contracts.real_slurm import RealSlurm, real_slurm
+from tests.contracts.real_slurm import RealSlurm, real_slurm, real_slurmrestd
+from tests.contracts.schedulers import operations
 from tests.scenarios.world import CLUSTER, GROUP, World
 
 HEAD = "i-0123456789abcdef0"
 
 
-@pytest.fixture(scope="module")
-def started() -> Iterator[RealSlurm]:
-    with real_slurm() as slurm:
+@pytest.fixture(scope="module", params=[real_slurm, real_slurmrestd], ids=["commands", "slurmrestd"])
+def started(request: pytest.FixtureRequest) -> Iterator[RealSlurm]:
+    with request.param() as slurm:
         yield slurm
 
 
@@ -42,7 +43,7 @@ class SlurmWorld(World):
         object.__setattr__(self.isolate, "orchestrators", {SLURM: self.scheduler})
 
     def _tools(self) -> StepTools:
-        self.scheduler = SlurmOrchestrator(lambda _: self.slurm, self.clock)
+        self.scheduler = SlurmOrchestrator(lambda _: operations(self.slurm), self.clock)
         return replace(super()._tools(), orchestrators={SLURM: self.scheduler})
 
     def _register(self, nodes: int, mode: Mode, shards: int) -> None:
@@ -73,7 +74,7 @@ def test_a_job_moves_the_node_is_replaced_verified_and_resumed(slurm: RealSlurm,
     world.fault_and_react()
     state, reason = world.shown()
     assert "DRAIN" in state
-    assert reason == f"faultbridge i-{1:017x}"
+    assert reason == f"faultbridge i-{1:017x} case {world.case().id}"
     slurm.until(lambda: slurm.job(job).startswith("PENDING"))
     slurm(("scontrol", "update", f"JobId={job}", "StartTime=now"))  # Slurm delays requeued jobs by minutes
     slurm.until(lambda: slurm.job(job) == "RUNNING n2")
@@ -81,7 +82,9 @@ def test_a_job_moves_the_node_is_replaced_verified_and_resumed(slurm: RealSlurm,
     incarnation = world.node().incarnation
     assert incarnation is not None
     world.advance_minutes(2)
-    assert world.shown()[1] == f"faultbridge {incarnation.instance_id}"  # the successor runs no job before its check
+    assert (
+        world.shown()[1] == f"faultbridge {incarnation.instance_id} case {world.case().id}"
+    )  # the successor runs no job before its check
     world.until(world.case_is(CaseStatus.RESOLVED))
     assert (world.status(), world.case().resolution) == (NodeStatus.HEALTHY, Resolution.REPLACED)
     other = slurm.submit(600, "n1")

@@ -118,11 +118,14 @@ class AwsPorts(ComputePorts):
     @cached_property
     def orchestrators(self) -> Mapping[str, Orchestrator]:
         """Return the orchestrators by name."""
+        from faultbridge.adapters.aws.stack import StackSecret
         from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator, NoOrchestrator
-        from faultbridge.adapters.slurm.head_node import connect
+        from faultbridge.adapters.slurm.access import connections
         from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
 
-        slurm = SlurmOrchestrator(connect(self.clients), self.clock)
+        name = self.settings.slurm_tokens
+        connect = connections(self.clients, lambda: StackSecret(self.clients, name).value if name else b"{}")
+        slurm = SlurmOrchestrator(connect, self.clock)
         eks = EksOrchestrator(self.clients, self.clock)
         built_in: dict[str, Orchestrator] = {"none": NoOrchestrator(), "eks": eks, "slurm": slurm}
         return Parts("orchestrators", ports.Orchestrator, built_in, self.surroundings)

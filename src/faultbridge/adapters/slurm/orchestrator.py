@@ -1,7 +1,7 @@
-"""Drain and resume Slurm nodes with `scontrol` on the head node.
+"""Drain and resume the nodes of a Slurm cluster, and wait for their jobs.
 
-The reason of a drain names Faultbridge and the instance, so it ends with the instance: only the drain of the instance
-that backs the node is removed. A drain by an operator or a health check stays.
+The reason of a drain names Faultbridge, the instance and the case, so it ends with the instance: only the drain of the
+instance that backs the node is removed. A drain by an operator or a health check stays.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from faultbridge.adapters.call_results import result_of
-from faultbridge.adapters.slurm.scontrol import HeadNode, Scontrol, SlurmJob
+from faultbridge.adapters.slurm.operations import SlurmJob, SlurmOperations
 from faultbridge.decoders.slurm.node_listing import SlurmNode
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.ports import CallResult, Clock, ClusterNode, ProviderFailure
 
-OWNER = "faultbridge"
+OWNER, NO_INSTANCE = "faultbridge", "no-instance"
 # Slurm expands host lists, and `ALL` names every node, so neither may reach a command.
 SLURM_NAME = re.compile(r"(?!(?i:all|nodeset)\Z)[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 DRAINED = frozenset({"DRAIN", "DRAINED", "DRAINING"})
@@ -25,12 +25,12 @@ NOT_FOUND = CallResult(ProviderFailure.NOT_FOUND, "Slurm has no node with a name
 
 
 class SlurmOrchestrator:
-    """An Orchestrator for Slurm clusters; `connect` returns access to the head node of a cluster.
+    """An Orchestrator for Slurm clusters; `connect` returns the operations on the Slurm of a cluster.
 
     A look-up without an answer is unknown: it returns TIMEOUT, and no node is drained or resumed.
     """
 
-    def __init__(self, connect: Callable[[ClusterConfig], HeadNode], clock: Clock) -> None:
+    def __init__(self, connect: Callable[[ClusterConfig], SlurmOperations], clock: Clock) -> None:
         self._connect, self._clock = connect, clock
 
     @property
@@ -54,46 +54,46 @@ class SlurmOrchestrator:
         return result_of(lambda: self._drain(node, deadline))
 
     def _cordon(self, node: ClusterNode) -> CallResult:
-        scontrol, found = self._find(node)
+        slurm, found = self._find(node)
         if found is None:
             return NOT_FOUND
         if _is_drained(found) and not _is_ours(found):
             return CallResult(reason=f"already drained: {found.reason}")
         if not _is_drained(found) or found.reason != reason_of(node):
-            scontrol.drain(found.name, reason_of(node))
+            slurm.drain(found.name, reason_of(node))
         return CallResult(reason="drained")
 
     def _uncordon(self, node: ClusterNode) -> CallResult:
-        scontrol, found = self._find(node)
+        slurm, found = self._find(node)
         if found is None:
             return NOT_FOUND
         if not _is_drained(found):
             return CallResult(reason="not drained")
-        if found.reason != reason_of(node):
+        if not _drained_for(found, node):
             return CallResult(reason=f"stays drained: {found.reason or 'no reason was given'}")
-        scontrol.resume(found.name)
+        slurm.resume(found.name)
         return CallResult(reason="resumed")
 
     def _drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
-        scontrol, found = self._find(node)
+        slurm, found = self._find(node)
         if found is None:
             return CallResult(reason="not a node of the cluster: no jobs to drain")
-        jobs = scontrol.jobs(found.name)
+        jobs = slurm.jobs(found.name)
         if node.cluster.slurm_requeue and _is_drained(found) and self._clock.now() < deadline:
             for job in jobs:
-                scontrol.requeue(job)
+                slurm.requeue(job)
         return CallResult(ProviderFailure.TIMEOUT, _text(jobs)) if jobs else CallResult(reason="no job is left")
 
-    def _find(self, node: ClusterNode) -> tuple[Scontrol, SlurmNode | None]:
+    def _find(self, node: ClusterNode) -> tuple[SlurmOperations, SlurmNode | None]:
         """Return the node under the first of its names that Slurm knows."""
-        scontrol = Scontrol(self._connect(node.cluster))
-        found = (scontrol.node(name) for name in _names(node))
-        return scontrol, next((one for one in found if one is not None), None)
+        slurm = self._connect(node.cluster)
+        found = (slurm.node(name) for name in _names(node))
+        return slurm, next((one for one in found if one is not None), None)
 
 
 def reason_of(node: ClusterNode) -> str:
-    """Return the reason of a drain: Faultbridge and the instance that backs the node."""
-    return f"{OWNER} {node.instance_id or 'no instance'}"
+    """Return the reason of a drain: Faultbridge, the instance that backs the node, and the case if there is one."""
+    return " ".join((OWNER, node.instance_id or NO_INSTANCE, *((f"case {node.case}",) if node.case else ())))
 
 
 def _names(node: ClusterNode) -> Iterator[str]:
@@ -106,6 +106,11 @@ def _names(node: ClusterNode) -> Iterator[str]:
 
 def _is_drained(found: SlurmNode) -> bool:
     return not DRAINED.isdisjoint(_STATES.findall(found.state.upper()))
+
+
+def _drained_for(found: SlurmNode, node: ClusterNode) -> bool:
+    """Return whether Faultbridge drained this instance, for whichever case."""
+    return found.reason.split()[:2] == [OWNER, node.instance_id or NO_INSTANCE]
 
 
 def _is_ours(found: SlurmNode) -> bool:

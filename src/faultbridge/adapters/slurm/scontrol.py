@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from faultbridge.adapters.slurm.operations import SlurmJob
 from faultbridge.decoders.slurm.node_listing import SlurmNode, slurm_nodes
 from faultbridge.errors import Misconfigured, Transient
 
@@ -33,15 +34,6 @@ class Output:
 
 HeadNode = Callable[[Sequence[str]], Output]
 """Runs one command on the head node; raises Transient when the head node gives no result."""
-
-
-@dataclass(frozen=True, slots=True)
-class SlurmJob:
-    """One job or array task, with the reason of its state if it was looked up."""
-
-    id: str
-    state: str
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

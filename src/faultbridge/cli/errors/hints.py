@@ -22,7 +22,7 @@ USAGE_HINTS: Mapping[str, str] = {
     "no_instance": "`faultbridge node show` shows the node",
     "no_eks_cluster": "give it with --eks-cluster",
     "no_provider_repair": "docs/runbooks/provider.md has the choices",
-    "no_slurm_head_node": "give it with --slurm-head-node",
+    "no_slurm_head_node": "give it with --slurm-head-node, or slurmrestd with --slurm-rest",
     "no_stack_id": "give --stack-id, or copy the manifests and anchors as well",
     "node_exists": "`faultbridge node show` shows its instance",
     "node_retired": "choose another name",

@@ -44,6 +44,7 @@ CLUSTER: Columns = {
     "EKS cluster": lambda one: one["eks_cluster"],
     "HyperPod cluster": lambda one: one["hyperpod_cluster"],
     "Slurm head node": lambda one: one["slurm_head_node"],
+    "slurmrestd": lambda one: one["slurm_rest"],
     "Instance types": lambda one: ", ".join(one["instance_types"]),
     "Subnets": lambda one: ", ".join(one["subnets"]),
     "Spares": lambda one: ", ".join(f"{number} {name}" for name, number in one["pool"].items()),

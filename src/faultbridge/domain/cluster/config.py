@@ -72,8 +72,9 @@ class ClusterConfig:
     `instance_types` are launched in this order: the next one when the previous one has no capacity, in any of the
     `subnets`. Without them the launch template decides. `spares` is the number of spare instances to keep, launched
     from the launch template `spare_group`. `domains` are failure domains that no inventory reports.
-    `slurm_head_node` is the id of the instance on which Slurm's commands run. With `slurm_requeue`, jobs that allow it
-    are requeued when their node is drained. `job_callbacks` are used, in this order, when a job may resume.
+    `slurm_head_node` is the id of the instance on which Slurm's commands run, `slurm_rest` the address of slurmrestd,
+    which is used where both are set. With `slurm_requeue`, jobs that allow it are requeued when their node is drained.
+    `job_callbacks` are used, in this order, when a job may resume.
     `update_holds` are written by the inventory: the groups whose owner updates them.
     """
 
@@ -101,6 +102,7 @@ class ClusterConfig:
     spare_group: str | None = None
     domains: tuple[DeclaredDomain, ...] = ()
     slurm_head_node: str | None = None
+    slurm_rest: str | None = None
     slurm_requeue: bool = False
     job_callbacks: tuple[str, ...] = ()
     update_holds: tuple[UpdateHold, ...] = ()
@@ -114,11 +116,20 @@ class ClusterConfig:
         if (self.orchestrator == EKS or ANNOTATION in self.job_callbacks) and not self.eks_cluster:
             user = f"orchestrator {EKS}" if self.orchestrator == EKS else f"job callback {ANNOTATION}"
             raise Rejected("no_eks_cluster", f"the EKS cluster name is missing: {self.cluster}; {user} requires it")
-        needs_head_node = self.orchestrator == SLURM or SLURM_REQUEUE in self.job_callbacks
-        if needs_head_node and not self.slurm_head_node:
-            user = f"orchestrator {SLURM}" if self.orchestrator == SLURM else f"job callback {SLURM_REQUEUE}"
-            raise Rejected("no_slurm_head_node", f"the head node is missing: {self.cluster}; {user} requires it")
+        self._check_slurm()
         return self
+
+    def _check_slurm(self) -> None:
+        """Reject a Slurm cluster without a way to it; only commands on the head node can requeue a job."""
+        if self.orchestrator == SLURM and not (self.slurm_head_node or self.slurm_rest):
+            raise Rejected(
+                "no_slurm_head_node",
+                f"head node and slurmrestd are missing: {self.cluster}; orchestrator {SLURM} requires one of them",
+            )
+        requeues = SLURM_REQUEUE in self.job_callbacks or (self.slurm_requeue and self.orchestrator == SLURM)
+        if requeues and not self.slurm_head_node:
+            user = "slurm_requeue" if self.slurm_requeue else f"job callback {SLURM_REQUEUE}"
+            raise Rejected("no_slurm_head_node", f"the head node is missing: {self.cluster}; {user} requires it")
 
     @property
     def acts(self) -> bool:

@@ -9,7 +9,7 @@ import typer
 
 from faultbridge.cli.commands.fleet.declared_domains import DomainOption, declared_domains
 from faultbridge.domain.cluster.config import OWN_PARTS, Mode, ProviderRole, RepairOwner
-from faultbridge.domain.names import instance_id
+from faultbridge.domain.names import instance_id, rest_address
 
 MIN_EXTERNAL_ID, MAX_EXTERNAL_ID = 2, 1224  # the limits of IAM
 ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]{1,512}")
@@ -45,7 +45,12 @@ NodeRoleOption = Annotated[
     ),
 ]
 HeadNodeOption = Annotated[
-    str | None, typer.Option("--slurm-head-node", metavar="ID", help="Instance on which Slurm's commands run.")
+    str | None,
+    typer.Option("--slurm-head-node", metavar="ID", help='Instance on which Slurm\'s commands run; "" removes it.'),
+]
+SlurmRestOption = Annotated[
+    str | None,
+    typer.Option("--slurm-rest", metavar="URL", help='Address of slurmrestd, used where it is set; "" removes it.'),
 ]
 RequeueOption = Annotated[
     bool | None,
@@ -86,6 +91,7 @@ def cluster_settings(
     eks_cluster: EksOption = None,
     hyperpod_cluster: HyperPodOption = None,
     slurm_head_node: HeadNodeOption = None,
+    slurm_rest: SlurmRestOption = None,
     slurm_requeue: RequeueOption = None,
     job_callback: CallbackOption = None,
     provider_role: RoleOption = None,
@@ -105,14 +111,20 @@ def cluster_settings(
         "node_roles": _roles(node_role),
         "eks_cluster": eks_cluster,
         "hyperpod_cluster": hyperpod_cluster,
-        "slurm_head_node": instance_id(slurm_head_node) if slurm_head_node else None,
-        "slurm_requeue": slurm_requeue,
+        **_slurm(slurm_head_node, slurm_rest, requeue=slurm_requeue),
         "job_callbacks": None if job_callback is None else tuple(dict.fromkeys(filter(None, job_callback))),
         "provider_role": _role(provider_role, external_id),
         "domains": declared_domains(domain),
     }
     own = OWN_PARTS.get(provider or "", {})
     return {**own, **{name: value for name, value in given.items() if value is not None}}
+
+
+def _slurm(head_node: str | None, rest: str | None, *, requeue: bool | None) -> dict[str, Any]:
+    """Check the ways to Slurm. An empty text removes one."""
+    checked_node = instance_id(head_node) if head_node else head_node
+    checked_rest = rest_address(rest) if rest else rest
+    return {"slurm_head_node": checked_node, "slurm_rest": checked_rest, "slurm_requeue": requeue}
 
 
 def _senders(given: list[str] | None) -> tuple[str, ...] | None:

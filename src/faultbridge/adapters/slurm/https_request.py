@@ -1,0 +1,126 @@
+"""Sends one request to a slurmrestd, with limits on time and length; no error contains the token."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from urllib.parse import SplitResult, urlsplit
+
+from faultbridge.errors import Misconfigured, Transient
+
+CONNECT_SECONDS, TOTAL_SECONDS = 3.0, 12.0
+MAX_BYTES = 16 * 1024 * 1024
+"""The longest answer that is read: about 3,000 jobs of Slurm 24.11, at 5.5 KB each."""
+
+HTTPS_PORT = 443
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Access to one slurmrestd: its URL, the user and token, and the authority of its certificate.
+
+    `authority` is PEM; without it, the authorities of the operating system count.
+    """
+
+    url: str
+    user: str
+    token: str = field(repr=False)
+    authority: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The HTTP status and the body of an answer."""
+
+    status: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds for the connection and for the whole request, and the longest body in bytes."""
+
+    connect: float = CONNECT_SECONDS
+    total: float = TOTAL_SECONDS
+    body: int = MAX_BYTES
+
+
+LIMITS = Limits()
+
+
+def send(access: Access, method: str, path: str, body: bytes | None = None, limits: Limits = LIMITS) -> Answer:
+    """Send one request and read its whole answer; redirects are not followed.
+
+    Raises Transient without a complete answer within the limits, and Misconfigured for a certificate that is not valid.
+    """
+    address = urlsplit(access.url)
+    place = f"slurmrestd at {address.netloc}"
+    try:
+        with _connected(address, access.authority, limits) as (connected, over):
+            connection = http.client.HTTPConnection(address.hostname or "", connected.getpeername()[1])
+            connection.sock = connected
+            headers = {"X-SLURM-USER-NAME": access.user, "X-SLURM-USER-TOKEN": access.token, "Host": address.netloc}
+            if body is not None:
+                headers["Content-Type"] = "application/json"
+            connection.request(method, f"{address.path.rstrip('/')}{path}", body, headers)
+            response = connection.getresponse()
+            content = response.read(limits.body + 1)
+            # An end of the connection also ends headers and bodies without a length, so it is no error by itself.
+            if over.is_set():
+                raise TimeoutError(f"not complete after {limits.total} seconds")
+    except ssl.SSLCertVerificationError as error:
+        raise Misconfigured(f"the certificate of {place} is not valid: {error.verify_message}") from error
+    except (OSError, http.client.HTTPException) as error:
+        raise Transient(f"{place} gave no complete answer: {type(error).__name__}: {str(error)[:200]}") from None
+    if len(content) > limits.body:
+        raise Transient(f"{place} answered with more than {limits.body} bytes")
+    if response.length:
+        raise Transient(f"{place} gave no complete answer: {response.length} bytes are missing")
+    return Answer(response.status, content)
+
+
+@contextmanager
+def _connected(
+    address: SplitResult, authority: str | None, limits: Limits
+) -> Iterator[tuple[socket.socket, threading.Event]]:
+    """Yield a connection that ends when the time of the whole request is over, and whether it is.
+
+    A time-out of the socket starts again with each byte that the other side sends.
+    """
+    plain = address.scheme != "https"
+    context = None if plain else _context(authority)
+    host, port = address.hostname or "", address.port or HTTPS_PORT
+    connected = socket.create_connection((host, port), limits.connect)
+    handle, over = connected.dup(), threading.Event()
+    end = threading.Timer(limits.total, _shut_down, (handle, over))
+    end.daemon = True
+    end.start()
+    try:
+        connected.settimeout(limits.total)
+        if context is not None:
+            connected = context.wrap_socket(connected, server_hostname=host)
+        yield connected, over
+    finally:
+        end.cancel()
+        connected.close()
+        handle.close()
+
+
+def _shut_down(handle: socket.socket, over: threading.Event) -> None:
+    over.set()
+    try:
+        handle.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        return  # the connection has ended in the meantime
+
+
+def _context(authority: str | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cadata=authority)
+    except (ssl.SSLError, ValueError) as error:
+        raise Misconfigured(f"the certificate authority of slurmrestd cannot be read: {error}") from error

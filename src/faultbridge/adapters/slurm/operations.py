@@ -1,0 +1,39 @@
+"""What the orchestrator needs from Slurm, whichever way leads there: nodes, their jobs, drain, resume, requeue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from faultbridge.decoders.slurm.node_listing import SlurmNode
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmJob:
+    """One job or array task, with the reason of its state if it was looked up."""
+
+    id: str
+    state: str
+    reason: str = ""
+
+
+class SlurmOperations(Protocol):
+    """Operations on one Slurm cluster.
+
+    Each raises Transient without a usable answer, because nothing is known then, and Misconfigured without the right.
+    """
+
+    def node(self, name: str) -> SlurmNode | None:
+        """Return a node by its exact name, or None when Slurm says that it has none."""
+
+    def jobs(self, name: str) -> tuple[SlurmJob, ...]:
+        """Return the jobs that hold resources of a node."""
+
+    def drain(self, name: str, reason: str) -> None:
+        """Drain a node with a reason."""
+
+    def resume(self, name: str) -> None:
+        """Let a drained node run jobs again."""
+
+    def requeue(self, job: SlurmJob) -> bool:
+        """Put a job back into the queue; returns False for a job that does not allow it, which stays as it is."""
