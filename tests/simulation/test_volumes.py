@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from faultbridge.repair.steps import release_instance, return_to_service
@@ -10,7 +12,7 @@ from faultbridge.simulation.history import History, draw_volumes, play
 from faultbridge.simulation.shrink import violated_invariants
 
 SEEDS = range(300)
-KINDS = {"volume_failure", "volume_stuck", "volume_outage"}
+KINDS = {"volume_failure", "volume_stuck", "volume_outage", "volume_tag_lost"}
 REPLACE = ExternalAction(60.0, "replace", "", 0, 0.5)
 APPROVE = ExternalAction(600.0, "approve", "", 0, 0.5)
 MOVING = next(seed for seed in SEEDS if draw_volumes(seed))
@@ -32,13 +34,34 @@ def test_the_plan_with_volumes_contains_each_kind_and_otherwise_the_same_actions
     assert 0.03 < len(changed) / 400 < 0.15
 
 
-@pytest.mark.parametrize("kind", [None, *sorted(KINDS)])
+@pytest.mark.parametrize("kind", [None, *sorted(KINDS - {"volume_tag_lost"})])
 def test_a_replacement_moves_the_volumes_whatever_their_calls_do(kind: str | None) -> None:
     found = replaced(*([ExternalAction(60.0, kind, "", 0, 0.1)] if kind else []))
     assert found.broken == ()
     story = "\n".join(found.journal.story())
     assert "detach_volumes detached" in story
     assert "attach_volumes attached" in story
+
+
+def test_a_volume_without_its_tag_does_not_move() -> None:
+    found = replaced(ExternalAction(60.0, "volume_tag_lost", "", 0, 0.1))
+    assert found.broken == ()
+    story = "\n".join(found.journal.story())
+    assert "release_instance released" in story
+    assert "detach_volumes" not in story
+
+
+def test_an_instance_whose_volume_lost_its_tag_while_it_left_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lose_tag(context: Any, instance_id: str) -> Any:
+        for one in context.state.moving_volumes:
+            context.volumes.remove_tag(one.volume_id)
+        return detach(context, instance_id)
+
+    detach = release_instance.detach._detach
+    monkeypatch.setattr(release_instance.detach, "_detach", lose_tag)
+    found = replaced()
+    assert found.broken == ()
+    assert "lost the tag faultbridge:volume while it was attached to" in "\n".join(found.journal.story())
 
 
 def test_a_release_with_the_volumes_on_the_instance_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,8 +60,10 @@ def run(seed: int, steps: int = STEPS, *, without: frozenset[int] = frozenset())
 def draw_actions(seed: int, steps: int = STEPS) -> tuple[ExternalAction, ...]:
     """Draw the external actions of a seed."""
     gap, racks = draw_fault_profile(seed).mean_gap, draw_nodes_in_rack(seed) is not None
-    growing, volumes = draw_growing(seed), draw_volumes(seed)
-    return draw_plan(seed, steps, gap, racks=racks, growing=growing, volumes=volumes)
+    growing, volumes, reserving = draw_growing(seed), draw_volumes(seed), draw_reserving(seed)
+    return draw_plan(
+        seed, steps, gap, racks=racks, growing=growing, owned=growing, reserving=reserving, volumes=volumes
+    )
 
 
 def play(seed: int, actions: tuple[ExternalAction, ...], *, without: frozenset[int] = frozenset()) -> History:
@@ -107,6 +109,11 @@ def draw_growing(seed: int) -> bool:
     if draw_nodes_in_rack(seed) is not None or draw_spares(seed) is not None:
         return False
     return Random(f"growing {seed}").random() < 0.25  # noqa: PLR2004 - one in four of the others
+
+
+def draw_reserving(seed: int) -> bool:
+    """Draw whether the capacity of the repaired cluster comes and goes; more often where it has spares."""
+    return Random(f"capacity {seed}").random() < (0.5 if draw_spares(seed) else 0.15)
 
 
 def draw_volumes(seed: int) -> bool:

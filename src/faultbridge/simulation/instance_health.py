@@ -64,6 +64,14 @@ class InstanceHealth:
         """Give a rebooted instance its new boot id, and fix a bad instance if this repair action fixes it."""
         if repair_action is RepairAction.REBOOT_NODE:
             self.boots[instance] = f"boot-{self._ports.restarter.restarted[-1][2]}"
+        self._cure(repair_action, instance)
+
+    def reboot(self, instance: str, boot: str) -> None:
+        """Reboot an instance from outside, under a new boot id; a bad instance is fixed if a reboot fixes it."""
+        self.boots[instance] = boot
+        self._cure(RepairAction.REBOOT_NODE, instance)
+
+    def _cure(self, repair_action: RepairAction, instance: str) -> None:
         number = list(self._ports.fleet.instances).index(instance)
         if instance in self.bad and CURES[number % len(CURES)] is repair_action:
             self.bad.discard(instance)

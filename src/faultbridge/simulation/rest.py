@@ -25,6 +25,9 @@ from faultbridge.storage.codec import dump
 
 MAX_REST = timedelta(hours=60)
 IDLE_SWEEPS_AT_REST = 2
+INVENTORY_RUNS = timedelta(minutes=5)
+"""Within this time an inventory has read that an update is over."""
+
 RESUME_AFTER_SECONDS = 60.0
 ORDER = OperatorOrder("arn:aws:iam::111122223333:role/operator", "at the end of the run")
 
@@ -71,6 +74,7 @@ def _end_failures(system: SimulatedSystem) -> None:
     system.health.end_injected_results()
     ports.volume_mover.failures.clear()
     ports.volume_mover.stuck.clear()
+    ports.provider.reserved = False
     system.fleet.set_capacity(None)
 
 
@@ -99,10 +103,12 @@ def _is_at_rest(system: SimulatedSystem) -> bool:
     if system.checks.incidents.unfinished:
         return False
     view = SystemView(system)
-    if any(unused_launches(view)):
+    if any(unused_launches(view)) or system.owner.is_updating:
         return False
     live = [state.live_case for state in view.nodes if state.live_case is not None]
-    now = system.clock.now()
+    now, quiet_until = system.clock.now(), system.owner.quiet_until()
+    if quiet_until is not None and now < quiet_until + INVENTORY_RUNS:
+        return False
     due = any(state.due_at is not None and state.due_at <= now for state in view.nodes)
     pool = [spare.status for spare in read_spares(system.ports.table, REPAIRED)]
     if sum(status in {SpareStatus.READY, SpareStatus.TAKEN} for status in pool) != system.spares:

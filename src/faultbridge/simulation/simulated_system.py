@@ -24,6 +24,7 @@ from faultbridge.simulation.environment.inventory_runs import InventoryRuns
 from faultbridge.simulation.environment.provider_repair import ProviderRepair
 from faultbridge.simulation.fakes import START, FakeFleet, ManualClock
 from faultbridge.simulation.fault_injection import Crash, FaultInjectingSeam, FaultInjector, FaultProfile
+from faultbridge.simulation.group_owner import GroupOwner
 from faultbridge.simulation.instance_health import InstanceHealth
 from faultbridge.simulation.invariants.commit_checks import CommitChecks
 from faultbridge.simulation.invariants.view import SystemView
@@ -91,7 +92,8 @@ class SimulatedSystem:
         self.externally_terminated: set[str] = set()
         self.policy = default_policy()
         self.provider_repair: ProviderRepair | None = None
-        self.inventory_runs = InventoryRuns(self.fleet, self.workers.sync_inventory, self._expected_nodes)
+        self.owner = GroupOwner(self.ports.repaired_inventory, GROUPS[REPAIRED])
+        self.inventory_runs = InventoryRuns(self.fleet, self.workers.sync_inventory, self._reported, self._was_read)
         self.racks: dict[str, set[str]] = {}
         self.sweeps = SweepSchedule(self.clock, self.schedule, self._sweep, self._next_timer)
         self.by_template, self.spares, self.growing = False, 0, False
@@ -194,10 +196,14 @@ class SimulatedSystem:
             self.queue.poll_soon()
         return self.checks.activity != before
 
-    def _expected_nodes(self) -> int:
-        """Return how many nodes the repaired cluster has without its retired ones."""
+    def _reported(self) -> tuple[object, ...]:
+        """Return how many nodes the repaired cluster has without its retired ones, and what its owner does."""
         stored = next(iter(self.ports.table.items_at(*keys.cluster_config(REPAIRED))), None)
-        return items.read_config(stored).expected if stored else 0
+        return items.read_config(stored).expected if stored else 0, *self.owner.reported(self.clock.now())
+
+    def _was_read(self) -> None:
+        """Compare what the inventory recorded with what the owner does."""
+        self.owner.was_read(self.clock.now(), next(self.ports.table.items_at(*keys.cluster_state(REPAIRED))))
 
     def _next_timer(self) -> datetime | None:
         """Return the time of the earliest future timer of a node, or None.

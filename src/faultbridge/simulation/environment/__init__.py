@@ -1,7 +1,8 @@
 """The environment of the simulated system: sources, operators, the cloud and the provider.
 
 Reading order: `action_plan` (which actions a seed draws), `samples` (the records that sources send), `sources`,
-`agents`, `domain_faults`, `growth`, `volumes`, `operators` and `cloud_actions` (how each action is carried out),
+`agents`, `domain_faults`, `growth`, `owner_actions`, `capacity`, `volumes`, `operators` and `cloud_actions` (how each
+action is carried out),
 `environment` (all of them), `provider_repair` (a provider that replaces its own instances), `inventory_runs` (when the
 inventory runs).
 """

@@ -77,7 +77,15 @@ _GROWTH_KINDS = ("growth", "growth", "growth_during_pause", "growth_during_impor
 _GROWTH_SHARE = 0.1
 """The share of actions that are growth, in clusters whose group grows."""
 
-_VOLUME_KINDS = ("volume_failure", "volume_failure", "volume_stuck", "volume_outage")
+_OWNER_KINDS = ("group_update", "group_update", "rival_repair")
+_OWNER_SHARE = 0.08
+"""The share of actions of the group's owner, in clusters whose group grows."""
+
+_CAPACITY_KINDS = ("reservation_change", "reservation_change", "spares_used_up")
+_CAPACITY_SHARE = 0.06
+"""The share of actions about capacity, in clusters whose capacity comes and goes."""
+
+_VOLUME_KINDS = ("volume_failure", "volume_failure", "volume_stuck", "volume_outage", "volume_tag_lost")
 _VOLUME_SHARE = 0.08
 """The share of actions about volumes, in clusters whose policy moves some."""
 
@@ -88,12 +96,21 @@ _PORTS = (
 
 
 def draw_plan(
-    seed: int, steps: int, mean_gap: float, *, racks: bool = False, growing: bool = False, volumes: bool = False
+    seed: int,
+    steps: int,
+    mean_gap: float,
+    *,
+    racks: bool = False,
+    growing: bool = False,
+    owned: bool = False,
+    reserving: bool = False,
+    volumes: bool = False,
 ) -> tuple[ExternalAction, ...]:
     """Draw a number of actions; `mean_gap` is the mean time between two of them, in seconds.
 
     With `racks`, some of them are replaced by faults of failure domains; with `growing`, by growth of the group; with
-    `volumes`, by failures of calls about volumes.
+    `owned`, by acts of the group's owner; with `reserving`, by changes of capacity; with `volumes`, by failures of
+    calls about volumes.
     """
     random = Random(f"plan {seed}")
     kinds, samples = _expand(_KIND_WEIGHTS), _expand({name: sample.weight for name, sample in SAMPLES.items()})
@@ -101,6 +118,8 @@ def draw_plan(
     for wanted, others, share, text in (
         (racks, _DOMAIN_KINDS, _DOMAIN_SHARE, "domain faults"),
         (growing, _GROWTH_KINDS, _GROWTH_SHARE, "growth"),
+        (owned, _OWNER_KINDS, _OWNER_SHARE, "owner"),
+        (reserving, _CAPACITY_KINDS, _CAPACITY_SHARE, "capacity"),
         (volumes, _VOLUME_KINDS, _VOLUME_SHARE, "volume failures"),
     ):
         actions = _with_kinds(actions, others, share, Random(f"{text} {seed}")) if wanted else actions

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from faultbridge.simulation.environment.action_plan import ExternalAction
-from faultbridge.simulation.environment.growth import GrowthActions
+from faultbridge.simulation.environment.capacity import CapacityActions
+from faultbridge.simulation.environment.owner_actions import OwnerActions
 from faultbridge.simulation.environment.volumes import VolumeActions
 
 
-class Environment(GrowthActions, VolumeActions):
+class Environment(OwnerActions, CapacityActions, VolumeActions):
     """Performs the actions of sources, operators and the cloud in a simulated system.
 
     Each class of this room adds the actions of one actor to the class before it.

@@ -13,24 +13,35 @@ from faultbridge.simulation.fault_injection import Crash
 
 @dataclass(slots=True)
 class InventoryRuns:
-    """Runs `sync`, the product's inventory, for the instances of `groups`; `expected` counts the nodes in use."""
+    """Runs `sync`, the product's inventory, for the instances of `groups`.
+
+    `reported` returns everything else that changes what a run finds. `was_read` is called after a run that read
+    everything while nothing changed.
+    """
 
     fleet: FakeFleet
     sync: Callable[[], tuple[SyncResult, ...]]
-    expected: Callable[[], int]
+    reported: Callable[[], tuple[object, ...]]
+    was_read: Callable[[], None]
     groups: list[str] = field(default_factory=list)
-    _synced: tuple[int, tuple[str, ...]] | None = None
+    _synced: tuple[object, ...] | None = None
 
     def run_if_changed(self) -> None:
         """Run the inventory if instances or nodes differ from those of the last run that found nothing new."""
         if not self.groups:
             return
-        now = self.expected(), tuple(one.instance_id for group in self.groups for one in self.fleet.running(group))
+        now = self._now()
         if now == self._synced:
             return
         try:
             found = self.sync()
         except (Crash, Transient):
             return  # the next call runs it again
+        if now == self._now() and not any(one.source_errors for one in found):
+            self.was_read()
         if all(one.unchanged for one in found):
             self._synced = now
+
+    def _now(self) -> tuple[object, ...]:
+        running = tuple(one.instance_id for group in self.groups for one in self.fleet.running(group))
+        return running, *self.reported()

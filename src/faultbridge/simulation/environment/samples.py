@@ -74,6 +74,13 @@ def impaired_instance_status(instance_id: str) -> bytes:
     return json.dumps({"InstanceStatuses": [status]}).encode()
 
 
+def instance_shutdown(instance_id: str, at: datetime) -> bytes:
+    """Return the event of EC2 that reports that it terminates an instance."""
+    detail = {"instance-id": instance_id, "state": "shutting-down"}
+    kind = "EC2 Instance State-change Notification"
+    return json.dumps({"source": "aws.ec2", "detail-type": kind, "time": to_text(at), "detail": detail}).encode()
+
+
 def heartbeat(number: int, at: datetime) -> bytes:
     """Return a heartbeat of an agent whose clock shows a time."""
     return json.dumps({"heartbeat": number, "at": to_text(at)}).encode()

@@ -55,6 +55,21 @@ class VolumeActions(CloudActions):
         mover.stuck.add(volume)
         self.system.schedule.after(2 * HOUR * action.fraction, "cloud", lambda: mover.stuck.discard(volume))
 
+    def _volume_tag_lost(self, action: ExternalAction) -> None:
+        """Remove the tag of a volume, one time in two for up to two hours."""
+        mover = self.system.ports.volume_mover
+        if not mover.volumes:
+            return
+        volume = pick(sorted(mover.volumes), action.selector)
+        self._log(f"{volume} loses its tag")
+        mover.remove_tag(volume)
+        if action.selector % 2:
+            self.system.schedule.after(2 * HOUR * action.fraction, "cloud", lambda: self._tag(volume))
+
+    def _tag(self, volume: str) -> None:
+        self._log(f"{volume} is tagged again")
+        self.system.ports.volume_mover.volumes[volume].tagged = True
+
     def _volume_outage(self, action: ExternalAction) -> None:
         """Let no call about volumes be answered for up to an hour."""
         start = self.system.clock.now()

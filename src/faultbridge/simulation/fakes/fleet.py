@@ -8,7 +8,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from faultbridge.errors import Misconfigured
-from faultbridge.ports import CallResult, Capacity, Clock, InstanceChecks, LaunchedInstance, Presence, ProviderFailure
+from faultbridge.ports import (
+    CallResult,
+    Capacity,
+    CapacityEvidence,
+    Clock,
+    InstanceChecks,
+    LaunchedInstance,
+    Presence,
+    ProviderFailure,
+)
 from faultbridge.simulation.fakes.clock import ManualClock
 from faultbridge.simulation.fakes.seam import Seam
 
@@ -64,10 +73,14 @@ class FakeFleet:
         instance = self.instances[instance_id]
         if not instance.alive:
             return
-        self.instances[instance_id] = replace(instance, alive=False)
+        self.remove(instance_id)
         if instance.group not in self.templates:
             self.pending_groups.append(instance.group)
             self._launch_pending()
+
+    def remove(self, instance_id: str) -> None:
+        """Terminate an instance without a successor, as an update does that launched one before."""
+        self.instances[instance_id] = replace(self.instances[instance_id], alive=False)
 
     def is_alive(self, instance_id: str) -> bool:
         """Return whether the instance exists and is not terminated."""
@@ -139,13 +152,17 @@ class FakeProvider(FailingFake):
 
     As EC2 Auto Scaling: replacing an instance that is gone succeeds, launch times count to the second, and a group that
     does not exist raises `Misconfigured`. Scripted failures are returned before real answers. With `probe_unknown`
-    every probe returns `UNKNOWN`. `known_checks` are the checks of every running instance.
+    every probe returns `UNKNOWN`. `known_checks` are the checks of every running instance. The capacity is
+    `known_capacity`, or with `reserved` what a reservation has left: the instances that the fleet can still launch.
+    `capacity_answers` lists what was answered: time, instance and capacity.
     """
 
     def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None) -> None:
         super().__init__(fleet, seam=seam)
         self.probe_unknown = False
         self.known_capacity = Capacity()
+        self.reserved = False
+        self.capacity_answers: list[tuple[datetime, str, Capacity]] = []
         self.known_checks = InstanceChecks()
         self.replaced: list[tuple[str, str]] = []
 
@@ -174,9 +191,16 @@ class FakeProvider(FailingFake):
             return self.known_checks if self.fleet.is_alive(instance_id) else InstanceChecks()
 
     def capacity(self, instance_id: str, group: str) -> Capacity:
-        """Return the capacity evidence that the test set."""
+        """Return the capacity evidence that the test set, or what the reservation has left."""
         with self.seam.around("provider", "capacity", (instance_id, group)):
-            return self.known_capacity
+            found = self._reservation() if self.reserved else self.known_capacity
+            self.capacity_answers.append((self.fleet.clock.now(), instance_id, found))
+            return found
+
+    def _reservation(self) -> Capacity:
+        left = self.fleet.capacity_left
+        text = f"the reservation has {'enough' if left is None else left} free"
+        return Capacity(CapacityEvidence.RESERVATION, free=left != 0, reason=text)
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
         """List the running instances of a group that launched at or after a time, oldest first."""

@@ -18,7 +18,8 @@ ZONE = "us-east-1a"
 class FakeVolume:
     """One volume of the fake: created on an instance, deleted with one; `until` is when its attachment changes.
 
-    A volume that is not `tagged` lost its tag: it can be read, but it is neither listed nor moved.
+    A volume that is not `tagged` lost its tag: it can be read, but it is neither listed nor moved. `lost_tag` stays set
+    when the volume gets its tag again.
     """
 
     volume_id: str
@@ -31,6 +32,7 @@ class FakeVolume:
     created_on: str = ""
     deleted_with: str | None = None
     tagged: bool = True
+    lost_tag: bool = False
 
 
 class FakeVolumes(FailingFake):
@@ -57,6 +59,10 @@ class FakeVolumes(FailingFake):
         volume_id = f"vol-{len(self.volumes) + 1:017x}"
         self.volumes[volume_id] = FakeVolume(volume_id, name, zone, instance_id, device, created_on=instance_id)
         return volume_id
+
+    def remove_tag(self, volume_id: str) -> None:
+        """Remove the tag of a volume."""
+        self.volumes[volume_id].tagged, self.volumes[volume_id].lost_tag = False, True
 
     def attached(self, instance_id: str, names: Sequence[str]) -> tuple[Volume, ...]:
         """Return the volumes on an instance by the value of their tag."""

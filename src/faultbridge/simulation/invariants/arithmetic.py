@@ -23,6 +23,7 @@ SAFETY_PAGES = {
     **dict.fromkeys(("open", "half_open", "used_up", "paused"), TRIGGERED),
     **dict.fromkeys(("closed", "available", "running"), RESOLVED),
 }
+PROVIDER_PAGES = {"begun": TRIGGERED, "over": RESOLVED}
 INCIDENT_PAGES = {
     "opened": (("incident", TRIGGERED),),
     "expired": (("incident", RESOLVED), ("incident-expired", TRIGGERED)),
@@ -61,6 +62,8 @@ def pages_of(body: Body) -> Iterator[tuple[str, str]]:
         case "Cluster Safety Change" if data["to"] in SAFETY_PAGES:
             parts = (cluster, data["kind"], data["domain"])
             yield ":".join(filter(None, parts)), SAFETY_PAGES[data["to"]]
+        case "Cluster Status Change" if data.get("provider_stage") in PROVIDER_PAGES:
+            yield f"{cluster}:provider", PROVIDER_PAGES[data["provider_stage"]]
         case "Cluster Incident Change":
             for kind, state in INCIDENT_PAGES.get(data["change"], ()):
                 yield f"{cluster}:{kind}:{data['incident_id']}", state

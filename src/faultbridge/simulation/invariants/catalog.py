@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from faultbridge.simulation.invariants import (
+    capacity,
     cases,
     causation,
     coverage,
     findings,
+    group_owner,
     incidents,
     nodes,
     pages,
@@ -28,6 +30,8 @@ INVARIANTS: tuple[Invariant, ...] = (
     *coverage.INVARIANTS,
     *repairs.INVARIANTS,
     *volumes.INVARIANTS,
+    *group_owner.INVARIANTS,
+    *capacity.INVARIANTS,
     *incidents.INVARIANTS,
     *findings.INVARIANTS,
     *nodes.CLUSTER_INVARIANTS,

@@ -21,8 +21,12 @@ def _named(view: SystemView) -> Iterator[FakeVolume]:
 
 
 def _lost(view: SystemView) -> Iterator[str]:
+    recorded = _recorded(view)
     for one in _named(view):
-        if one.deleted_with is not None and one.deleted_with not in view.system.externally_terminated:
+        if one.deleted_with is None or one.deleted_with in view.system.externally_terminated:
+            continue
+        # A volume without its tag is not one that the policy names, unless its move had begun before.
+        if not one.lost_tag or (one.volume_id, one.deleted_with) in recorded:
             yield f"{one.volume_id} was deleted with {one.deleted_with}"
 
 
@@ -63,7 +67,7 @@ def _missing(view: SystemView) -> Iterator[str]:
         if state is None or state.live_case or state.status is None or not state.status.in_service:
             continue
         instance = state.incarnation.instance_id if state.incarnation else None
-        if one.deleted_with is None and one.instance_id != instance:
+        if one.deleted_with is None and one.instance_id != instance and not one.lost_tag:
             yield f"{state.key.stream} serves on {instance}, and {one.volume_id} is on {one.instance_id}"
 
 

@@ -1,0 +1,80 @@
+"""The owner of the repaired group: which updates of it ran, when the product first knew of each, and its rival."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from faultbridge.domain.cluster.group_updates import GroupUpdate
+from faultbridge.simulation.fakes import FakeInventory
+from faultbridge.storage.writes import Item
+
+UPDATE_DEADLINE, UPDATE_GRACE = timedelta(hours=6), timedelta(minutes=15)
+"""How long repairs wait for an update, and after its end, in every policy of the simulation."""
+
+
+@dataclass(slots=True)
+class ObservedUpdate:
+    """One update of the group: from `begun` to `ended`; an inventory first read it before `seen`."""
+
+    begun: datetime
+    seen: datetime | None = None
+    ended: datetime | None = None
+
+    def holds(self, at: datetime, *, after: timedelta = timedelta()) -> bool:
+        """Return whether repairs must wait at a time for this update, which was known for longer than `after`."""
+        if self.seen is None:
+            return False
+        end = self.begun + UPDATE_DEADLINE
+        return self.seen + after < at < (end if self.ended is None else min(end, self.ended + UPDATE_GRACE))
+
+
+@dataclass(slots=True)
+class GroupOwner:
+    """Updates one group in the fake inventory, and switches the provider's own repair on and off.
+
+    `unnamed` lists when the cluster's state contradicted the provider about that repair.
+    """
+
+    inventory: FakeInventory
+    group: str
+    updates: list[ObservedUpdate] = field(default_factory=list)
+    unnamed: list[str] = field(default_factory=list)
+
+    @property
+    def is_updating(self) -> bool:
+        """Whether an update runs now."""
+        return self.group in self.inventory.updates
+
+    @property
+    def rival_repairs(self) -> bool:
+        """Whether the provider repairs nodes itself now."""
+        return bool(self.inventory.provider_repairs)
+
+    def begin_update(self, text: str, now: datetime, since: datetime | None) -> None:
+        """Begin an update; the provider reports its start only with `since`."""
+        self.inventory.updates[self.group] = GroupUpdate(text, since)
+        self.updates.append(ObservedUpdate(now))
+
+    def end_update(self, now: datetime) -> None:
+        """End the update."""
+        del self.inventory.updates[self.group]
+        self.updates[-1].ended = now
+
+    def was_read(self, now: datetime, cluster: Item) -> None:
+        """Note that an inventory read the group while nothing changed in it; `cluster` is the stored state."""
+        named = "rival_repair" in str(cluster.get("state"))
+        if named != self.rival_repairs:
+            self.unnamed.append(f"{now:%d %H:%M:%S}: a rival is {'named' if named else 'not named'}")
+        if self.is_updating and self.updates[-1].seen is None:
+            self.updates[-1].seen = now
+
+    def reported(self, now: datetime) -> tuple[object, ...]:
+        """Return what an inventory would find to be different: update, its deadline, standby instances and rival."""
+        overdue = self.is_updating and now >= self.updates[-1].begun + UPDATE_DEADLINE
+        return self.is_updating, overdue, tuple(sorted(self.inventory.standby)), self.inventory.provider_repairs
+
+    def quiet_until(self) -> datetime | None:
+        """Return when the last update no longer holds repairs, None without one; rest waits for it."""
+        last = self.updates[-1] if self.updates else None
+        return None if last is None or last.ended is None else last.ended + UPDATE_GRACE

@@ -1,0 +1,100 @@
+"""The owner of the repaired group and its rival: repairs wait for updates, and a rival's acts are followed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.pipeline.decide import admit, decide
+from faultbridge.registry import provider_check
+from faultbridge.simulation.environment.action_plan import ExternalAction, draw_plan
+from faultbridge.simulation.history import draw_growing, play
+from faultbridge.simulation.shrink import violated_invariants
+
+SEEDS = range(300)
+OWNED = next(seed for seed in SEEDS if draw_growing(seed))
+WAYS = ("an instance refresh", "an update of the node group", "an update of the software")
+
+
+def update(way: int, *, fraction: float = 0.2) -> ExternalAction:
+    """An update in one of three ways, which takes no longer than repairs wait."""
+    return ExternalAction(60.0, "group_update", "", way + 3, fraction)
+
+
+def rival(*, reboots: bool) -> ExternalAction:
+    return ExternalAction(60.0, "rival_repair", "", 0 if reboots else 1, 0.1)
+
+
+def report(gap: float, sample: str) -> ExternalAction:
+    """A record of the first node; its instance becomes bad."""
+    return ExternalAction(gap, "report", sample, 0, 0.5)
+
+
+REPLACE = ExternalAction(600.0, "replace", "", 0, 0.5)
+APPROVE = ExternalAction(1800.0, "approve", "", 0, 0.5)
+
+
+def story_of(*actions: ExternalAction) -> str:
+    """Return the story of a run that violates no invariant."""
+    found = play(OWNED, actions)
+    assert found.broken == ()
+    return "\n".join(found.journal.story())
+
+
+def broken_by(*actions: ExternalAction) -> tuple[str, ...]:
+    """Return the violated invariants of a run."""
+    return tuple(violated_invariants(play(OWNED, actions)))
+
+
+def test_the_plan_with_an_owner_contains_each_kind_and_otherwise_the_same_actions() -> None:
+    without, owned = draw_plan(1, 400, 60.0), draw_plan(1, 400, 60.0, owned=True)
+    changed = [after.kind for before, after in zip(without, owned, strict=True) if before != after]
+    assert set(changed) == {"group_update", "rival_repair"}
+    assert 0.03 < len(changed) / 400 < 0.15
+
+
+@pytest.mark.parametrize("way", range(3))
+def test_the_nodes_of_an_update_leave_and_join_without_a_repair(way: int) -> None:
+    story = story_of(update(way))
+    assert any(f"{name} of " in story for name in WAYS)
+    assert "the update of the group ends" in story
+    assert ("cloud.instance_gone" in story) == (way != 2)
+    assert "intent committed" not in story
+    assert "page" not in story
+
+
+def test_an_ordered_replacement_waits_until_the_update_and_its_grace_period_are_over() -> None:
+    story = story_of(update(2), REPLACE, APPROVE)
+    assert "repairs wait until" in story
+    assert story.index("the update of the group ends") < story.index("intent committed")
+
+
+def test_a_rival_that_replaces_the_instance_of_a_case_is_followed() -> None:
+    story = story_of(rival(reboots=False), report(60.0, "xid 79"))
+    assert "the provider replaces" in story
+    assert "rival repair" in story
+
+
+def test_a_rival_that_reboots_a_node_of_a_case_is_followed() -> None:
+    assert "the provider reboots" in story_of(rival(reboots=True), report(60.0, "xid 79"))
+
+
+def test_a_repair_that_starts_during_an_update_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = tuple(check for check in admit.CHECKS if check is not admit._check_update)
+    monkeypatch.setattr(admit, "CHECKS", checks)
+    monkeypatch.setattr(ClusterConfig, "update_hold", lambda *_: None)
+    found = broken_by(update(2, fraction=0.9), REPLACE, replace(APPROVE, gap=300.0))
+    assert "no repair starts in a group while its owner updates it" in found
+
+
+def test_a_case_for_a_node_that_leaves_in_an_update_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decide, "is_absence", lambda _condition: False)
+    found = broken_by(update(1))
+    assert "a node that leaves in an update opens no case for its absence" in found
+
+
+def test_a_rival_that_the_cluster_does_not_name_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(provider_check, "owner_conflict", lambda *_: None)
+    assert "the cluster names a rival exactly while it repairs" in broken_by(rival(reboots=True))
