@@ -92,6 +92,38 @@ def test_a_failure_after_the_reported_end_does_not_stop_the_job() -> None:
     assert verdict(f"{end}OSError: [Errno 116] Stale file handle: '/fsx/x'\n").outlook is Outlook.RESTART
 
 
+def attempts(error: str, count: int = 3) -> str:
+    """Return the log of attempts that each make progress for three minutes and then fail with one error."""
+    lines = []
+    for minute in range(0, 5 * count, 5):
+        lines += [f"[2026-07-10 10:{minute + one:02d}:00,500] step {one} loss=2.1" for one in range(3)]
+        lines += [error, f"W0710 10:{minute + 2:02d}:00.900000 7 api.py:897] Sending process 9 closing signal SIGTERM"]
+        lines += [f"[2026-07-10 10:{minute + 3:02d}:00,000] attempt starts"]
+    return "\n".join(lines)
+
+
+def test_an_error_that_comes_again_after_a_restart_stops_the_job() -> None:
+    assert verdict(attempts("[rank3]: KeyError: 'label'")).outlook is Outlook.STOP
+
+
+def test_an_error_before_the_end_of_the_processes_in_the_same_second_is_not_part_of_it() -> None:
+    assert verdict(attempts("[rank3]: KeyError: 'label'", 1)).outlook is Outlook.STOP
+
+
+def test_a_kernel_error_that_comes_again_on_one_rank_only_does_not_stop_the_job() -> None:
+    error = "[rank{}]: RuntimeError: CUDA error: an illegal instruction was encountered"
+    assert verdict(attempts(error.format(9))).outlook is Outlook.RESTART
+    many = "\n".join(error.format(rank) for rank in (0, 9, 17))
+    assert verdict(attempts(many)).outlook is Outlook.STOP
+
+
+def test_the_fault_of_a_node_comes_before_the_scheduler_that_only_lost_the_node() -> None:
+    died = "(raylet) The node with node id: 4c and node name: n-2 has been marked dead because of heartbeats\n"
+    panic = "2026-07-10T10:00:00+00:00 n-2 kernel: Kernel panic - not syncing: Fatal hardware error!\n"
+    found = verdict(died, panic)
+    assert (found.outlook, found.nodes, found.domain) == (Outlook.RESTART_WITHOUT, ("n-2",), "hardware")
+
+
 def test_each_text_that_shows_that_a_process_continued_passes_its_own_cases() -> None:
     rows = handled()
     assert [one.name for one in rows if not all(map(one.pattern.find, one.cases))] == []

@@ -19,13 +19,17 @@ class EvidenceStore:
         """Start without signals."""
         self._found: dict[Hashable, Signal] = {}
         self._counts: dict[Hashable, int] = {}
+        self._last: dict[Hashable, tuple[datetime | None, int | None]] = {}
 
-    def is_new(self, name: str, at: datetime | None, *, rank: int | None = None, part: str = "") -> bool:
-        """Count a repeated signal. Return True for one that must be added."""
+    def is_new(
+        self, name: str, at: datetime | None, *, rank: int | None = None, part: str = "", line: int | None = None
+    ) -> bool:
+        """Count a repeated signal with its time and line. Return True for one that must be added."""
         key = _key(name, at, rank, part)
         if key not in self._found:
             return True
         self._counts[key] += 1
+        self._last[key] = at, line
         return False
 
     def add(self, signal: Signal, part: str = "") -> None:
@@ -33,12 +37,17 @@ class EvidenceStore:
         if len(self._found) >= MAX_SIGNALS:
             oldest = next(iter(self._found))
             del self._found[oldest], self._counts[oldest]
+            self._last.pop(oldest, None)
         key = _key(signal.name, signal.at, signal.rank, part)
         self._found[key], self._counts[key] = signal, signal.count
 
     def signals(self) -> list[Signal]:
         """Return the signals in the order of the file."""
-        return [replace(one, count=self._counts[key]) for key, one in self._found.items()]
+        found: list[Signal] = []
+        for key, one in self._found.items():
+            last_at, last_line = self._last.get(key, (one.at, one.line))
+            found.append(replace(one, count=self._counts[key], last_at=last_at, last_line=last_line))
+        return found
 
 
 def _key(name: str, at: datetime | None, rank: int | None, part: str) -> Hashable:

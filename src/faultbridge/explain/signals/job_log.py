@@ -113,7 +113,7 @@ class JobLogReader:
         for pattern, match in found:
             around = self._around(piece, start, line, match.start())
             handled = how_handled(pattern.name, around) if pattern.role is Role.INITIATING else ""
-            if self._store.is_new(pattern.name, at, rank=rank, part=handled):
+            if self._store.is_new(pattern.name, at, rank=rank, part=handled, line=number):
                 node = (
                     match.groupdict().get("node")
                     or self._node

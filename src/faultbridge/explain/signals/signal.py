@@ -31,9 +31,10 @@ class Trust(StrEnum):
 class Signal:
     """One signal with its file and line. `kind` generalizes a fault: `fault.gpu.fatal`; `device` is its GPU, if any.
 
-    `count` is the number of equal signals within some minutes, of which this is the first. `said` is the start of the
-    known text of a line without its numbers, so that the same error of several ranks is recognized. `handled` states
-    how the process of an error continued, such as `retried`; empty if the log does not show that it did.
+    `count` is the number of equal signals within some minutes, of which this is the first; `last_at` and `last_line`
+    are the time and the line of the last one. `said` is the start of the known text of a line without its numbers: it
+    shows whether several ranks report the same error. `handled` states how the process of an error continued, such as
+    `retried`; empty if the log does not show that it did.
     """
 
     name: str
@@ -50,6 +51,8 @@ class Signal:
     device: Component | None = None
     said: str = ""
     handled: str = ""
+    last_at: datetime | None = None
+    last_line: int | None = None
 
     def matches(self, glob: str) -> bool:
         """Return whether a name such as `xid.79` or `nccl.*` covers this signal."""

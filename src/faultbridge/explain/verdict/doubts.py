@@ -18,20 +18,36 @@ _COMPLETED, _HANG = "job.completed", "nccl.timeout"
 
 def doubts(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iterator[tuple[str, Signal]]:
     """Yield the weight of each doubt about a mechanism that stops a job, and the signal that shows it."""
-    if mechanism.outlook is not Outlook.STOP or lead.trust is not Trust.JOB:
+    if mechanism.outlook is not Outlook.STOP:
+        return
+    if lead.trust is Trust.NODE:
+        if _keeps_returning_on_one_node(situation, lead):
+            yield "one_node", lead
         return
     if lead.handled:
         yield "handled", lead
     symptom, skew = situation.line.symptom, timedelta(seconds=situation.weights.limits["skew_seconds"])
-    if symptom and symptom.at and lead.at and lead.at - symptom.at > skew:
+    is_again = any((one.name, one.said) == (lead.name, lead.said) for one in situation.line.recovered)
+    if symptom and symptom.at and lead.at and lead.at - symptom.at > skew and not is_again:
         yield "late", symptom
     if lead.name == _COMPLETED:
         failed = next((one for one in situation.firsts if _is_failure_after(situation, lead, one)), None)
         if failed is not None:
             yield "failed_after_end", failed
-    other = _error_of_another_node(situation, lead)
+    other = _error_of_another_node(situation, lead) or _earlier_on_the_same_rank(situation, mechanism, lead)
     if other is not None:
         yield "one_node", other
+
+
+def _keeps_returning_on_one_node(situation: Situation, lead: Signal) -> bool:
+    """Return whether one node alone reports a fault again and again, while the log of another node does not."""
+    same = [one for one in situation.line.signals if one.trust is Trust.NODE and one.name == lead.name]
+    times = [at for one in same for at in (one.at, one.last_at) if at]
+    nodes = {one.node for one in situation.spans if one.trust is Trust.NODE}
+    is_repeated = bool(times) and max(times) - min(times) > timedelta(
+        seconds=situation.weights.limits["recovered_seconds"]
+    )
+    return is_repeated and {one.node for one in same} < nodes and len({one.node for one in same}) == 1
 
 
 def _is_failure_after(situation: Situation, end: Signal, one: Signal) -> bool:
@@ -47,6 +63,14 @@ def _error_of_another_node(situation: Situation, lead: Signal) -> Signal | None:
         return None
     signals = (one for one in situation.line.signals if one.trust is Trust.JOB and one.rank is not None and one.node)
     return next((one for one in signals if one.node not in nodes), None)
+
+
+def _earlier_on_the_same_rank(situation: Situation, mechanism: Mechanism, lead: Signal) -> Signal | None:
+    """Return an earlier error of the same kind and rank, if the mechanism needs several ranks to be the program's."""
+    ranks, _ = _with_same_error(situation, lead)
+    if mechanism.on_many_ranks is None or len(ranks) != 1:
+        return None
+    return next((one for one in situation.line.recovered if (one.name, one.rank) == (lead.name, lead.rank)), None)
 
 
 def _with_same_error(situation: Situation, lead: Signal) -> tuple[set[int], set[str | None]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
 
 _FAILURES = frozenset({Role.INITIATING, Role.CASCADE})
+_ROUNDED = timedelta(seconds=2)
 _ROLE_ORDER = {role: number for number, role in enumerate(Role)}
 
 
@@ -40,12 +41,14 @@ class TimeLine:
         return min((one for one in (self.failed_at, self.progress_at) if one), default=None) if self.failed_at else None
 
     def is_before(self, one: Signal, other: Signal) -> bool:
-        """Return whether a signal is known to come before another, or stands in the same line."""
-        if one.at and other.at and one.at != other.at:
+        """Return whether a signal is known to come before another, or stands in the same line.
+
+        Some programs print whole seconds and others fractions, so within two seconds of one file its lines decide.
+        """
+        has_lines = one.file == other.file and one.line is not None and other.line is not None
+        if one.at and other.at and abs(one.at - other.at) >= (_ROUNDED if has_lines else timedelta(microseconds=1)):
             return one.at < other.at
-        if one.file == other.file and one.line is not None and other.line is not None:
-            return one.line <= other.line
-        return False
+        return has_lines and (one.line or 0) <= (other.line or 0)
 
 
 def time_line(signals: Iterable[Signal], spans: Iterable[LogSpan], limits: Mapping[str, int]) -> TimeLine:
@@ -54,6 +57,7 @@ def time_line(signals: Iterable[Signal], spans: Iterable[LogSpan], limits: Mappi
     by_file = {one.file: one for one in spans}
     progress_at = max((one.progress_at for one in spans if one.progress_at), default=None)
     kept: list[Signal] = []
+    again: list[Signal] = []
     recovered: list[Signal] = []
     claims: list[Signal] = []
     for one in sorted(signals, key=_order):
@@ -61,8 +65,13 @@ def time_line(signals: Iterable[Signal], spans: Iterable[LogSpan], limits: Mappi
             claims.append(one)
         elif one.trust is Trust.JOB and _is_recovered(one, by_file.get(one.file), progress_at, limits):
             recovered.append(one)
+            last = replace(one, at=one.last_at or one.at, line=one.last_line or one.line)
+            if one.count > 1 and not _is_recovered(last, by_file.get(one.file), progress_at, limits):
+                # The job made progress after the error, and failed with it again.
+                again.append(last)
         else:
             kept.append(one)
+    kept = sorted([*kept, *again], key=_order)
     failures = [one for one in kept if one.trust is not Trust.NODE and one.role in _FAILURES]
     # A dump has no time, and an error after which its process continued is no failure: the others come first.
     symptom = min(failures, key=lambda one: (bool(one.handled), one.trust is not Trust.JOB), default=None)

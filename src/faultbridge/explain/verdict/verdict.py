@@ -83,11 +83,21 @@ def _cause(situation: Situation, ranked: Sequence[Hypothesis]) -> Hypothesis | N
     job failed comes before a cause that leaves no node out of the restart.
     """
     first = ranked[0] if ranked and ranked[0].score >= situation.weights.limits["named"] else None
-    if first is None or (_own_outlook(situation, first) is Outlook.RESTART_WITHOUT and _nodes(situation, first)[0]):
+    if first is None:
+        return None
+    # A scheduler sees only that a node is gone; the node's own source can state why.
+    is_told_by_job = first.mechanism.trusts_job and first.lead.trust is Trust.JOB
+    leaves_nodes_out = _own_outlook(situation, first) is Outlook.RESTART_WITHOUT and _nodes(situation, first)[0]
+    if leaves_nodes_out and not is_told_by_job:
         return first
-    if first.lead.trust is Trust.NODE and first.mechanism.strength(first.lead) == DECISIVE:
+    if _is_shown_by_node(first):
         return first
-    return own_fault(situation) or first
+    shown = (one for one in ranked if _is_shown_by_node(one) and one.mechanism.can_cause(first.lead))
+    return own_fault(situation) or (next(shown, None) if is_told_by_job else None) or first
+
+
+def _is_shown_by_node(one: Hypothesis) -> bool:
+    return one.lead.trust is Trust.NODE and one.mechanism.strength(one.lead) == DECISIVE
 
 
 def _outlook(situation: Situation, cause: Hypothesis | None, ranked: Sequence[Hypothesis], *, blamed: bool) -> Outlook:
