@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import tracemalloc
 from collections.abc import Iterable, Iterator
@@ -189,3 +190,20 @@ def test_a_log_of_distinct_errors_keeps_the_newest() -> None:
 def test_a_line_that_repeats_a_known_text_is_read_in_a_bounded_number_of_steps(trap: str) -> None:
     found = read(text_file("job.err", f"{trap}\n" * 200 + "KeyError: 'x'\n", is_job_log=True))
     assert "python.user_error" in {one.name for one in found.signals}
+
+
+@pytest.mark.parametrize("form", ["export", "json"])
+def test_a_journal_covers_the_times_of_its_entries(form: str) -> None:
+    def entry(second: int, text: str) -> str:
+        fields = {"__REALTIME_TIMESTAMP": f"17700915{second:02d}000000", "_TRANSPORT": "kernel", "MESSAGE": text}
+        if form == "json":
+            return json.dumps({**fields, "_HOSTNAME": "n-7"}) + "\n"
+        return "".join(f"{name}={value}\n" for name, value in fields.items()) + "_HOSTNAME=n-7\n\n"
+
+    forged = '2020-01-01T00:00:00Z x __REALTIME_TIMESTAMP=1500000000000000 "__REALTIME_TIMESTAMP":"1500000000000000"'
+    body = entry(6, forged) + entry(7, XID) + entry(9, forged)
+    (span,) = read(text_file("journal.txt", body, "n-7")).spans
+    assert (span.first_at, span.last_at) == (
+        datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC),
+        datetime(2026, 2, 3, 4, 5, 9, tzinfo=UTC),
+    )

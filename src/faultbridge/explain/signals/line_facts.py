@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from faultbridge.decoders.common.clock import iso_instant, yearless_time
+from faultbridge.decoders.common.clock import instant, iso_instant, yearless_time
 from faultbridge.decoders.common.prefix import unprefixed
 
 _HEAD = 120
@@ -18,6 +18,12 @@ _TIME = re.compile(
 _NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _RANK = re.compile(r"\[rank(\d{1,6})\]|\[(?:PG [^\[\]]{0,64} )?Rank (\d{1,6})\]|\b[Rr]ank (\d{1,6})\b|^(\d{1,6}): ")
 _HOST = re.compile(r"\bnode: (?P<node>[\w.-]{1,253})|(?:^|[\] ])(?P<host>[A-Za-z][\w.-]{0,252}):\d{1,8}:\d{1,8} \[\d")
+# A field of `journalctl -o export` starts a line; in JSON, a quotation mark within a message is escaped.
+_JOURNAL_TIME = re.compile(
+    r"^[ \t]{0,16}__REALTIME_TIMESTAMP=(?P<export>\d{16})$"
+    r'|(?<!\\)"__REALTIME_TIMESTAMP" {0,4}: {0,4}"(?P<json>\d{16})"',
+    re.MULTILINE,
+)
 _NAMED_RANK = re.compile(r"rank[_-]?(\d{1,6})")
 
 
@@ -30,6 +36,14 @@ def time_of(text: str, received_at: datetime | None, *, last: bool = False) -> d
         if instant is not None:
             return instant
     return None
+
+
+def span_time_of(text: str, received_at: datetime | None, *, last: bool = False) -> datetime | None:
+    """Return the first (or last) time of the entries of a journal, else that of the lines of a text."""
+    entries = _JOURNAL_TIME.findall(text)
+    if entries:
+        return instant("".join(entries[-1 if last else 0]))
+    return time_of(text, received_at, last=last)
 
 
 def latest_date_of(head: bytes) -> datetime | None:

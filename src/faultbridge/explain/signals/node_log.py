@@ -16,7 +16,7 @@ from faultbridge.domain.faults import GPU_PARTS, Action, Fault, Severity, faults
 from faultbridge.errors import Rejected
 from faultbridge.explain.signals.evidence_store import EvidenceStore
 from faultbridge.explain.signals.file_kind import has_program_output
-from faultbridge.explain.signals.line_facts import time_of
+from faultbridge.explain.signals.line_facts import span_time_of
 from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
 
 SLAB_BYTES = 4 * 1024 * 1024
@@ -70,8 +70,8 @@ class NodeLogReader:
         self._span = replace(
             span,
             node=node,
-            first_at=span.first_at or (time_of(head, hints.received_at) if is_log else None),
-            last_at=(time_of(tail, hints.received_at, last=True) if is_log else None) or span.last_at,
+            first_at=span.first_at or (span_time_of(head, hints.received_at) if is_log else None),
+            last_at=(span_time_of(tail, hints.received_at, last=True) if is_log else None) or span.last_at,
             lines=span.lines + slab.count(b"\n"),
         )
 
