@@ -86,14 +86,14 @@ def _cause(situation: Situation, ranked: Sequence[Hypothesis]) -> Hypothesis | N
     if first is None:
         return None
     # A scheduler sees only that a node is gone; the node's own source can state why.
-    is_told_by_job = first.mechanism.trusts_job and first.lead.trust is Trust.JOB
+    is_only_of_job = first.mechanism.trusts_job and first.lead.trust is Trust.JOB
     leaves_nodes_out = _own_outlook(situation, first) is Outlook.RESTART_WITHOUT and _nodes(situation, first)[0]
-    if leaves_nodes_out and not is_told_by_job:
+    if leaves_nodes_out and not is_only_of_job:
         return first
     if _is_shown_by_node(first):
         return first
     shown = (one for one in ranked if _is_shown_by_node(one) and one.mechanism.can_cause(first.lead))
-    return own_fault(situation) or (next(shown, None) if is_told_by_job else None) or first
+    return own_fault(situation) or (next(shown, None) if is_only_of_job else None) or first
 
 
 def _is_shown_by_node(one: Hypothesis) -> bool:
