@@ -99,7 +99,7 @@ def sent(selection: UnchangedOutput, source: str, bodies: list[bytes], seconds: 
     found = []
     for number, body in enumerate(bodies):
         at = NOON + timedelta(seconds=seconds * number)
-        for sent_at, sent_body, _ in selection.select(source, body, at, float(seconds * number)):
+        for sent_at, sent_body, *_ in selection.select(source, body, at, float(seconds * number)):
             found.append((int((sent_at - NOON).total_seconds()) // seconds, sent_body))
     return found
 
@@ -125,9 +125,9 @@ def test_a_source_that_is_repeated_less_often_reports_counters_and_no_state(sour
 def test_changed_output_waits_for_seconds_and_a_repetition_for_the_next_call():
     selection, healthy, lost = UnchangedOutput(600), OWN["dcgm-health"], b'{"body":{"Overall Health":{"value":"x"}}}'
     waits = [
-        wait
+        selected.wait
         for at, body in ((0, healthy), (600, healthy), (660, lost))
-        for *_, wait in selection.select("dcgm-health", body, NOON, at)
+        for selected in selection.select("dcgm-health", body, NOON, at)
     ]
     assert waits == [Wait.SHORT, Wait.HOLD, Wait.SHORT]
 

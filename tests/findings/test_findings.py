@@ -12,13 +12,16 @@ from faultbridge.data.policies import version_of
 from faultbridge.domain.cluster.config import shard_of
 from faultbridge.domain.findings import Baseline, Finding, Mark
 from faultbridge.domain.nodes import NodeKey
+from faultbridge.domain.records import SentValues
 from faultbridge.findings.compare_peers import ComparePeers
 from faultbridge.findings.judgments import Judgments
+from faultbridge.findings.peer_totals import read_totals
 from faultbridge.policyfile.parser import read_policy
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.rules.policies import PolicyStore
 from faultbridge.simulation.fakes.item_size import MAX_ITEM_BYTES, item_bytes
 from faultbridge.storage import findings as stored
+from faultbridge.storage.counter_samples import STORED_AGAIN_AFTER
 from faultbridge.storage.item_kinds import unlisted_attributes
 from faultbridge.storage.writes import Delete, Put
 from tests.builders import KEY, NOON
@@ -35,7 +38,7 @@ class Fleet:
     """Twelve nodes that report their PCIe replays each hour; one of them reports more."""
 
     def __init__(self, world: World) -> None:
-        self.world, self.totals = world, dict.fromkeys(NODES, 0)
+        self.world, self.totals, self.usual, self.stated = world, dict.fromkeys(NODES, 0), USUAL, False
         for node in NODES[1:]:
             world.register_node(node)
         world.ports.clock.advance(timedelta(hours=1))
@@ -43,9 +46,11 @@ class Fleet:
     def pass_hours(self, hours: int, rise: int = GRAY) -> None:
         for _ in range(hours):
             for node in NODES:
-                self.totals[node] += rise if node == BAD else USUAL
+                self.totals[node] += rise if node == BAD else self.usual
                 text = REPLAYS.format(node, self.totals[node])
-                found = self.world.app.ingestion.ingest([self.world.message(text, source="dcgm-metrics", node=node)])
+                values = SentValues(f"{self.totals[node]:016x}") if self.stated else None
+                record = self.world.message(text, source="dcgm-metrics", node=node, values=values)
+                found = self.world.app.ingestion.ingest([record])
                 assert not found.reasons
             assert self.world.app.ops.sweep().failures == []
             self.world.ports.clock.advance(timedelta(hours=1))
@@ -73,6 +78,26 @@ def test_a_node_far_above_its_peers_for_hours_is_found_and_nothing_else_happens(
     notes = [line["data"] for line in desk.json("timeline", "--cluster", KEY.cluster, "--node", BAD)]
     (begun,) = (one for one in notes if one.get("kind") == "shadow")
     assert (begun["stage"], begun["facts"]["finding_id"]) == ("begun", found.id)
+
+
+def test_peers_whose_unchanged_counters_are_not_stored_again_are_compared(fleet: Fleet) -> None:
+    fleet.usual, fleet.stated = 0, True
+    fleet.pass_hours(5)
+    (finding,) = fleet.findings()
+    assert (finding.node, finding.median, finding.peers) == (BAD, 0, len(NODES) - 1)
+
+
+def test_peers_whose_counters_were_not_reported_for_hours_are_not_compared(fleet: Fleet) -> None:
+    fleet.stated = True
+    fleet.pass_hours(1)
+    fleet.world.ports.clock.advance(STORED_AGAIN_AFTER)
+    assert compared_nodes(fleet) == set()
+
+
+def compared_nodes(fleet: Fleet) -> set[str]:
+    """Return the nodes whose totals can be compared now."""
+    states = [fleet.world.node(NodeKey(KEY.cluster, node)) for node in NODES]
+    return {one.node for one in read_totals(fleet.world.ports.table, states, detectors(), fleet.world.now)}
 
 
 def test_a_finding_ends_with_its_cause_and_is_recorded(fleet: Fleet, desk: Desk) -> None:

@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 import pytest
 
 from faultbridge.domain.faults import Component, ComponentType, CounterSample
+from faultbridge.domain.records import SAMPLE_INTERVAL
 from faultbridge.domain.times import to_text
-from faultbridge.ingest.counter_store import WRITE_INTERVAL, ComparedSamples, CounterStore
+from faultbridge.ingest.counter_store import ComparedSamples, CounterStore
 from faultbridge.simulation.fakes import FakeTable
 from faultbridge.storage import keys
 from faultbridge.storage.codec import dump
@@ -53,9 +54,9 @@ def samples() -> CounterStore:
     ("later", "stored"),
     [
         (timedelta(minutes=1), False),
-        (WRITE_INTERVAL - MILLISECOND, False),
-        (WRITE_INTERVAL, True),
-        (2 * WRITE_INTERVAL, True),
+        (SAMPLE_INTERVAL - MILLISECOND, False),
+        (SAMPLE_INTERVAL, True),
+        (2 * SAMPLE_INTERVAL, True),
     ],
 )
 def test_a_sample_without_a_fault_is_stored_every_five_minutes(

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faultbridge.domain.records import SentValues
 from faultbridge.errors import Rejected
 from faultbridge.storage.wire.body_encodings import MAX_UNPACKED_BYTES
 from faultbridge.storage.wire.message import (
@@ -40,9 +41,14 @@ def frame(**changes: Any) -> str:
     node=st.none() | st.just("ip-10-0-0-7"),
     instance=st.none() | st.just("i-0123456789abcdef0"),
     first=st.none() | st.just(SENT + timedelta(seconds=1)),
+    values=st.none()
+    | st.just(SentValues("0123456789abcdef"))
+    | st.just(SentValues("0" * 16, {f"{one:016x}": SENT for one in range(4)})),
 )
-def test_any_message_is_decoded_unchanged(body: bytes, node: str | None, instance: str | None, first: Any) -> None:
-    message = Message("r-1", "kernel-log", "train-a", SENT, node, instance, "boot-1", first, body)
+def test_any_message_is_decoded_unchanged(
+    body: bytes, node: str | None, instance: str | None, first: Any, values: SentValues | None
+) -> None:
+    message = Message("r-1", "kernel-log", "train-a", SENT, node, instance, "boot-1", first, body, values=values)
     assert decode_message(encode_message(message)) == message
 
 
@@ -91,6 +97,10 @@ def test_a_body_too_large_for_a_message_does_not_fit() -> None:
         (frame(node=7), "not_a_record"),
         (frame(instance_id="i-nonsense"), "bad_instance_id"),
         (frame(boot_id="x" * 200), "bad_boot_id"),
+        (frame(digest="0" * 15), "bad_digest"),
+        (frame(digest="0" * 16, last_sent=["0" * 16]), "bad_digest"),
+        (frame(digest="0" * 16, last_sent={f"{one:016x}": "2026-02-03T04:05:06Z" for one in range(5)}), "bad_digest"),
+        (frame(digest="0" * 16, last_sent={"0" * 16: "yesterday"}), "bad_time"),
         (frame(sent_at="yesterday"), "bad_time"),
         (frame(sent_at="2026-02-03T04:05:06"), "bad_time"),
         (frame(received_at="0000-01-01T00:00:00Z"), "bad_time"),

@@ -25,6 +25,7 @@ from faultbridge.agent.probe_commands import node_probes
 from faultbridge.agent.probes import ProbeScheduler
 from faultbridge.agent.settings import AgentSettings
 from faultbridge.agent.unchanged_output import UnchangedOutput
+from faultbridge.agent.value_log import ValueLog
 
 POLL_SECONDS = 0.25
 """Seconds between two rounds of the main loop; the kernel ring buffer and the pipes buffer new data."""
@@ -76,8 +77,9 @@ class Agent:
         for follower in self.followers:
             follower.poll()
         for source, output in self.probes.poll():
-            for at, body, wait in self.unchanged.select(source, output, self.clock.now(), self.clock.monotonic()):
-                record = self.packer.pack(source, body, at, wait=wait)
+            selected = self.unchanged.select(source, output, self.clock.now(), self.clock.monotonic())
+            for at, body, wait, values in selected:
+                record = self.packer.pack(source, body, at, wait=wait, values=values)
                 if not self.outbox.store_repeatable(record):
                     self.unchanged.forget(source)
         for file, source, body in self.drop_folder.pending():
@@ -156,7 +158,7 @@ def build_agent(settings: AgentSettings, transport: Transport | None = None, clo
         hold_seconds=settings.hold_seconds,
         report=QuarantineNotice(packer, outbox, clock),
     )
-    unchanged = UnchangedOutput(settings.unchanged_seconds)
+    unchanged = UnchangedOutput(settings.unchanged_seconds, ValueLog(settings.spool))
     return Agent(clock, followers, probes, unchanged, drop_folder, outbox, packer, sender, cpu_budget)
 
 

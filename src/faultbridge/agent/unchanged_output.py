@@ -3,7 +3,8 @@
 AWS charges for each record. Temperatures, loads and clocks change all the time, and no decoder reads them.
 
 Ingest divides the rise of a counter by the time between two samples. So when a counter changes after samples that were
-not sent, the last of these samples is sent too, with its own time.
+not sent, the last of these samples is sent too, with its own time. Ingest does not store equal samples again, so each
+record states when the values before it were last sent (`value_log`).
 """
 
 from __future__ import annotations
@@ -13,12 +14,18 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from faultbridge.agent.delivery.records import Wait
+from faultbridge.agent.value_log import ValueLog
 from faultbridge.data.exporter_fields import READ_FIELDS
+from faultbridge.domain.records import SentValues
 
 COUNTER_SOURCES = frozenset({"dcgm-metrics", "rdma-counters", "ethtool-stats"})
 """Sources whose faults depend on the time between two samples."""
+
+SAMPLED_SOURCES = COUNTER_SOURCES | {"infiniband-state", "link-state"}
+"""Sources whose samples ingest stores, to compare the next one with them."""
 
 STATELESS_SOURCES, STATELESS_REPEATS = frozenset({"rdma-counters", "ethtool-stats"}), 2
 """Sources that report only counters, and the factor by which they repeat unchanged output less often.
@@ -72,6 +79,15 @@ RELEVANT: Mapping[str, Callable[[bytes], bytes]] = {
 """Returns the part of an output that ingest reads, by source: the decoder finds the same in it as in the whole."""
 
 
+class Selected(NamedTuple):
+    """An output to send: its time, how long it may wait, and what it states about its values."""
+
+    at: datetime
+    body: bytes
+    wait: Wait
+    values: SentValues | None
+
+
 @dataclass(slots=True)
 class _Last:
     """The last sent output of a source: the hash of its relevant part, its time, and the newest unsent sample."""
@@ -86,11 +102,12 @@ class UnchangedOutput:
     """Selects the output to send; with `repeat_seconds` 0, all of it."""
 
     repeat_seconds: float
+    values: ValueLog = field(default_factory=ValueLog)
     _last: dict[str, _Last] = field(default_factory=dict)
 
-    def select(self, source: str, body: bytes, at: datetime, now: float) -> Iterator[tuple[datetime, bytes, Wait]]:
-        """Yield the outputs to send, each with its time and how long it may wait. `now` is of the monotonic clock."""
-        relevant, wait = RELEVANT.get(source), Wait.SHORT
+    def select(self, source: str, body: bytes, at: datetime, now: float) -> Iterator[Selected]:
+        """Yield the outputs to send. `now` is of the monotonic clock."""
+        relevant, wait, values = RELEVANT.get(source), Wait.SHORT, None
         if relevant is not None:
             digest, last = hashlib.sha256(relevant(body)).digest(), self._last.get(source)
             repeat_seconds = self.repeat_seconds * (STATELESS_REPEATS if source in STATELESS_SOURCES else 1)
@@ -101,8 +118,13 @@ class UnchangedOutput:
             if last is not None and last.digest == digest:
                 wait = Wait.HOLD
             elif last is not None and last.unsent is not None:
-                yield *last.unsent, wait
-        yield at, body, wait
+                unsent_at, unsent = last.unsent
+                yield Selected(unsent_at, unsent, wait, self._values(source, last.digest, unsent_at))
+            values = self._values(source, digest, at)
+        yield Selected(at, body, wait, values)
+
+    def _values(self, source: str, digest: bytes, at: datetime) -> SentValues | None:
+        return self.values.add(source, digest.hex(), at) if source in SAMPLED_SOURCES else None
 
     def forget(self, source: str) -> None:
         """Send the next output of a source in any case, because the last one was not stored."""

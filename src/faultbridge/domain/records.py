@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 CANARY = "canary"
@@ -12,6 +13,22 @@ CANARY = "canary"
 
 JOB_REPORT = "job-report"
 """The source name of records in which a scheduler or a collector reports a job."""
+
+
+SAMPLE_INTERVAL = timedelta(minutes=5)
+"""Counter samples without a fault are stored at most once in this time."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentValues:
+    """What a sender states about the values in a record: their digest, and when it last sent which values.
+
+    Equal digests of one source mean equal values. `last_sent` has the latest digests before this record, each with the
+    time of the last record that had these values, by the sender's clock.
+    """
+
+    digest: str
+    last_sent: Mapping[str, datetime] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +50,7 @@ class RawRecord:
     instance_id: str | None = None
     boot_id: str | None = None
     sender: str | None = None
+    values: SentValues | None = None
 
 
 class Outcome(StrEnum):

@@ -20,7 +20,7 @@ from faultbridge.domain.findings import RIGHT_WITHIN, Baseline, Detector, Findin
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Conflict
 from faultbridge.findings import gray_faults
-from faultbridge.findings.peer_totals import STALE, Total, read_totals
+from faultbridge.findings.peer_totals import Total, read_totals
 from faultbridge.ledger.append import Append
 from faultbridge.ledger.queries import node_names, query_all
 from faultbridge.log import log_cause
@@ -66,7 +66,7 @@ class ComparePeers:
         before = {node: known for row in parts for node, known in stored.read_baselines(row).nodes.items()}
         rules = rules_of(self.rulebook, cluster)
         states = self.append.read_many(NodeKey(cluster, node) for node in node_names(table, rules.config))
-        totals = [one for one in read_totals(table, states, self.detectors) if now - one.now.at < STALE]
+        totals = list(read_totals(table, states, self.detectors, now))
         compared = _compare(self.detectors, totals, before)
         if not self._store(cluster, compared, before, now):
             return 0

@@ -1,19 +1,23 @@
 """Counter store: keeps the last counters of each component, to compare the next sample with them.
 
 Samples that cause a fault are written with that fault. Other samples are written alone, at most every five minutes.
+Equal samples are written every two hours only, if the agent states when it last sent which values: the next sample is
+compared as if each of them had been written.
+
 Counters of an earlier instance or boot are never compared. Counters of a component that was not reported for a day are
 forgotten. Of the others, those that were reported last are kept, at most 150 KB for each source of a node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from faultbridge.domain.conditions import component_key
 from faultbridge.domain.faults import NODE_COMPONENT, CounterSample, Fault
 from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.records import SAMPLE_INTERVAL, SentValues
 from faultbridge.errors import Conflict
 from faultbridge.log import log_cause
 from faultbridge.pipeline.fold.changes import Arrival
@@ -21,15 +25,19 @@ from faultbridge.pipeline.normalize.compare import compare
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch
 from faultbridge.ports import Table
 from faultbridge.storage import keys
-from faultbridge.storage.counter_samples import LastSample, SampleSet, read_samples, samples_put
+from faultbridge.storage.counter_samples import STORED_AGAIN_AFTER, LastSample, SampleSet, read_samples, samples_put
 from faultbridge.storage.writes import Item, Key, Put
 
-WRITE_INTERVAL = timedelta(minutes=5)
 FORGET_AFTER = timedelta(days=1)
 MAX_BYTES = 150_000
 """Limit of the samples in one item before compression; DynamoDB accepts 400 KB."""
 
 _SAMPLE_BYTES, _VALUE_BYTES = 250, 24
+
+ValuesByRecord = Mapping[str, SentValues | None]
+"""What the senders of the records state about their values, by record id."""
+
+NO_VALUES: ValuesByRecord = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +58,9 @@ class CounterStore:
 
     table: Table
 
-    def compare(self, state: NodeState, arrivals: Iterable[Arrival], now: datetime) -> ComparedSamples:
+    def compare(
+        self, state: NodeState, arrivals: Iterable[Arrival], now: datetime, values: ValuesByRecord = NO_VALUES
+    ) -> ComparedSamples:
         """Compare the samples among arrivals, oldest first. Samples older than the stored ones are skipped."""
         by_source: dict[str, list[Arrival]] = {}
         for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
@@ -61,7 +71,7 @@ class CounterStore:
             return ComparedSamples()
         found = self.table.get_many(keys.counter_samples(state.key, source) for source in by_source)
         results = [
-            _compare_source(keys.counter_samples(state.key, source), state, samples, found, now)
+            _compare_source(keys.counter_samples(state.key, source), state, samples, found, now, values)
             for source, samples in by_source.items()
         ]
         return ComparedSamples(
@@ -82,12 +92,40 @@ class CounterStore:
 
 
 def _compare_source(
-    key: Key, state: NodeState, arrivals: Sequence[Arrival], found: Mapping[Key, Item], now: datetime
+    key: Key,
+    state: NodeState,
+    arrivals: Sequence[Arrival],
+    found: Mapping[Key, Item],
+    now: datetime,
+    values: ValuesByRecord,
 ) -> ComparedSamples:
     """Compare the samples of one source with its stored samples."""
     stored = _read_samples(found.get(key), state)
-    ports = dict(stored.ports) if stored else {}
+    stated = [values.get(arrival.record_id) for arrival in arrivals]
+    before = _seen_again(stored, stated, arrivals[0].at)
+    ports = dict(before.ports) if before else {}
+    faults, records = _compare_with(ports, arrivals)
+    ports = _without_old(ports)
+    ports, excess = _fitting(ports)
+    if excess:
+        faults.append(_excess_fault(state, arrivals[-1], excess))
+    at = max((port.at for port in ports.values()), default=now)
+    if before is not None and (at <= before.at or (not faults and at - before.at < SAMPLE_INTERVAL)):
+        after = before
+    else:
+        digest = None if excess else _digest(ports, records, values)
+        after = SampleSet(at, *_incarnation(state), ports, digest)
+    put = samples_put(key, after, now)
+    if faults and after is not before:
+        return ComparedSamples(tuple(faults), with_faults=(put,))
+    digests = {one.digest if one else None for one in stated}
+    return ComparedSamples(alone=() if _need_not_be_stored(after, stored, digests) else (put,))
+
+
+def _compare_with(ports: dict[str, LastSample], arrivals: Iterable[Arrival]) -> tuple[list[Arrival], dict[str, str]]:
+    """Replace older samples by those of the arrivals; returns the faults, and the record id of each new sample."""
     faults: list[Arrival] = []
+    records: dict[str, str] = {}
     for arrival in arrivals:
         sample = arrival.observation
         if not isinstance(sample, CounterSample):
@@ -97,22 +135,37 @@ def _compare_source(
         if last is not None and arrival.at <= last.at:
             continue
         if last is not None:
-            before = replace(sample, values=last.values, observed_at=last.at)
-            faults += (replace(arrival, observation=fault) for fault in compare(before, sample))
+            previous = replace(sample, values=last.values, observed_at=last.at)
+            faults += (replace(arrival, observation=fault) for fault in compare(previous, sample))
         ports[name] = LastSample(arrival.at, sample.component, sample.values)
-    ports = _without_old(ports)
-    ports, excess = _fitting(ports)
-    if excess:
-        faults.append(_excess_fault(state, arrivals[-1], excess))
-    at = max((port.at for port in ports.values()), default=now)
-    if stored is not None and at <= stored.at:
-        return ComparedSamples()
-    put = samples_put(key, SampleSet(at, *_incarnation(state), ports), now)
-    if faults:
-        return ComparedSamples(tuple(faults), with_faults=(put,))
-    if stored is not None and at - stored.at < WRITE_INTERVAL:
-        return ComparedSamples()
-    return ComparedSamples(alone=(put,))
+        records[name] = arrival.record_id
+    return faults, records
+
+
+def _seen_again(stored: SampleSet | None, stated: Iterable[SentValues | None], first_at: datetime) -> SampleSet | None:
+    """Return the stored samples at the last time before the first arrival at which the agent sent equal ones."""
+    if stored is None or stored.digest is None:
+        return stored
+    sent_at = (one.last_sent.get(stored.digest) for one in stated if one is not None)
+    at = max((at for at in sent_at if at is not None and at < first_at), default=stored.at)
+    if at - stored.at < SAMPLE_INTERVAL:
+        return stored
+    return replace(stored, at=at, ports={name: replace(port, at=at) for name, port in stored.ports.items()})
+
+
+def _digest(ports: Mapping[str, LastSample], records: Mapping[str, str], values: ValuesByRecord) -> str | None:
+    """Return the digest of the record that all samples are from; None if they are from several or state none."""
+    sources = {records.get(name) for name in ports}
+    record = sources.pop() if len(sources) == 1 else None
+    stated = values.get(record) if record is not None else None
+    return stated.digest if stated is not None else None
+
+
+def _need_not_be_stored(after: SampleSet, stored: SampleSet | None, digests: Collection[str | None]) -> bool:
+    """Return whether samples are stored, except for a time that the next record of the agent states."""
+    if stored is None or after == stored:
+        return after == stored
+    return digests == {stored.digest} == {after.digest} != {None} and after.at - stored.at < STORED_AGAIN_AFTER
 
 
 def _without_old(ports: Mapping[str, LastSample]) -> dict[str, LastSample]:

@@ -116,7 +116,8 @@ class NodeBatch:
             self.compared = ComparedSamples(with_faults=samples)
             return list(remaining)
         arrivals = [arrival for part, row in self.parts for arrival in _arrivals(part, row, state)]
-        self.compared = self.counter_store.compare(state, arrivals, now)
+        values = {part.record.record_id: part.record.values for part, _ in self.parts}
+        self.compared = self.counter_store.compare(state, arrivals, now, values)
         return [*arrivals, *self.compared.faults]
 
 

@@ -16,7 +16,7 @@ from faultbridge.domain.records import CANARY, JOB_REPORT, RawRecord
 from faultbridge.errors import Rejected
 from faultbridge.pipeline.normalize.mask_secrets import mask
 from faultbridge.pipeline.normalize.oversized_records import add_evidence_object, any_truncated
-from faultbridge.pipeline.normalize.timestamp import assign_times, bounded_sent_at
+from faultbridge.pipeline.normalize.timestamp import assign_times, bounded_sent_at, shift_last_sent
 from faultbridge.pipeline.normalize.trust import TRUST_ALL, Trust, instance_of
 from faultbridge.ports import ObjectStore
 from faultbridge.storage.keys import NO_CLUSTER
@@ -179,17 +179,19 @@ class RecordReader:
         if body is None:
             raise Rejected("body_missing", f"the body does not exist: {message.pointer}; send the record again")
         received_at = self.trust.received_at(delivery.sender, message.received_at, delivery.received_at)
+        sent_at = bounded_sent_at(message.sent_at, received_at)
         return RawRecord(
             record_id=message.record_id,
             source=message.source,
             cluster=message.cluster,
             node=message.node,
             body=mask(body),
-            sent_at=bounded_sent_at(message.sent_at, received_at),
+            sent_at=sent_at,
             received_at=received_at,
             instance_id=message.instance_id,
             boot_id=message.boot_id,
             sender=self.trust.sender(delivery.sender, message.sender),
+            values=shift_last_sent(message.values, sent_at - message.sent_at),
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from faultbridge.domain.faults import Component
 from faultbridge.domain.times import to_text
@@ -16,6 +16,9 @@ from faultbridge.storage import items
 from faultbridge.storage.codec import dump, load
 from faultbridge.storage.packed import pack, unpack
 from faultbridge.storage.writes import Absent, AnyOf, Below, Item, Key, Put
+
+STORED_AGAIN_AFTER = timedelta(hours=2)
+"""Samples with a digest are stored again after this time at the latest, while the agent reports equal ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +34,15 @@ class LastSample:
 class SampleSet:
     """The last samples of one source on one node, by component.
 
-    `instance` and `boot` are the numbers of the incarnation that they belong to.
+    `instance` and `boot` are the numbers of the incarnation that they belong to. With `digest`, all samples are those
+    of one record, whose values the agent identifies by it; the agent may have sent equal ones since.
     """
 
     at: datetime
     instance: int
     boot: int
     ports: Mapping[str, LastSample]
+    digest: str | None = None
 
 
 def samples_put(key: Key, samples: SampleSet, now: datetime) -> Put:

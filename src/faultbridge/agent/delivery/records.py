@@ -10,6 +10,7 @@ from datetime import datetime
 from enum import Enum
 
 from faultbridge.agent.cursors import Cursor
+from faultbridge.domain.records import SentValues
 from faultbridge.storage.wire.message import Message, encode_message, raw_key
 
 
@@ -77,7 +78,13 @@ class RecordPacker:
     new_id: Callable[[], str] = field(default=lambda: str(uuid.uuid4()))
 
     def pack(
-        self, source: str, body: bytes, at: datetime, cursor: Cursor | None = None, wait: Wait = Wait.NONE
+        self,
+        source: str,
+        body: bytes,
+        at: datetime,
+        cursor: Cursor | None = None,
+        wait: Wait = Wait.NONE,
+        values: SentValues | None = None,
     ) -> OutgoingRecord | None:
         """Encode a body as a record.
 
@@ -92,6 +99,7 @@ class RecordPacker:
             instance_id=self.instance_id,
             boot_id=self.boot_id,
             body=body,
+            values=values,
         )
         try:
             text = encode_message(message, compact=True)

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Clear, Fault, Observation, Snapshot
+from faultbridge.domain.records import SentValues
 from faultbridge.domain.times import to_text
 
 _AnyObservation = TypeVar("_AnyObservation", bound=Observation)
@@ -29,6 +30,13 @@ EARLIEST = datetime(2020, 1, 1, tzinfo=UTC)
 def bounded_sent_at(sent_at: datetime, received_at: datetime) -> datetime:
     """Return the sender's time of sending if the time of receipt makes it plausible, else the time of receipt."""
     return sent_at if received_at - MAX_DELAY <= sent_at <= received_at else received_at
+
+
+def shift_last_sent(values: SentValues | None, shift: timedelta) -> SentValues | None:
+    """Return the values of a record with the shift of its time of sending in their times too."""
+    if values is None or not shift:
+        return values
+    return replace(values, last_sent={digest: at + shift for digest, at in values.last_sent.items()})
 
 
 def assign_times(

@@ -18,6 +18,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from faultbridge.domain import names
+from faultbridge.domain.records import SentValues
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.errors import Rejected
 from faultbridge.storage.keys import NO_CLUSTER
@@ -34,9 +35,15 @@ MAX_MESSAGE_BYTES = 240_000
 MAX_BODY_BYTES = 64 * 1024 * 1024
 """Maximum size of a body in the object store."""
 
+MAX_LAST_SENT = 4
+"""Maximum number of earlier digests in a message."""
+
+DIGEST_LENGTH = 16
+
 _MAX_BOOT_ID = 128
 _MAX_SENDER = 200
 _MIN_COMPRESSED_BYTES = 1024
+_DIGEST = re.compile(rf"[0-9a-f]{{{DIGEST_LENGTH}}}")
 _SOURCE = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _POINTER = re.compile(r"raw/[A-Za-z0-9_-]{1,100}/\d{4}-\d{2}-\d{2}/[0-9a-f]{64}")
 
@@ -49,7 +56,7 @@ class Message:
 
     `sent_at` is the time of the sender's clock. `received_at` is the first receipt by the queue; a function that sends
     a record again keeps it. `sender` is the original sender; it is accepted only from our own functions (see
-    `pipeline.normalize.trust`).
+    `pipeline.normalize.trust`). `values` is what a node agent states about the values in the body.
     """
 
     record_id: str
@@ -63,6 +70,7 @@ class Message:
     body: bytes | None = None
     pointer: str | None = None
     sender: str | None = None
+    values: SentValues | None = None
 
     @property
     def group(self) -> str:
@@ -94,6 +102,9 @@ def encode_message(message: Message, *, compact: bool = False) -> str:
         frame["received_at"] = to_text(message.received_at)
     if message.sender is not None:
         frame["sender"] = message.sender
+    if message.values is not None:
+        last_sent = {digest: to_text(at) for digest, at in message.values.last_sent.items()}
+        frame |= {"digest": message.values.digest, "last_sent": last_sent}
     if message.pointer is not None:
         return _render({**frame, "pointer": message.pointer})
     body = message.body or b""
@@ -135,6 +146,7 @@ def decode_message(text: str) -> Message:
         body=None if "pointer" in frame else _body(frame),
         pointer=_pointer(frame) if "pointer" in frame else None,
         sender=_optional(frame, "sender", lambda text: text[:_MAX_SENDER]),
+        values=_optional(frame, "digest", lambda text: SentValues(_digest(text), _last_sent(frame))),
     )
 
 
@@ -193,6 +205,20 @@ def _instant(text: str, field: str) -> datetime:
         raise Rejected(
             "bad_time", f"invalid time in `{field}`: {text[:40]!r}; expected RFC 3339 with a time zone"
         ) from None
+
+
+def _digest(text: str) -> str:
+    if _DIGEST.fullmatch(text) is None:
+        allowed = f"{DIGEST_LENGTH} hexadecimal digits in lower case"
+        raise Rejected("bad_digest", f"invalid digest: {text[:40]!r}; allowed: {allowed}")
+    return text
+
+
+def _last_sent(frame: Mapping[str, Any]) -> Mapping[str, datetime]:
+    last_sent = frame.get("last_sent", {})
+    if not isinstance(last_sent, dict) or len(last_sent) > MAX_LAST_SENT:
+        raise Rejected("bad_digest", f"invalid `last_sent`; allowed: at most {MAX_LAST_SENT} digests with their times")
+    return {_digest(digest): _instant(str(at), "last_sent") for digest, at in last_sent.items()}
 
 
 def _pointer(frame: Mapping[str, Any]) -> str:

@@ -1,0 +1,58 @@
+"""Value log: when the agent last sent which values of a source, so that ingest need not store equal values again.
+
+It is stored in the spool folder before the record that it describes, because a burst of errors can follow a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import islice
+from pathlib import Path
+
+from faultbridge.agent.cursors import Cursor, CursorFile
+from faultbridge.domain.records import SAMPLE_INTERVAL, SentValues
+from faultbridge.domain.times import from_text, to_text
+from faultbridge.storage.wire.message import DIGEST_LENGTH, MAX_LAST_SENT
+
+
+@dataclass(slots=True)
+class ValueLog:
+    """The latest values of each source by digest, and when each was last sent; without a folder, in memory only."""
+
+    folder: Path | None = None
+    _last_sent: dict[str, Mapping[str, datetime]] = field(default_factory=dict)
+    _files: dict[str, CursorFile] = field(default_factory=dict)
+
+    def add(self, source: str, digest: str, at: datetime) -> SentValues | None:
+        """Record values that are sent now, and return what the record states; None if they could not be stored.
+
+        Ingest stores samples at most every five minutes, so a repetition before that leaves the time as it is.
+        """
+        digest, before = digest[:DIGEST_LENGTH], self._read(source)
+        sent_at = before.get(digest)
+        if sent_at is not None and timedelta(0) <= at - sent_at < SAMPLE_INTERVAL:
+            at = sent_at
+        latest = {digest: at, **{one: time for one, time in before.items() if one != digest}}
+        self._last_sent[source] = dict(islice(latest.items(), MAX_LAST_SENT))
+        return SentValues(digest, before) if self._store(source) else None
+
+    def _read(self, source: str) -> Mapping[str, datetime]:
+        if source not in self._last_sent:
+            stored = self._file(source).cursor.position if self.folder is not None else {}
+            self._last_sent[source] = {digest: from_text(at) for digest, at in stored.items()}
+        return self._last_sent[source]
+
+    def _store(self, source: str) -> bool:
+        if self.folder is None:
+            return True
+        file = self._file(source)
+        position = {digest: to_text(at) for digest, at in self._last_sent[source].items()}
+        return file.advance(Cursor(file.cursor.log, file.cursor.number + 1, position))
+
+    def _file(self, source: str) -> CursorFile:
+        if source not in self._files:
+            assert self.folder is not None  # noqa: S101 - checked by the callers
+            self._files[source] = CursorFile(self.folder / f"values-{source}.cursor", source)
+        return self._files[source]
