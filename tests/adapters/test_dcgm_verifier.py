@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -219,3 +221,96 @@ REAL = {
 @pytest.mark.parametrize("name", sorted(REAL))
 def test_real_reports_have_the_expected_verdict(shared: Path, name: str) -> None:
     assert verdict((shared / "samples" / name).read_text(), status="Failed", details="Failed").verdict is REAL[name]
+
+
+@dataclass(frozen=True)
+class FurtherResult:
+    passed: bool | None
+    line: str
+
+
+@dataclass(frozen=True)
+class FurtherTests:
+    """Further tests from level 4 on, with these results for an instance type."""
+
+    results: tuple[FurtherResult, ...]
+    instance_type: str | None = "p5.48xlarge"
+
+    def script(self, level: int) -> Sequence[str]:
+        return ("further",) if level >= 4 else ()
+
+    def seconds(self, level: int) -> int:
+        return 900 if level >= 4 else 0
+
+    def read(self, output: bytes, level: int, instance_type: str | None) -> tuple[bytes, Sequence[FurtherResult]]:
+        assert (level, instance_type) == (4, self.instance_type)
+        return output.partition(b"#")[0], self.results
+
+
+GOOD, BAD = FurtherResult(True, "nccl passed: 470 GB/s"), FurtherResult(False, "efa failed: 31 of 32")
+MISSING = FurtherResult(None, "efa not verified: its tool is not installed")
+
+
+def deep_verdict(output: str, further: FurtherTests, level: int = 4) -> Verification:
+    answer = {
+        "CommandId": COMMAND, "InstanceId": INSTANCE, "Status": "Success", "StatusDetails": "Success",
+        "StandardOutputContent": output, "StandardOutputUrl": "",
+    }  # fmt: skip
+    described = [{"InstanceId": INSTANCE, "InstanceType": further.instance_type}]
+    with stubbed("ssm") as (clients, ssm), stubbed("ec2") as (typed, ec2):
+        clients.ec2 = typed.ec2
+        ssm.add_response("get_command_invocation", answer)
+        if level >= 4:
+            instances = described if further.instance_type else []
+            ec2.add_response("describe_instances", {"Reservations": [{"Instances": instances}]})
+        verifier = SsmDcgmVerifier(clients, level=3, timeout_seconds=60, read_report=read_report, deep=further)
+        return verifier.status(INSTANCE, COMMAND, level)
+
+
+@pytest.mark.parametrize(
+    ("output", "results", "expected", "findings"),
+    [
+        (report(MEMORY), (GOOD, GOOD), Verdict.PASSED, (GOOD.line, GOOD.line)),
+        (report(MEMORY), (GOOD, BAD), Verdict.FAILED, (BAD.line,)),
+        (report(MEMORY), (GOOD, MISSING), Verdict.UNKNOWN, (MISSING.line,)),
+        (report(MEMORY), (BAD, MISSING), Verdict.FAILED, (BAD.line, MISSING.line)),
+        (report(SKIPPED), (GOOD, GOOD), Verdict.UNKNOWN, ()),
+    ],
+)
+def test_an_instance_passes_only_if_each_further_test_passed(
+    output: str, results: tuple[FurtherResult, ...], expected: Verdict, findings: tuple[str, ...]
+) -> None:
+    found = deep_verdict(f"{output}# further", FurtherTests(results))
+    assert (found.verdict, found.findings) == (expected, findings)
+
+
+def test_bad_memory_fails_whatever_the_further_tests_show() -> None:
+    assert deep_verdict(f"{report(BAD_MEMORY)}# further", FurtherTests((GOOD,))).verdict is Verdict.FAILED
+
+
+def test_without_a_report_the_further_tests_verify_nothing() -> None:
+    assert deep_verdict("dcgmi: not found# further", FurtherTests((GOOD,))).verdict is Verdict.UNKNOWN
+
+
+def test_an_instance_that_ec2_does_not_list_has_no_type() -> None:
+    assert deep_verdict(f"{report(MEMORY)}#", FurtherTests((MISSING,), None)).verdict is Verdict.UNKNOWN
+
+
+def test_below_their_level_the_further_tests_neither_run_nor_count() -> None:
+    assert deep_verdict(report(MEMORY), FurtherTests((BAD,)), level=3).verdict is Verdict.PASSED
+
+
+@pytest.mark.parametrize(("level", "lines", "seconds"), [(3, 1, "60"), (4, 2, "960")])
+def test_the_further_tests_are_part_of_the_command_and_of_its_time(level: int, lines: int, seconds: str) -> None:
+    sent: dict[str, Any] = {}
+    with stubbed("ssm") as (clients, stub):
+        stub.add_response("list_commands", {"Commands": []})
+        stub.add_response("send_command", {"Command": {"CommandId": COMMAND}})
+        clients.ssm.meta.events.register_first(
+            "provide-client-params.ssm.SendCommand", lambda params, **_: sent.update(params["Parameters"])
+        )
+        verifier = SsmDcgmVerifier(
+            clients, level=3, timeout_seconds=60, read_report=read_report, deep=FurtherTests((GOOD,))
+        )
+        assert verifier.start(INSTANCE, "token", level) == COMMAND
+    assert (len(sent["commands"]), sent["executionTimeout"]) == (lines, [seconds])

@@ -3,5 +3,5 @@
 `registry` finds a decoder by source name and imports it on first use. `records` unwraps what collectors wrapped.
 `common` is what decoders share; read it first. The other folders hold the decoders by source family: `kernel`,
 `nvidia_smi`, `dcgm`, `kubernetes`, `hyperpod`, `nvsentinel`, `aws`, `network`, `host`, `alerts`, `slurm`, `training`,
-and `native` for Faultbridge's own formats.
+and `native` for Faultbridge's own formats. `verification` reads the results of tests that Faultbridge starts itself.
 """

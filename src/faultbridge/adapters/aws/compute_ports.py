@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from faultbridge import ports
@@ -148,10 +148,12 @@ class ComputePorts:
         from faultbridge.adapters.compute.dcgm_verifier import OutputBucket, SsmDcgmVerifier
         from faultbridge.adapters.compute.hyperpod_verifier import HyperPodVerifier
         from faultbridge.decoders.dcgm.diag import read_report
+        from faultbridge.decoders.verification.deep_checks import DeepChecks
 
         settings = self.settings
         output = OutputBucket(settings.bucket, settings.output_prefix, self.objects)
-        verifier = SsmDcgmVerifier(
+        verifier = partial(
+            SsmDcgmVerifier,
             self.compute,
             level=settings.verify_level,
             timeout_seconds=settings.verify_seconds,
@@ -159,5 +161,9 @@ class ComputePorts:
             output=output,
         )
         hyperpod = HyperPodVerifier(self._hyperpod, self._requests)
-        built_in: dict[str, Verifier] = {"ssm-dcgm": verifier, "hyperpod": hyperpod}
+        built_in: dict[str, Verifier] = {
+            "ssm-dcgm": verifier(),
+            "ssm-deep": verifier(deep=DeepChecks()),
+            "hyperpod": hyperpod,
+        }
         return Parts("verifiers", ports.Verifier, built_in, self.surroundings)

@@ -1,4 +1,4 @@
-"""Verify an instance with `dcgmi diag` through SSM; the test results decide, not the exit code."""
+"""Verify an instance with `dcgmi diag` through SSM, and perhaps more tests; the results decide, not the exit code."""
 
 from __future__ import annotations
 
@@ -59,6 +59,31 @@ class DiagTest(Protocol):
         """Return one line of text: the test, the device and the reason."""
 
 
+class DeepResult(Protocol):
+    """The result of one further test: passed (True), failed (False) or not verified (None)."""
+
+    @property
+    def passed(self) -> bool | None:
+        """Return the result."""
+
+    @property
+    def line(self) -> str:
+        """Return one line of text: the test, its result and what was measured."""
+
+
+class DeepTests(Protocol):
+    """Further tests, which run after the diagnostics from a level on."""
+
+    def script(self, level: int) -> Sequence[str]:
+        """Return the lines of their script."""
+
+    def seconds(self, level: int) -> int:
+        """Return their time limit."""
+
+    def read(self, output: bytes, level: int, instance_type: str | None) -> tuple[bytes, Sequence[DeepResult]]:
+        """Return the output that precedes the tests, and the result of each test."""
+
+
 @dataclass(frozen=True, slots=True)
 class OutputBucket:
     """Bucket in which SSM stores the whole output: its name, the key prefix, and the store that reads it."""
@@ -71,7 +96,7 @@ class OutputBucket:
 class SsmDcgmVerifier:
     """A Verifier that runs `dcgmi diag -r LEVEL -j` on the instance.
 
-    `read_report` parses the report and raises Rejected when there is none.
+    `read_report` parses the report and raises Rejected when there is none. `deep` are tests that run after it.
     """
 
     def __init__(
@@ -82,8 +107,10 @@ class SsmDcgmVerifier:
         timeout_seconds: int,
         read_report: Callable[[bytes], Sequence[DiagTest]],
         output: OutputBucket | None = None,
+        deep: DeepTests | None = None,
     ) -> None:
         self._clients = clients
+        self._deep = deep
         self._level = level
         self._timeout_seconds = timeout_seconds
         self._read_report = read_report
@@ -111,14 +138,16 @@ class SsmDcgmVerifier:
             return Verification(verdict)
         if verdict is not None:
             return Verification(verdict, (f"the command ended as {details or answer['Status']}",))
-        return self._judge(level or self._level, self._report(answer, instance_id, operation))
+        report = self._report(answer, instance_id, operation)
+        return self._judge(level or self._level, report, instance_id)
 
     def _send(self, instance_id: str, token: str, level: int) -> str:
         output: dict[str, str] = {}
         if self._output is not None:
             output = {"OutputS3BucketName": self._output.bucket, "OutputS3KeyPrefix": self._output.prefix}
-        script = (f"dcgmi diag -r {level} -j",)
-        seconds = self._timeout_seconds
+        further = self._deep.script(level) if self._deep else ()
+        script = (f"dcgmi diag -r {level} -j", *further)
+        seconds = self._timeout_seconds + (self._deep.seconds(level) if self._deep else 0)
         try:
             return ssm_commands.send(self._clients.ssm, instance_id, token, script, seconds=seconds, output=output)
         except ClientError as error:
@@ -134,12 +163,25 @@ class SsmDcgmVerifier:
         key = output_key(str(answer.get("StandardOutputUrl", "")), self._output, instance_id, operation)
         return self._output.objects.get(key) or text.encode()
 
-    def _judge(self, level: int, report: bytes) -> Verification:
+    def _judge(self, level: int, report: bytes, instance_id: str) -> Verification:
+        diagnostics, results = report, list[DeepResult]()
+        if self._deep is not None and self._deep.script(level):
+            diagnostics, read = self._deep.read(report, level, self._instance_type(instance_id))
+            results = list(read)
         try:
-            tests = self._read_report(report)
+            tests = self._read_report(diagnostics)
         except Rejected as error:
             return Verification(Verdict.UNKNOWN, (f"no report: {error}",), report)
-        return Verification(verdict_of(tests, level), findings_of(tests), report, gpus_of(tests), level)
+        verdict = worst_of(verdict_of(tests, level), results)
+        lines = [one.line for one in results if verdict is Verdict.PASSED or not one.passed]
+        return Verification(verdict, (*findings_of(tests), *lines), report, gpus_of(tests), level)
+
+    def _instance_type(self, instance_id: str) -> str | None:
+        """Return the type of the instance as EC2 states it; the instance itself may be wrong about it."""
+        with translated(f"reading the type of {instance_id}"):
+            found = self._clients.ec2.describe_instances(InstanceIds=[instance_id])
+        types = [one.get("InstanceType") for group in found["Reservations"] for one in group.get("Instances", [])]
+        return types[0] if types else None
 
 
 def verdict_of(tests: Sequence[DiagTest], level: int) -> Verdict:
@@ -155,6 +197,13 @@ def verdict_of(tests: Sequence[DiagTest], level: int) -> Verdict:
     devices = {component for test in counted for component in test.components}
     passed = {component for test in counted if test.outcome == "pass" for component in test.components}
     return Verdict.PASSED if devices and devices <= passed else Verdict.UNKNOWN
+
+
+def worst_of(verdict: Verdict, results: Sequence[DeepResult]) -> Verdict:
+    """Return the verdict of the diagnostics and all further tests: a failure counts more than a missing result."""
+    if verdict is Verdict.FAILED or any(one.passed is False for one in results):
+        return Verdict.FAILED
+    return verdict if all(one.passed for one in results) else Verdict.UNKNOWN
 
 
 def gpus_of(tests: Sequence[DiagTest]) -> int:

@@ -26,7 +26,9 @@ ProviderOption = Annotated[
 OrchestratorOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="Orchestrator that cordons and drains nodes: none, eks or slurm.")
 ]
-VerifierOption = Annotated[str | None, typer.Option(metavar="NAME", help="Verifies nodes: ssm-dcgm or hyperpod.")]
+VerifierOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Verifies nodes: ssm-dcgm, ssm-deep or hyperpod.")
+]
 RestarterOption = Annotated[str | None, typer.Option(metavar="NAME", help="Resets and reboots: ssm or hyperpod.")]
 TrustOption = Annotated[
     list[str] | None,

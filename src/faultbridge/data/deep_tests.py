@@ -1,0 +1,50 @@
+"""The tests of a deep verification: scripts, time limits, and what each instance type must show."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent / "verification"
+
+
+@dataclass(frozen=True, slots=True)
+class DeepTest:
+    """One test: its name, the lowest level at which it runs, its time limit in seconds, and its script."""
+
+    name: str
+    level: int
+    seconds: int
+    script: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What an instance type must show: bus bandwidth of an all-reduce in GB/s, and the number of EFA devices."""
+
+    nccl_gigabytes_per_second: float
+    efa_devices: int
+
+
+@cache
+def deep_tests() -> tuple[DeepTest, ...]:
+    """Return the tests in the order in which they run."""
+    rows: list[dict[str, Any]] = _document()["tests"]
+    return tuple(
+        DeepTest(row["name"], row["level"], row["seconds"], (FOLDER / row["script"]).read_text()) for row in rows
+    )
+
+
+@cache
+def expected_by_instance_type() -> Mapping[str, Expected]:
+    """Return what each EC2 instance type must show (HyperPod adds the prefix `ml.`)."""
+    return {name: Expected(**row) for name, row in _document()["instance_types"].items()}
+
+
+def _document() -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((FOLDER / "deep_tests.json").read_bytes())
+    return document

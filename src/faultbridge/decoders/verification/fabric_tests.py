@@ -1,0 +1,51 @@
+"""Reads the output of the EFA loopback: for each device, whether all messages came back, and how fast.
+
+Grammar: `domain: NAME`, a row of `fi_pingpong`, and `exit: STATUS` for each device. In a row, `=N` means that as many
+messages were acknowledged as sent. Units: MB/s. Errors: `Rejected` without a complete result for each device.
+Source: libfabric 1.17.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from faultbridge.errors import Rejected
+
+_DOMAIN = re.compile(r"^domain: (\S{1,64})$", re.MULTILINE)
+_EXIT = re.compile(r"^exit: (\d{1,3})$", re.MULTILINE)
+_ROW = re.compile(
+    r"^\d{1,9}[kmg]? {1,16}(\d{1,9}) {1,16}(=?\d{1,9}) {1,16}\S{1,16} {1,16}\S{1,16}s {1,16}"
+    r"(\d{1,9}\.\d{1,6}) .{1,64}$",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Loopback:
+    """The result of one device: its bandwidth in MB/s, or why it has none."""
+
+    domain: str
+    megabytes_per_second: float | None
+    reason: str = ""
+
+
+def read_loopback(text: str) -> tuple[Loopback, ...]:
+    """Return the result of each device, in the order of the output."""
+    parts = _DOMAIN.split(text)
+    names = parts[1::2]
+    if len(set(names)) != len(names):
+        raise Rejected("repeated", "a device was tested twice")
+    return tuple(_result(name, body) for name, body in zip(names, parts[2::2], strict=True))
+
+
+def _result(domain: str, body: str) -> Loopback:
+    statuses, rows = _EXIT.findall(body), _ROW.findall(body)
+    if len(statuses) != 1:
+        raise Rejected("incomplete", f"the test of {domain} did not end")
+    if statuses[0] != "0":
+        said = next((line.strip() for line in body.splitlines() if line.strip() and not line.startswith("bytes")), "")
+        return Loopback(domain, None, f"exit status {statuses[0]}: {said[:120]}")
+    if len(rows) != 1 or rows[0][1] != f"={rows[0][0]}":
+        return Loopback(domain, None, "not every message came back")
+    return Loopback(domain, float(rows[0][2]))
