@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from faultbridge.domain.cluster.capacity_sources import CapacitySource
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.provider_status import GroupStatus, ProviderStatus, RepairSetting
 from faultbridge.domain.instances import Instance
@@ -92,10 +93,11 @@ class RackProvider:
         del instance_id
         return InstanceChecks()
 
-    def capacity(self, instance_id: str, group: str) -> Capacity:
-        """Return that the position itself is the reservation."""
+    def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:
+        """Return that the position itself is the reservation; the rack has no other source."""
         del instance_id, group
-        return Capacity(CapacityEvidence.OWN_RESERVATION)
+        own = source is CapacitySource.OWN_RESERVATION
+        return Capacity(CapacityEvidence.OWN_RESERVATION if own else CapacityEvidence.ABSENT)
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
         """Return the running instances of the group that were started after a time, oldest first."""

@@ -19,7 +19,7 @@ from botocore.stub import Stubber
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.compute.auto_scaling import AutoScalingProvider
 from faultbridge.errors import Misconfigured
-from faultbridge.ports import CallResult, Capacity, CapacityEvidence, Presence, ProviderFailure
+from faultbridge.ports import CallResult, Presence, ProviderFailure
 from tests.adapters.stubs import answering, failing, stubbed
 
 INSTANCE = "i-0123456789abcdef0"
@@ -208,49 +208,3 @@ def group(*members: tuple[str, str]) -> dict[str, Any]:
         "AutoScalingGroupName": "g", "MinSize": 0, "MaxSize": 1, "DesiredCapacity": 1, "DefaultCooldown": 0,
         "AvailabilityZones": [], "HealthCheckType": "EC2", "CreatedTime": 0, "Instances": instances,
     }  # fmt: skip
-
-
-RESERVED = {"Reservations": [{"Instances": [{"InstanceId": "i-0aaaaaaaaaaaaaaaa", "CapacityReservationId": "cr-1"}]}]}
-
-
-def capacity_of(*reservations: dict[str, object], refused: str = "") -> Capacity:
-    with stubbed("ec2") as (clients, stub):
-        stub.add_response("describe_instances", RESERVED, {"InstanceIds": ["i-0aaaaaaaaaaaaaaaa"]})
-        if refused:
-            stub.add_client_error("describe_capacity_reservations", refused, http_status_code=403)
-        else:
-            asked = {"CapacityReservationIds": ["cr-1"]}
-            stub.add_response("describe_capacity_reservations", {"CapacityReservations": [*reservations]}, asked)
-        return AutoScalingProvider(clients).capacity("i-0aaaaaaaaaaaaaaaa", "g")
-
-
-@pytest.mark.parametrize("free", [0, 3])
-def test_the_active_reservation_of_an_instance_is_evidence_with_its_free_count(free: int) -> None:
-    # A full reservation has one more free instance once the old one is released.
-    found = capacity_of({"State": "active", "AvailableInstanceCount": free, "TotalInstanceCount": 16})
-    reason = f"cr-1: {free} of 16 instances free"
-    assert found == Capacity(CapacityEvidence.OWN_RESERVATION, free=True, reason=reason)
-
-
-@pytest.mark.parametrize("state", ["expired", "cancelled", "payment-failed", "unavailable"])
-def test_a_reservation_that_is_not_active_is_no_evidence(state: str) -> None:
-    found = capacity_of({"State": state, "AvailableInstanceCount": 16, "TotalInstanceCount": 16})
-    assert found == Capacity(reason=f"capacity reservation cr-1 is {state}")
-
-
-def test_a_reservation_that_does_not_exist_is_no_evidence() -> None:
-    assert capacity_of().evidence is CapacityEvidence.NONE
-
-
-@pytest.mark.parametrize("code", ["InvalidCapacityReservationId.NotFound", "InvalidParameterValue"])
-def test_a_reservation_that_cannot_be_read_for_another_reason_than_permissions_is_no_evidence(code: str) -> None:
-    found = capacity_of(refused=code)
-    assert found.evidence is CapacityEvidence.NONE
-    assert f"reading capacity reservation cr-1: {code}" in found.reason
-
-
-@pytest.mark.parametrize("code", ["UnauthorizedOperation", "AccessDenied"])
-def test_a_reservation_that_may_not_be_read_is_evidence_without_a_count(code: str) -> None:
-    found = capacity_of(refused=code)
-    assert (found.evidence, found.free) == (CapacityEvidence.OWN_RESERVATION, True)
-    assert found.reason.startswith("cr-1; ")

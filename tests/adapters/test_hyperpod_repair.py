@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -16,15 +16,19 @@ from faultbridge.adapters.compute.hyperpod_restart import SETTLE, HyperPodRestar
 from faultbridge.adapters.compute.hyperpod_verifier import CHECK_LABEL, HEALTH_LABEL, START_LIMIT, HyperPodVerifier
 from faultbridge.adapters.compute.request_log import Progress, RequestLog
 from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.cluster.capacity_sources import CapacitySource
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.local.hyperpod.cluster import FakeHyperPod
-from faultbridge.ports import CapacityEvidence, Presence, ProviderFailure, RestartState, Verdict
+from faultbridge.ports import Capacity, CapacityEvidence, Presence, ProviderFailure, RestartState, Verdict
 from faultbridge.simulation.fakes import FakeTable, ManualClock
+from tests.adapters.stubs import client_error
 from tests.hyperpod import GROUP, api, hyperpod
 
 REBOOT = RepairAction.REBOOT_NODE
 UNKNOWN = "i-0123456789abcdef0"
 MINUTE = timedelta(minutes=1)
+PLAN = CapacitySource.TRAINING_PLAN
+PLAN_ARN = "arn:aws:sagemaker:us-east-1:000000000000:training-plan/plan-1"
 
 
 class Desk:
@@ -53,6 +57,12 @@ def desk() -> Iterator[Desk]:
     clock = ManualClock()
     with hyperpod(clock) as (clients, fake):
         yield Desk(clients, fake, clock)
+
+
+def with_plan(desk: Desk) -> Capacity:
+    """Return what the training plan of the group has, once its group has one."""
+    object.__setattr__(desk.fake.groups[GROUP], "training_plan", PLAN_ARN)
+    return desk.provider.capacity(PLAN, desk.instance, GROUP)
 
 
 class TestBatchAnswers:
@@ -113,12 +123,46 @@ class TestReplace:
         monkeypatch.setattr(desk.fake, "find", lambda _: None)
         assert desk.provider.probe(desk.instance) is Presence.UNKNOWN
 
-    def test_an_active_training_plan_is_evidence_of_capacity(self, desk: Desk) -> None:
-        plan = "arn:aws:sagemaker:us-east-1:000000000000:training-plan/plan-1"
-        assert desk.provider.capacity(desk.instance, GROUP).evidence is CapacityEvidence.NONE
-        object.__setattr__(desk.fake.groups[GROUP], "training_plan", plan)
-        found = desk.provider.capacity(desk.instance, GROUP)
-        assert (found.evidence, found.reason) == (CapacityEvidence.OWN_RESERVATION, plan)
+    def test_a_training_plan_counts_with_its_free_instances_and_its_end(self, desk: Desk) -> None:
+        assert desk.provider.capacity(PLAN, desk.instance, GROUP).evidence is CapacityEvidence.ABSENT
+        desk.fake.plan_total, desk.fake.plan_end = 6, datetime(2030, 1, 1, tzinfo=UTC)
+        found = with_plan(desk)
+        assert (found.evidence, found.free) == (CapacityEvidence.OWN_RESERVATION, True)
+        used = len(desk.fake.nodes)
+        assert (found.count, found.reason) == (6 - used, f"{PLAN_ARN}: {6 - used} of 6 instances free")
+        assert found.ends_at == datetime(2030, 1, 1, tzinfo=UTC)
+
+    def test_a_full_training_plan_counts_because_the_release_frees_an_instance(self, desk: Desk) -> None:
+        found = with_plan(desk)
+        assert (found.free, found.count) == (True, 0)
+
+    def test_a_training_plan_that_is_not_active_has_nothing(self, desk: Desk) -> None:
+        desk.fake.plan_status = "Expired"
+        found = with_plan(desk)
+        assert (found.free, found.count) == (False, 0)
+        assert found.reason.endswith("is Expired")
+
+    @pytest.mark.parametrize(
+        ("code", "evidence"),
+        [
+            ("AccessDeniedException", CapacityEvidence.OWN_RESERVATION),
+            ("ValidationException", CapacityEvidence.NONE),
+        ],
+    )
+    def test_only_a_plan_that_may_not_be_read_counts_without_its_description(
+        self, desk: Desk, monkeypatch: pytest.MonkeyPatch, code: str, evidence: CapacityEvidence
+    ) -> None:
+        def refuse(*_: Any, **__: Any) -> Any:
+            raise client_error(code)
+
+        monkeypatch.setattr(desk.clients.sagemaker, "describe_training_plan", refuse)
+        found = with_plan(desk)
+        assert (found.evidence, found.count) == (evidence, None)
+
+    def test_on_demand_capacity_is_unknown_and_reservations_of_ec2_are_absent(self, desk: Desk) -> None:
+        asked = {one: desk.provider.capacity(one, desk.instance, GROUP).evidence for one in CapacitySource}
+        assert asked.pop(CapacitySource.ON_DEMAND) is CapacityEvidence.NONE
+        assert set(asked.values()) == {CapacityEvidence.ABSENT}
 
     def test_only_a_running_instance_is_a_candidate(self, desk: Desk) -> None:
         desk.provider.replace(desk.instance, "t")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -13,10 +14,11 @@ from faultbridge.adapters.compute.auto_scaling import AutoScalingProvider
 from faultbridge.adapters.compute.ec2_fleet import FleetLauncher
 from faultbridge.adapters.compute.hyperpod_provider import HyperPodProvider
 from faultbridge.adapters.compute.launch_template import LaunchTemplateProvider
+from faultbridge.domain.cluster.capacity_sources import CapacitySource
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.errors import Misconfigured
-from faultbridge.local.gaps import patching, systems_manager
-from faultbridge.ports import CheckResult, InstanceChecks, LaunchRequest, Presence, Provider
+from faultbridge.local.gaps import capacity_reservations, patching, systems_manager
+from faultbridge.ports import Capacity, CapacityEvidence, CheckResult, InstanceChecks, LaunchRequest, Presence, Provider
 from faultbridge.simulation.fakes import FakeFleet, FakeProvider, ManualClock
 from tests.contracts.aws import ON_MOTO, fresh
 from tests.hyperpod import AT_ONCE, GROUP, api, hyperpod
@@ -39,7 +41,10 @@ class World:
 def world(request: pytest.FixtureRequest, clients: Clients) -> Iterator[World]:
     if request.param == "fake":
         fleet = FakeFleet(ManualClock(datetime.now(UTC)), launch_delay=timedelta(0))
-        yield World(FakeProvider(fleet), "gpu", [fleet.launch("gpu") for _ in range(SIZE)])
+        provider = FakeProvider(fleet)
+        provider.known_capacity = Capacity(CapacityEvidence.ABSENT)
+        provider.capacities[CapacitySource.ON_DEMAND] = Capacity()
+        yield World(provider, "gpu", [fleet.launch("gpu") for _ in range(SIZE)])
         return
     if request.param == "hyperpod":
         with hyperpod(ManualClock(datetime.now(UTC)), SIZE, AT_ONCE) as (sagemaker, cluster):
@@ -82,12 +87,25 @@ def group_of(clients: Clients) -> tuple[str, list[str]]:
     return name, [each["InstanceId"] for each in described["AutoScalingGroups"][0]["Instances"]]
 
 
+def reservation(name: str, free: int, **others: str) -> dict[str, Any]:
+    """An open reservation for the instances of this module."""
+    named = {"CapacityReservationId": name, "AvailableInstanceCount": free, "TotalInstanceCount": 8}
+    placed = {"InstanceType": "p4d.24xlarge", "AvailabilityZone": "us-east-1a", "InstancePlatform": "Linux/UNIX"}
+    state = {"State": "active", "InstanceMatchCriteria": "open", "Tenancy": "default"}
+    return {**named, **placed, **state, **others}
+
+
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 SOON = timedelta(hours=1)
 
 
 @pytest.fixture(autouse=True)
-def _moto_lists_managed_instances(monkeypatch: pytest.MonkeyPatch) -> None:
+def _moto_lists_managed_instances_and_reservations(monkeypatch: pytest.MonkeyPatch) -> None:
+    for gap in capacity_reservations.GAPS:
+        name = "describe_capacity_reservations"
+        monkeypatch.setattr(patching.resolve(gap.private_names[0]), name, None, raising=False)
+        gap.apply()
+    monkeypatch.setattr(capacity_reservations, "RESERVATIONS", [])
     for gap in systems_manager.GAPS:
         if gap.name == "managed_instances":
             monkeypatch.setattr(
@@ -109,6 +127,31 @@ class TestProvider:
 
     def test_every_check_of_an_unknown_instance_is_unknown(self, world: World) -> None:
         assert world.provider.checks("i-0123456789abcdef0") == InstanceChecks()
+
+    def test_each_source_of_capacity_has_an_answer_and_on_demand_is_never_promised(self, world: World) -> None:
+        found = {one: world.provider.capacity(one, world.instances[0], world.group) for one in CapacitySource}
+        assert all(one.evidence is not CapacityEvidence.SPARE for one in found.values())
+        expected = CapacityEvidence.NONE if world.group_launches_successor else CapacityEvidence.LAUNCH_FIRST
+        assert found[CapacitySource.ON_DEMAND].evidence is expected
+        # No instance here runs in a reservation, a block or a plan.
+        others = {one for source, one in found.items() if source is not CapacitySource.ON_DEMAND}
+        assert {one.evidence for one in others} == {CapacityEvidence.ABSENT}
+
+    def test_an_open_reservation_of_the_type_and_zone_counts_with_its_free_instances(self, world: World) -> None:
+        source = CapacitySource.OPEN_RESERVATION
+        if isinstance(world.provider, HyperPodProvider):
+            pytest.skip("HyperPod's instances use no reservation of the account")
+        if isinstance(world.provider, FakeProvider):
+            world.provider.capacities[source] = Capacity(CapacityEvidence.RESERVATION, count=2)
+        capacity_reservations.RESERVATIONS += [
+            reservation("cr-open", free=2),
+            reservation("cr-elsewhere", free=4, AvailabilityZone="us-east-1c"),
+            reservation("cr-other-type", free=4, InstanceType="p5.48xlarge"),
+            reservation("cr-targeted", free=4, InstanceMatchCriteria="targeted"),
+            reservation("cr-ended", free=4, State="expired"),
+        ]
+        found = world.provider.capacity(source, world.instances[0], world.group)
+        assert (found.evidence, found.free, found.count) == (CapacityEvidence.RESERVATION, True, 2)
 
     def test_the_running_instances_of_a_group_are_candidates_oldest_first(self, world: World) -> None:
         found = world.provider.candidates(world.group, LONG_AGO)

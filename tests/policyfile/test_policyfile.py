@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from faultbridge.data import policies
 from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.cluster.breakers import BreakerScope
+from faultbridge.domain.cluster.capacity_sources import CapacitySource
 from faultbridge.domain.faults import Action, ComponentType, Severity
 from faultbridge.domain.policy import Limits, OrchestratorUnreachable, Policy, Window
 from faultbridge.errors import Rejected
@@ -76,6 +77,27 @@ def test_an_empty_list_of_repair_actions_allows_none() -> None:
 def test_a_written_policy_reads_back_as_the_same_document() -> None:
     document = read_policy(GOOD)
     assert read_policy(write_policy(document)) == document
+
+
+def test_the_sources_of_capacity_keep_their_order_in_the_document_and_in_the_written_file() -> None:
+    document = read_policy("capacity: [open_reservation, own_reservation, spare_pool]")
+    expected = (CapacitySource.OPEN_RESERVATION, CapacitySource.OWN_RESERVATION, CapacitySource.SPARE_POOL)
+    assert policy_of(document).capacity == expected
+    assert policy_of(read_policy(write_policy(document))).capacity == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "expected"),
+    [
+        ("[own_reservation, on_demand, own_reservation]", "capacity", "each source at most once is expected"),
+        ("[odcr]", "capacity[0]", "one of spare_pool, own_reservation, open_reservation"),
+        ("spare_pool", "capacity", "a list of at most 7 items"),
+    ],
+)
+def test_a_mistake_in_the_sources_of_capacity_is_named(text: str, field: str, expected: str) -> None:
+    ((rule, found, message),) = problems(f"capacity: {text}")
+    assert (rule, found) == (None, field)
+    assert message.startswith(expected)
 
 
 def test_the_default_policy_is_valid() -> None:

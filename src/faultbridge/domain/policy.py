@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 
 from faultbridge.domain.cases import REPAIR_ACTION_OF, RepairAction
 from faultbridge.domain.cluster.breakers import BreakerLimit
+from faultbridge.domain.cluster.capacity_sources import DEFAULT_SOURCES, CapacitySource
 from faultbridge.domain.cluster.incidents import CorrelationLimits
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.faults import Action, ComponentType, Severity
@@ -154,6 +155,7 @@ class Policy:
     """One immutable version of the rules; `version` is the hash of its document.
 
     A repair moves the EBS volumes whose tag `faultbridge:volume` has one of the values `volumes` to the successor.
+    Before it releases an instance, it asks the sources in `capacity` in this order; the first that has capacity counts.
     """
 
     version: str
@@ -162,6 +164,7 @@ class Policy:
     breakers: tuple[BreakerLimit, ...] = ()
     incidents: CorrelationLimits = field(default_factory=CorrelationLimits)
     volumes: tuple[str, ...] = ()
+    capacity: tuple[CapacitySource, ...] = DEFAULT_SOURCES
 
     def rule_for(self, condition: Condition, cluster: str, instance_type: str | None = None) -> Rule:
         """Return the first rule that applies to a condition, or the default rule, which overrides nothing."""

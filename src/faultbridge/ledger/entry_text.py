@@ -1,8 +1,8 @@
-"""Entry text: one line of text for an event: what happened, and why."""
+"""Entry text: one line of text for an event: what happened, and why; and one for each asked source of capacity."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +56,21 @@ def nodes_text(registered: int, target: int) -> str:
     return f"{registered} registered" if target <= registered else f"{registered} of {target} registered"
 
 
+def source_answers(entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the answers that the latest entry records, in the order in which the sources were asked."""
+    found = [one for one in entries if ((one.get("data") or {}).get("facts") or {}).get("capacity_sources")]
+    latest = max(found, key=lambda one: str(one["metadata"]["occurred_at"]), default=None)
+    return list(latest["data"]["facts"]["capacity_sources"]) if latest else []
+
+
+def answer_text(answer: Mapping[str, Any]) -> str:
+    """Return one answer as text, such as `own reservation: counts, 3 free (cr-1: 3 of 16 instances free)`."""
+    free = "" if answer.get("free") is None else f", {answer['free']} free"
+    reason = f" ({answer['reason']})" if answer.get("reason") else ""
+    decision = _DECISIONS.get(str(answer["decision"]), str(answer["decision"]))
+    return f"{str(answer['source']).replace('_', ' ')}: {decision}{free}{reason}"
+
+
 def duration_text(milliseconds: int) -> str:
     """Return a duration in its two largest units, such as `2m 05s`."""
     seconds, rest = divmod(int(milliseconds), 1000)
@@ -72,6 +87,12 @@ def in_phase_order(phases: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(phases.items(), key=lambda phase: (_PHASES.get(phase[0], len(_PHASES)), phase[0])))
 
 
+_DECISIONS: Mapping[str, str] = {
+    "used": "counts",
+    "none_free": "nothing free",
+    "unknown": "unknown",
+    "absent": "not applicable",
+}
 _PHASES = {
     name: position
     for position, name in enumerate(

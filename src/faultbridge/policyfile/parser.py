@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from faultbridge.domain.cluster.capacity_sources import CapacitySource
 from faultbridge.errors import Rejected
 from faultbridge.policyfile.expectations import expectation
 from faultbridge.policyfile.schema import BreakerPart, PolicyPart, RulePart, convert_durations, format_duration
@@ -53,7 +55,7 @@ def read_policy(text: str) -> dict[str, Any]:
         policy = PolicyPart.model_validate(parsed)
     except ValidationError as error:
         raise InvalidPolicy([_problem(one, parsed) for one in error.errors(include_url=False)]) from None
-    problems = list(_contradictions(policy.rules, policy.breakers))
+    problems = [*_contradictions(policy.rules, policy.breakers), *_repeated_sources(policy.capacity)]
     if problems:
         raise InvalidPolicy(problems)
     document: dict[str, Any] = convert_durations(
@@ -65,7 +67,7 @@ def read_policy(text: str) -> dict[str, Any]:
 def write_policy(document: Mapping[str, Any]) -> str:
     """Format a stored policy document as YAML; `read_policy` returns the same document from it."""
     written = convert_durations(dict(document), lambda milliseconds: format_duration(milliseconds // 1000))
-    parts = {name: written[name] for name in ("rules", "limits", "breakers", "incidents", "volumes") if name in written}
+    parts = {name: written[name] for name in PolicyPart.model_fields if name in written}
     return yaml.safe_dump(parts, sort_keys=False, default_flow_style=False, allow_unicode=True)
 
 
@@ -126,6 +128,12 @@ def _field_path(location: Sequence[int | str]) -> str:
 def _value_text(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _MAX_VALUE_TEXT else text[:_MAX_VALUE_TEXT] + "..."
+
+
+def _repeated_sources(sources: Sequence[CapacitySource]) -> Iterator[Problem]:
+    repeated = [source.value for source, times in Counter(sources).items() if times > 1]
+    if repeated:
+        yield Problem(None, "capacity", "each source at most once is expected", ", ".join(repeated))
 
 
 def _contradictions(rules: Sequence[RulePart], breakers: Sequence[BreakerPart]) -> Iterator[Problem]:

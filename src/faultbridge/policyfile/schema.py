@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.cluster.breakers import BreakerScope
+from faultbridge.domain.cluster.capacity_sources import DEFAULT_SOURCES, CapacitySource
 from faultbridge.domain.faults import Action, ComponentType, Severity
 from faultbridge.domain.policy import OrchestratorUnreachable
 from faultbridge.pipeline.decide.maintenance_windows import check_cron
@@ -186,13 +187,14 @@ class IncidentsPart(_Part):
 
 
 class PolicyPart(_Part):
-    """A complete policy: rules, limits, circuit breakers, incidents and volumes."""
+    """A complete policy: rules, limits, circuit breakers, incidents, volumes and sources of capacity."""
 
     rules: tuple[RulePart, ...] = ()
     limits: LimitsPart = LimitsPart()
     breakers: Annotated[tuple[BreakerPart, ...], Field(max_length=2)] = ()
     incidents: IncidentsPart = IncidentsPart()
     volumes: Annotated[tuple[VolumeName, ...], Field(max_length=50)] = ()
+    capacity: Annotated[tuple[CapacitySource, ...], Field(max_length=len(CapacitySource))] = DEFAULT_SOURCES
 
 
 DURATION_FIELDS = frozenset(

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.cluster.capacity_sources import CapacitySource
 from faultbridge.domain.cluster.config import ClusterConfig
 
 
@@ -93,22 +94,32 @@ class InstanceChecks:
 
 
 class CapacityEvidence(StrEnum):
-    """Evidence that capacity for a successor exists before an instance is released, strongest first."""
+    """Evidence that capacity for a successor exists before an instance is released, strongest first.
+
+    `none`: it cannot be known before a launch. `absent`: the provider or the instance has no such source.
+    """
 
     SPARE = "spare"
     RESERVATION = "reservation"
     OWN_RESERVATION = "own_reservation"
     LAUNCH_FIRST = "launch_first"
     NONE = "none"
+    ABSENT = "absent"
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """Capacity for the successor of one instance; `free` means that a launch can use it now."""
+    """The answer of one source about capacity for the successor of one instance.
+
+    `free` means that a launch can use it, now or once the old instance is gone. `count` is the number of instances
+    that are free now, None if it is unknown. At `ends_at`, the source ends and its instances are terminated.
+    """
 
     evidence: CapacityEvidence = CapacityEvidence.NONE
     free: bool = True
     reason: str = ""
+    count: int | None = None
+    ends_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +152,8 @@ class Provider(Protocol):
     def checks(self, instance_id: str) -> InstanceChecks:
         """Return the checks of an instance; a check that cannot be read is UNKNOWN."""
 
-    def capacity(self, instance_id: str, group: str) -> Capacity:
-        """Return the capacity for a successor; `NONE` when it cannot be known before a launch."""
+    def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:
+        """Return what one source has for a successor; `ABSENT` for a source that the provider does not have."""
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
         """Return the instances of the group that were launched after a time, oldest first."""

@@ -224,6 +224,68 @@ VOLUME_GUARDS: tuple[PlantedBug, ...] = (
 )
 """The guards of volumes, each left out; `tests/scenarios/repair/test_volumes.py` notices each of them."""
 
+_SOURCES = "repair/successor/sources.py"
+_CAPACITY = "repair/successor/capacity.py"
+CAPACITY_GUARDS: tuple[PlantedBug, ...] = (
+    _planted(
+        _SOURCES,
+        "decision",
+        "an instance is released for a source that has none free",
+        "if self.found.free and not self._ends_soon",
+        "if not self._ends_soon",
+    ),
+    _planted(
+        _SOURCES,
+        "decision",
+        "an instance is released for a capacity block that ends within the hour",
+        "if self.found.free and not self._ends_soon",
+        "if self.found.free",
+    ),
+    _planted(
+        _SOURCES,
+        "decision",
+        "a source that the provider does not have counts as capacity",
+        "if self.found.evidence is CapacityEvidence.ABSENT:\n            return Decision.ABSENT",
+        "if self.found.evidence is CapacityEvidence.ABSENT:\n            return Decision.USED",
+    ),
+    _planted(
+        _SOURCES,
+        "decision",
+        "capacity that only a launch shows counts as proven",
+        "return Decision.UNKNOWN",
+        "return Decision.USED",
+    ),
+    _planted(
+        _SOURCES,
+        "ask_sources",
+        "the sources are not asked in the order of the policy",
+        "for source in context.rules.policy.capacity:",
+        "for source in sorted(context.rules.policy.capacity):",
+    ),
+    _planted(
+        _CAPACITY,
+        "find_capacity",
+        "a rule releases an instance although every source has nothing free",
+        "if Decision.NONE_FREE in decisions and Decision.UNKNOWN not in decisions:",
+        "if False:",
+    ),
+    _planted(
+        _CAPACITY,
+        "find_capacity",
+        "a case waits for capacity although a source is unknown",
+        "if Decision.NONE_FREE in decisions and Decision.UNKNOWN not in decisions:",
+        "if Decision.NONE_FREE in decisions:",
+    ),
+    _planted(
+        "repair/successor/launch.py",
+        "launch_request",
+        "an instance type is launched that the policy does not name",
+        "instance_types=chosen or types[:1]",
+        "instance_types=types",
+    ),
+)
+"""The guards of capacity, each left out; `tests/scenarios/repair/test_capacity_sources.py` notices each of them."""
+
 _UPDATES = "pipeline/decide/provider_conditions.py"
 UPDATE_GUARDS: tuple[PlantedBug, ...] = (
     _planted(
@@ -317,6 +379,7 @@ PLANTED: tuple[PlantedBug, ...] = (
     *INCIDENT_GUARDS,
     *GROWTH_GUARDS,
     *VOLUME_GUARDS,
+    *CAPACITY_GUARDS,
     *UPDATE_GUARDS,
     _planted(
         "pipeline/decide/escalation.py",

@@ -13,14 +13,15 @@ from botocore.parsers import ResponseParserError
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import translate, translated
+from faultbridge.adapters.capacity.ec2_capacity import Ec2Capacity
 from faultbridge.adapters.compute.failures import failure_of
 from faultbridge.adapters.compute.instance_checks import checks_of
 from faultbridge.adapters.compute.instances import launch_order, launched_instance_of, presence_of
+from faultbridge.domain.cluster.capacity_sources import CapacitySource
 from faultbridge.errors import Misconfigured
 from faultbridge.ports import (
     CallResult,
     Capacity,
-    CapacityEvidence,
     InstanceChecks,
     LaunchedInstance,
     Presence,
@@ -28,7 +29,6 @@ from faultbridge.ports import (
 )
 
 INSTANCES_AT_ONCE = 200
-ACTIVE = "active"
 # Lifecycle states of instances that do not serve: on their way out, or waiting in the warm pool.
 NOT_SERVING_PREFIXES = ("Terminat", "Warmed:")
 # The description of a launch, also of one from the warm pool, ends with the id of the instance.
@@ -39,7 +39,7 @@ class AutoScalingProvider:
     """A Provider for nodes in Auto Scaling groups."""
 
     def __init__(self, clients: Clients) -> None:
-        self._clients = clients
+        self._clients, self._capacity = clients, Ec2Capacity(clients, frees_slot=True)
 
     def replace(self, instance_id: str, token: str) -> CallResult:  # noqa: ARG002 - the call names one instance, so it needs no token
         """Terminate the instance and keep the group's size; succeeds when the instance is already gone.
@@ -82,36 +82,11 @@ class AutoScalingProvider:
         recent = (one for one in found if one.launched_at >= earliest or one.instance_id in late)
         return tuple(sorted(recent, key=launch_order))
 
-    def capacity(self, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - a group has no capacity data
-        """Return the instance's own capacity reservation or capacity block as evidence, or no evidence without one.
-
-        The reservation has one more free slot once the instance is gone, as long as it is active.
-        """
-        with translated(f"reading the capacity reservation of {instance_id}"):
-            answer = self._clients.ec2.describe_instances(InstanceIds=[instance_id])
-        instances = (instance for part in answer["Reservations"] for instance in part["Instances"])
-        reservation = next((instance.get("CapacityReservationId") for instance in instances), None)
-        return self._reserved(reservation) if reservation else Capacity()
-
-    def _reserved(self, reservation: str) -> Capacity:
-        """Return the evidence of a reservation with its number of free instances; one that has ended is none.
-
-        A reservation that may not be read still has the instance in it. Any other refusal is no evidence.
-        """
-        try:
-            with translated(f"reading capacity reservation {reservation}"):
-                answer = self._clients.ec2.describe_capacity_reservations(CapacityReservationIds=[reservation])
-        except Misconfigured as error:
-            denied = failure_of(error.__cause__) is ProviderFailure.PERMISSION_DENIED
-            evidence = CapacityEvidence.OWN_RESERVATION if denied else CapacityEvidence.NONE
-            return Capacity(evidence, reason=f"{reservation}; {error}")
-        described = next(iter(answer["CapacityReservations"]), None)
-        if described is None:
-            return Capacity(reason=f"capacity reservation {reservation} does not exist")
-        if described["State"] != ACTIVE:
-            return Capacity(reason=f"capacity reservation {reservation} is {described['State']}")
-        free, total = described["AvailableInstanceCount"], described["TotalInstanceCount"]
-        return Capacity(CapacityEvidence.OWN_RESERVATION, reason=f"{reservation}: {free} of {total} instances free")
+    def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - a group has no capacity data
+        """Return what a source has; on-demand capacity is unknown, because only a launch shows it."""
+        if source is CapacitySource.ON_DEMAND:
+            return Capacity(reason="EC2 shows on-demand capacity only by a launch")
+        return self._capacity.ask(source, instance_id)
 
     def _described(self, group: str) -> Mapping[str, Any]:
         answer = self._clients.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[group])

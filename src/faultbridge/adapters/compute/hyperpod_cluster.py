@@ -106,6 +106,13 @@ class HyperPodCluster:
             raise Misconfigured(f"instance group not found: {group!r} in {self.name}")
         return found
 
+    def training_plan(self, arn: str) -> Mapping[str, Any]:
+        """Return the description of a training plan: its status, its end, and its counts of instances."""
+        with translated(f"reading training plan {arn}"):
+            described: Any = self._clients.sagemaker.describe_training_plan(TrainingPlanName=arn)
+        answer: Mapping[str, Any] = described
+        return answer
+
     def arn(self) -> str:
         """Return the ARN of the cluster, which the calls about volumes require."""
         return str(self.describe()["ClusterArn"])

@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from faultbridge.adapters.compute.failures import failure_of
 from faultbridge.adapters.compute.hyperpod_cluster import LEAVING, RUNNING, HyperPodCluster, status_of
 from faultbridge.adapters.compute.instances import launch_order
-from faultbridge.errors import Transient
+from faultbridge.domain.cluster.capacity_sources import CapacitySource
+from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ports import (
     CallResult,
     Capacity,
@@ -56,13 +58,32 @@ class HyperPodProvider:
         """Return that every check is unknown: HyperPod's instances run in an account of the service."""
         return InstanceChecks()
 
-    def capacity(self, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - the group has the reservation
-        """Return the active training plan of the instance group as evidence, or no evidence without one."""
-        described = self._cluster.instance_group(group)
-        plan = described.get("TrainingPlanArn")
-        if not plan or described.get("TrainingPlanStatus") != ACTIVE_PLAN:
-            return Capacity()
-        return Capacity(CapacityEvidence.OWN_RESERVATION, reason=str(plan))
+    def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - the group has the plan
+        """Return what the training plan of the instance group has; on-demand capacity is unknown before a launch."""
+        if source is CapacitySource.ON_DEMAND:
+            return Capacity(reason="SageMaker shows on-demand capacity only by a launch")
+        if source is not CapacitySource.TRAINING_PLAN:
+            return Capacity(CapacityEvidence.ABSENT)
+        return self._planned(self._cluster.instance_group(group))
+
+    def _planned(self, group: Mapping[str, Any]) -> Capacity:
+        """Return what the training plan of a group has; a plan that may not be read still has its instances."""
+        arn, state = group.get("TrainingPlanArn"), group.get("TrainingPlanStatus")
+        if not arn:
+            return Capacity(CapacityEvidence.ABSENT, reason="the instance group has no training plan")
+        evidence = CapacityEvidence.OWN_RESERVATION
+        if state != ACTIVE_PLAN:
+            return Capacity(evidence, free=False, reason=f"training plan {arn} is {state}", count=0)
+        try:
+            plan = self._cluster.training_plan(str(arn))
+        except Misconfigured as error:
+            denied = failure_of(error.__cause__) is ProviderFailure.PERMISSION_DENIED
+            return Capacity(evidence if denied else CapacityEvidence.NONE, reason=f"{arn}; {error}")
+        if plan["Status"] != ACTIVE_PLAN:
+            return Capacity(evidence, free=False, reason=f"training plan {arn} is {plan['Status']}", count=0)
+        free, total = plan.get("AvailableInstanceCount"), plan.get("TotalInstanceCount")
+        counted = "" if free is None else f": {free} of {total} instances free"
+        return Capacity(evidence, reason=f"{arn}{counted}", count=free, ends_at=plan.get("EndTime"))
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
         """Return the instances of the group launched in or after that second, oldest first.

@@ -9,9 +9,11 @@ from botocore.parsers import ResponseParserError
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import translate, translated
+from faultbridge.adapters.capacity.ec2_capacity import Ec2Capacity
 from faultbridge.adapters.compute.failures import failure_of
 from faultbridge.adapters.compute.instance_checks import checks_of
 from faultbridge.adapters.compute.instances import launch_order, launched_instance_of, live_instances, presence_of
+from faultbridge.domain.cluster.capacity_sources import CapacitySource
 from faultbridge.ports import (
     CallResult,
     Capacity,
@@ -29,7 +31,7 @@ class LaunchTemplateProvider:
     """A Provider for nodes whose group is a launch template; a Launcher launches their successors."""
 
     def __init__(self, clients: Clients) -> None:
-        self._clients = clients
+        self._clients, self._capacity = clients, Ec2Capacity(clients, frees_slot=False)
 
     def replace(self, instance_id: str, token: str) -> CallResult:  # noqa: ARG002 - the call names one instance, so it needs no token
         """Terminate the instance; succeeds when it is already gone.
@@ -46,9 +48,11 @@ class LaunchTemplateProvider:
         """Return the EC2 status checks of the instance, and whether its SSM agent connects."""
         return checks_of(self._clients, instance_id)
 
-    def capacity(self, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - only a launch shows whether there is capacity
-        """Return `LAUNCH_FIRST`: the successor runs before the old instance is released."""
-        return Capacity(CapacityEvidence.LAUNCH_FIRST)
+    def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - a template has no capacity data
+        """Return what a source has; on demand is `LAUNCH_FIRST`: the successor runs before the release."""
+        if source is CapacitySource.ON_DEMAND:
+            return Capacity(CapacityEvidence.LAUNCH_FIRST, reason="the successor starts before the release")
+        return self._capacity.ask(source, instance_id)
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
         """Return the running instances that Faultbridge launched from the template since a time, oldest first.

@@ -7,7 +7,14 @@ from typing import Any
 
 from faultbridge.cli.render.output import Columns
 from faultbridge.cli.render.times import short_time
-from faultbridge.ledger.entry_text import component_text, condition_text, duration_text, entry_text, nodes_text
+from faultbridge.ledger.entry_text import (
+    answer_text,
+    component_text,
+    condition_text,
+    duration_text,
+    entry_text,
+    nodes_text,
+)
 from faultbridge.registry.documents import (
     Document,
     case_document,
@@ -125,6 +132,7 @@ CASE: Columns = {
     "Closed": lambda one: short_time(one["closed_at"]),
     "Duration": lambda one: duration_text(one["age_ms"]),
     "Phases": lambda one: "\n".join(f"{name:<14}{duration_text(took)}" for name, took in one["phases"].items()),
+    "Capacity": lambda one: "\n".join(map(answer_text, one["capacity"])),
     "Rule": lambda one: f"{one['rule']} of policy {one['policy']}",
     "Previous case": lambda one: one["previous_case"],
     "Relapse of": lambda one: one["relapse_of"],

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.cluster.capacity_sources import CapacitySource
 from faultbridge.domain.copies import replace
 from faultbridge.lab.hosts import Hosts
 from faultbridge.lab.scenario import BEGIN
@@ -68,10 +69,13 @@ class HostPorts:
 
     # ------------------------------------------------------------------ provider
 
-    def capacity(self, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - the signature of the port
-        """Return whether the pool has a host: evidence from a reservation."""
-        free = self.hosts.free(self.seconds()) > 0
-        return Capacity(CapacityEvidence.RESERVATION, free=free, reason="" if free else "the pool has no host")
+    def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - the signature of the port
+        """Return how many hosts the pool has free: it is the reservation of every instance."""
+        if source is not CapacitySource.OWN_RESERVATION:
+            return Capacity(CapacityEvidence.ABSENT)
+        count = self.hosts.free(self.seconds())
+        reason = "" if count else "the pool has no host"
+        return Capacity(CapacityEvidence.RESERVATION, free=count > 0, reason=reason, count=count)
 
     def replace(self, instance_id: str, token: str) -> CallResult:
         """Release an instance and launch its successor on a host of the pool."""

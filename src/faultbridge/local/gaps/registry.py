@@ -23,6 +23,7 @@ COMPUTE_PLANE = (
     "auto_scaling",
     "systems_manager",
     "instance_topology",
+    "capacity_reservations",
     "eks_endpoints",
     "hyperpod_clusters",
 )

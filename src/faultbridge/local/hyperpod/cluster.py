@@ -52,6 +52,7 @@ class FakeHyperPod:
 
     Instances in `faulty` fail their next deep health check and are replaced. Without `capacity`, a launch fails
     with the message `launch_failure`. `desired` are target sizes of groups; without an entry, a group has its size.
+    The training plan of a group has `plan_total` instances, by default as many as the group, and ends at `plan_end`.
     """
 
     name: str
@@ -67,6 +68,9 @@ class FakeHyperPod:
     failure_message: str = ""
     group_status: dict[str, str] = field(default_factory=dict)
     desired: dict[str, int] = field(default_factory=dict)
+    plan_total: int | None = None
+    plan_status: str = "Active"
+    plan_end: datetime | None = None
     faulty: set[str] = field(default_factory=set)
     labels: dict[str, dict[str, str]] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -121,11 +125,23 @@ class FakeHyperPod:
 
     def _described(self, group: Group) -> dict[str, Any]:
         count = sum(node.group == group for node in self.nodes.values())
-        plan = {"TrainingPlanArn": group.training_plan, "TrainingPlanStatus": "Active"} if group.training_plan else {}
+        arn = group.training_plan
+        plan = {"TrainingPlanArn": arn, "TrainingPlanStatus": self.plan_status} if arn else {}
         counts = {"CurrentCount": count, "TargetCount": self.desired.get(group.name, count)}
         status = self.group_status.get(group.name, "InService")
         named = {"InstanceGroupName": group.name, "InstanceType": group.instance_type, "Status": status}
         return {**named, **counts, **plan}
+
+    def describe_plan(self, arn: str) -> dict[str, Any] | None:
+        """Return what DescribeTrainingPlan says of the plan of a group, or None if no group has it."""
+        used = sum(node.group.training_plan == arn for node in self.nodes.values())
+        if all(group.training_plan != arn for group in self.groups.values()):
+            return None
+        total = used if self.plan_total is None else self.plan_total
+        counts = {"TotalInstanceCount": total, "InUseInstanceCount": used, "AvailableInstanceCount": total - used}
+        ends = {"EndTime": self.plan_end} if self.plan_end else {}
+        name = arn.rpartition("/")[2]
+        return {"TrainingPlanArn": arn, "TrainingPlanName": name, "Status": self.plan_status, **counts, **ends}
 
     def _act(
         self, instance_ids: list[str], action: str, allowed: set[str], change: Callable[[Node], Node]

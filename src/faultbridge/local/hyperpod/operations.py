@@ -30,6 +30,8 @@ class FakeSageMaker:
         """Return the answer of a call; raises ApiError for a refused one."""
         if operation == "CreateCluster":
             return self._create(parameters)
+        if operation == "DescribeTrainingPlan":
+            return self._describe_plan(str(parameters["TrainingPlanName"]))
         cluster = self._cluster(str(parameters["ClusterName"]))
         if operation == "DeleteCluster":
             del self.clusters[cluster.name]
@@ -51,6 +53,13 @@ class FakeSageMaker:
                 cluster.launch(one["InstanceGroupName"])
         self.clusters[cluster.name] = cluster
         return {"ClusterArn": cluster.arn}
+
+    def _describe_plan(self, arn: str) -> dict[str, Any]:
+        described = (cluster.describe_plan(arn) for cluster in self.clusters.values())
+        found = next(filter(None, described), None)
+        if found is None:
+            raise ApiError("ResourceNotFound", f"training plan not found: {arn}")
+        return found
 
     def _cluster(self, name: str) -> FakeHyperPod:
         for cluster in self.clusters.values():

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from faultbridge.ledger.entry_text import component_text, duration_text
+from faultbridge.ledger.entry_text import answer_text, component_text, duration_text, source_answers
 from faultbridge.presentation.cases.advice import advice_for, without_repair
 from faultbridge.presentation.cases.attempts import attempt_sentences, failures
 from faultbridge.presentation.cases.case_facts import CaseFacts
@@ -161,6 +161,9 @@ def _what_was_done(facts: CaseFacts) -> Iterator[str]:
     else:
         yield _result(case, steps)
         yield from attempt_sentences(steps)
+        asked = source_answers(steps)
+        if asked:
+            yield sentence(f"sources of capacity, in the order of the policy: {'; '.join(map(answer_text, asked))}")
         yield f"Node status now: {node}."
     if isolation in {"requested", "confirmed"}:
         yield f"New work is kept off the node (isolation {isolation})."

@@ -35,7 +35,9 @@ def stop_before_intent(context: StepContext) -> StepResult | None:
     return stopped or _stop_for_stronger_action(context)
 
 
-def commit_intent(context: StepContext, facts: Mapping[str, Any], spare: str | None = None) -> StepContext:
+def commit_intent(
+    context: StepContext, facts: Mapping[str, Any], spare: str | None = None, reason: str = ""
+) -> StepContext:
     """Record the intent, unless the case was canceled, repairs were paused or an incident opened in the meantime.
 
     The commit fails if the controls of the cluster changed after they were read, and they are then read again. So a
@@ -53,7 +55,7 @@ def commit_intent(context: StepContext, facts: Mapping[str, Any], spare: str | N
         intent = Intent(case.repair_action, incarnation.instance_id, incarnation.instance, case.execution, now)
         named = {"generation": intent.generation, "token": intent.token, "rule": case.rule, "policy": case.policy}
         step = entry_builder.step(
-            case, NAME, "committed", now, old_instance=intent.instance_id, facts=named | dict(facts)
+            case, NAME, "committed", now, reason=reason, old_instance=intent.instance_id, facts=named | dict(facts)
         )
         state = enter_phase(update_attempt(state, intent=intent, spare=spare), Phase.INTENT, now)
         state, draft = move_node(state, NODE_STATUS_OF[case.repair_action], now, "drained; intent committed")

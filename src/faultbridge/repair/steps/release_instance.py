@@ -66,7 +66,7 @@ def _commit_and_release(context: StepContext) -> StepResult:
     context, stopped = detach.detach_volumes(context, context.instance_id, found.spare)
     if stopped is not None:
         return stopped
-    context = commit_intent(context, found.facts, found.spare)
+    context = commit_intent(context, found.facts, found.spare, found.text)
     intent = context.attempt.intent
     return _release(context, intent) if intent else waiting("the intent was withdrawn")
 

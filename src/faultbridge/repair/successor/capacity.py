@@ -5,18 +5,22 @@ Replacements in a group without capacity are postponed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from types import MappingProxyType
+from typing import Any
 
 from faultbridge.domain.cases import WaitingFor
+from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict
 from faultbridge.pipeline import entry_builder
-from faultbridge.ports import Capacity, CapacityEvidence
+from faultbridge.ports import CapacityEvidence
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepResult
-from faultbridge.repair.successor.launch import take_spare
+from faultbridge.repair.successor.sources import Decision, SourceAnswer, ask_sources
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Equals, Path, Update, Value
 
@@ -27,49 +31,79 @@ DRY_FOR = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class CapacityCheck:
-    """The capacity evidence for a successor, or the result of a step that ends for lack of capacity."""
+    """The answers of the sources of capacity, or the result of a step that ends for lack of capacity."""
 
-    evidence: CapacityEvidence
+    answers: tuple[SourceAnswer, ...]
     result: StepResult | None = None
-    spare: str | None = None
-    reason: str = ""
 
     @property
-    def facts(self) -> dict[str, str]:
-        """Return what the intent records about the capacity."""
-        found = {"capacity_evidence": self.evidence.value, "capacity": self.reason, "spare": self.spare}
+    def used(self) -> SourceAnswer | None:
+        """Return the answer that permits the release, or None without one."""
+        return next((one for one in self.answers if one.decision is Decision.USED), None)
+
+    @property
+    def spare(self) -> str | None:
+        """Return the spare instance that was taken for the case."""
+        return self.used.spare if self.used else None
+
+    @property
+    def reason(self) -> str:
+        """Return why the source counts, or what each source lacks if none counts."""
+        if self.used:
+            return self.used.reason
+        return "; ".join(one.reason for one in self.answers if one.reason and one.decision is not Decision.ABSENT)
+
+    @property
+    def text(self) -> str:
+        """Return the reason with the source that counts, for the intent."""
+        source = f"capacity from {self.used.source.value}" if self.used else "no source of capacity counts"
+        return f"{source}: {self.reason}" if self.reason else source
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Return what an entry records about the capacity."""
+        evidence = self.used.found.evidence if self.used else CapacityEvidence.NONE
+        found = {
+            "capacity_evidence": evidence.value,
+            "capacity_source": self.used.source.value if self.used else None,
+            "capacity": self.reason,
+            "spare": self.spare,
+            "capacity_sources": [one.fact for one in self.answers],
+        }
         return {name: value for name, value in found.items() if value}
 
 
 def find_capacity(context: StepContext, instance_id: str, group: str) -> CapacityCheck:
-    """Look for capacity for a successor: a spare, then evidence from the provider.
+    """Ask the sources of the policy for capacity for a successor.
 
-    Without evidence, the instance is released only if an operator approved it, or if the rule permits it and the fault
-    is fatal or the node never served. Otherwise an operator is asked.
+    If every source that exists has nothing free, the case waits. If one of them is unknown, the instance is released
+    only if an operator approved it, or if the rule permits it and the fault is fatal or the node never served.
+    Otherwise an operator is asked.
     """
-    spare = take_spare(context, group)
-    if spare is not None:
-        return CapacityCheck(CapacityEvidence.SPARE, spare=spare)
-    found: Capacity = context.provider.capacity(instance_id, group)
-    if found.evidence is not CapacityEvidence.NONE:
-        if found.free:
-            return CapacityCheck(found.evidence, reason=found.reason)
-        reason = found.reason or f"{found.evidence.value} has no free capacity"
-        return CapacityCheck(found.evidence, requeue_without_capacity(context, reason))
+    found = CapacityCheck(ask_sources(context, instance_id, group))
+    if found.used:
+        return found
+    decisions = {one.decision for one in found.answers}
+    if Decision.NONE_FREE in decisions and Decision.UNKNOWN not in decisions:
+        return replace(found, result=requeue_without_capacity(context, found.reason, found.facts))
     rule = context.rules.policy.rule_named(context.case.rule)
     if context.case.approves(context.case.repair_action, context.case.attempts):
-        return CapacityCheck(found.evidence, reason=found.reason)
+        return found
     useless = context.case.severity is Severity.FATAL or context.case.before_service
     if useless and rule.release_without_capacity:
         context.log("released_without_capacity_evidence", f"rule {rule.name} permits it", instance_id=instance_id)
-        return CapacityCheck(found.evidence, reason=found.reason)
+        return found
     reason = "no evidence of capacity for a replacement instance"
     reason = f"{reason}: {found.reason}" if found.reason else reason
-    draft = entry_builder.step(context.case, NAME, "unproven", context.now, reason=reason, old_instance=instance_id)
-    return CapacityCheck(found.evidence, context.request_approval(reason, draft))
+    draft = entry_builder.step(
+        context.case, NAME, "unproven", context.now, reason=reason, old_instance=instance_id, facts=found.facts
+    )
+    return replace(found, result=context.request_approval(reason, draft))
 
 
-def requeue_without_capacity(context: StepContext, reason: str) -> StepResult:
+def requeue_without_capacity(
+    context: StepContext, reason: str, facts: Mapping[str, Any] = MappingProxyType({})
+) -> StepResult:
     """End the attempt for lack of capacity. The instance stays; its group gets no replacements for now."""
     draft = entry_builder.step(
         context.case,
@@ -79,6 +113,7 @@ def requeue_without_capacity(context: StepContext, reason: str) -> StepResult:
         reason=reason,
         failure="CAPACITY",
         old_instance=context.instance_id,
+        facts=facts,
     )
     result = context.requeue(WaitingFor.CAPACITY, f"CAPACITY: {reason}", draft, counts=False)
     _mark_group(context, dry=True)

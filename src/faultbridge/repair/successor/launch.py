@@ -12,6 +12,7 @@ from datetime import datetime
 
 from faultbridge.decoders.common.gpu_count import with_same_gpu_count
 from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.cluster.capacity_sources import CapacitySource
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ports import CallResult, LaunchedInstance, Launcher, LaunchRequest, ProviderFailure
@@ -54,7 +55,7 @@ def _tag_spare(context: StepContext, launcher: Launcher, found: Sequence[Launche
 
 def take_spare(context: StepContext, group: str) -> str | None:
     """Take a verified spare from the cluster's pool for the case. Returns its instance id, or None."""
-    if context.launcher is None or not context.rules.config.spares:
+    if context.launcher is None:
         return None
     pool, placement = SparePool(context.tools.table, context.tools.clock), context.state.placement
     used = {context.instance_id, *context.state.former_instances}
@@ -88,13 +89,28 @@ def launch_again(context: StepContext) -> str:
 
 
 def launch_request(context: StepContext, group: str) -> LaunchRequest:
-    """Describe the successor to launch: group, case, token, and instance types with enough GPUs."""
+    """Describe the successor to launch: group, case, token, and instance types with enough GPUs.
+
+    The policy decides whether the first type, the further ones, or both are launched, and which of them come first.
+    """
+    types = _types(context)
+    by_source = {CapacitySource.ON_DEMAND: types[:1], CapacitySource.FALLBACK_TYPES: types[1:]}
+    chosen = tuple(one for source in context.rules.policy.capacity for one in by_source.get(source, ()))
+    return replace(case_request(context, group), instance_types=chosen or types[:1])
+
+
+def fallback_types(context: StepContext) -> tuple[str, ...]:
+    """Return the configured instance types with enough GPUs after the first one."""
+    return _types(context)[1:]
+
+
+def _types(context: StepContext) -> tuple[str, ...]:
     config, placement = context.rules.config, context.state.placement
     types = with_same_gpu_count(config.instance_types, placement.instance_type)
     if config.instance_types and not types:
         configured = ", ".join(config.instance_types)
         raise Misconfigured(f"no configured instance type has as many GPUs as {placement.instance_type}: {configured}")
-    return replace(case_request(context, group), instance_types=types)
+    return types
 
 
 def case_request(context: StepContext, group: str) -> LaunchRequest:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from faultbridge.domain.cluster.capacity_sources import CapacitySource
 from faultbridge.errors import Misconfigured
 from faultbridge.ports import (
     CallResult,
@@ -152,15 +153,17 @@ class FakeProvider(FailingFake):
 
     As EC2 Auto Scaling: replacing an instance that is gone succeeds, launch times count to the second, and a group that
     does not exist raises `Misconfigured`. Scripted failures are returned before real answers. With `probe_unknown`
-    every probe returns `UNKNOWN`. `known_checks` are the checks of every running instance. The capacity is
-    `known_capacity`, or with `reserved` what a reservation has left: the instances that the fleet can still launch.
-    `capacity_answers` lists what was answered: time, instance and capacity.
+    every probe returns `UNKNOWN`. `known_checks` are the checks of every running instance. `known_capacity` is the
+    answer of one source, of which `LAUNCH_FIRST` is on demand; with `reserved` this is what a reservation has left: the
+    instances that the fleet can still launch. `capacities` are answers by source. `capacity_answers` lists what was
+    answered: time, instance and capacity.
     """
 
     def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None) -> None:
         super().__init__(fleet, seam=seam)
         self.probe_unknown = False
         self.known_capacity = Capacity()
+        self.capacities: dict[CapacitySource, Capacity] = {}
         self.reserved = False
         self.capacity_answers: list[tuple[datetime, str, Capacity]] = []
         self.known_checks = InstanceChecks()
@@ -190,17 +193,22 @@ class FakeProvider(FailingFake):
         with self.seam.around("provider", "checks", instance_id):
             return self.known_checks if self.fleet.is_alive(instance_id) else InstanceChecks()
 
-    def capacity(self, instance_id: str, group: str) -> Capacity:
-        """Return the capacity evidence that the test set, or what the reservation has left."""
-        with self.seam.around("provider", "capacity", (instance_id, group)):
-            found = self._reservation() if self.reserved else self.known_capacity
-            self.capacity_answers.append((self.fleet.clock.now(), instance_id, found))
+    def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:
+        """Return what the test set for a source, else what it set for the provider, else that there is no such one."""
+        with self.seam.around("provider", "capacity", (source, instance_id, group)):
+            known = self._reservation() if self.reserved else self.known_capacity
+            launches_first = known.evidence is CapacityEvidence.LAUNCH_FIRST
+            of_provider = CapacitySource.ON_DEMAND if launches_first else CapacitySource.OWN_RESERVATION
+            absent = Capacity(CapacityEvidence.ABSENT)
+            found = self.capacities.get(source) or (known if source is of_provider else absent)
+            if found.evidence is not CapacityEvidence.ABSENT:
+                self.capacity_answers.append((self.fleet.clock.now(), instance_id, found))
             return found
 
     def _reservation(self) -> Capacity:
         left = self.fleet.capacity_left
         text = f"the reservation has {'enough' if left is None else left} free"
-        return Capacity(CapacityEvidence.RESERVATION, free=left != 0, reason=text)
+        return Capacity(CapacityEvidence.RESERVATION, free=left != 0, reason=text, count=left)
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
         """List the running instances of a group that launched at or after a time, oldest first."""

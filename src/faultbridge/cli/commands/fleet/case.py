@@ -15,7 +15,7 @@ import typer
 from faultbridge.cli.commands.options import AnyClusterOption, ReasonOption
 from faultbridge.cli.commands.records.report import FileOption, write_file
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
-from faultbridge.cli.render.columns import CASE, CASES, by_cluster, case_document
+from faultbridge.cli.render.columns import CASE, CASES, by_cluster, case_document, entry_document
 from faultbridge.cli.render.entries import print_as_recorded
 from faultbridge.cli.render.format_options import with_options
 from faultbridge.cli.render.output import Document, examples, notice
@@ -24,6 +24,7 @@ from faultbridge.cli.stack.session import Session
 from faultbridge.cli.stack.waiting import WaitOption, show_awaited
 from faultbridge.domain.cases import Case, RepairAction, WaitingFor
 from faultbridge.domain.edges import CaseStatus
+from faultbridge.ledger.entry_text import source_answers
 from faultbridge.ledger.follow import follow
 from faultbridge.ledger.timeline import TimelineQuery
 from faultbridge.repair.case_orders import OperatorOrder
@@ -31,6 +32,8 @@ from faultbridge.repair.case_orders import OperatorOrder
 app = typer.Typer(rich_markup_mode=None)
 
 POLL_SECONDS = 1.0
+MAX_ENTRIES = 200
+"""How many of the newest entries of a case are read for the answers of the sources of capacity."""
 
 CaseArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the case.")]
 AttemptOption = Annotated[
@@ -88,7 +91,7 @@ def list_cases(
 @app.command("show", epilog=examples(f"faultbridge case show {_EXAMPLE_ID}"))
 @stack_command
 def show_case(session: Session, case: CaseArgument) -> None:
-    """Show a case and the time it spent in each phase."""
+    """Show a case, the time it spent in each phase, and what the sources of capacity answered."""
     _show(session, case)
 
 
@@ -179,4 +182,6 @@ def report_case(session: Session, case: CaseArgument, file: FileOption = None) -
 
 
 def _show(session: Session, case: str) -> None:
-    session.show_one(case_document(session.directory.case(case), session.now()), CASE)
+    document = case_document(session.directory.case(case), session.now())
+    entries = [entry_document(line) for line in session.timeline.newest(TimelineQuery(case=case), MAX_ENTRIES)[0]]
+    session.show_one({**document, "capacity": source_answers(entries)}, CASE)

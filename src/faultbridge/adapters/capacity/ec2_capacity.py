@@ -1,0 +1,115 @@
+"""Capacity of EC2 for the successor of an instance: its own reservation or capacity block, and open reservations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.errors import translated
+from faultbridge.adapters.compute.failures import failure_of
+from faultbridge.domain.cluster.capacity_sources import CapacitySource
+from faultbridge.errors import Misconfigured
+from faultbridge.ports import Capacity, CapacityEvidence, ProviderFailure
+
+ACTIVE, BLOCK = "active", "capacity-block"
+ABSENT = Capacity(CapacityEvidence.ABSENT)
+
+
+class Ec2Capacity:
+    """Answers of EC2 about the sources of one instance.
+
+    With `frees_slot`, the old instance is released before its successor starts, so that a full reservation of its own
+    has one free instance then.
+    """
+
+    def __init__(self, clients: Clients, *, frees_slot: bool) -> None:
+        self._clients, self._frees_slot = clients, frees_slot
+
+    def ask(self, source: CapacitySource, instance_id: str) -> Capacity:
+        """Return what a source has; `ABSENT` for one that is no reservation of EC2."""
+        questions: Mapping[CapacitySource, Callable[[Mapping[str, Any]], Capacity]] = {
+            CapacitySource.OWN_RESERVATION: lambda one: self._own(one, is_block=False),
+            CapacitySource.CAPACITY_BLOCK: lambda one: self._own(one, is_block=True),
+            CapacitySource.OPEN_RESERVATION: self._open,
+        }
+        question = questions.get(source)
+        return question(self._instance(instance_id)) if question else ABSENT
+
+    def _instance(self, instance_id: str) -> Mapping[str, Any]:
+        with translated(f"reading the capacity reservation of {instance_id}"):
+            answer = self._clients.ec2.describe_instances(InstanceIds=[instance_id])
+        instances = (instance for part in answer["Reservations"] for instance in part["Instances"])
+        return next((dict(instance) for instance in instances), {})
+
+    def _own(self, instance: Mapping[str, Any], *, is_block: bool) -> Capacity:
+        """Return what the reservation in which the instance runs has; one that has ended has nothing.
+
+        A reservation that may not be read still has the instance in it. Any other refusal is no evidence.
+        """
+        reservation = instance.get("CapacityReservationId")
+        if not reservation:
+            return Capacity(CapacityEvidence.ABSENT, reason="the instance runs in no capacity reservation")
+        try:
+            with translated(f"reading capacity reservation {reservation}"):
+                answer = self._clients.ec2.describe_capacity_reservations(CapacityReservationIds=[reservation])
+        except Misconfigured as error:
+            denied = failure_of(error.__cause__) is ProviderFailure.PERMISSION_DENIED
+            known = denied and self._frees_slot and not is_block
+            evidence = CapacityEvidence.OWN_RESERVATION if known else CapacityEvidence.NONE
+            return Capacity(evidence, reason=f"{reservation}; {error}")
+        described: Any = next(iter(answer["CapacityReservations"]), None)
+        if described is None:
+            return Capacity(reason=f"capacity reservation {reservation} does not exist")
+        if (described.get("ReservationType") == BLOCK) is not is_block:
+            other = "is no capacity block" if is_block else "is a capacity block"
+            return Capacity(CapacityEvidence.ABSENT, reason=f"{reservation} {other}")
+        return self._of_own(described, str(reservation))
+
+    def _of_own(self, described: Mapping[str, Any], reservation: str) -> Capacity:
+        evidence = CapacityEvidence.OWN_RESERVATION
+        if described["State"] != ACTIVE:
+            reason = f"capacity reservation {reservation} is {described['State']}"
+            return Capacity(evidence, free=False, reason=reason, count=0)
+        free, total = described["AvailableInstanceCount"], described["TotalInstanceCount"]
+        return Capacity(
+            evidence,
+            free=self._frees_slot or free > 0,
+            reason=f"{reservation}: {free} of {total} instances free",
+            count=free,
+            # EC2 terminates the instances of a block that ends; those of another reservation continue on demand.
+            ends_at=described.get("EndDate") if described.get("ReservationType") == BLOCK else None,
+        )
+
+    def _open(self, instance: Mapping[str, Any]) -> Capacity:
+        """Return what the open reservations for the type, platform, tenancy and zone of the instance have free."""
+        chosen = instance.get("CapacityReservationSpecification") or {}
+        if chosen.get("CapacityReservationPreference") == "none" or chosen.get("CapacityReservationTarget"):
+            reason = "the instance was launched with no reservation, or with a certain one"
+            return Capacity(CapacityEvidence.ABSENT, reason=reason)
+        placement = instance.get("Placement") or {}
+        kind, zone = str(instance.get("InstanceType")), str(placement.get("AvailabilityZone"))
+        wanted = {
+            "state": ACTIVE,
+            "instance-match-criteria": "open",
+            "instance-type": kind,
+            "availability-zone": zone,
+            "tenancy": str(placement.get("Tenancy") or "default"),
+            "instance-platform": str(instance.get("PlatformDetails") or "Linux/UNIX"),
+        }
+        filters: Any = [{"Name": name, "Values": [value]} for name, value in wanted.items()]
+        action = f"reading open capacity reservations of {kind} in {zone}"
+        try:
+            with translated(action):
+                pages = self._clients.ec2.get_paginator("describe_capacity_reservations").paginate(Filters=filters)
+                found = [one for page in pages for one in page["CapacityReservations"]]
+        except Misconfigured as error:
+            return Capacity(reason=str(error))
+        own = instance.get("CapacityReservationId")
+        others = [one for one in found if one["CapacityReservationId"] != own]
+        if not others:
+            return Capacity(CapacityEvidence.ABSENT, reason=f"no other open reservation of {kind} in {zone}")
+        free = {one["CapacityReservationId"]: one["AvailableInstanceCount"] for one in others}
+        named = ", ".join(f"{name}: {count} free" for name, count in sorted(free.items()))
+        count = sum(free.values())
+        return Capacity(CapacityEvidence.RESERVATION, free=count > 0, reason=named, count=count)

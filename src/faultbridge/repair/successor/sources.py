@@ -1,0 +1,109 @@
+"""Sources of capacity: asked in the order of the policy until one has an instance for the successor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from faultbridge.domain.cluster.capacity_sources import CapacitySource
+from faultbridge.domain.times import to_text
+from faultbridge.ports import Capacity, CapacityEvidence
+from faultbridge.repair.attempt.step_context import StepContext
+from faultbridge.repair.successor.launch import fallback_types, take_spare
+
+MIN_LEFT = timedelta(hours=1)
+"""A source that ends sooner has nothing: its instances are terminated 30 to 60 minutes before its end."""
+
+
+class Decision(StrEnum):
+    """What the answer of a source decides: `used` permits the release, `absent` says nothing about capacity."""
+
+    USED = "used"
+    NONE_FREE = "none_free"
+    UNKNOWN = "unknown"
+    ABSENT = "absent"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAnswer:
+    """The answer of one source, what it decides, and the spare instance that it took for the case."""
+
+    source: CapacitySource
+    found: Capacity
+    now: datetime
+    spare: str | None = None
+
+    @property
+    def decision(self) -> Decision:
+        """Return what the answer decides."""
+        if self.found.evidence is CapacityEvidence.ABSENT:
+            return Decision.ABSENT
+        if self.found.evidence is CapacityEvidence.NONE:
+            return Decision.UNKNOWN
+        return Decision.USED if self.found.free and not self._ends_soon else Decision.NONE_FREE
+
+    @property
+    def reason(self) -> str:
+        """Return why the source counts or does not count."""
+        found = self.found
+        without = "" if found.free else f"{found.evidence.value} has no free capacity"
+        ends = f"it ends at {to_text(found.ends_at)}" if found.ends_at and self._ends_soon else ""
+        return "; ".join(filter(None, (found.reason or without, ends)))
+
+    @property
+    def fact(self) -> dict[str, Any]:
+        """Return the answer as a fact of an entry."""
+        return {
+            "source": self.source.value,
+            "decision": self.decision.value,
+            "free": self.found.count,
+            "reason": self.reason,
+        }
+
+    @property
+    def _ends_soon(self) -> bool:
+        return self.found.ends_at is not None and self.found.ends_at < self.now + MIN_LEFT
+
+
+def ask_sources(context: StepContext, instance_id: str, group: str) -> tuple[SourceAnswer, ...]:
+    """Ask the sources of the policy in their order; the answers end with the first source that counts."""
+    answers: list[SourceAnswer] = []
+    own: Mapping[CapacitySource, Callable[[], SourceAnswer]] = {
+        CapacitySource.SPARE_POOL: lambda: _spare(context, group),
+        CapacitySource.FALLBACK_TYPES: lambda: _fallback(context),
+    }
+    for source in context.rules.policy.capacity:
+        ask = own.get(source)
+        found = ask() if ask else _provided(context, source, instance_id, group)
+        answers.append(found)
+        if found.decision is Decision.USED:
+            break
+    return tuple(answers)
+
+
+def _provided(context: StepContext, source: CapacitySource, instance_id: str, group: str) -> SourceAnswer:
+    return SourceAnswer(source, context.provider.capacity(source, instance_id, group), context.now)
+
+
+def _spare(context: StepContext, group: str) -> SourceAnswer:
+    if context.launcher is None or not context.rules.config.spares:
+        found = Capacity(CapacityEvidence.ABSENT, reason="the cluster keeps no spares")
+        return SourceAnswer(CapacitySource.SPARE_POOL, found, context.now)
+    spare = take_spare(context, group)
+    reason = spare or "no verified spare with as many GPUs is free"
+    found = Capacity(CapacityEvidence.SPARE, free=spare is not None, reason=reason, count=None if spare else 0)
+    return SourceAnswer(CapacitySource.SPARE_POOL, found, context.now, spare)
+
+
+def _fallback(context: StepContext) -> SourceAnswer:
+    """Answer for the further instance types: only a launch, before the release, shows whether one is available."""
+    types = fallback_types(context) if context.launcher else ()
+    found = (
+        Capacity(CapacityEvidence.LAUNCH_FIRST, reason=", ".join(types))
+        if types
+        else Capacity(CapacityEvidence.ABSENT, reason="the cluster has no further instance type")
+    )
+    return SourceAnswer(CapacitySource.FALLBACK_TYPES, found, context.now)

@@ -1,0 +1,163 @@
+"""Capacity of EC2 for a successor: the answer of each source to each response of AWS."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from faultbridge.adapters.compute.auto_scaling import AutoScalingProvider
+from faultbridge.adapters.compute.launch_template import LaunchTemplateProvider
+from faultbridge.domain.cluster.capacity_sources import CapacitySource
+from faultbridge.ports import Capacity, CapacityEvidence, Provider
+from tests.adapters.stubs import stubbed
+
+INSTANCE = "i-0aaaaaaaaaaaaaaaa"
+OWN, OPEN, BLOCK = CapacitySource.OWN_RESERVATION, CapacitySource.OPEN_RESERVATION, CapacitySource.CAPACITY_BLOCK
+ENDS = datetime(2030, 1, 2, 11, 30, tzinfo=UTC)
+ABSENT, NONE = CapacityEvidence.ABSENT, CapacityEvidence.NONE
+
+
+def reservation(state: str = "active", free: int = 3, **others: Any) -> dict[str, Any]:
+    counts = {"AvailableInstanceCount": free, "TotalInstanceCount": 16}
+    return {"CapacityReservationId": "cr-1", "State": state, **counts, **others}
+
+
+def ask(
+    source: CapacitySource,
+    *reservations: dict[str, Any],
+    instance: dict[str, Any] | None = None,
+    refused: str = "",
+    filters: list[dict[str, Any]] | None = None,
+    provider: type[AutoScalingProvider | LaunchTemplateProvider] = AutoScalingProvider,
+) -> Capacity:
+    """Ask about an instance, by default of reservation cr-1; the stub checks the request and the response."""
+    described = {"InstanceId": INSTANCE, **({"CapacityReservationId": "cr-1"} if instance is None else instance)}
+    with stubbed("ec2") as (clients, stub):
+        stub.add_response(
+            "describe_instances", {"Reservations": [{"Instances": [described]}]}, {"InstanceIds": [INSTANCE]}
+        )
+        asked = {"Filters": filters} if filters else {"CapacityReservationIds": ["cr-1"]}
+        if refused:
+            stub.add_client_error("describe_capacity_reservations", refused, http_status_code=403)
+        elif reservations or instance is None or filters:
+            stub.add_response("describe_capacity_reservations", {"CapacityReservations": [*reservations]}, asked)
+        asking: Provider = provider(clients)
+        return asking.capacity(source, INSTANCE, "g")
+
+
+@pytest.mark.parametrize("free", [0, 3])
+def test_the_active_reservation_of_an_instance_is_evidence_with_its_free_count(free: int) -> None:
+    # A full reservation has one more free instance once the old one is released.
+    found = ask(OWN, reservation(free=free))
+    reason = f"cr-1: {free} of 16 instances free"
+    assert found == Capacity(CapacityEvidence.OWN_RESERVATION, free=True, reason=reason, count=free)
+
+
+@pytest.mark.parametrize("free", [0, 3])
+def test_a_successor_that_starts_before_the_release_needs_a_free_instance_of_the_reservation(free: int) -> None:
+    found = ask(OWN, reservation(free=free), provider=LaunchTemplateProvider)
+    assert (found.free, found.count) == (free > 0, free)
+
+
+@pytest.mark.parametrize("state", ["expired", "cancelled", "payment-failed", "unavailable"])
+def test_a_reservation_that_is_not_active_has_nothing(state: str) -> None:
+    found = ask(OWN, reservation(state, free=16))
+    assert (found.free, found.count, found.reason) == (False, 0, f"capacity reservation cr-1 is {state}")
+
+
+def test_an_instance_without_a_reservation_has_no_such_source() -> None:
+    assert ask(OWN, instance={}).evidence is ABSENT
+    assert ask(BLOCK, instance={}).evidence is ABSENT
+
+
+def test_a_reservation_that_does_not_exist_is_no_evidence() -> None:
+    assert ask(OWN).evidence is NONE
+
+
+@pytest.mark.parametrize("code", ["InvalidCapacityReservationId.NotFound", "InvalidParameterValue"])
+def test_a_reservation_that_cannot_be_read_for_another_reason_than_permissions_is_no_evidence(code: str) -> None:
+    found = ask(OWN, refused=code)
+    assert found.evidence is NONE
+    assert f"reading capacity reservation cr-1: {code}" in found.reason
+
+
+@pytest.mark.parametrize("code", ["UnauthorizedOperation", "AccessDenied"])
+def test_a_reservation_that_may_not_be_read_is_evidence_without_a_count(code: str) -> None:
+    found = ask(OWN, refused=code)
+    assert (found.evidence, found.free, found.count) == (CapacityEvidence.OWN_RESERVATION, True, None)
+    assert found.reason.startswith("cr-1; ")
+    assert ask(OWN, refused=code, provider=LaunchTemplateProvider).evidence is NONE
+    assert ask(BLOCK, refused=code).evidence is NONE
+
+
+def test_a_capacity_block_is_a_source_of_its_own_and_has_an_end() -> None:
+    block = reservation(ReservationType="capacity-block", EndDate=ENDS)
+    assert ask(OWN, block).evidence is ABSENT
+    found = ask(BLOCK, block)
+    assert (found.evidence, found.count, found.ends_at) == (CapacityEvidence.OWN_RESERVATION, 3, ENDS)
+    assert ask(BLOCK, reservation(ReservationType="default")).evidence is ABSENT
+
+
+def test_the_end_of_a_reservation_that_is_no_block_does_not_count_because_its_instances_continue() -> None:
+    assert ask(OWN, reservation(ReservationType="default", EndDate=ENDS)).ends_at is None
+
+
+PLACED = {
+    "InstanceType": "p5.48xlarge",
+    "Placement": {"AvailabilityZone": "us-east-1b", "Tenancy": "default"},
+    "PlatformDetails": "Linux/UNIX",
+    "CapacityReservationId": "cr-1",
+    "CapacityReservationSpecification": {"CapacityReservationPreference": "open"},
+}
+MATCHING = [
+    {"Name": "state", "Values": ["active"]},
+    {"Name": "instance-match-criteria", "Values": ["open"]},
+    {"Name": "instance-type", "Values": ["p5.48xlarge"]},
+    {"Name": "availability-zone", "Values": ["us-east-1b"]},
+    {"Name": "tenancy", "Values": ["default"]},
+    {"Name": "instance-platform", "Values": ["Linux/UNIX"]},
+]
+
+
+def other(name: str, free: int) -> dict[str, Any]:
+    return reservation(free=free) | {"CapacityReservationId": name}
+
+
+@pytest.mark.parametrize(("counts", "free"), [((2, 1), 3), ((0, 0), 0)])
+def test_open_reservations_of_the_type_and_the_zone_count_without_the_own_one(
+    counts: tuple[int, int], free: int
+) -> None:
+    listed = (reservation(free=9), other("cr-2", counts[0]), other("cr-3", counts[1]))
+    found = ask(OPEN, *listed, instance=PLACED, filters=MATCHING)
+    assert (found.evidence, found.free, found.count) == (CapacityEvidence.RESERVATION, free > 0, free)
+    assert found.reason == f"cr-2: {counts[0]} free, cr-3: {counts[1]} free"
+
+
+def test_without_another_open_reservation_there_is_no_such_source() -> None:
+    assert ask(OPEN, reservation(free=9), instance=PLACED, filters=MATCHING).evidence is ABSENT
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"CapacityReservationPreference": "none"},
+        {"CapacityReservationTarget": {"CapacityReservationId": "cr-1"}},
+    ],
+)
+def test_a_successor_that_uses_no_open_reservation_is_not_promised_one(chosen: dict[str, Any]) -> None:
+    assert ask(OPEN, instance=PLACED | {"CapacityReservationSpecification": chosen}).evidence is ABSENT
+
+
+def test_open_reservations_that_may_not_be_listed_are_unknown() -> None:
+    found = ask(OPEN, instance=PLACED, refused="UnauthorizedOperation")
+    assert found.evidence is NONE
+    assert "UnauthorizedOperation" in found.reason
+
+
+def test_on_demand_capacity_is_unknown_until_a_launch() -> None:
+    with stubbed("ec2") as (clients, _):
+        group = AutoScalingProvider(clients).capacity(CapacitySource.ON_DEMAND, INSTANCE, "g")
+        template = LaunchTemplateProvider(clients).capacity(CapacitySource.ON_DEMAND, INSTANCE, "t")
+    assert (group.evidence, template.evidence) == (NONE, CapacityEvidence.LAUNCH_FIRST)

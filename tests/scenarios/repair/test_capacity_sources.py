@@ -1,0 +1,189 @@
+"""Sources of capacity: asked in the order of the policy, recorded with the intent or with what the case waits for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from faultbridge.domain.cases import WaitingFor
+from faultbridge.domain.cluster.capacity_sources import DEFAULT_SOURCES, CapacitySource
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.policy import Rule
+from faultbridge.ports import Capacity, CapacityEvidence
+from faultbridge.registry.registration import Registration
+from tests.scenarios.world import CLUSTER, GROUP, World
+
+OWN, OPEN, BLOCK, PLAN = (
+    CapacitySource.OWN_RESERVATION,
+    CapacitySource.OPEN_RESERVATION,
+    CapacitySource.CAPACITY_BLOCK,
+    CapacitySource.TRAINING_PLAN,
+)
+SPARES, ON_DEMAND, FALLBACK = CapacitySource.SPARE_POOL, CapacitySource.ON_DEMAND, CapacitySource.FALLBACK_TYPES
+FREE = Capacity(CapacityEvidence.RESERVATION, reason="cr-2: 2 free", count=2)
+FULL = Capacity(CapacityEvidence.RESERVATION, free=False, reason="cr-2: 0 free", count=0)
+UNKNOWN = Capacity(reason="only a launch shows it")
+CAREFUL = Rule("careful", release_without_capacity=False)
+
+
+def world_with(*sources: CapacitySource, rule: Rule = CAREFUL, **answers: Capacity) -> World:
+    """A node whose policy asks these sources; `answers` are those of the provider, by the name of the source."""
+    world = World(rules=(rule,))
+    world.policy = replace(world.policy, capacity=sources)
+    world.provider.known_capacity = Capacity(CapacityEvidence.ABSENT)
+    world.provider.capacities = {CapacitySource(name): answer for name, answer in answers.items()}
+    return world
+
+
+def answers_of(world: World, step: str = "intent") -> list[tuple[str, str, int | None]]:
+    """Return source, decision and free count of each answer in the last entry of a step."""
+    return [(one["source"], one["decision"], one["free"]) for one in facts(world, step)["capacity_sources"]]
+
+
+def facts(world: World, step: str) -> dict[str, Any]:
+    return [body["data"]["facts"] for body in world.bodies() if body["data"].get("step") == step][-1]
+
+
+def asked(world: World) -> list[CapacitySource]:
+    return [call.argument[0] for call in world.seam.named("provider.capacity")]
+
+
+@pytest.mark.parametrize("source", [OWN, OPEN, BLOCK, PLAN, ON_DEMAND])
+def test_a_source_of_the_provider_with_a_free_instance_permits_the_release(source: CapacitySource) -> None:
+    world = world_with(source, **{source.value: FREE})
+    world.fault_until_resolved()
+    assert answers_of(world) == [(source.value, "used", 2)]
+    assert facts(world, "intent")["capacity_source"] == source.value
+    assert facts(world, "intent")["capacity_sources"][0]["reason"] == "cr-2: 2 free"
+
+
+def test_the_sources_are_asked_in_the_order_of_the_policy_until_one_counts() -> None:
+    world = world_with(OPEN, BLOCK, OWN, PLAN, open_reservation=FULL, own_reservation=FREE, training_plan=FREE)
+    world.fault_until_resolved()
+    assert asked(world)[:3] == [OPEN, BLOCK, OWN]
+    assert PLAN not in asked(world)
+    assert answers_of(world) == [
+        ("open_reservation", "none_free", 0),
+        ("capacity_block", "absent", None),
+        ("own_reservation", "used", 2),
+    ]
+    step = next(body["data"] for body in world.bodies() if body["data"].get("step") == "intent")
+    assert step["reason"] == "capacity from own_reservation: cr-2: 2 free"
+
+
+def test_a_source_that_the_policy_does_not_name_is_not_asked() -> None:
+    world = world_with(OWN, own_reservation=UNKNOWN, open_reservation=FREE)
+    world.fault_and_react()
+    assert set(asked(world)) == {OWN}
+    assert (world.case().waiting_for, world.released_instances()) == (WaitingFor.APPROVAL, [])
+
+
+def test_with_nothing_free_in_any_source_the_case_waits_and_continues_once_an_instance_is_free() -> None:
+    lenient = Rule("lenient", release_without_capacity=True)
+    world = world_with(OWN, OPEN, BLOCK, rule=lenient, own_reservation=FULL, open_reservation=FULL)
+    world.fault_and_react()
+    assert (world.case().waiting_for, world.released_instances()) == (WaitingFor.CAPACITY, [])
+    assert answers_of(world, "capacity") == [
+        ("own_reservation", "none_free", 0),
+        ("open_reservation", "none_free", 0),
+        ("capacity_block", "absent", None),
+    ]
+    world.provider.capacities[OPEN] = FREE
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert answers_of(world)[-1] == ("open_reservation", "used", 2)
+
+
+def test_on_demand_capacity_is_recorded_as_unknown_and_the_rule_decides() -> None:
+    asking = world_with(OWN, ON_DEMAND, own_reservation=FULL, on_demand=UNKNOWN)
+    asking.fault_and_react()
+    assert asking.case().pending_approval is not None
+    assert answers_of(asking, "capacity")[-1] == ("on_demand", "unknown", None)
+    assert asking.case().reason.endswith("cr-2: 0 free; only a launch shows it")
+    lenient = Rule("lenient", release_without_capacity=True)
+    permitted = world_with(OWN, ON_DEMAND, rule=lenient, own_reservation=FULL, on_demand=UNKNOWN)
+    permitted.fault_until_resolved()
+    assert [decision for _, decision, _ in answers_of(permitted)] == ["none_free", "unknown"]
+    assert facts(permitted, "intent")["capacity_evidence"] == "none"
+    assert "capacity_source" not in facts(permitted, "intent")
+
+
+def test_without_any_source_that_exists_an_operator_is_asked_instead_of_waiting_forever() -> None:
+    world = world_with(PLAN)
+    world.fault_and_react()
+    assert world.case().waiting_for is WaitingFor.APPROVAL
+    assert answers_of(world, "capacity") == [("training_plan", "absent", None)]
+
+
+@pytest.mark.parametrize(("minutes", "decision"), [(59, "none_free"), (600, "used")])
+def test_a_block_that_ends_within_the_hour_does_not_count(minutes: int, decision: str) -> None:
+    world = world_with(BLOCK)
+    ends = world.clock.now() + timedelta(minutes=minutes)
+    world.provider.capacities[BLOCK] = replace(FREE, ends_at=ends)
+    world.fault_and_react()
+    recorded = answers_of(world, "intent" if decision == "used" else "capacity")
+    assert recorded == [("capacity_block", decision, 2)]
+    if decision == "none_free":
+        assert "it ends at" in world.case().reason
+        assert world.released_instances() == []
+
+
+def launching(*sources: CapacitySource, spares: int = 0) -> World:
+    world = World(rules=(CAREFUL,))
+    world.launch_from_template("p5.48xlarge", "p5e.48xlarge", "p5en.48xlarge")
+    world.policy = replace(world.policy, capacity=sources)
+    if spares:
+        changes = {"spares": spares, "spare_group": GROUP}
+        Registration(world.table, world.append, world.clock).set_cluster(CLUSTER, changes)
+        world.advance_minutes(30)
+    return world
+
+
+def launched_type(world: World) -> str:
+    incarnation = world.node().incarnation
+    assert incarnation is not None
+    return world.fleet.instances[str(incarnation.instance_id)].instance_type
+
+
+def test_a_spare_is_taken_only_where_the_policy_names_the_pool_and_in_its_place() -> None:
+    first = launching(SPARES, ON_DEMAND, spares=1)
+    first.fault_until_resolved()
+    assert answers_of(first) == [("spare_pool", "used", None)]
+    later = launching(ON_DEMAND, SPARES, spares=1)
+    later.fault_until_resolved()
+    assert answers_of(later) == [("on_demand", "used", None)]
+    assert "spare" not in facts(later, "intent")
+
+
+def test_an_empty_pool_is_recorded_and_the_next_source_is_asked() -> None:
+    world = launching(SPARES, ON_DEMAND)
+    changes = {"spares": 1, "spare_group": GROUP}
+    Registration(world.table, world.append, world.clock).set_cluster(CLUSTER, changes)
+    world.fault_until_resolved()
+    assert answers_of(world) == [("spare_pool", "none_free", 0), ("on_demand", "used", None)]
+
+
+def test_further_instance_types_are_launched_only_if_the_policy_names_them() -> None:
+    only_first = launching(ON_DEMAND)
+    only_first.launcher.types_without_capacity.add("p5.48xlarge")
+    only_first.fault_and_react()
+    only_first.advance_minutes(10)
+    assert (only_first.case().waiting_for, only_first.released_instances()) == (WaitingFor.CAPACITY, [])
+    both = launching(ON_DEMAND, FALLBACK)
+    both.launcher.types_without_capacity.add("p5.48xlarge")
+    both.fault_until_resolved()
+    assert launched_type(both) == "p5e.48xlarge"
+
+
+def test_the_further_instance_types_come_first_where_the_policy_says_so() -> None:
+    world = launching(FALLBACK, ON_DEMAND)
+    world.fault_until_resolved()
+    assert answers_of(world) == [("fallback_types", "used", None)]
+    assert launched_type(world) == "p5e.48xlarge"
+
+
+def test_the_default_order_asks_no_reservation_that_other_workloads_may_use() -> None:
+    assert OPEN not in DEFAULT_SOURCES
+    assert World().policy.capacity == DEFAULT_SOURCES
