@@ -106,7 +106,7 @@ def test_one_of_two_concurrent_cases_gets_the_spare() -> None:
     (place,) = places.spares(CLUSTER)
     assert places.change(place, status=SpareStatus.TAKEN, case="c-1") is not None
     assert places.change(place, status=SpareStatus.TAKEN, case="c-2") is None
-    assert places.take(CLUSTER, GROUP, "c-2", None) is None
+    assert places.take(CLUSTER, GROUP, "c-2", None, lambda _: True) is None
     assert places.taken_by(CLUSTER, "c-1", ()) == place.instance_id
     assert places.taken_by(CLUSTER, "c-1", (place.instance_id,)) is None
 
@@ -141,7 +141,7 @@ def test_a_spare_verification_is_valid_for_a_day_and_then_repeated() -> None:
     (spare,) = ready(world)
     before = [instance for instance, _ in world.verifier.started.values()].count(spare)
     world.clock.advance(VERIFIED_FOR)
-    assert SparePool(world.table, world.clock).take(CLUSTER, GROUP, "c-1", None) is None
+    assert SparePool(world.table, world.clock).take(CLUSTER, GROUP, "c-1", None, lambda _: True) is None
     world.until(lambda: ready(world) == [], minutes=5)
     world.until(lambda: ready(world) == [spare], minutes=60)
     assert [instance for instance, _ in world.verifier.started.values()].count(spare) == before + 1

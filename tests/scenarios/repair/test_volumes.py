@@ -10,14 +10,18 @@ from typing import Any
 import pytest
 
 from faultbridge.domain.cases import WaitingFor
+from faultbridge.domain.cluster.capacity_sources import CapacitySource
+from faultbridge.domain.cluster.spares import SpareStatus
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.policy import Rule
 from faultbridge.errors import Transient
 from faultbridge.ports import ProviderFailure
+from faultbridge.registry.registration import Registration
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.spares.pool import SparePool
 from faultbridge.simulation.fakes import raise_once
 from faultbridge.simulation.fakes.seam import Call
-from tests.scenarios.world import World
+from tests.scenarios.world import CLUSTER, GROUP, World
 
 OLD = "i-00000000000000001"
 NEW = "i-00000000000000002"
@@ -346,3 +350,92 @@ def test_a_deleted_volume_escalates_once_and_an_operator_can_return_the_node() -
     world.process_entries()
     world.until(world.case_is(CaseStatus.RESOLVED))
     assert world.status() is NodeStatus.HEALTHY
+
+
+SPARE_SOURCES = (CapacitySource.SPARE_POOL, CapacitySource.ON_DEMAND)
+
+
+def world_with_spares(number: int) -> tuple[World, list[str]]:
+    """A node with one volume, launched from a template, and verified spares; all are in one zone."""
+    world, _ = world_with_volumes()
+    world.launch_from_template()
+    world.policy = replace(world.policy, capacity=SPARE_SOURCES)
+    changes = {"spares": number, "spare_group": GROUP}
+    Registration(world.table, world.append, world.clock).set_cluster(CLUSTER, changes)
+    pool = SparePool(world.table, world.clock)
+
+    def ready() -> list[str]:
+        return [str(one.instance_id) for one in pool.spares(CLUSTER) if one.status is SpareStatus.READY]
+
+    world.until(lambda: len(ready()) == number, minutes=60)
+    return world, ready()
+
+
+def intent_facts(world: World) -> dict[str, Any]:
+    found: dict[str, Any] = next(one["data"] for one in world.bodies() if one["data"].get("step") == "intent")["facts"]
+    return found
+
+
+def successor(world: World) -> str | None:
+    incarnation = world.node().incarnation
+    return incarnation.instance_id if incarnation else None
+
+
+def test_a_spare_in_the_zone_of_the_volumes_is_taken_before_one_in_another_zone() -> None:
+    world, (first, second) = world_with_spares(2)
+    world.volumes.zones[first] = "us-east-1b"
+    world.fault_until_resolved()
+    assert successor(world) == second
+    assert place_of(world, next(iter(world.volumes.volumes))) == second
+
+
+def test_with_spares_only_in_another_zone_the_next_source_is_asked() -> None:
+    world, (spare,) = world_with_spares(1)
+    world.volumes.zones[spare] = "us-east-1b"
+    world.fault_until_resolved()
+    assert successor(world) != spare
+    answers = intent_facts(world)["capacity_sources"]
+    assert [(one["source"], one["decision"]) for one in answers] == [("spare_pool", "none_free"), ("on_demand", "used")]
+    assert answers[0]["reason"].endswith("is free in us-east-1a")
+    assert world.fleet.is_alive(spare)
+
+
+def test_a_spare_that_an_earlier_attempt_took_in_another_zone_is_given_back() -> None:
+    world, (spare,) = world_with_spares(1)
+    pool = SparePool(world.table, world.clock)
+    world.fault_and_react()
+    world.until(lambda: world.case().status is CaseStatus.IN_PROGRESS)
+    held = next(iter(pool.spares(CLUSTER)))
+    pool.change(held, status=SpareStatus.TAKEN, case=world.case().id)
+    world.volumes.zones[spare] = "us-east-1b"
+    world.until(lambda: successor(world) not in {OLD, None})
+    assert successor(world) != spare
+    assert [one.status for one in pool.spares(CLUSTER)] == [SpareStatus.READY]
+
+
+def test_without_volumes_to_move_the_zone_of_a_spare_is_not_read() -> None:
+    world, (spare,) = world_with_spares(1)
+    world.policy = replace(world.policy, volumes=())
+    world.volumes.zones[spare] = "us-east-1b"
+    world.fault_until_resolved()
+    assert successor(world) == spare
+    assert world.seam.named("volumes.zone_of") == []
+
+
+def test_a_provider_that_moves_no_volumes_leaves_the_case_to_an_operator_at_once() -> None:
+    world, (volume,) = world_with_volumes()
+    world.step_runner.tools.volumes.clear()  # type: ignore[attr-defined] # a dictionary here
+    world.fault_and_react()
+    world.until(world.case_is(ESCALATED))
+    assert world.case().attempts == 1
+    assert "provider 'ec2-auto-scaling' cannot move any; remove `volumes` from the policy" in str(world.case().reason)
+    assert (world.released_instances(), place_of(world, volume)) == ([], OLD)
+
+
+def test_the_zone_of_the_successor_is_read_as_often_for_three_volumes_as_for_one() -> None:
+    def reads(volumes: int) -> int:
+        world, _ = world_with_volumes(*["data"] * volumes)
+        world.fault_until_resolved()
+        return len(world.seam.named("volumes.zone_of"))
+
+    assert reads(3) == reads(1) == 1

@@ -197,8 +197,8 @@ VOLUME_GUARDS: tuple[PlantedBug, ...] = (
         _ATTACH,
         "_attach",
         "a volume is taken from another instance",
-        "if others and not volume.shared:",
-        "if False:",
+        "    if not _is_free(volume, instance_id):",
+        "    if False:",
     ),
     _planted(
         _ATTACH,
@@ -206,6 +206,27 @@ VOLUME_GUARDS: tuple[PlantedBug, ...] = (
         "a node serves while a volume is still being attached",
         "attachment.state == ATTACHED",
         "bool(attachment.state)",
+    ),
+    _planted(
+        "repair/successor/sources.py",
+        "_spare",
+        "a spare in another zone than the volumes is taken",
+        "not zones or in_zones(context, one, zones)",
+        "True",
+    ),
+    _planted(
+        "repair/successor/launch.py",
+        "take_spare",
+        "a spare that no volume can be attached to stays with its case",
+        "if taken is not None and not fits(taken):",
+        "if False:",
+    ),
+    _planted(
+        "repair/volumes/detach.py",
+        "refuse_unmovable",
+        "a repair of a provider that moves no volumes is tried again and again",
+        "if not context.moves_volumes or not context.lacks_volumes:",
+        "if True:",
     ),
     _planted(
         "repair/steps/return_to_service.py",

@@ -5,8 +5,9 @@ EC2 lists the volumes, which belong to the account of the cluster. SageMaker sel
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.compute.hyperpod_cluster import HyperPodCluster
@@ -19,6 +20,7 @@ class HyperPodVolumes:
 
     def __init__(self, clients: Clients, cluster: HyperPodCluster) -> None:
         self._clients, self._cluster, self._ec2 = clients, cluster, Ec2Volumes(clients)
+        self._arn: str | None = None
 
     def attached(self, instance_id: str, names: Sequence[str]) -> tuple[Volume, ...]:
         """Return the volumes on a node, without device names."""
@@ -40,19 +42,23 @@ class HyperPodVolumes:
 
     def detach(self, volume_id: str, instance_id: str) -> CallResult:
         """Start to detach a volume, by one call without retries."""
-        arn, detach = self._cluster.arn(), self._clients.sagemaker_no_retry.detach_cluster_node_volume
-        answer = result_of(
-            f"detaching {volume_id}", lambda: detach(ClusterArn=arn, NodeId=instance_id, VolumeId=volume_id)
-        )
+        detach = self._clients.sagemaker_no_retry.detach_cluster_node_volume
+        answer = self._call(f"detaching {volume_id}", detach, instance_id, volume_id)
         still = answer.ok or any(one.on(instance_id) for one in self.read([volume_id]))
         return answer if still else CallResult(reason="already detached")
 
     def attach(self, volume_id: str, instance_id: str, device: str | None) -> CallResult:  # noqa: ARG002 - SageMaker selects it
         """Start to attach a volume, by one call without retries."""
-        arn, attach = self._cluster.arn(), self._clients.sagemaker_no_retry.attach_cluster_node_volume
-        return result_of(
-            f"attaching {volume_id}", lambda: attach(ClusterArn=arn, NodeId=instance_id, VolumeId=volume_id)
-        )
+        attach = self._clients.sagemaker_no_retry.attach_cluster_node_volume
+        return self._call(f"attaching {volume_id}", attach, instance_id, volume_id)
+
+    def _call(self, action: str, call: Callable[..., Any], instance_id: str, volume_id: str) -> CallResult:
+        """Make one call with the ARN of the cluster, which is read again after a refusal: the cluster may be new."""
+        arn = self._arn = self._arn or self._cluster.arn()
+        answer = result_of(action, lambda: call(ClusterArn=arn, NodeId=instance_id, VolumeId=volume_id))
+        if not answer.ok:
+            self._arn = None
+        return answer
 
 
 def _without_devices(volume: Volume) -> Volume:

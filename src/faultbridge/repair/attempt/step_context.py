@@ -95,6 +95,16 @@ class StepContext:
         return _by_name(self.compute.volumes, "provider with volumes", self.rules.config.provider)
 
     @property
+    def moves_volumes(self) -> bool:
+        """Return whether the policy names volumes, or an earlier call recorded some."""
+        return bool(self.rules.policy.volumes or self.state.moving_volumes)
+
+    @property
+    def lacks_volumes(self) -> bool:
+        """Return whether the provider of the cluster has no part that moves volumes."""
+        return self.rules.config.provider not in self.compute.volumes
+
+    @property
     def member(self) -> ClusterNode:
         """Return the node in the form that orchestrators take."""
         return ClusterNode.of(self.state, self.rules.config)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -56,12 +56,22 @@ class SparePool:
                 return spare.instance_id
         return None
 
-    def take(self, cluster: str, group: str, case: str, instance_type: str | None) -> str | None:
-        """Take a verified spare with as many GPUs as an instance type has. Returns its instance id, or None."""
+    def give_back(self, cluster: str, instance_id: str) -> None:
+        """Make a taken spare available to other cases."""
+        for spare in self.spares(cluster):
+            if spare.status is SpareStatus.TAKEN and spare.instance_id == instance_id:
+                self.change(spare, status=SpareStatus.READY, case=None)
+
+    def take(
+        self, cluster: str, group: str, case: str, instance_type: str | None, fits: Callable[[str], bool]
+    ) -> str | None:
+        """Take a verified spare that fits, with as many GPUs as a type has. Returns its instance id, or None."""
         now = self.clock.now()
         for spare in self.spares(cluster):
-            fits = spare.instance_type is not None and with_same_gpu_count((spare.instance_type,), instance_type)
-            if fits and spare.serves(group, now) and self.change(spare, status=SpareStatus.TAKEN, case=case):
+            same = spare.instance_type is not None and with_same_gpu_count((spare.instance_type,), instance_type)
+            if not same or not spare.serves(group, now) or not fits(str(spare.instance_id)):
+                continue
+            if self.change(spare, status=SpareStatus.TAKEN, case=case):
                 return spare.instance_id
         return None
 

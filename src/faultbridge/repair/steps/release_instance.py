@@ -59,6 +59,9 @@ def _commit_and_release(context: StepContext) -> StepResult:
         return _handle_refusal(
             context, CallResult(ProviderFailure.NOT_FOUND, "the node has no group to replace it from")
         )
+    refused = detach.refuse_unmovable(context)
+    if refused is not None:
+        return refused
     launch.check_launchable(context)
     found = capacity.find_capacity(context, context.instance_id, context.state.placement.group)
     if found.result is not None:

@@ -6,7 +6,7 @@ after an answer that proves that nothing was launched.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -53,16 +53,22 @@ def _tag_spare(context: StepContext, launcher: Launcher, found: Sequence[Launche
     return None if answer.ok else replace(answer, failure=ProviderFailure.TIMEOUT)
 
 
-def take_spare(context: StepContext, group: str) -> str | None:
-    """Take a verified spare from the cluster's pool for the case. Returns its instance id, or None."""
+def take_spare(context: StepContext, group: str, fits: Callable[[str], bool]) -> str | None:
+    """Take a verified spare that fits from the cluster's pool for the case. Returns its instance id, or None.
+
+    A spare that an earlier attempt took and that does not fit is given back.
+    """
     if context.launcher is None:
         return None
     pool, placement = SparePool(context.tools.table, context.tools.clock), context.state.placement
     used = {context.instance_id, *context.state.former_instances}
     taken = pool.taken_by(context.state.key.cluster, context.case.id, used)
+    if taken is not None and not fits(taken):
+        pool.give_back(context.state.key.cluster, taken)
+        taken = None
     if taken is not None or context.launcher.launched(launch_request(context, group)):
         return taken  # an earlier attempt may have launched a successor already
-    return pool.take(context.state.key.cluster, group, context.case.id, placement.instance_type)
+    return pool.take(context.state.key.cluster, group, context.case.id, placement.instance_type, fits)
 
 
 def check_launchable(context: StepContext) -> None:

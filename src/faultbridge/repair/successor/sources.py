@@ -13,6 +13,7 @@ from faultbridge.domain.times import to_text
 from faultbridge.ports import Capacity, CapacityEvidence
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.successor.launch import fallback_types, take_spare
+from faultbridge.repair.volumes.zones import in_zones, volume_zones
 
 MIN_LEFT = timedelta(hours=1)
 """A source that ends sooner has nothing: its instances are terminated 30 to 60 minutes before its end."""
@@ -72,7 +73,7 @@ def ask_sources(context: StepContext, instance_id: str, group: str) -> tuple[Sou
     """Ask the sources of the policy in their order; the answers end with the first source that counts."""
     answers: list[SourceAnswer] = []
     own: Mapping[CapacitySource, Callable[[], SourceAnswer]] = {
-        CapacitySource.SPARE_POOL: lambda: _spare(context, group),
+        CapacitySource.SPARE_POOL: lambda: _spare(context, instance_id, group),
         CapacitySource.FALLBACK_TYPES: lambda: _fallback(context),
     }
     for source in context.rules.policy.capacity:
@@ -88,12 +89,15 @@ def _provided(context: StepContext, source: CapacitySource, instance_id: str, gr
     return SourceAnswer(source, context.provider.capacity(source, instance_id, group), context.now)
 
 
-def _spare(context: StepContext, group: str) -> SourceAnswer:
+def _spare(context: StepContext, instance_id: str, group: str) -> SourceAnswer:
+    """Take a spare in the zone of the volumes that move from the instance; without volumes, in any zone."""
     if context.launcher is None or not context.rules.config.spares:
         found = Capacity(CapacityEvidence.ABSENT, reason="the cluster keeps no spares")
         return SourceAnswer(CapacitySource.SPARE_POOL, found, context.now)
-    spare = take_spare(context, group)
-    reason = spare or "no verified spare with as many GPUs is free"
+    zones = volume_zones(context, instance_id)
+    spare = take_spare(context, group, lambda one: not zones or in_zones(context, one, zones))
+    where = f" in {', '.join(sorted(zones))}" if zones else ""
+    reason = spare or f"no verified spare with as many GPUs is free{where}"
     found = Capacity(CapacityEvidence.SPARE, free=spare is not None, reason=reason, count=None if spare else 0)
     return SourceAnswer(CapacitySource.SPARE_POOL, found, context.now, spare)
 

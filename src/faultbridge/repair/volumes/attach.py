@@ -37,8 +37,10 @@ def attach_volumes(context: StepContext) -> tuple[StepContext, StepResult | None
     if lost:
         reason = f"{', '.join(sorted(lost))} does not exist any more, or lost the tag {VOLUME_TAG}"
         return context, escalation.before_service(context, NAME, reason, lost)
-    reasons = [_attach(context, one, found[one.volume_id], instance_id) for one in left]
-    refused = next((reason for reason, final in reasons if final), None)
+    free = tuple(one for one in left if _is_free(found[one.volume_id], instance_id))
+    refused = zone_refusal(context, free, instance_id) if free else None
+    reasons = [] if refused else [_attach(context, one, found[one.volume_id], instance_id) for one in left]
+    refused = next((reason for reason, final in reasons if final), refused)
     if refused is not None:
         return context, escalation.before_service(context, NAME, refused)
     return context, waiting("; ".join(reason for reason, _ in reasons)) if reasons else None
@@ -49,15 +51,16 @@ def _attach(context: StepContext, moving: MovingVolume, volume: Volume, instance
     name = moving.volume_id
     if volume.on(instance_id):
         return f"{name} is not attached to {instance_id} yet", False
-    others = ", ".join(one.instance_id for one in volume.attachments)
-    if others and not volume.shared:
-        return f"{name} is attached to {others}", False
-    refusal = zone_refusal(context, (moving,), instance_id)
-    if refusal is not None:
-        return refusal, True
+    if not _is_free(volume, instance_id):
+        return f"{name} is attached to {', '.join(one.instance_id for one in volume.attachments)}", False
     answer = context.volumes.attach(name, instance_id, moving.device)
     final = answer.failure is not None and not answer.failure.retriable
     return answer.reason or f"{name} is not attached to {instance_id} yet", final
+
+
+def _is_free(volume: Volume, instance_id: str) -> bool:
+    """Return whether a volume is on no instance, or on others that may share it."""
+    return not volume.on(instance_id) and (volume.shared or not volume.attachments)
 
 
 def _is_lost(volume: Volume | None, instance_id: str) -> bool:

@@ -25,7 +25,7 @@ def detach_volumes(context: StepContext, instance_id: str, spare: str | None) ->
 
     Returns the node as last written, and why the instance must stay, or None when no volume is on it.
     """
-    if not _moves_volumes(context):
+    if not context.moves_volumes:
         return context, None
     left = _held_by_driver(context)
     if left:
@@ -40,9 +40,21 @@ def detach_volumes(context: StepContext, instance_id: str, spare: str | None) ->
     return _detach(context, instance_id)
 
 
+def refuse_unmovable(context: StepContext) -> StepResult | None:
+    """End the attempt if volumes must move and the provider, that of an extension, has no part that moves them."""
+    if not context.moves_volumes or not context.lacks_volumes:
+        return None
+    name = context.rules.config.provider
+    reason = (
+        f"the policy names volumes, but provider {name!r} cannot move any; remove `volumes` from the policy of "
+        f"{context.rules.config.cluster}, or install an extension with the part {name!r} of faultbridge.volumes"
+    )
+    return escalation.before_intent(context, NAME, "refused", reason)
+
+
 def waits_for_volumes(context: StepContext) -> bool:
     """Return whether volumes that must move are still on the instance of the node, or may be: nothing answers."""
-    if not _moves_volumes(context):
+    if not context.moves_volumes or context.lacks_volumes:
         return False
     moving = [one.volume_id for one in context.state.moving_volumes]
     try:
@@ -51,11 +63,6 @@ def waits_for_volumes(context: StepContext) -> bool:
     except Transient as error:
         context.log("volumes_not_read", str(error))
         return bool(moving)
-
-
-def _moves_volumes(context: StepContext) -> bool:
-    """Return whether the policy names volumes, or an earlier call recorded some."""
-    return bool(context.rules.policy.volumes or context.state.moving_volumes)
 
 
 def _held_by_driver(context: StepContext) -> tuple[str, ...]:

@@ -28,6 +28,20 @@ def refusal(context: StepContext, moving: tuple[MovingVolume, ...], spare: str |
     return None
 
 
+def volume_zones(context: StepContext, instance_id: str) -> frozenset[str]:
+    """Return the zones of the volumes that move from an instance: those that are on it, and those that left it."""
+    if not context.moves_volumes:
+        return frozenset()
+    attached = context.volumes.attached(instance_id, context.rules.policy.volumes)
+    return frozenset(one.zone for one in attached) | {one.zone for one in context.state.moving_volumes}
+
+
+def in_zones(context: StepContext, instance_id: str, zones: frozenset[str]) -> bool:
+    """Return whether volumes of these zones can be attached to an instance, as far as its zone is known."""
+    zone = context.volumes.zone_of(instance_id)
+    return zone is None or zones == {zone}
+
+
 def zone_refusal(context: StepContext, moving: tuple[MovingVolume, ...], instance_id: str) -> str | None:
     """Return why an instance cannot take the volumes: its zone is another one."""
     zone = context.volumes.zone_of(instance_id)

@@ -1,0 +1,39 @@
+"""The ARN of a HyperPod cluster in the calls about its volumes: read once, and again after a refusal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from faultbridge.adapters.volumes.hyperpod_volumes import HyperPodVolumes
+from faultbridge.simulation.fakes import ManualClock
+from tests.adapters.stubs import client_error
+from tests.hyperpod import api, hyperpod
+
+
+@pytest.mark.parametrize(("refusals", "reads"), [(0, 1), (1, 2)])
+def test_the_arn_is_read_once_for_many_volumes_and_again_after_a_refusal(
+    monkeypatch: pytest.MonkeyPatch, refusals: int, reads: int
+) -> None:
+    with hyperpod(ManualClock()) as (clients, fake):
+        described: list[str] = []
+        named: list[str] = []
+        describe = clients.sagemaker.describe_cluster
+
+        def count(**given: Any) -> Any:
+            described.append(given["ClusterName"])
+            return describe(**given)
+
+        def attach(**given: Any) -> dict[str, str]:
+            named.append(given["ClusterArn"])
+            if len(named) <= refusals:
+                raise client_error("ResourceNotFound")
+            return {}
+
+        monkeypatch.setattr(clients.sagemaker, "describe_cluster", count)
+        monkeypatch.setattr(clients.sagemaker_no_retry, "attach_cluster_node_volume", attach)
+        mover = HyperPodVolumes(clients, api(clients))
+        for number in range(3):
+            mover.attach(f"vol-{number}", fake.current()[0].instance_id, None)
+    assert (len(described), set(named), len(named)) == (reads, {fake.arn}, 3)
