@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
 
-from tests.architecture.project import FUNCTIONS, ROOT, parse, production, relative
+from tests.architecture.project import FUNCTIONS, PACKAGE, ROOT, modules, parse, production, relative
 
 MIN_MODULE = 15
 MAX_MODULE = 250
@@ -34,6 +34,17 @@ def test_no_module_but_guides_and_handlers_is_a_fragment() -> None:
 def test_a_folder_holds_at_most_twenty_modules() -> None:
     rooms = Counter(path.parent for path in FILES if path.name != "__init__.py")
     assert {relative(room): count for room, count in rooms.items() if count > MAX_ROOM} == {}
+
+
+def test_no_class_name_is_defined_twice_in_one_layer() -> None:
+    # A layer is a row of layers.yaml: a folder or a module directly in the package.
+    places: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for path in modules(PACKAGE):
+        layer = path.relative_to(PACKAGE).parts[0]
+        for node in ast.walk(parse(path)):
+            if isinstance(node, ast.ClassDef):
+                places[layer, node.name].append(relative(path))
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
 
 
 @pytest.mark.parametrize("path", FILES, ids=relative)

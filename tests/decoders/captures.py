@@ -15,6 +15,8 @@ from faultbridge.domain.faults import Clear, Fault, Observation, Snapshot
 
 HERE = Path(__file__).parent
 SAMPLES = HERE / "samples"
+PLATFORM_SAMPLES = HERE / "samples_platform"
+"""Samples of agents, clouds, networks and jobs; those of the node itself are in `SAMPLES`."""
 
 
 @dataclass(frozen=True)

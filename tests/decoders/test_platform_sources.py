@@ -22,7 +22,7 @@ from faultbridge.pipeline.fold.fold import fold
 from faultbridge.pipeline.normalize.compare import differences
 from tests.builders import arrival, node
 from tests.decoders.captures import HERE, faults_and_clears, held
-from tests.decoders.test_platform_captures import SAMPLES
+from tests.decoders.captures import PLATFORM_SAMPLES as SAMPLES
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
 SCHEMA = json.loads((HERE.parents[1] / "schemas/normalized-fault/v1.json").read_text("utf-8"))

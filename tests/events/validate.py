@@ -23,7 +23,7 @@ def assert_valid_event(detail: Mapping[str, Any]) -> None:
 
 @lru_cache(maxsize=20_000)
 def _check_once(detail: str) -> None:
-    """Check the text of an event; the same text is checked once in a process, as histories of tests often begin alike."""
+    """Check the text of an event, once in a process: the histories of many tests begin with the same events."""
     assert_valid_event(json.loads(detail))
 
 

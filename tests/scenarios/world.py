@@ -66,6 +66,20 @@ from tests.builders import CATALOG, DEFAULT_RULE, GPU, NOON, STACK_ID, arrival, 
 
 CLUSTER = "train-a"
 GROUP = "gpu-workers"
+REPLACEMENT_AFTER_INTENT = [
+    "node draining -> replacing",
+    "release_instance released",
+    "node replacing -> provisioning",
+    "await_successor claimed",
+    "node provisioning -> validating",
+    "verify begun",
+    "verify passed",
+    "cleared xid.79",
+    "return_to_service not_applicable",
+    "node validating -> healthy",
+    "case in_progress -> resolved (replaced)",
+]
+"""The entries of a replacement without an orchestrator, after its intent."""
 REACT_ENTRY_TYPES = {"Node Status Change", "Case Status Change", "Cluster Safety Change"}
 
 

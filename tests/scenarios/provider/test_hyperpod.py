@@ -14,7 +14,7 @@ from faultbridge.domain.faults import Action
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.errors import Rejected
 from tests.scenarios.provider.hyperpod_world import HyperPodWorld, hyperpod_world
-from tests.scenarios.world import CLUSTER, limits
+from tests.scenarios.world import CLUSTER, REPLACEMENT_AFTER_INTENT, limits
 
 RESOLVED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.ESCALATED
 REBOOT = Rule("reboot", Match(codes=("xid.79",)), action=Action.REBOOT_NODE, release_without_capacity=True)
@@ -53,17 +53,7 @@ def test_a_faulty_node_is_replaced_once_and_its_successor_is_verified() -> None:
             "drain not_applicable",
             "collect failed",
             "intent committed",
-            "node draining -> replacing",
-            "release_instance released",
-            "node replacing -> provisioning",
-            "await_successor claimed",
-            "node provisioning -> validating",
-            "verify begun",
-            "verify passed",
-            "cleared xid.79",
-            "return_to_service not_applicable",
-            "node validating -> healthy",
-            "case in_progress -> resolved (replaced)",
+            *REPLACEMENT_AFTER_INTENT,
         ]
 
 

@@ -16,7 +16,7 @@ from faultbridge.registry.retirement import Retirement
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.simulation.fakes.seam import Call, raise_once
 from tests.builders import NOON
-from tests.scenarios.world import GROUP, World
+from tests.scenarios.world import GROUP, REPLACEMENT_AFTER_INTENT, World
 
 RESOLVED, QUEUED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.QUEUED, CaseStatus.ESCALATED
 OLD, NEW = "i-00000000000000001", "i-00000000000000002"
@@ -42,17 +42,7 @@ def test_the_old_instance_is_released_only_when_its_successor_runs() -> None:
     assert world.record_history()[9:] == [
         "collect kept",
         "intent committed",
-        "node draining -> replacing",
-        "release_instance released",
-        "node replacing -> provisioning",
-        "await_successor claimed",
-        "node provisioning -> validating",
-        "verify begun",
-        "verify passed",
-        "cleared xid.79",
-        "return_to_service not_applicable",
-        "node validating -> healthy",
-        "case in_progress -> resolved (replaced)",
+        *REPLACEMENT_AFTER_INTENT,
     ]
     (intent,) = [body["data"] for body in world.bodies() if body["data"].get("step") == "intent"]
     assert intent["facts"]["capacity_evidence"] == "launch_first"

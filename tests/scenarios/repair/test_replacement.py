@@ -16,7 +16,7 @@ from faultbridge.errors import Transient
 from faultbridge.ports import Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.simulation.fakes.seam import Call
-from tests.scenarios.world import World
+from tests.scenarios.world import REPLACEMENT_AFTER_INTENT, World
 
 RESOLVED, QUEUED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.QUEUED, CaseStatus.ESCALATED
 
@@ -36,17 +36,7 @@ def test_a_fatal_fault_ends_in_a_verified_instance_behind_the_same_node():
         "drain not_applicable",
         "collect kept",
         "intent committed",
-        "node draining -> replacing",
-        "release_instance released",
-        "node replacing -> provisioning",
-        "await_successor claimed",
-        "node provisioning -> validating",
-        "verify begun",
-        "verify passed",
-        "cleared xid.79",
-        "return_to_service not_applicable",
-        "node validating -> healthy",
-        "case in_progress -> resolved (replaced)",
+        *REPLACEMENT_AFTER_INTENT,
     ]
 
 
