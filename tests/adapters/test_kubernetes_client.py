@@ -15,7 +15,7 @@ from lightkube import Client
 from lightkube.resources.core_v1 import Node
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.kubernetes.client import PAGE, Access, ApiRejection, Kubernetes, eks_access
+from faultbridge.adapters.kubernetes.client import PAGE, ApiAccess, ApiRejection, Kubernetes, eks_access
 from faultbridge.adapters.kubernetes.node_listing import EksNodeListing
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.errors import Misconfigured, Transient
@@ -73,9 +73,9 @@ def tokens() -> list[str]:
 
 @pytest.fixture
 def kubernetes(api: Api, tokens: list[str]) -> Kubernetes:
-    def access() -> Access:
+    def access() -> ApiAccess:
         tokens.append(f"token-{len(tokens) + 1}")
-        return Access(api.url, None, tokens[-1])
+        return ApiAccess(api.url, None, tokens[-1])
 
     return Kubernetes(access, monotonic=lambda: float(len(api.asked)))
 
@@ -110,9 +110,9 @@ def test_an_expired_token_is_renewed_once(api: Api, kubernetes: Kubernetes, toke
 def test_a_token_is_renewed_before_it_expires(api: Api, tokens: list[str]) -> None:
     now = [0.0]
 
-    def access() -> Access:
+    def access() -> ApiAccess:
         tokens.append(f"token-{len(tokens) + 1}")
-        return Access(api.url, None, tokens[-1])
+        return ApiAccess(api.url, None, tokens[-1])
 
     kubernetes = Kubernetes(access, monotonic=lambda: now[0])
     api.answers = [(200, node("a"))] * 3
@@ -157,7 +157,7 @@ def test_an_unreachable_api_is_transient(api: Api, kubernetes: Kubernetes) -> No
 
 @pytest.mark.parametrize("endpoint", ["http://kubernetes.example.com", "", "ftp://127.0.0.1"])
 def test_no_token_is_sent_to_an_unencrypted_endpoint(endpoint: str) -> None:
-    kubernetes = Kubernetes(lambda: Access(endpoint, None, "token"))
+    kubernetes = Kubernetes(lambda: ApiAccess(endpoint, None, "token"))
     with pytest.raises(Misconfigured, match="invalid endpoint"):
         kubernetes.call("reading node a", read_node)
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from faultbridge.adapters.kubernetes.client import Access
+from faultbridge.adapters.kubernetes.client import ApiAccess
 from faultbridge.adapters.kubernetes.object_watch import KubernetesWatch
 from faultbridge.agent.host import AgentClock
 from faultbridge.agent.settings import AgentSettings
@@ -52,7 +52,7 @@ class Collected:
     def __init__(self, cluster: Cluster, url: str, folder: Path) -> None:
         self.cluster, self.transport, self.folder = cluster, FakeTransport(), folder
         self.tokens = [SERVICE_ACCOUNT_TOKEN]
-        self.watch = KubernetesWatch(lambda: Access(url, None, self.tokens[-1]))
+        self.watch = KubernetesWatch(lambda: ApiAccess(url, None, self.tokens[-1]))
 
     def collector(self, clock: AgentClock | None = None, *, jobs: bool = False, **settings: Any) -> Collector:
         """Build a collector; one with the same folder continues with the same spool."""

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from faultbridge import local
-from faultbridge.adapters.kubernetes.client import Access, ApiRejection, Kubernetes
+from faultbridge.adapters.kubernetes.client import ApiAccess, ApiRejection, Kubernetes
 from faultbridge.errors import Misconfigured
 from tests.local.stack import PrivateStack
 
@@ -24,13 +24,13 @@ def test_the_running_instances_of_an_eks_cluster_are_its_nodes(tiny_stack: Priva
     ids = local.create_fleet(group, 2, stack=stack, environment=tiny_stack.environment, tags=tags)
     local.create_fleet(f"{group}-other", 1, stack=stack, environment=tiny_stack.environment)
     endpoint = eks.describe_cluster(name=group)["cluster"]["endpoint"]
-    kubernetes = Kubernetes(lambda: Access(endpoint, None, token()))
+    kubernetes = Kubernetes(lambda: ApiAccess(endpoint, None, token()))
     found = [node.spec.providerID for node in kubernetes.nodes() if node.spec and node.spec.providerID]
     assert sorted(one.rpartition("/")[2] for one in found) == sorted(ids)
     with pytest.raises(Misconfigured, match="Unauthorized"):
-        list(Kubernetes(lambda: Access(endpoint, None, "no-token")).nodes())
+        list(Kubernetes(lambda: ApiAccess(endpoint, None, "no-token")).nodes())
     with pytest.raises(ApiRejection, match="EKS has no cluster"):
-        list(Kubernetes(lambda: Access(f"{endpoint}-other", None, token())).nodes())
+        list(Kubernetes(lambda: ApiAccess(f"{endpoint}-other", None, token())).nodes())
 
 
 def token() -> str:

@@ -41,7 +41,7 @@ RETRY_ONCE = Retry(2, first_seconds=0)
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ApiAccess:
     """Access to an API: its endpoint, its certificate authority (PEM in base64), and a bearer token."""
 
     endpoint: str
@@ -66,7 +66,7 @@ class Unauthorized(Misconfigured):
 class Kubernetes:
     """Calls the API of one cluster; `access` returns a new endpoint and token when the token gets old."""
 
-    access: Callable[[], Access]
+    access: Callable[[], ApiAccess]
     monotonic: Callable[[], float] = time.monotonic
     _client: Client | None = None
     _until: float = field(default=0.0)
@@ -125,7 +125,7 @@ def eks(clients: Clients, cluster: str) -> Kubernetes:
     return Kubernetes(lambda: eks_access(clients, cluster))
 
 
-def eks_access(clients: Clients, cluster: str) -> Access:
+def eks_access(clients: Clients, cluster: str) -> ApiAccess:
     """Return the access to an EKS cluster: its endpoint, and a token for our AWS identity."""
     with translated(f"reading the EKS cluster {cluster}"):
         found = clients.eks.describe_cluster(name=cluster)["cluster"]
@@ -137,14 +137,14 @@ def eks_access(clients: Clients, cluster: str) -> Access:
             "context": {},
         }
         url = _signed(clients, request)
-    return Access(
+    return ApiAccess(
         endpoint=str(found.get("endpoint") or ""),
         authority=(found.get("certificateAuthority") or {}).get("data"),
         token=TOKEN_PREFIX + base64.urlsafe_b64encode(url.encode()).decode().rstrip("="),
     )
 
 
-def single_config(access: Access) -> SingleConfig:
+def single_config(access: ApiAccess) -> SingleConfig:
     """Return the configuration of a client; raises Misconfigured for an endpoint that is neither https nor local."""
     url = urlsplit(access.endpoint)
     # The token is never sent over an unencrypted connection, except on this machine.
@@ -167,7 +167,7 @@ def error_of_status(action: str, status: int, message: str, reasons: frozenset[s
     return ApiRejection(status, text, reasons)
 
 
-def _client(access: Access) -> Client:
+def _client(access: ApiAccess) -> Client:
     config = single_config(access)
     timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
     return Client(config=config, timeout=timeout, trust_env=False, field_manager=FIELD_MANAGER)

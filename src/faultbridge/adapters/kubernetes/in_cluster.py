@@ -6,13 +6,13 @@ import base64
 from collections.abc import Mapping
 from pathlib import Path
 
-from faultbridge.adapters.kubernetes.client import Access
+from faultbridge.adapters.kubernetes.client import ApiAccess
 from faultbridge.errors import Misconfigured
 
 FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
-def in_cluster_access(environment: Mapping[str, str], folder: Path = FOLDER) -> Access:
+def in_cluster_access(environment: Mapping[str, str], folder: Path = FOLDER) -> ApiAccess:
     """Return the access of this pod; the kubelet renews the token in the file.
 
     Raises Misconfigured outside of a pod, or without a mounted token.
@@ -26,4 +26,4 @@ def in_cluster_access(environment: Mapping[str, str], folder: Path = FOLDER) -> 
     except (OSError, ValueError) as error:
         raise Misconfigured(f"the token of the service account cannot be read: {error}") from None
     address = f"[{host}]" if ":" in host else host
-    return Access(f"https://{address}:{port}", authority, token)
+    return ApiAccess(f"https://{address}:{port}", authority, token)

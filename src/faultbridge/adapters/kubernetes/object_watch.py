@@ -17,7 +17,7 @@ from lightkube.config.client_adapter import Client as HttpClient
 from lightkube.config.client_adapter import ConnectionParams
 
 from faultbridge.adapters.aws.clients import CONNECT_SECONDS, READ_SECONDS
-from faultbridge.adapters.kubernetes.client import Access, error_of_status, single_config
+from faultbridge.adapters.kubernetes.client import ApiAccess, error_of_status, single_config
 from faultbridge.errors import Transient
 from faultbridge.ports import ObjectChange, ObjectKind, ObjectPage, VersionExpired
 
@@ -41,7 +41,7 @@ _PATHS: Mapping[ObjectKind, tuple[str, Mapping[str, str]]] = {
 class KubernetesWatch:
     """Lists and watches the objects of one cluster; `access` returns the endpoint and a valid token."""
 
-    def __init__(self, access: Callable[[], Access]) -> None:
+    def __init__(self, access: Callable[[], ApiAccess]) -> None:
         self._access = access
 
     def pages(self, kind: ObjectKind) -> Iterator[ObjectPage]:
