@@ -47,6 +47,23 @@ def test_no_class_name_is_defined_twice_in_one_layer() -> None:
     assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
 
 
+WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def test_every_function_class_and_constant_of_a_module_is_used_somewhere() -> None:
+    # A decorator may register what it decorates: a command, a format, a codec.
+    sources = [*FILES, *modules(ROOT / "tests"), *modules(ROOT / "examples")]
+    mentioned = Counter(word for path in sources for word in WORD.findall(path.read_text(encoding="utf-8")))
+    unused: list[str] = []
+    for path in modules(PACKAGE):
+        for node in parse(path).body:
+            names = [one.id for one in getattr(node, "targets", ()) if isinstance(one, ast.Name)]
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.decorator_list:
+                names.append(node.name)
+            unused += [f"{relative(path)}: {name}" for name in names if mentioned[name] == 1]
+    assert unused == []
+
+
 @pytest.mark.parametrize("path", FILES, ids=relative)
 def test_a_function_fits_on_a_screen(path: Path) -> None:
     functions = [n for n in ast.walk(parse(path)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]

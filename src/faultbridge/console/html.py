@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cache
 from pathlib import Path
 from urllib.parse import quote, urlencode
@@ -127,8 +125,3 @@ def _show(value: object) -> object:
 def _points(corners: tuple[tuple[float, float], ...]) -> str:
     """Return corners, given as shares from the lower left, as points of an SVG of 1000 by 100."""
     return " ".join(f"{1000 * x:.2f},{100 - 100 * y:.2f}" for x, y in corners)
-
-
-def query_of(parameters: Mapping[str, datetime | None]) -> dict[str, str]:
-    """Return the parameters of an address that are set."""
-    return {name: to_text(at) for name, at in parameters.items() if at}

@@ -49,8 +49,3 @@ def symptom(kind: str) -> Fault:
     code = CODES.get(kind) or CODES.get(kind.partition(":")[0]) or OTHER
     component = _GPU if code.startswith(("xid.", "smi.")) else _NIC if code.startswith("net.") else NODE_COMPONENT
     return Fault(SOURCE, code, component, kind)
-
-
-def is_alarm(kind: str) -> bool:
-    """Return whether a kind is a false alarm: a fault that ends by itself and needs no repair."""
-    return kind.startswith("alarm:")

@@ -22,7 +22,6 @@ FAILING, WORN = "host.disk_failing", "host.disk_worn"
 _DEVICE = re.compile(r"(?:/dev/)?((?:nvme\d{1,4}|sd[a-z]{1,3}|ng\d{1,4})\w{0,8})\b")
 _LINE = re.compile(r"^[ \t]{0,8}([A-Za-z][\w /().-]{1,63}?)[ \t]{0,40}: {0,40}(\S[^\n]{0,128})", re.MULTILINE)
 _NUMBER = re.compile(r"(0x[0-9a-fA-F]{1,8}|[\d,]{1,24})")
-_NVME_LOG = "Smart Log for NVME device:"
 _MARKS = (b'"nvme_smart_health_information_log"', b'"smart_status"', b"Smart Log for NVME device:", b'"percent_used"')
 _START = re.compile(r"^(?:Smart Log for NVME device:|smartctl \d)", re.MULTILINE)
 # The bits of an NVMe disk's critical warning; bit 1 is the temperature.
