@@ -1,4 +1,4 @@
-"""Bodies: reads the JSON bodies of requests that give an order."""
+"""Bodies: reads the JSON bodies of requests that carry an operator's order."""
 
 from __future__ import annotations
 

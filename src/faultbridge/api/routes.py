@@ -52,7 +52,7 @@ _Part = TypeVar("_Part", HardwareHandlers, JobHandlers)
 
 
 def _of(part: Callable[[Handlers], _Part], method: Callable[[_Part, Request], Document]) -> Handler:
-    """Return the handler of a route that a part of the handlers answers."""
+    """Return a handler of a route that calls a method of `Handlers.hardware` or `Handlers.jobs`."""
 
     @wraps(method)
     def handle(handlers: Handlers, request: Request) -> Document:

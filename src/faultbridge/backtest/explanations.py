@@ -28,7 +28,7 @@ class PoliciesInForce:
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> PoliciesInForce:
-        """Read them from the entries of a cluster."""
+        """Read the policies in force from the entries of a cluster."""
         found = sorted(
             (from_text(one["metadata"]["recorded_at"]), str(one["data"]["policy"]))
             for one in events

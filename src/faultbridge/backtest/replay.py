@@ -122,7 +122,7 @@ class _Run:
         self.result.add_gap("a case is still live under the other policy a day after the record ends", live)
 
     def _record(self, track: Track, commit: Commit) -> None:
-        """Keep the node as the record has it."""
+        """Set the node to its state in the record."""
         state = placed(track.recorded, commit)
         _, conditions = self.in_step.reader.changes(state, commit)
         policy, catalog = self.in_step.cluster.rules.policy, self.in_step.reader.catalog

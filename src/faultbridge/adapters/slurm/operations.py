@@ -20,7 +20,7 @@ class SlurmJob:
 class SlurmOperations(Protocol):
     """Operations on one Slurm cluster.
 
-    Each raises Transient without a usable answer, because nothing is known then, and Misconfigured without the right.
+    Each raises Transient without a usable answer, because nothing is known then, and Misconfigured without permission.
     """
 
     def node(self, name: str) -> SlurmNode | None:

@@ -52,7 +52,7 @@ def hypotheses(situation: Situation) -> list[Hypothesis]:
 def own_fault(situation: Situation) -> Hypothesis | None:
     """Return the likeliest hypothesis with a decisive fault in a node's own source while the job failed.
 
-    That is from the last progress of the job to its first failure, with the allowed difference of clocks.
+    The job failed between its last progress and its first failure; clocks may differ by the allowed amount.
     """
     since, until = situation.line.failing_since, situation.line.failed_at
     if since is None or until is None:

@@ -169,7 +169,7 @@ def _is_healthy(session: Session, cluster: str) -> bool:
 
 
 def _maintenance_text(session: Session) -> Callable[[Document], object]:
-    """Return the cell of the end of maintenance, which says so where that time is over."""
+    """Return the table cell with the end of maintenance; it states if that time has passed."""
     now = json_time(session.now()) or ""
 
     def cell(shown: Document) -> str:

@@ -80,7 +80,7 @@ def mark_finding(
     mark: Annotated[Mark, typer.Argument(metavar="right|wrong", help="Whether the node had a defect.")],
     reason: ReasonOption = "",
 ) -> None:
-    """Record whether a finding was right. The answers are the recorded precision of its detector."""
+    """Record whether a finding was right. The precision of a detector is computed from these records."""
     session.show_one(finding_document(session.judgments.mark(finding, mark, session.operator, reason)), FINDING)
 
 
