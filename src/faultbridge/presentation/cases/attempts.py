@@ -25,6 +25,7 @@ _STEP_TEXTS = {
     "repair_in_place back": "instance {new_instance} is back",
     "verify begun": "diagnostics run on instance {new_instance}",
     "verify passed": "diagnostics passed on instance {new_instance}",
+    "verify no_result": "diagnostics on instance {new_instance} gave no result",
     "verify failed": "diagnostics failed on instance {new_instance}",
     "return_to_service done": "new work permitted again",
     "return_to_service not_applicable": "",

@@ -151,7 +151,17 @@ def _confirm_isolation(state: NodeState, now: datetime) -> Transition:
 
 def _start_again(context: StepContext, found: Verification) -> StepResult:
     reason = "; ".join(found.findings) or "the verification left no result"
-    context.commit(lambda state, _: Transition(update_attempt(state, operation=None)))
+
+    def revise(state: NodeState, now: datetime) -> Transition:
+        case, attempt = live_attempt(state)
+        if attempt.operation is None:
+            return Transition(state)
+        step = entry_builder.step(
+            case, NAME, "no_result", now, reason=reason, operation=attempt.operation, new_instance=context.instance_id
+        )
+        return Transition(update_attempt(state, operation=None), (step,))
+
+    context.commit(revise)
     context.log("verification_restarted", reason, instance_id=context.instance_id)
     return waiting(reason)
 
