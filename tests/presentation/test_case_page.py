@@ -171,10 +171,13 @@ def test_a_case_without_a_free_slot_names_the_limits_and_the_repairs_that_hold_t
 
 
 def test_an_approval_that_an_attempt_asked_for_is_not_said_to_be_required_by_a_rule() -> None:
-    found = case_of(approval())
-    case = {**found.facts.case, "reason": "no evidence of capacity for a replacement instance"}
-    shown = case_page(replace(found.facts, case=case), found.pages, found.facts.now, older=False).refused_because
-    assert shown.startswith("An operator must approve it first: no evidence of capacity for a replacement instance.")
+    world = World(rules=(Rule("keep", release_without_capacity=False),))
+    unread = "reading reservation cr-1 requires approval of its owner"
+    world.provider.known_capacity = Capacity(reason=unread)
+    world.fault_and_react()
+    shown = page_of(world).refused_because
+    assert shown.startswith("An operator must approve it first: no evidence of capacity for a replacement instance:")
+    assert unread in shown
     assert "Rule" not in shown
 
 

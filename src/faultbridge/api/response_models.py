@@ -32,6 +32,7 @@ class Approval(ResponseModel):
     answer_by: Instant
     answer: Literal["approved", "denied"] | None
     operator: str | None
+    by_rule: bool = Field(description="False if the attempt asked because it found no evidence of capacity.")
 
 
 class Case(ResponseModel):

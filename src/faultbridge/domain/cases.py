@@ -134,6 +134,7 @@ class Approval:
     """An approval request for one repair action of one attempt, and the answer.
 
     `granted` is None until it is answered. The answer counts for no other repair action and no other attempt.
+    `by_rule` is False if the attempt asks for another reason than its rule: it found no evidence of capacity.
     """
 
     attempt: int
@@ -142,6 +143,7 @@ class Approval:
     answer_by: datetime
     granted: bool | None = None
     operator: str | None = None
+    by_rule: bool = True
 
     @property
     def answer(self) -> str | None:

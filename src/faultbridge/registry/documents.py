@@ -205,6 +205,7 @@ def _approval(approval: Approval | None) -> Document | None:
         "answer_by": _text_of(approval.answer_by),
         "answer": approval.answer,
         "operator": approval.operator,
+        "by_rule": approval.by_rule,
     }
 
 

@@ -123,13 +123,19 @@ def record_refusal(state: NodeState, refusal: Refused, rule: Rule, now: datetime
 
 
 def ask_operator(
-    state: NodeState, repair_action: RepairAction, reason: str, now: datetime, answer_by: datetime
+    state: NodeState,
+    repair_action: RepairAction,
+    reason: str,
+    now: datetime,
+    answer_by: datetime,
+    *,
+    by_rule: bool = True,
 ) -> Transition:
     """Ask an operator to approve this repair action for the next attempt of a queued case."""
     case = state.live_case
     if case is None:
         return Transition(state)
-    approval = Approval(case.attempts + 1, repair_action, now, answer_by)
+    approval = Approval(case.attempts + 1, repair_action, now, answer_by, by_rule=by_rule)
     incarnation = state.incarnation
     facts = {
         "attempt": approval.attempt,

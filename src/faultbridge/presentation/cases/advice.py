@@ -181,6 +181,6 @@ def advice_for(case: Document) -> Advice:
 def without_repair(case: Document) -> str:
     """Return the template of why a case has no repair; empty if it was repaired or its repair runs."""
     exact = str(case["resolution"]) if case["resolution"] else situation(case)
-    if exact == "queued approval" and "requires approval" not in str(case["reason"]):
+    if exact == "queued approval" and not (case["approval"] or {}).get("by_rule", True):
         exact = "queued unproven"  # no rule asks: the attempt itself did, because it found no evidence of capacity
     return WITHOUT_REPAIR.get(exact) or WITHOUT_REPAIR.get(str(case["status"]), "")

@@ -199,7 +199,8 @@ class StepContext:
 
         def revise(state: NodeState, now: datetime) -> Transition:
             queued = exclude_attempt(requeue_case(state, now, WaitingFor.APPROVAL, reason, drafts=drafts))
-            question = ask_operator(queued.state, self.case.repair_action, reason, now, now + deadline)
+            action = self.case.repair_action
+            question = ask_operator(queued.state, action, reason, now, now + deadline, by_rule=False)
             return Transition(question.state, (*queued.drafts, *question.drafts))
 
         self.commit(revise)
