@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+from typing import Any
+
 import pytest
 
 from faultbridge.data.policies import version_of
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.edges import Actor
+from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.records import Outcome
+from faultbridge.pipeline import entry_builder
 from faultbridge.policyfile.parser import read_policy
 from faultbridge.rules.policies import PolicyStore
 from faultbridge.storage import items, keys
@@ -48,6 +55,31 @@ def test_an_approved_case_no_longer_shows_that_it_waits_for_the_approval(desk: D
     approved = desk("case", "approve", case).out
     assert "requires approval" not in approved
     assert "replace_node is approved and waits for admission" in approved
+
+
+def record_capacity(desk: Desk, outcome: str, *answers: dict[str, Any]) -> None:
+    """Record a step of the live case with the answers of sources of capacity."""
+
+    def revise(state: NodeState, now: datetime) -> Transition:
+        assert state.case is not None
+        facts = {"capacity_sources": list(answers)}
+        return Transition(state, (entry_builder.step(state.case, "capacity", outcome, now, facts=facts),))
+
+    desk.world.app.ledger.append(KEY, revise, actor=Actor.STEP)
+
+
+def test_a_shown_case_has_the_latest_answers_of_the_sources_of_capacity(desk: Desk) -> None:
+    case = case_for_approval(desk)
+    assert desk.json("case", "show", case)["capacity"] == []
+    full = {"source": "own_reservation", "decision": "none_free", "free": 0, "reason": "cr-1: 0 of 16 instances free"}
+    unknown = {"source": "on_demand", "decision": "unknown", "free": None, "reason": ""}
+    record_capacity(desk, "none_left", full)
+    desk.world.ports.clock.advance(timedelta(minutes=5))
+    record_capacity(desk, "unproven", full, unknown)
+    assert desk.json("case", "show", case)["capacity"] == [full, unknown]
+    shown = desk("case", "show", case).out
+    assert "own reservation: nothing free, 0 free (cr-1: 0 of 16 instances free)" in shown
+    assert "on demand: unknown" in shown
 
 
 def test_an_answer_for_another_repair_action_is_rejected(desk: Desk) -> None:
