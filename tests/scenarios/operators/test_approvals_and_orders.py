@@ -174,8 +174,10 @@ def test_a_case_cannot_be_canceled_after_its_intent():
     world.until(world.case_is(RESOLVED))
 
 
-def test_a_working_node_without_capacity_evidence_is_released_only_after_approval():
-    world = World(rules=(Rule("mild", Match(codes=("xid.48",)), severity=Severity.ERROR),))
+@pytest.mark.parametrize("blind", [False, True])
+def test_a_working_node_without_capacity_evidence_is_released_only_after_approval(blind):
+    mild = Rule("mild", Match(codes=("xid.48",)), severity=Severity.ERROR, release_without_capacity=blind)
+    world = World(rules=(mild,))
     world.fault_and_react(code="xid.48")
     assert (world.case().waiting_for, world.released_instances()) == (WaitingFor.APPROVAL, [])
     assert "capacity unproven" in world.record_history()

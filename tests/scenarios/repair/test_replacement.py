@@ -13,10 +13,10 @@ from faultbridge.domain.faults import Action
 from faultbridge.domain.nodes import Isolation
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.errors import Transient
-from faultbridge.ports import Verdict, Verification
+from faultbridge.ports import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.simulation.fakes.seam import Call
-from tests.scenarios.world import REPLACEMENT_AFTER_INTENT, World
+from tests.scenarios.world import GROUP, REPLACEMENT_AFTER_INTENT, World
 
 RESOLVED, QUEUED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.QUEUED, CaseStatus.ESCALATED
 
@@ -247,6 +247,16 @@ def test_a_finished_wait_found_by_a_sweep_continues_in_the_same_sweep():
     world.fault()
     world.until(lambda: "await_successor claimed" in world.record_history())
     assert "verify begun" in world.record_history()
+
+
+def test_a_release_ends_the_wait_of_the_other_replacements_of_its_group():
+    world = World()
+    world.provider.known_capacity = Capacity(CapacityEvidence.RESERVATION, free=False)
+    world.fault_and_react()
+    assert set(world.control().no_capacity_until) == {GROUP}
+    world.provider.known_capacity = Capacity(CapacityEvidence.RESERVATION)
+    world.until(lambda: "release_instance released" in world.record_history())
+    assert world.control().no_capacity_until == {}
 
 
 @pytest.mark.parametrize("canceled", [False, True])
