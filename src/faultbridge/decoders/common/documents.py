@@ -56,6 +56,20 @@ def each_document(text: str) -> Iterator[Any]:
         yield document
 
 
+def leading_documents(text: str) -> Iterator[tuple[Any, int]]:
+    """Yield each JSON document at the start of a text with the place behind it, up to other text or a cut."""
+    text, position = _encodable(text), 0
+    while position < len(text):
+        if text[position].isspace():
+            position += 1
+            continue
+        try:
+            document, position = _DECODER.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            return
+        yield document, position
+
+
 def embedded(text: str) -> dict[str, Any] | None:
     """Return the JSON object that starts at the first brace of a text; None if there is none."""
     start = text.find("{")

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from faultbridge.decoders.common.clock import instant, iso_instant
-from faultbridge.decoders.common.documents import MAX_JSON_BYTES, each_document, embedded, loads, text_of
+from faultbridge.decoders.common.clock import instant
+from faultbridge.decoders.common.documents import MAX_JSON_BYTES, embedded, loads, text_of
 from faultbridge.domain.times import from_milliseconds
 from faultbridge.errors import Rejected
 
@@ -28,7 +27,9 @@ _HOSTS = ("_HOSTNAME", "host", "hostname", "node", "node_name", "nodeName")
 _TIMES = ("_SOURCE_REALTIME_TIMESTAMP", "__REALTIME_TIMESTAMP", "time", "timestamp", "@timestamp", "ts", "date")
 _PROGRAMS = ("SYSLOG_IDENTIFIER", "ident", "program", "appname", "syslog_identifier")
 _KERNEL = "kernel"
-_MAX_DEPTH = 3
+MAX_DEPTH = 3
+"""So many wrappers around one line are removed."""
+
 _MAX_BYTES = 65536
 
 
@@ -120,7 +121,7 @@ def line_of(record: Mapping[str, Any], depth: int = 0) -> WrappedLine | None:
     """Return the log line of a collector's record; None if it has none."""
     for name in _TEXTS:
         value = record.get(name)
-        if isinstance(value, Mapping) and depth < _MAX_DEPTH:
+        if isinstance(value, Mapping) and depth < MAX_DEPTH:
             inner = line_of(value, depth + 1)
             if inner is not None:
                 return inner
@@ -173,58 +174,3 @@ def _uptime(value: object) -> str | None:
 
 
 _MAX_UPTIME = 10**9
-
-
-def wrapped_lines(body: bytes) -> bytes | None:
-    """Return a JSON document of log lines as one object a line; None if the body is no such document.
-
-    `dmesg -J` and `journalctl -o json-pretty` write such documents; a body of one object a line is returned unchanged.
-    """
-    if body[:64].lstrip()[:1] not in {b"{", b"["} or len(body) > MAX_JSON_BYTES:
-        return None
-    first, _, rest = body.lstrip().partition(b"\n")
-    if rest.strip() and embedded(text_of(first)) is not None:
-        return None
-    found: list[str] = []
-    try:
-        for document in each_document(text_of(body)):
-            found.extend(json.dumps(record) for record in _records(document))
-    except (ValueError, RecursionError):
-        # A document that was cut off still holds the records before the cut.
-        pass
-    return "\n".join(found).encode() if found else None
-
-
-def _records(document: object, depth: int = 0) -> Iterator[Mapping[str, Any]]:
-    if isinstance(document, Mapping):
-        if line_of(document) is not None:
-            yield document
-            return
-        document = list(document.values())
-    if isinstance(document, list) and depth < _MAX_DEPTH:
-        for item in document:
-            if isinstance(item, Mapping | list):
-                yield from _records(item, depth + 1)
-
-
-_CRI = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) std(?:out|err) ([FP]) ?(.*)$")
-
-
-def wrapped_events(body: bytes) -> tuple[LogEvent, ...] | None:
-    """Return the log lines that a container runtime or a collector wrapped; None if a line is not wrapped."""
-    if len(body) > MAX_JSON_BYTES:
-        return None
-    events = [_event(line) for line in text_of(wrapped_lines(body) or body).split("\n") if line.strip()]
-    return tuple(event for event in events if event is not None) if events and None not in events else None
-
-
-def _event(line: str) -> LogEvent | None:
-    cri = _CRI.match(line.strip("\r"))
-    at, text = (iso_instant(cri[1]), cri[3]) if cri else (None, line)
-    node, is_wrapped = None, cri is not None
-    for _ in range(_MAX_DEPTH):
-        wrapped = unwrap(text) if text.lstrip()[:1] == "{" else None
-        if wrapped is None:
-            break
-        text, at, node, is_wrapped = wrapped.text.rstrip("\n"), wrapped.at or at, wrapped.node or node, True
-    return LogEvent(text, at, node=node) if is_wrapped else None

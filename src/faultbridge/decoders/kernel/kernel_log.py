@@ -20,7 +20,8 @@ from faultbridge.decoders.common.decoder import Decoded, Decoder, Hints
 from faultbridge.decoders.common.documents import text_of
 from faultbridge.decoders.common.journal import journal_lines
 from faultbridge.decoders.common.prefix import USER, KernelMessage, unprefixed
-from faultbridge.decoders.common.wrappers import log_events, wrapped_lines
+from faultbridge.decoders.common.wrapped_lines import joined_pieces, spread_events, wrapped_lines
+from faultbridge.decoders.common.wrappers import log_events
 from faultbridge.decoders.kernel.driver_messages import DriverMessageReader
 from faultbridge.decoders.kernel.line_filter import PIECE, BenignLineFilter, matching_lines, pieces_of, whole_lines
 from faultbridge.decoders.kernel.line_parts import SIGNATURE, candidates, parts_of
@@ -54,17 +55,17 @@ _BARE = re.compile(
 def decode(body: bytes, hints: Hints) -> Decoded:
     """Return the faults and clears in a log, or in the CloudWatch Logs record that carries it."""
     events = log_events(body)
-    if events is not None:
+    spread = spread_events(events) if events else None
+    if events is not None and spread is None:
         return _decoded(((event.message.encode("utf-8", "replace"), event.at) for event in events), hints)
-    records = wrapped_lines(body)
-    if records is not None:
-        body = records
+    # What is joined is decoded as lines; the events of an envelope keep their own times.
+    body = spread or wrapped_lines(body) or body
     return decode_pieces([body] if len(body) <= PIECE else pieces_of(body), hints)
 
 
 def decode_pieces(pieces: Iterable[bytes], hints: Hints) -> Decoded:
     """Decode a log of any length piece by piece; only the observations stay in memory."""
-    return _decoded(((text, None) for text in journal_lines(whole_lines(pieces))), hints)
+    return _decoded(((text, None) for text in journal_lines(joined_pieces(whole_lines(pieces)))), hints)
 
 
 def _decoded(texts: Iterable[tuple[bytes, datetime | None]], hints: Hints) -> Decoded:

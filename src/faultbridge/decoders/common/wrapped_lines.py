@@ -1,0 +1,175 @@
+"""Reads log lines that a container runtime or a collector wrapped, one by one or each line of a JSON document.
+
+`journalctl -o json-pretty` and `dmesg -J` print documents of many lines; Docker, Fluent Bit, Container Insights and CRI
+wrap each line. Such a document is joined up to 16 MiB. Lines of different nodes may be mixed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import Any
+
+from faultbridge.decoders.common.clock import iso_instant
+from faultbridge.decoders.common.documents import MAX_JSON_BYTES, each_document, embedded, leading_documents, text_of
+from faultbridge.decoders.common.wrappers import MAX_DEPTH, LogEvent, line_of, unwrap
+
+_LINES_OF_PIECE = 4096
+# A document that is printed over several lines starts with a line that is only a bracket.
+_OPENING = re.compile(
+    rb'(?m)" ?: ?\\{0,3}"[ \t]{0,64}[{\[](?:\\{1,4}r)?(?:\\{1,4}n)?\\{0,3}"| [FP] [ \t]{0,64}[{\[][ \t\r]{0,8}$'
+)
+_CLOSING = {"{": "}", "[": "]"}
+
+
+@dataclass(slots=True)
+class _Document:
+    """A document whose last line has not come yet: its lines as they are wrapped, and their texts."""
+
+    end: str
+    event: LogEvent
+    lines: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    size: int = 0
+
+
+def _may_be_spread(body: bytes) -> bool:
+    """Return whether a wrapped line of a body is only an opening bracket."""
+    is_wrapped = (b"{" in body or b"[" in body) and (b'"' in body or b" F " in body or b" P " in body)
+    return is_wrapped and _OPENING.search(body) is not None
+
+
+def _joined(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines, with the records of each document that is spread over lines as one line each.
+
+    A document that does not end, is too long or is no JSON keeps its lines. Each record has the time
+    and the node of the wrapper of its first line beside it.
+    """
+    found: dict[str | None, _Document] = {}
+    for line in lines:
+        event = _event(line)
+        text = event.message.rstrip() if event else ""
+        document = found.get(event.node) if event else None
+        if event and text.strip() in _CLOSING and (document is None or text[:-1] == document.end[:-1]):
+            if document is not None:
+                # The document before was cut off.
+                yield from document.lines
+            document = found[event.node] = _Document(text[:-1] + _CLOSING[text[-1]], event)
+        if document is None:
+            yield line
+            continue
+        document.lines.append(line)
+        document.texts.append(text)
+        document.size += len(text)
+        if text.rstrip(",") == document.end:
+            yield from _records_of(document)
+            found.pop(document.event.node)
+        elif document.size > MAX_JSON_BYTES:
+            yield from found.pop(document.event.node).lines
+    for document in found.values():
+        yield from document.lines
+
+
+def _records_of(document: _Document) -> Iterator[str]:
+    text = "\n".join(document.texts).rstrip(",")
+    try:
+        found = [record for one in each_document(text) for record in _records(one)]
+    except (ValueError, RecursionError):
+        found = []
+    if not found:
+        yield from document.lines
+    event = document.event
+    beside = {"host": event.node, "time": event.at.isoformat() if event.at else None}
+    for record in found:
+        yield json.dumps({**{name: value for name, value in beside.items() if value}, "log": json.dumps(record)})
+
+
+def wrapped_lines(body: bytes) -> bytes | None:
+    """Return a JSON document of log lines as one object a line; None if the body is no such document.
+
+    `dmesg -J` and `journalctl -o json-pretty` write such documents, and a collector may wrap each of their lines.
+    A body of one object a line is left as it is.
+    """
+    if len(body) > MAX_JSON_BYTES:
+        return None
+    if _may_be_spread(body):
+        return "\n".join(_joined(text_of(body).split("\n"))).encode()
+    if body[:64].lstrip()[:1] not in {b"{", b"["}:
+        return None
+    first, _, rest = body.lstrip().partition(b"\n")
+    if rest.strip() and embedded(text_of(first)) is not None:
+        return None
+    lines: list[str] = []
+    text, end = text_of(body), 0
+    for document, place in leading_documents(text):
+        lines.extend(json.dumps(record) for record in _records(document))
+        end = place
+    if not lines:
+        return None
+    after = text[end:].lstrip()
+    # Lines of a document that was cut off do not state who wrote them.
+    is_cut = after[:1] in {"{", "["}
+    lines += [json.dumps({"program": "unknown", "message": one}) if is_cut else one for one in after.split("\n") if one]
+    return "\n".join(lines).encode()
+
+
+def joined_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield pieces of whole lines; if the first one has a document that is spread over lines, such documents as one."""
+    pieces = iter(pieces)
+    head = next(pieces, b"")
+    if not _may_be_spread(head):
+        yield head
+        yield from pieces
+        return
+    lines = (line for piece in chain([head], pieces) for line in text_of(piece).removesuffix("\n").split("\n"))
+    whole = _joined(lines)
+    while group := list(islice(whole, _LINES_OF_PIECE)):
+        yield ("\n".join(group) + "\n").encode("utf-8", "replace")
+
+
+def spread_events(events: Sequence[LogEvent]) -> bytes | None:
+    """Return the events of an envelope as one wrapped line each, if a JSON document has several lines; else None."""
+    messages = [one.message.strip() for one in events]
+    has_lines = any(one in {"{", "["} or (one[:1] == "{" and "\n" in one) for one in messages)
+    if not has_lines and not _may_be_spread("\n".join(messages).encode("utf-8", "replace")):
+        return None
+    facts = ({"log": one.message, "time": one.at and one.at.isoformat(), "host": one.node} for one in events)
+    return "\n".join(_joined(map(json.dumps, facts))).encode()
+
+
+def _records(document: object, depth: int = 0) -> Iterator[Mapping[str, Any]]:
+    if isinstance(document, Mapping):
+        if line_of(document) is not None:
+            yield document
+            return
+        document = list(document.values())
+    if isinstance(document, list) and depth < MAX_DEPTH:
+        for item in document:
+            if isinstance(item, Mapping | list):
+                yield from _records(item, depth + 1)
+
+
+_CRI = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) std(?:out|err) ([FP]) ?(.*)$")
+
+
+def wrapped_events(body: bytes) -> tuple[LogEvent, ...] | None:
+    """Return the log lines that a container runtime or a collector wrapped; None if a line is not wrapped."""
+    if len(body) > MAX_JSON_BYTES:
+        return None
+    events = [_event(line) for line in text_of(wrapped_lines(body) or body).split("\n") if line.strip()]
+    return tuple(event for event in events if event is not None) if events and None not in events else None
+
+
+def _event(line: str) -> LogEvent | None:
+    cri = _CRI.match(line.strip("\r"))
+    at, text = (iso_instant(cri[1]), cri[3]) if cri else (None, line)
+    node, is_wrapped = None, cri is not None
+    for _ in range(MAX_DEPTH):
+        wrapped = unwrap(text) if text.lstrip()[:1] == "{" else None
+        if wrapped is None:
+            break
+        text, at, node, is_wrapped = wrapped.text.rstrip("\n"), wrapped.at or at, wrapped.node or node, True
+    return LogEvent(text, at, node=node) if is_wrapped else None
