@@ -73,9 +73,12 @@ def test_a_line_is_reported_behind_the_prefixes_of_the_kernel_too(prefix: str) -
 
 
 @pytest.mark.parametrize("line", DEPARTURES, ids=lambda line: line.text)
-def test_a_departure_is_listed_with_its_reason(line: PeerLine) -> None:
+def test_a_departure_is_listed_with_its_reason_and_source(line: PeerLine) -> None:
     assert bool(codes(line)) == line.verdict.startswith(OURS_ONLY)
-    assert len(line.verdict) > len(OURS_ONLY)
+    reason, _, source = line.verdict.removesuffix(")").rpartition(" (")
+    assert line.verdict.endswith(")")
+    assert source.startswith(("Linux ", "NVIDIA "))
+    assert len(reason) > len(OURS_ONLY)
 
 
 def test_every_reported_line_has_a_row_in_the_catalog_or_is_an_unknown_number() -> None:
