@@ -68,6 +68,14 @@ def test_a_retried_request_is_evidence_of_its_service() -> None:
     assert (found.outlook, found.domain) == (Outlook.RESTART, "storage")
 
 
+@pytest.mark.parametrize(("last_retry", "outlook"), [("10:59:40", Outlook.RESTART), ("10:01:00", Outlook.STOP)])
+def test_a_request_that_is_retried_until_the_job_fails_may_be_its_cause(last_retry: str, outlook: Outlook) -> None:
+    retries = [
+        f"2026-07-10 {at} WARNING retry: OSError: [Errno 116] Stale file handle" for at in ("10:00:00", last_retry)
+    ]
+    assert verdict("\n".join([*retries, "2026-07-10 11:00:00 [rank3]: KeyError: 'tokens'"])).outlook is outlook
+
+
 def test_an_error_of_all_ranks_of_one_node_only_does_not_stop_the_job() -> None:
     error = "".join(f"[rank{rank}]: ImportError: libx.so: wrong ELF class\n" for rank in (8, 9, 10))
     lost = "[rank0]: RuntimeError: NCCL communicator was aborted on rank 0.\n"

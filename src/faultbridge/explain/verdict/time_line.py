@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
 
+RETRIED = "retried"
 _FAILURES = frozenset({Role.INITIATING, Role.CASCADE})
 _ROUNDED = timedelta(seconds=2)
 _ROLE_ORDER = {role: number for number, role in enumerate(Role)}
@@ -73,8 +74,13 @@ def time_line(signals: Iterable[Signal], spans: Iterable[LogSpan], limits: Mappi
             kept.append(one)
     kept = sorted([*kept, *again], key=_order)
     failures = [one for one in kept if one.trust is not Trust.NODE and one.role in _FAILURES]
+    ending = next((one for one in failures if not one.handled), None)
     # A dump has no time, and an error after which its process continued is no failure: the others come first.
-    symptom = min(failures, key=lambda one: (bool(one.handled), one.trust is not Trust.JOB), default=None)
+    symptom = min(
+        failures,
+        key=lambda one: (_is_survived(one, ending, limits), one.trust is not Trust.JOB),
+        default=None,
+    )
     ended_at = max((one.last_at for one in spans if one.last_at), default=None)
     has_started_well = _has_started_well(spans, limits)
     return TimeLine(tuple(kept), tuple(recovered), tuple(claims), symptom, ended_at, progress_at, has_started_well)
@@ -91,6 +97,15 @@ def _is_recovered(one: Signal, span: LogSpan | None, progress_at: datetime | Non
     if span is None or span.progress_line is None or one.line is None:
         return False
     return span.progress_line - one.line > limits["recovered_lines"]
+
+
+def _is_survived(one: Signal, ending: Signal | None, limits: Mapping[str, int]) -> bool:
+    """Return whether a process continued after an error, and did not retry until the job failed."""
+    if not one.handled or ending is None:
+        return bool(one.handled)
+    last_at = one.last_at or one.at
+    is_close = bool(last_at and ending.at and ending.at - last_at <= timedelta(seconds=limits["recovered_seconds"]))
+    return not (one.handled == RETRIED and is_close)
 
 
 def _has_started_well(spans: Iterable[LogSpan], limits: Mapping[str, int]) -> bool:
