@@ -1,28 +1,104 @@
-"""Reads log lines that a container runtime or a collector wrapped, one by one or each line of a JSON document.
+"""Reads log lines of CloudWatch Logs records, container runtimes and collectors; joins JSON documents spread over them.
 
+A CloudWatch Logs record is base64 and gzip around JSON; the name of its log stream can contain the instance id.
 `journalctl -o json-pretty` and `dmesg -J` print documents of many lines; Docker, Fluent Bit, Container Insights and CRI
 wrap each line. Such a document is joined up to 16 MiB. Lines of different nodes may be mixed.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import chain, islice
 from typing import Any
 
 from faultbridge.decoders.common.clock import iso_instant
-from faultbridge.decoders.common.documents import MAX_JSON_BYTES, each_document, embedded, leading_documents, text_of
-from faultbridge.decoders.common.wrappers import MAX_DEPTH, LogEvent, line_of, unwrap
+from faultbridge.decoders.common.documents import (
+    MAX_JSON_BYTES,
+    each_document,
+    embedded,
+    leading_documents,
+    loads,
+    text_of,
+)
+from faultbridge.decoders.common.wrappers import MAX_DEPTH, line_of, unwrap
+from faultbridge.domain.times import from_milliseconds
+from faultbridge.errors import Rejected
 
 _LINES_OF_PIECE = 4096
+_INSTANCE = re.compile(r"(?:^|[/_])(i-[0-9a-f]{8,17})$")
 # A document that is printed over several lines starts with a line that is only a bracket.
 _OPENING = re.compile(
     rb'(?m)" ?: ?\\{0,3}"[ \t]{0,64}[{\[](?:\\{1,4}r)?(?:\\{1,4}n)?\\{0,3}"| [FP] [ \t]{0,64}[{\[][ \t\r]{0,8}$'
 )
 _CLOSING = {"{": "}", "[": "]"}
+
+
+@dataclass(frozen=True, slots=True)
+class LogEvent:
+    """One log message, its collector's time and node, and the instance id in the name of its log stream."""
+
+    message: str
+    at: datetime | None = None
+    instance_id: str | None = None
+    node: str | None = None
+
+
+def log_events(body: bytes) -> tuple[LogEvent, ...] | None:
+    """Return the messages of a CloudWatch Logs subscription record; None for any other body.
+
+    A control message yields no messages. A record that cannot be unpacked is `Rejected`.
+    """
+    if body[:64].lstrip()[:1] != b"{" or (b'"awslogs"' not in body[:256] and b'"logEvents"' not in body):
+        return None
+    try:
+        envelope = loads(text_of(body))
+    except (ValueError, RecursionError):
+        return None
+    return _unwrapped(envelope)
+
+
+def _unwrapped(envelope: object) -> tuple[LogEvent, ...] | None:
+    record = _unpacked(envelope["awslogs"]) if isinstance(envelope, dict) and "awslogs" in envelope else envelope
+    if not isinstance(record, dict) or not isinstance(record.get("logEvents"), list):
+        return None
+    match = _INSTANCE.search(str(record.get("logStream", "")))
+    instance_id = match[1] if match else None
+    return tuple(
+        LogEvent(str(event["message"]), _instant(event.get("timestamp")), instance_id)
+        for event in record["logEvents"]
+        if isinstance(event, dict) and "message" in event
+    )
+
+
+def _unpacked(awslogs: object) -> object:
+    data = awslogs.get("data") if isinstance(awslogs, dict) else None
+    if not isinstance(data, str):
+        raise Rejected("wrong_shape", "awslogs.data is not a string; expected base64 of gzip of JSON")
+    try:
+        packed = base64.b64decode(data, validate=True)
+        inflate = zlib.decompressobj(wbits=31)
+        text = inflate.decompress(packed, MAX_JSON_BYTES)
+        if inflate.unconsumed_tail:
+            raise Rejected("too_large", f"awslogs.data unpacks to more than {MAX_JSON_BYTES} bytes")
+        return loads(text_of(text))
+    except (binascii.Error, zlib.error, ValueError, RecursionError) as error:
+        raise Rejected("malformed_envelope", "awslogs.data is not base64 of gzip of JSON") from error
+
+
+def _instant(milliseconds: object) -> datetime | None:
+    if isinstance(milliseconds, bool) or not isinstance(milliseconds, int):
+        return None
+    try:
+        return from_milliseconds(milliseconds)
+    except OverflowError:
+        return None
 
 
 @dataclass(slots=True)
@@ -38,8 +114,7 @@ class _Document:
 
 def _may_be_spread(body: bytes) -> bool:
     """Return whether a wrapped line of a body is only an opening bracket."""
-    is_wrapped = (b"{" in body or b"[" in body) and (b'"' in body or b" F " in body or b" P " in body)
-    return is_wrapped and _OPENING.search(body) is not None
+    return (b"{" in body or b"[" in body) and _OPENING.search(body) is not None
 
 
 def _joined(lines: Iterable[str]) -> Iterator[str]:

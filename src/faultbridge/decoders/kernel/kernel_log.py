@@ -20,8 +20,7 @@ from faultbridge.decoders.common.decoder import Decoded, Decoder, Hints
 from faultbridge.decoders.common.documents import text_of
 from faultbridge.decoders.common.journal import journal_lines
 from faultbridge.decoders.common.prefix import USER, KernelMessage, unprefixed
-from faultbridge.decoders.common.wrapped_lines import joined_pieces, spread_events, wrapped_lines
-from faultbridge.decoders.common.wrappers import log_events
+from faultbridge.decoders.common.wrapped_lines import joined_pieces, log_events, spread_events, wrapped_lines
 from faultbridge.decoders.kernel.driver_messages import DriverMessageReader
 from faultbridge.decoders.kernel.line_filter import PIECE, BenignLineFilter, matching_lines, pieces_of, whole_lines
 from faultbridge.decoders.kernel.line_parts import SIGNATURE, candidates, parts_of

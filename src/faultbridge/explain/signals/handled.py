@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
@@ -16,6 +16,7 @@ from faultbridge.explain.signals.line_facts import rank_of
 
 _TRACEBACK = "Traceback (most recent call last)"
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
+_LINE_END = re.compile(r"[\r\n]")
 _MAX_CHAIN = 8
 _INTRODUCTION_LINES = 2
 _LINES_AFTER = 2
@@ -51,8 +52,8 @@ class Surroundings:
 
     line: str
     position: int
-    before: str
-    after: str
+    before: bytes
+    after: bytes
 
 
 @cache
@@ -62,27 +63,36 @@ def handled() -> tuple[Row, ...]:
 
 
 def how_handled(name: str, error: Surroundings) -> str:
-    """Return the name of the first row that shows that the process continued after a signal; empty if none does."""
-    texts = _texts(error)
-    for row in handled():
-        if any(fnmatchcase(name, glob) for glob in row.signals) and any(
-            row.pattern.find(text) for place in row.places for text in texts[place]
-        ):
+    """Return the name of the first row that shows that the process continued after a signal; empty if none does.
+
+    A log may repeat an error without end, so the text around a line is read only if the line itself shows nothing.
+    """
+    rows = [row for row in handled() if any(fnmatchcase(name, glob) for glob in row.signals)]
+    own = {"start": [error.line[: error.position]], "line": [error.line]}
+    return _first(rows, own) or _first(rows, _around(error))
+
+
+def _first(rows: Iterable[Row], texts: Mapping[str, Sequence[str]]) -> str:
+    for row in rows:
+        if any(row.pattern.find(text) for place in row.places for text in texts.get(place, ())):
             return row.name
     return ""
 
 
-def _texts(error: Surroundings) -> Mapping[str, Sequence[str]]:
+def _around(error: Surroundings) -> Mapping[str, Sequence[str]]:
     rank = rank_of(error.line)
-    block = _block(list(_of_rank(re.split(r"[\r\n]", error.before), rank)))
-    following = (one for one in _of_rank(re.split(r"[\r\n]", error.after), rank) if one.strip())
+    before = _LINE_END.split(_text(error.before)) if _TRACEBACK.encode() in error.before else []
+    block = _block(list(_of_rank(before, rank)))
+    following = (one for one in _of_rank(_LINE_END.split(_text(error.after)), rank) if one.strip())
     return {
         "introduction": block.introduction,
         "frame": block.frames,
-        "start": [error.line[: error.position]],
-        "line": [error.line],
         "after": list(islice(following, _LINES_AFTER)),
     }
+
+
+def _text(body: bytes) -> str:
+    return body.decode("utf-8", "replace")
 
 
 def _of_rank(lines: Sequence[str], rank: int | None) -> Iterator[str]:

@@ -140,9 +140,7 @@ class JobLogReader:
     def _around(self, piece: bytes, start: int, line: str, position: int) -> Surroundings:
         """Return a line with the text around it in the same piece."""
         end = start + len(_line_at(piece, start))
-        return Surroundings(
-            line, position, _text(piece[max(0, start - MAX_LINE) : start]), _text(piece[end : end + _AFTER])
-        )
+        return Surroundings(line, position, piece[max(0, start - MAX_LINE) : start], piece[end : end + _AFTER])
 
     def _host(self, line: str) -> str | None:
         """Return the host that a line states, if it is a node of the job."""
