@@ -65,11 +65,14 @@ def configured() -> BatchingMapping:
 
 
 class Run:
-    """One installation on fakes, with batches as its event source mappings would form them."""
+    """One installation on fakes, with batches as its event source mappings would form them.
 
-    def __init__(self, nodes: int, per_second: float, mapping: BatchingMapping) -> None:
+    The cluster is observed, unless `registered` says otherwise.
+    """
+
+    def __init__(self, nodes: int, per_second: float, mapping: BatchingMapping, **registered: Any) -> None:
         names = tuple(f"n{number}" for number in range(nodes))
-        self.world = World(nodes=names, mode="observe", repair_owner="observe")
+        self.world = World(nodes=names, **({"mode": "observe", "repair_owner": "observe"} | registered))
         ports = self.world.ports
         ports.sink.seam = ports.seam
         self.batch = mapping.batch(per_second)

@@ -1,23 +1,26 @@
 """The bill of a run on fakes: calls of the product, invocations, and billed AWS requests.
 
-The fakes record every call to a port. Each call counts as the number of AWS calls that its adapter makes. Item sizes
-are those of JSON, which is close to the size that DynamoDB counts.
+The fakes record every call to a port. Each call counts as the number of AWS calls that its adapter makes. Sizes of
+written items are those of JSON, which is close to the size that DynamoDB counts. A page of a query is billed by its
+whole size, as DynamoDB bills it.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from faultbridge.adapters.dynamodb.table import READ_AT_ONCE
 from faultbridge.adapters.messaging.eventbridge import ENTRIES_AT_ONCE
+from faultbridge.simulation.fakes.item_size import item_bytes
 from faultbridge.simulation.fakes.seam import Call
 from faultbridge.simulation.fakes.table import PROJECTED, FakeTable, StreamRecord
 from faultbridge.storage.codec import dump
-from faultbridge.storage.writes import INDEXES, Index, Item, Key
+from faultbridge.storage.writes import INDEXES, Index, Item, Key, Page
 
 PRICES = json.loads((Path(__file__).parent / "prices.json").read_text(encoding="utf-8"))
 WRITE_UNIT, READ_UNIT, EVENT_UNIT = 1024, 4096, 64 * 1024
@@ -54,12 +57,39 @@ class Bill:
 
 
 class Meter:
-    """Counts the calls of a list and the changes of a table from its creation on."""
+    """Counts the calls of a list and the changes of a table from its creation on.
+
+    `partitions` contains the read units of the queries of each partition.
+    """
 
     def __init__(self, calls: Sequence[Call], table: FakeTable) -> None:
         self._made, self._table = calls, table
         self._calls, self._changes = len(calls), len(table.stream)
         self.invocations: Counter[str] = Counter()
+        self.partitions: Counter[str] = Counter()
+        query = table.query
+
+        def measured(pk: str, **others: Any) -> Page:
+            page = query(pk, **others)
+            self.partitions[pk] += max(1, _units(sum(map(item_bytes, page.items)), READ_UNIT))
+            return page
+
+        # A run has one meter at a time, and every reader of the table calls it through this attribute.
+        table.query = measured  # type: ignore[method-assign]
+
+    def item_reads(self) -> Counter[Key]:
+        """Return the read units of each item that was read by its key."""
+        units: Counter[Key] = Counter()
+        items = {Key(str(item["pk"]), str(item["sk"])): item for item in self._table.items()}
+        for call in self._made[self._calls :]:
+            for key in _read_keys(call):
+                units[key] += _item_units(items.get(key))
+        return units
+
+    def max_item_bytes(self) -> int:
+        """Return the size of the largest item that was written."""
+        changed = self._table.stream[self._changes :]
+        return max((item_bytes(change.new) for change in changed if change.new), default=0)
 
     def bill(self, messages: int = 0) -> Bill:
         """Return the bill; ten messages cost one queue request each to send, receive and delete."""
@@ -73,7 +103,8 @@ class Meter:
             TIME: self.invocations.total() * GIGABYTE_SECONDS,
             "sqs_request": _units(messages, QUEUE_AT_ONCE) * 3 + counted["queue.send"],
             "write_request_unit": self._write_units(calls),
-            "read_request_unit": sum(_read_units(call, items) for call in calls),
+            "read_request_unit": sum(_item_units(items.get(key)) for call in calls for key in _read_keys(call))
+            + self.partitions.total(),
             "eventbridge_event": sum(_event_units(call) for call in calls if call.name == "bus.put"),
             "s3_put": counted["objects.put"] + counted["sink.put"],
             "sns_publish": sum(number for name, number in counted.items() if name.startswith("pager.")),
@@ -98,16 +129,16 @@ class Meter:
         return units
 
 
-def _read_units(call: Call, items: Mapping[Key, Item]) -> int:
-    """Return the units of consistent reads; a query counts as one unit, the cost of a short page."""
-    wanted: Sequence[Key] = ()
+def _read_keys(call: Call) -> Sequence[Key]:
+    """Return the keys of the items that a call reads; a query has none."""
     if call.name == "table.get":
-        wanted = (call.argument,)
-    elif call.name == "table.get_many":
-        wanted = call.argument
-    elif call.name == "table.query":
-        return 1
-    return sum(max(1, _units(_bytes(items.get(key)), READ_UNIT)) for key in wanted)
+        return (call.argument,)
+    return tuple(call.argument) if call.name == "table.get_many" else ()
+
+
+def _item_units(item: Item | None) -> int:
+    """Return the read units of a consistent read of one item, which may not exist."""
+    return max(1, _units(_bytes(item), READ_UNIT))
 
 
 def _requests(call: Call) -> int:

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
-
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.records import Outcome
 from faultbridge.errors import Transient
-from faultbridge.ingest.node_batch import MAX_ENTRIES, MAX_WRITES, DraftedBatch, group_commits
-from faultbridge.ledger.append import Appended
 from faultbridge.simulation.fakes.seam import Call
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Put
@@ -98,44 +91,3 @@ def test_a_transaction_whose_response_was_lost_is_not_repeated() -> None:
 
 def _unrelated_write(world: World) -> Put:
     return Put({"pk": "OTHER", "sk": "X", "updated_at": world.now.isoformat()})
-
-
-drafts = st.lists(st.tuples(st.lists(st.integers(0, 400), max_size=110, unique=True), st.integers(0, 70)), max_size=20)
-
-
-@given(drafts)
-def test_each_group_fits_in_one_transaction_and_contains_every_draft_once(wanted: list[tuple[list[int], int]]) -> None:
-    drafted = [
-        DraftedBatch(cast("Any", None), cast("Appended", _Entries(count)), tuple(_write(place) for place in places))
-        for places, count in wanted
-    ]
-    groups = list(group_commits(drafted))
-    assert sorted(id(one) for group in groups for one in group) == sorted(id(one) for one in drafted)
-    for group in groups:
-        written = [write.key for one in group for write in one.writes]
-        assert len(written) == len(set(written))
-        assert len(group) == 1 or len(written) <= MAX_WRITES
-        assert len(group) == 1 or sum(len(one.appended.entries) for one in group) <= MAX_ENTRIES
-        assert len(group) == 1 or all(len(one.writes) > 1 for one in group)
-
-
-@pytest.mark.parametrize(("writes", "entries"), [(2, 1), (MAX_WRITES // 2, 1), (2, MAX_ENTRIES // 2)])
-def test_two_drafts_share_a_transaction_up_to_its_limits(writes: int, entries: int) -> None:
-    drafted = [
-        DraftedBatch(
-            cast("Any", None),
-            cast("Appended", _Entries(entries)),
-            tuple(_write(1000 * draft + number) for number in range(writes)),
-        )
-        for draft in range(2)
-    ]
-    assert list(group_commits(drafted)) == [drafted]
-
-
-class _Entries:
-    def __init__(self, count: int) -> None:
-        self.entries = (None,) * count
-
-
-def _write(place: int) -> Put:
-    return Put({"pk": f"P{place}", "sk": "S"})

@@ -5,7 +5,7 @@ Each node keeps its own conditions in a group. When one condition fails, ingest 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -18,7 +18,7 @@ from faultbridge.domain.times import truncate
 from faultbridge.ingest.caches import CachedNode
 from faultbridge.ingest.counter_store import ComparedSamples, CounterStore
 from faultbridge.ingest.record_reader import RecordPart
-from faultbridge.ledger.append import Appended
+from faultbridge.ledger.append import NodeDraft
 from faultbridge.log import log_cause
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.changes import Arrival
@@ -26,13 +26,7 @@ from faultbridge.pipeline.fold.write_filter import must_write
 from faultbridge.pipeline.normalize.oversized_records import limit_faults
 from faultbridge.pipeline.normalize.resolve import INCARNATION_MARGIN, match_incarnation, record_boot
 from faultbridge.pipeline.observe import observe
-from faultbridge.storage.writes import Key, Put, Write
-
-MAX_WRITES = 90
-"""Limit of writes in a transaction; DynamoDB accepts 100."""
-
-MAX_ENTRIES = 60
-"""Limit of entries in a transaction: 60 entries of at most 60 KB stay below the 4 MB of a DynamoDB transaction."""
+from faultbridge.storage.writes import Put
 
 ResolvedParts = Sequence[tuple[RecordPart, AliasRow]]
 """Record parts of one node, each with the alias by which the node was found."""
@@ -122,40 +116,15 @@ class NodeBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class DraftedBatch:
-    """A node batch with the writes that commit it."""
+class DraftedBatch(NodeDraft):
+    """The draft of a node batch."""
 
     batch: NodeBatch
-    appended: Appended
-    writes: tuple[Write, ...]
 
 
 def prepare_records(parts: ResolvedParts, state: NodeState, catalog: Catalog) -> ResolvedParts:
     """Return the records of a node with the checks that need the node, and with a limited number of faults each."""
     return [(_with_gpu_count_check(_limited(part, catalog), state), row) for part, row in parts]
-
-
-def group_commits(drafts: Iterable[DraftedBatch]) -> Iterator[list[DraftedBatch]]:
-    """Group drafts for one transaction each; the drafts of a group never write the same item.
-
-    A draft with one write is a group of its own, because the same write costs twice as much in a transaction.
-    """
-    group: list[DraftedBatch] = []
-    written: set[Key] = set()
-    entries = 0
-    for draft in drafts:
-        if len(draft.writes) < 2:  # noqa: PLR2004 - a transaction has at least two writes
-            yield [draft]
-            continue
-        added = {write.key for write in draft.writes}
-        entries += len(draft.appended.entries)
-        if group and (len(written) + len(added) > MAX_WRITES or entries > MAX_ENTRIES or not written.isdisjoint(added)):
-            yield group
-            group, written, entries = [], set(), len(draft.appended.entries)
-        group.append(draft)
-        written |= added
-    if group:
-        yield group
 
 
 def _limited(part: RecordPart, catalog: Catalog) -> RecordPart:

@@ -18,10 +18,10 @@ from faultbridge.domain.records import Outcome
 from faultbridge.errors import Conflict, Transient
 from faultbridge.ingest.caches import CachedNode, NodeCache
 from faultbridge.ingest.counter_store import CounterStore
-from faultbridge.ingest.node_batch import DraftedBatch, NodeBatch, ResolvedParts, group_commits, prepare_records
+from faultbridge.ingest.node_batch import DraftedBatch, NodeBatch, ResolvedParts, prepare_records
 from faultbridge.ingest.outcomes import GiveBackReason, IngestResult, describe
 from faultbridge.ingest.record_reader import RecordPart
-from faultbridge.ledger.append import Append, Appended
+from faultbridge.ledger.append import Append, Appended, group_commits, log_split
 from faultbridge.log import log_cause
 from faultbridge.rules.rulebook import Rulebook
 
@@ -56,7 +56,7 @@ class NodeCommits:
             except Exception as error:  # noqa: BLE001 - as above
                 self._isolate(batch, error)
             else:
-                yield DraftedBatch(batch, appended, writes)
+                yield DraftedBatch(appended, writes, batch)
 
     def _batch(self, config: ClusterConfig, parts: ResolvedParts, cached: CachedNode) -> NodeBatch:
         catalog = self.rulebook.catalog()
@@ -71,8 +71,7 @@ class NodeCommits:
             if len(group) == 1 and not isinstance(error, Conflict):
                 self._isolate(group[0].batch, error)
                 return
-            nodes = [draft.batch.node.stream for draft in group]
-            log_cause("commit_group_split", reason=describe(error), nodes=nodes)
+            log_split(describe(error), (draft.batch.node for draft in group))
             for draft in group:
                 self._commit_in_order([draft.batch], is_fresh=False)
             return

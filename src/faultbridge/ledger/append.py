@@ -8,10 +8,11 @@ slot) are part of the same transaction, so they always agree with the node.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
+from typing import TypeVar
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.causation import name_causes
@@ -26,7 +27,13 @@ from faultbridge.log import log_cause
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, keys
 from faultbridge.storage.projections import index_rows, projection_writes
-from faultbridge.storage.writes import Absent, Condition, Equals, Put, Write
+from faultbridge.storage.writes import Absent, Condition, Equals, Key, Put, Write
+
+MAX_WRITES = 90
+"""Limit of writes in a transaction; DynamoDB accepts 100."""
+
+MAX_ENTRIES = 60
+"""Limit of entries in a transaction: 60 entries of at most 60 KB stay below the 4 MB of a DynamoDB transaction."""
 
 MAX_TRIES = 20
 MAX_PAUSE = 2.0
@@ -53,6 +60,16 @@ class Appended:
     state: NodeState
     entries: tuple[Entry, ...] = ()
 
+
+@dataclass(frozen=True, slots=True)
+class NodeDraft:
+    """The transition of one node, and the writes that commit it."""
+
+    appended: Appended
+    writes: tuple[Write, ...]
+
+
+D = TypeVar("D", bound=NodeDraft)
 
 Revise = Callable[[NodeState, datetime], Transition]
 """Computes the transition of a node from its stored state and the current time."""
@@ -144,6 +161,55 @@ class Append:
     def _back_off(self, actor: Actor, attempt: int) -> None:
         first = FIRST_PAUSE.get(actor, DEFAULT_FIRST_PAUSE)
         self.pause(self.random.uniform(0, min(MAX_PAUSE, first * 2**attempt)))
+
+
+def append_many(append: Append, changes: Mapping[NodeKey, Revise], *, actor: Actor) -> dict[NodeKey, Appended]:
+    """Commit a transition of each of many nodes, as `Append` does for one; returns the results by node.
+
+    All nodes are read with batch reads. If a node of a transaction has changed since, each node of that transaction is
+    committed alone.
+    """
+    drafts = [
+        NodeDraft(*append.draft(before, changes[before.key], actor=actor)) for before in append.read_many(changes)
+    ]
+    results: dict[NodeKey, Appended] = {}
+    for group in group_commits(drafts):
+        nodes = {draft.appended.state.key: draft.appended for draft in group}
+        try:
+            append.commit([write for draft in group for write in draft.writes])
+        except Conflict as conflict:
+            log_split(str(conflict), nodes)
+            nodes = {node: append(node, changes[node], actor=actor) for node in nodes}
+        results |= nodes
+    return results
+
+
+def group_commits(drafts: Iterable[D]) -> Iterator[list[D]]:
+    """Group drafts for one transaction each; the drafts of a group never write the same item.
+
+    A draft with one write is a group of its own, because the same write costs twice as much in a transaction.
+    """
+    group: list[D] = []
+    written: set[Key] = set()
+    entries = 0
+    for draft in drafts:
+        if len(draft.writes) < 2:  # noqa: PLR2004 - a transaction has at least two writes
+            yield [draft]
+            continue
+        added = {write.key for write in draft.writes}
+        entries += len(draft.appended.entries)
+        if group and (len(written) + len(added) > MAX_WRITES or entries > MAX_ENTRIES or not written.isdisjoint(added)):
+            yield group
+            group, written, entries = [], set(), len(draft.appended.entries)
+        group.append(draft)
+        written |= added
+    if group:
+        yield group
+
+
+def log_split(reason: str, nodes: Iterable[NodeKey]) -> None:
+    """Log why the nodes of a group are committed one by one."""
+    log_cause("commit_group_split", reason=reason, nodes=[node.stream for node in nodes])
 
 
 def transaction_token(writes: Sequence[Write]) -> str:

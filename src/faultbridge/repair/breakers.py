@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from faultbridge.domain.cluster.breakers import BreakerScope
+from faultbridge.domain.cluster.breakers import BreakerScope, BreakerState, domain_of
 from faultbridge.domain.cluster.config import ClusterConfig, Mode
 from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.copies import replace
@@ -67,8 +67,11 @@ class Breakers:
         """Count the cluster's nodes, and those per failure domain if a breaker of a domain could change."""
         counts: dict[str | None, int] = {None: rules.config.expected}
         limits = [limit.nodes for limit in rules.policy.breakers if limit.scope is BreakerScope.DOMAIN]
-        failing_by_domain = Counter(one.domain for one in failing if one.domain)
-        if limits and (max(failing_by_domain.values(), default=0) >= min(limits) or control.breakers):
+        most_failing = max(Counter(one.domain for one in failing if one.domain).values(), default=0)
+        tripped = any(
+            domain_of(name) and one.state is not BreakerState.CLOSED for name, one in control.breakers.items()
+        )
+        if limits and (most_failing >= min(limits) or tripped):
             counts |= _count_by_domain(self.table, rules.config)
         return counts
 

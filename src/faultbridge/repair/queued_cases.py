@@ -12,8 +12,7 @@ from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cluster.state import QueuedCase
 from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.domain.policy import Rule
-from faultbridge.ledger.append import Append
+from faultbridge.ledger.append import Append, Revise, append_many
 from faultbridge.log import log_cause
 from faultbridge.pipeline.decide.admit import Refused
 from faultbridge.pipeline.decide.open_case import Rules
@@ -25,22 +24,23 @@ MAX_REFUSALS = 30
 
 @dataclass(frozen=True, slots=True)
 class QueuedCases:
-    """Records decisions about queued cases, one node at a time."""
+    """Records decisions about queued cases."""
 
     append: Append
 
     def record_refusals(self, refusals: Iterable[Refused], rules: Rules) -> None:
         """Record what each case waits for, if that changed."""
-        changed = (one for one in refusals if not one.recorded)
-        for refusal in islice(changed, MAX_REFUSALS):
-            queued, waiting_for = refusal.queued, refusal.waiting_for.value
-            rule = rules.policy.rule_named(queued.rule)
+        changed = islice((one for one in refusals if not one.recorded), MAX_REFUSALS)
+        refused = {one.queued.key: one for one in changed}
 
-            def revise(state: NodeState, now: datetime, refusal: Refused = refusal, rule: Rule = rule) -> Transition:
-                return record_refusal(state, refusal, rule, now)
+        def revision(refusal: Refused) -> Revise:
+            rule = rules.policy.rule_named(refusal.queued.rule)
+            return lambda state, now: record_refusal(state, refusal, rule, now)
 
-            self.append(queued.key, revise, actor=Actor.DISPATCH)
-            log_admission(queued.key, queued.case, "admission_refused", refusal.reason, waiting_for=waiting_for)
+        append_many(self.append, {key: revision(one) for key, one in refused.items()}, actor=Actor.DISPATCH)
+        for key, refusal in refused.items():
+            waiting_for = refusal.waiting_for.value
+            log_admission(key, refusal.queued.case, "admission_refused", refusal.reason, waiting_for=waiting_for)
 
     def escalate(self, pick: QueuedCase, reason: str) -> None:
         """Escalate a case to an operator because the policy permits no repair action for it."""

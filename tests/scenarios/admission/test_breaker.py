@@ -12,6 +12,7 @@ from faultbridge.domain.cluster.breakers import BreakerLimit, BreakerScope, Brea
 from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.repair.isolate import IsolationResult
+from faultbridge.storage import keys
 from tests.scenarios.world import CLUSTER, World, limits
 
 RESOLVED, QUEUED = CaseStatus.RESOLVED, CaseStatus.QUEUED
@@ -57,6 +58,25 @@ def test_a_breaker_of_one_rack_blocks_only_that_rack_and_closes_by_itself():
     assert states(world) == {"domain:rack-1": BreakerState.CLOSED}
     assert [world.status(node) for node in range(1, 6)] == [NodeStatus.HEALTHY] * 5
     assert safety(world) == ["breaker None -> open", "breaker open -> closed"]
+
+
+def test_an_open_breaker_of_the_cluster_does_not_make_every_update_read_all_nodes():
+    world = world_of(25)
+    fail(world, 1, 2, 9, 10, 17)
+    assert states(world) == {"cluster": BreakerState.OPEN}
+    prefixes, query = [], world.table.query
+
+    def recorded(pk: str, **others):
+        prefixes.append(others.get("prefix", ""))
+        return query(pk, **others)
+
+    world.table.query = recorded
+    world.guard(CLUSTER)
+    assert prefixes
+    assert keys.NODE_ROW not in prefixes
+    fail(world, 3, 4)
+    assert states(world) == {"cluster": BreakerState.OPEN, "domain:rack-1": BreakerState.OPEN}
+    assert keys.NODE_ROW in prefixes
 
 
 @pytest.mark.parametrize("ordered", [False, True])
