@@ -15,6 +15,10 @@ from faultbridge.domain.policy import Policy, Rule
 from faultbridge.pipeline.decide.decide import Rules
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch
+from faultbridge.ports import Table
+from faultbridge.storage import keys
+from faultbridge.storage.codec import pack, unpack
+from faultbridge.storage.writes import Update
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
 STACK_ID = "arn:aws:cloudformation:us-east-1:123456789012:stack/faultbridge/11111111-2222-3333-4444-555555555555"
@@ -94,3 +98,12 @@ def rules(**others: Any) -> Rules:
     """Build the rules for a decision: policy, cluster configuration and catalog version."""
     given: dict[str, Any] = {"policy": POLICY, "config": config(), "catalog": CATALOG.version}
     return Rules(stack_id=STACK_ID, **(given | others))
+
+
+def change_stored_head(table: Table, node: NodeKey, **changes: Any) -> None:
+    """Change the head of a node's stored state, as an operator with access to the table can."""
+    stored = table.get(keys.node_state(node))
+    assert stored is not None
+    state = unpack(str(stored["state"]))
+    state["head"] |= changes
+    table.write(Update(keys.node_state(node), set={("state",): pack(state)}))

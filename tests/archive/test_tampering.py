@@ -14,6 +14,7 @@ from faultbridge.storage import keys
 from faultbridge.storage.wire import archive_lines as layout
 from faultbridge.storage.writes import Delete, Put, Update
 from tests.archive.world import N1, ArchiveWorld
+from tests.builders import change_stored_head
 
 BOTH = pytest.mark.parametrize("anchor", [False, True], ids=["alone", "with the anchor"])
 
@@ -72,7 +73,7 @@ def test_a_deleted_last_entry_with_a_matching_state_is_found_with_anchors(world:
     fourth = world.table.get(world.entry_key(4))
     assert fourth is not None
     head = {"sequence": 4, "hash": fourth["hash"], "event_id": fourth["event_id"]}
-    world.table.write(Update(keys.node_state(N1), set={("state", "head", name): one for name, one in head.items()}))
+    change_stored_head(world.table, N1, **head)
     assert world.verify().breaks == []
     assert found(world.verify(anchor=True)) == {("train-a/n-1", 5, BreakKind.ANCHOR)}
 

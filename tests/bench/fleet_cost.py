@@ -152,7 +152,8 @@ def fixed() -> float:
     """Return the monthly cost of an installation without nodes."""
     alarms = TEMPLATE.read_text(encoding="utf-8").count("Type: AWS::CloudWatch::Alarm")
     price = PRICES["month"]
-    return float(month_of_sweeps()["USD"] + alarms * price["alarm"] + price["dashboard"] + METRICS * price["metric"])
+    sweeps = float(str(month_of_sweeps()["USD"]))
+    return sweeps + float(alarms * price["alarm"] + price["dashboard"] + METRICS * price["metric"])
 
 
 def row(nodes: int, faults: float, units: Mapping[str, float], base: float) -> Row:

@@ -18,6 +18,7 @@ from faultbridge.ingest.poison_messages import ALONE_FROM_RECEIVES
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.simulation.fakes.seam import Call
 from faultbridge.storage import keys
+from faultbridge.storage.codec import pack, unpack
 from faultbridge.storage.writes import Put, Write
 from tests.builders import KEY
 from tests.world import XID_31, XID_79, World
@@ -87,7 +88,8 @@ def break_state(world: World, node: str) -> None:
     key = keys.node_state(KEY._replace(node=node))
     stored = world.ports.table.get(key)
     assert stored is not None
-    world.ports.table.write(Put({**stored, "state": {**stored["state"], "status": "no-such-status"}}))
+    state = unpack(str(stored["state"])) | {"status": "no-such-status"}
+    world.ports.table.write(Put({**stored, "state": pack(state)}))
 
 
 def break_heartbeats(world: World, node: str) -> None:

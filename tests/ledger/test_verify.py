@@ -14,7 +14,7 @@ from faultbridge.errors import Rejected
 from faultbridge.ledger.verify import Break, BreakKind, Verify
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Delete, Key, Put, Update
-from tests.builders import fault
+from tests.builders import change_stored_head, fault
 from tests.ingest.world import LedgerFixture
 
 N1 = NodeKey("train-a", "n-1")
@@ -110,7 +110,7 @@ def test_two_swapped_entries_are_breaks() -> None:
 
 def test_a_state_with_another_last_hash_is_a_break() -> None:
     world, verify = recorded_history()
-    world.table.write(Update(keys.node_state(N1), set={("state", "head", "hash"): "0" * 64}))
+    change_stored_head(world.table, N1, hash="0" * 64)
     assert breaks(verify) == [(5, BreakKind.HEAD)]
 
 

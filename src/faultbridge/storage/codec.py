@@ -3,17 +3,22 @@
 Supported are frozen dataclasses, named tuples, enums, times, durations, tuples and mappings. None, empty tuples and
 empty mappings are not stored, to keep items small. Unknown attributes are ignored and missing ones get their defaults,
 so that items of older and newer releases stay readable.
+
+Large values are packed: compressed to one text, because DynamoDB charges for reads and writes by size.
 """
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from operator import attrgetter
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from faultbridge.domain.copies import maker
 from faultbridge.domain.times import from_text, to_text
@@ -177,3 +182,14 @@ def _make_empty(kind: Any, name: str, hint: Any) -> Callable[[], Any] | None:
     if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
         return dict
     return (lambda: None) if origin in {Union, types.UnionType} else None
+
+
+def pack(value: object) -> str:
+    """Return a JSON object as compressed text; equal values give equal texts."""
+    packed = gzip.compress(json.dumps(value, separators=(",", ":")).encode(), mtime=0)
+    return base64.b64encode(packed).decode()
+
+
+def unpack(text: str) -> dict[str, Any]:
+    """Return the JSON object of a text that `pack` made."""
+    return cast("dict[str, Any]", json.loads(gzip.decompress(base64.b64decode(text))))

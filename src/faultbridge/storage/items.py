@@ -14,7 +14,7 @@ from faultbridge.domain.entries import Entry
 from faultbridge.domain.nodes import Alias, AliasRow, NodeKey, NodeState
 from faultbridge.domain.times import to_text
 from faultbridge.storage import keys
-from faultbridge.storage.codec import dump
+from faultbridge.storage.codec import dump, pack
 from faultbridge.storage.stored_values import LATEST, stored_value
 from faultbridge.storage.writes import Item, Key
 
@@ -25,8 +25,8 @@ def item(key: Key, now: datetime, attributes: Mapping[str, Any]) -> Item:
 
 
 def state_item(state: NodeState, now: datetime) -> Item:
-    """Return the item of a node's state, indexed by its timer if it has one."""
-    row = item(keys.node_state(state.key), now, {"version": state.head.version, "state": dump(state)})
+    """Return the item of a node's state, packed, and indexed by its timer if it has one."""
+    row = item(keys.node_state(state.key), now, {"version": state.head.version, "state": pack(dump(state))})
     if state.due_at is not None:
         row |= {"gsi4pk": keys.due(state.key.stream), "gsi4sk": to_text(state.due_at)}
     return row

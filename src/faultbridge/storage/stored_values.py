@@ -7,11 +7,12 @@ old and new code can run at the same time during a deployment.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from faultbridge.errors import Misconfigured
-from faultbridge.storage.codec import load
+from faultbridge.storage.codec import load, unpack
 
 T = TypeVar("T")
 Step = Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -38,14 +39,15 @@ def upcast(item: Mapping[str, Any], steps: Mapping[int, Step] = STEPS, latest: i
 
 
 def stored_value(kind: type[T], row: Mapping[str, Any], attribute: str | None = None) -> T:
-    """Return the value in an attribute of an item, or in the whole item.
+    """Return the value in an attribute of an item, packed or not, or in the whole item.
 
     Raises Misconfigured, which names the item, if this release cannot read it.
     """
     current = upcast(row)
     try:
-        return load(kind, current if attribute is None else current[attribute])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        found = current if attribute is None else current[attribute]
+        return load(kind, unpack(found) if isinstance(found, str) else found)
+    except (KeyError, TypeError, ValueError, AttributeError, OSError, EOFError, zlib.error) as error:
         place = f"{row.get('pk')} {row.get('sk')}"
         raise Misconfigured(
             f"item of another release: {kind.__name__} in {place} cannot be read ({type(error).__name__}: {error});"

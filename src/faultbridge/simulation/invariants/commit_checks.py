@@ -22,7 +22,7 @@ from faultbridge.simulation.invariants.incidents import IncidentChecks
 from faultbridge.simulation.journal import Journal, Kind
 from faultbridge.simulation.simulated_ports import SimulatedPorts
 from faultbridge.storage import keys
-from faultbridge.storage.codec import load
+from faultbridge.storage.stored_values import stored_value
 from faultbridge.storage.writes import Item
 
 HOUR = timedelta(hours=1)
@@ -189,7 +189,7 @@ class CommitChecks:
     def _states(self) -> Iterator[NodeState]:
         """Yield the state of every node."""
         for item in self._ports.table.items_at("NODE#", "STATE"):
-            yield load(NodeState, item["state"])  # type: ignore[arg-type]  # a state is a mapping
+            yield stored_value(NodeState, item, "state")
 
 
 def entry_text(item: Item) -> str:
