@@ -114,13 +114,17 @@ class RealSlurm:
 
     def clean(self) -> None:
         """Cancel every job and resume every node."""
-        self.unreachable = False
-        self(("scancel", "--user=root"))
-        self.until(lambda: not self(("squeue", "--noheader")).stdout.strip())
+        self.cancel_jobs()
         for node in ("n1", "n2"):
             if "DRAIN" in self(("scontrol", "show", "node", node)).stdout.partition("State=")[2].split()[0]:
                 self(("scontrol", "update", f"NodeName={node}", "State=RESUME"))
         self.until(lambda: self(("sinfo", "--noheader", "--format=%T")).stdout.split() == ["idle"])
+
+    def cancel_jobs(self) -> None:
+        """Cancel every job and wait for its end, because its processes outlive the daemons."""
+        self.unreachable = False
+        self(("scancel", "--user=root"))
+        self.until(lambda: not self(("squeue", "--noheader")).stdout.strip())
 
 
 @contextmanager
@@ -141,6 +145,7 @@ def real_slurm(root: Path | None = None, *, rest: bool = False) -> Iterator[Real
         slurm.until(lambda: slurm(("sinfo", "--noheader", "--format=%T")).stdout.split() == ["idle"])
         if rest:
             _start_rest(stack, slurm)
+        stack.callback(slurm.cancel_jobs)
         yield slurm
 
 
