@@ -20,11 +20,14 @@ from faultbridge.domain.nodes import NodeState, Placement
 from faultbridge.pager.open_pages import OpenPage
 from faultbridge.pipeline.correlate.chance import OnsetHistory
 from faultbridge.simulation.fakes.stored_values import StoredMapping, stored
-from faultbridge.storage.codec import wrap_codec
+from faultbridge.storage.codec import wrap_codec, wrap_packing
 from faultbridge.storage.writes import Value
 
 MAX_REMEMBERED = 50_000
 """How many encoded values are remembered; after that all are forgotten."""
+
+MAX_PACKED = 2_000
+"""How many packed values are remembered, each with its text; after that all are forgotten."""
 
 
 @cache
@@ -33,6 +36,8 @@ def remember_values() -> None:
     of_nodes = Component, Condition, Tombstone, Placement, Case, NodeState
     of_clusters = Breaker, Hold, Incident, Spare, ClusterState, OnsetHistory, OpenPage
     wrap_codec((*of_nodes, *of_clusters), _decode_once, _encode_once)
+    packed = PackedValues()
+    wrap_packing(packed.pack_once, packed.unpack_once)
 
 
 def _decode_once(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -60,3 +65,40 @@ def _encode_once(encode: Callable[[Any], Value]) -> Callable[[Any], Value]:
         return encoded
 
     return dump
+
+
+class PackedValues:
+    """The stored mappings of packed texts, and the texts of packed mappings."""
+
+    def __init__(self) -> None:
+        self._mappings: dict[str, StoredMapping] = {}
+        self._texts: dict[int, tuple[StoredMapping, str]] = {}
+
+    def pack_once(self, pack: Callable[[object], str]) -> Callable[[object], str]:
+        """Return a function that packs each stored mapping once."""
+
+        def once(value: object) -> str:
+            if type(value) is not StoredMapping:
+                return pack(value)
+            known = self._texts.get(id(value))
+            return known[1] if known else self._remember(value, pack(value))
+
+        return once
+
+    def unpack_once(self, unpack: Callable[[str], dict[str, Any]]) -> Callable[[str], dict[str, Any]]:
+        """Return a function that unpacks each text once, so that its value is also decoded only once."""
+
+        def once(text: str) -> dict[str, Any]:
+            if text not in self._mappings:
+                self._remember(StoredMapping(unpack(text)), text)
+            return self._mappings[text]
+
+        return once
+
+    def _remember(self, mapping: StoredMapping, text: str) -> str:
+        if len(self._mappings) >= MAX_PACKED:
+            self._mappings.clear()
+            self._texts.clear()
+        self._mappings[text] = mapping
+        self._texts[id(mapping)] = mapping, text
+        return text

@@ -14,7 +14,7 @@ import gzip
 import json
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from operator import attrgetter
@@ -28,6 +28,8 @@ T = TypeVar("T")
 _Load = Callable[[Any], Any]
 _LOADERS: dict[Any, _Load] = {}
 _Dump = Callable[[Any], Value]
+_Pack = Callable[[object], str]
+_Unpack = Callable[[str], dict[str, Any]]
 _DUMPERS: dict[type, _Dump] = {}
 _PLAIN = frozenset({str, int, bool, types.NoneType})
 """Types that are stored unchanged. Checked first, because most fields have such a type and this code is hot."""
@@ -186,10 +188,34 @@ def _make_empty(kind: Any, name: str, hint: Any) -> Callable[[], Any] | None:
 
 def pack(value: object) -> str:
     """Return a JSON object as compressed text; equal values give equal texts."""
-    packed = gzip.compress(json.dumps(value, separators=(",", ":")).encode(), mtime=0)
-    return base64.b64encode(packed).decode()
+    return _PACKING.pack(value)
 
 
 def unpack(text: str) -> dict[str, Any]:
     """Return the JSON object of a text that `pack` made."""
+    return _PACKING.unpack(text)
+
+
+def wrap_packing(wrap_pack: Callable[[_Pack], _Pack], wrap_unpack: Callable[[_Unpack], _Unpack]) -> None:
+    """Wrap how values are packed and unpacked from now on."""
+    _PACKING.pack, _PACKING.unpack = wrap_pack(_compress), wrap_unpack(_decompress)
+
+
+def _compress(value: object) -> str:
+    packed = gzip.compress(json.dumps(value, separators=(",", ":")).encode(), mtime=0)
+    return base64.b64encode(packed).decode()
+
+
+def _decompress(text: str) -> dict[str, Any]:
     return cast("dict[str, Any]", json.loads(gzip.decompress(base64.b64decode(text))))
+
+
+@dataclass
+class _Packing:
+    """The functions that pack and unpack values in this process."""
+
+    pack: _Pack
+    unpack: _Unpack
+
+
+_PACKING = _Packing(_compress, _decompress)
