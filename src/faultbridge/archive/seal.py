@@ -189,7 +189,10 @@ class Seal:
                 raise Misconfigured(f"the objects of {key} lack entries of {sealed.stream}; no entry expires")
 
     def _lock(self, key: str, manifest: Manifest) -> Manifest:
-        """Store a proven manifest in the vault and return the one that was stored first."""
+        """Store a manifest that was compared with the archive in the retention-locked bucket.
+
+        If another run has stored one there before, that one is returned.
+        """
         locked = layout.sealed_key(key)
         try:
             self.vault.put(locked, manifest.render())

@@ -15,9 +15,10 @@ RELAPSE_WITHIN = timedelta(days=7)
 
 
 class Verdict(StrEnum):
-    """`right`: a later hard fault, a relapse or failed diagnostics confirm the fault. `needless`: diagnostics passed.
+    """Whether what happened after a recorded case justified its repair.
 
-    A case is needless only if no fault of its code came back within seven days. Everything else is `undetermined`.
+    `right`: a later hard fault, a relapse or failed diagnostics confirm the fault. `needless`: diagnostics passed, and
+    no fault of its code came back within seven days. `undetermined`: everything else.
     """
 
     RIGHT = "right"

@@ -82,7 +82,7 @@ class JobHandler:
             self._store_start(job_id, active)
 
     def _report_finished(self, job_id: str) -> None:
-        """Report a job that ended before the list, such as while the collector did not run."""
+        """Report a job that had ended before the collector listed the jobs, for example while it did not run."""
         pods = list(self._pods[job_id].values())
         if job_id in self._runs or job_id in self._ended or any(one.is_active or not one.node for one in pods):
             return

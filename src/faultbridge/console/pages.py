@@ -51,7 +51,10 @@ class PageData:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """Answers requests for pages. The server has authenticated the caller; the cluster is checked here."""
+    """Answers requests for pages of the console.
+
+    The server has authenticated the caller; that the cluster exists is checked here.
+    """
 
     facts: Facts
     links: Links = field(default_factory=Links)

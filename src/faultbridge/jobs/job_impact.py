@@ -45,9 +45,9 @@ class JobImpact:
         return tuple(NodeKey(cluster, node) for node in nodes if node in busy)
 
     def missed(self, cluster: str, unhealthy: Iterable[Mapping[str, Any]]) -> tuple[NodeKey, ...]:
-        """Return the nodes of rows of unhealthy nodes whose fault may not be recorded on a job, in case it was missed.
+        """Return those unhealthy nodes whose fault is perhaps not recorded yet on a job that runs there.
 
-        An ended job is considered for an hour, and only for nodes that have not affected it.
+        A job that ended within the last hour also counts, but only for nodes whose faults it does not record yet.
         """
         now, busy = self.jobs.clock.now(), set[str]()
         for one in self.jobs.rows(cluster):

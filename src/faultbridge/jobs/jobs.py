@@ -44,7 +44,7 @@ class Jobs:
 
     @property
     def table(self) -> Table:
-        """Return the table."""
+        """Return the table in which jobs are read and written."""
         return self.append.table
 
     @property

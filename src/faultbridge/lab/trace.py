@@ -1,4 +1,4 @@
-"""Traces: published records of every fault of a group of servers, in the form of the InfiniteHBD trace."""
+"""Traces: reads published lists of all faults of a group of servers, in the format of the InfiniteHBD paper."""
 
 from __future__ import annotations
 

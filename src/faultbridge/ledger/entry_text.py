@@ -64,7 +64,7 @@ def source_answers(entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]
 
 
 def answer_text(answer: Mapping[str, Any]) -> str:
-    """Return one answer as text, such as `own reservation: counts, 3 free (cr-1: 3 of 16 instances free)`."""
+    """Return what one source of capacity answered before a release, such as `own reservation: counts, 3 free`."""
     free = "" if answer.get("free") is None else f", {answer['free']} free"
     reason = f" ({answer['reason']})" if answer.get("reason") else ""
     decision = _DECISIONS.get(str(answer["decision"]), str(answer["decision"]))

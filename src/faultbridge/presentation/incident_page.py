@@ -90,7 +90,7 @@ def incident_page(
 ) -> IncidentPage:
     """Return the page of an incident; `nodes` are the nodes of its failure domain, as far as they are registered.
 
-    `meaning` is the name of its fault code in the catalog.
+    `meaning` is the plain-language name of its fault code, from the catalog.
     """
     rows, status, domain = entry_rows(entries), str(incident["status"]), incident["domain"]
     closed = from_text(str(incident["closed_at"])) if incident["closed_at"] else None

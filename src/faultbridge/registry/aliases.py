@@ -97,7 +97,7 @@ def alias_writes(table: Table, change: AliasChange, now: datetime) -> Iterator[P
 def _opening_writes(
     change: AliasChange, found: Mapping[Key, Item], owners: Mapping[NodeKey, NodeState], now: datetime
 ) -> Iterator[Put]:
-    """Yield the writes that let the opened aliases lead to the node."""
+    """Yield the writes that make the new aliases of a node resolve to it."""
     row = AliasRow(change.key, change.instance_id, change.since)
     for alias in change.opened:
         stored = found.get(keys.alias(*alias))

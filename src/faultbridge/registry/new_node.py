@@ -81,7 +81,7 @@ def validated_node(node: NewNode) -> NewNode:
 
 
 def first_status_of(node: NewNode, *, serving: bool) -> NodeStatus:
-    """Return the first status of a node; one that is not `serving` yet is verified first."""
+    """Return the status with which a node begins; a node that is not `serving` yet begins with its verification."""
     if node.instance_id is None:
         return NodeStatus.PROVISIONING
     return NodeStatus.HEALTHY if serving else NodeStatus.VALIDATING

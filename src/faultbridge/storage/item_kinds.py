@@ -237,5 +237,5 @@ def kind_of(key: Key) -> ItemKind | None:
 
 
 def proof_of(kind: str, attribute: str) -> Proof | None:
-    """Return the proof of one attribute of a kind of item; None when it is not listed."""
+    """Return how `verify` can detect a changed value of one attribute of a kind of item; None for an unlisted one."""
     return _BY_NAME[kind].proof(attribute)

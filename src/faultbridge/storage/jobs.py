@@ -22,7 +22,10 @@ FOLLOWED = "FOLLOWED#"
 
 @dataclass(frozen=True, slots=True)
 class FollowedJob:
-    """What the row of a followed job contains: enough to decide without reading the job."""
+    """The row of a job that runs or has just ended.
+
+    It is enough to decide whether a node's fault concerns the job, so that the job itself need not be read.
+    """
 
     id: str
     nodes: frozenset[str]

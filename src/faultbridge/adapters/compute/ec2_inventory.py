@@ -82,7 +82,7 @@ class Ec2Inventory:
         return frozenset(instances) - present
 
     def opted_out(self, config: ClusterConfig) -> frozenset[str]:
-        """Return the instances with the opt-out tag; one call for any number of instances."""
+        """Return the instances whose tag excludes them from repairs; one call for any number of instances."""
         tagged = _instances(self._clients.for_role(config.provider_role), f"tag:{OPT_OUT_TAG}", ["true"])
         return frozenset(one["InstanceId"] for one in tagged)
 

@@ -168,7 +168,7 @@ class Session:
 
     @cached_property
     def receipts(self) -> Receipts:
-        """Return the log in which senders and ingest record sent records and outcomes."""
+        """Return the receipt log: a sender notes each record that it sent there, and ingest the outcome of each."""
         from faultbridge.adapters.messaging.receipts import LogReceipts
 
         settings = self.settings

@@ -118,10 +118,10 @@ def _may_be_spread(body: bytes) -> bool:
 
 
 def _joined(lines: Iterable[str]) -> Iterator[str]:
-    """Yield lines, with the records of each document that is spread over lines as one line each.
+    """Yield the lines; one line for each record replaces the lines of a JSON document that is spread over several.
 
-    A document that does not end, is too long or is no JSON keeps its lines. Each record has the time
-    and the node of the wrapper of its first line beside it.
+    Such a line also has the time and the node that the collector wrote beside the first line of the document. The lines
+    of a document that does not end, is too long or is not JSON stay as they are.
     """
     found: dict[str | None, _Document] = {}
     for line in lines:

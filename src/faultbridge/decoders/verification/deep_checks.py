@@ -25,7 +25,7 @@ class DeepResult:
 
 
 class DeepChecks:
-    """The tests that run from a level on, and the results in their output."""
+    """The tests that run after DCGM's own, each at its lowest level and above, and the decoder of their output."""
 
     def script(self, level: int) -> tuple[str, ...]:
         """Return the lines of the script for a level; none below the lowest level of the tests."""

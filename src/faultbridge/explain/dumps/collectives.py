@@ -114,8 +114,9 @@ def _ends(job: Job, edges: Waiting, hanging: Mapping[int, Operation]) -> dict[in
 def _circle(edges: Waiting, ranks: set[int]) -> set[int]:
     """Return the ranks to name where ranks wait for each other in a circle.
 
-    A rank that is absent from a call while every rank has joined its own call comes first. Otherwise the calls are in
-    different order: the ranks of the call with the fewest waiting ranks are named, or all if there is no such call.
+    These are the ranks that are missing from the call of another rank, although every rank has joined the call in which
+    they are themselves. If there are none, the ranks made their calls in different orders: then the ranks in the call
+    with the fewest waiting ranks are named, or all ranks if several calls have the fewest.
     """
     absent = {rank for one in ranks for rank in edges.absent[edges.calls[one]] & ranks}
     first = {rank for rank in absent if not edges.absent[edges.calls[rank]]}

@@ -45,10 +45,9 @@ class Waiting:
 
 
 def unfinished(job: Job) -> dict[int, Operation]:
-    """Return the ranks with a pending call that another member has completed although it needs every member.
+    """Return the ranks that still wait in a collective call that another rank has finished, each with the first one.
 
-    Only calls that complete on no member before all have joined count: not a broadcast, whose root completes early.
-    The operation is the first such call of the rank.
+    Only calls that end on no rank before every rank has joined count: not a broadcast, whose root finishes early.
     """
     furthest: dict[str, int] = defaultdict(int)
     for (_, group), progress in job.progress.items():

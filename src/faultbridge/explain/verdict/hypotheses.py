@@ -114,7 +114,7 @@ def _confirmed(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iter
 
 
 def _earlier_cause(situation: Situation, mechanism: Mechanism, lead: Signal) -> Signal | None:
-    """Return an earlier initiating signal of another mechanism that can cause this one, but not the reverse."""
+    """Return an earlier signal of another mechanism that can cause `lead`, unless `mechanism` can cause that signal."""
     for one in situation.firsts:
         if one is lead or one.role is not Role.INITIATING or not situation.line.is_before(one, lead):
             continue

@@ -1,4 +1,4 @@
-"""The gap modules of each emulator, in the order in which their patches are applied."""
+"""The modules that close the gaps between an emulator and AWS, by emulator, in the order in which they are applied."""
 
 from __future__ import annotations
 

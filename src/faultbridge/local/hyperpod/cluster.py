@@ -171,7 +171,7 @@ class FakeHyperPod:
         return replace(node, status=CHECKING, until=self.now() + self.durations.check, then=RUNNING)
 
     def _after(self, node: Node) -> Node:
-        """Return a node after its transition; a replaced one gets another instance with the same logical id."""
+        """Return a node at the end of its reboot, check or replacement, which keeps the logical id."""
         settled = replace(node, status=node.then, until=None)
         if node.status == CHECKING and node.instance_id in self.faulty:
             self._emit(node, "Error", f"Deep health check of instance {node.instance_id} failed")

@@ -107,6 +107,6 @@ def _running(name: str, update: GroupUpdate, before: UpdateHold | None, limits: 
 
 
 def _ended(before: UpdateHold, limits: Limits, now: datetime) -> UpdateHold | None:
-    """Return the hold of an update that is over: its grace period, or None if nothing is left to wait for."""
+    """Return how long repairs still wait after an update has ended, or None once its grace period is over."""
     until = now + limits.update_grace if before.running else before.until
     return replace(before, until=until, running=False) if until > now else None

@@ -32,9 +32,10 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One observation with its final time, its record id and the incarnation that it is about.
+    """One observation that is ready to be folded into a node.
 
-    `instance_id` is the instance that the record states or its sender proves, and `sender` the sender of its message.
+    `at` is its time after the sender's clock was corrected, and `incarnation` the life of the machine that it is about.
+    `instance_id` is the instance that the record names, or else the one on which the authenticated `sender` runs.
     """
 
     observation: Observation

@@ -29,5 +29,5 @@ class CaseFacts:
 
     @property
     def now(self) -> datetime:
-        """Return the time of the documents: now for a live case, and the end of a closed one."""
+        """Return the time for which the case is described: now for a live case, and its end for a closed one."""
         return from_text(str(self.case["opened_at"])) + timedelta(milliseconds=self.case["age_ms"])

@@ -52,7 +52,7 @@ class SentPage:
 
 @dataclass(frozen=True, slots=True)
 class CasePage:
-    """What the page of a case shows."""
+    """What the console and the report file show about one case."""
 
     cluster: str
     node: str

@@ -42,7 +42,7 @@ def release_instance(context: StepContext) -> StepResult:
 
 
 def on_timeout(context: StepContext, reason: str) -> StepResult:
-    """After the deadline: escalate an unconfirmed release; without an intent, queue the case again."""
+    """After the deadline: hand an unconfirmed release over to an operator; without an intent, queue the case again."""
     if context.attempt.intent is None:
         if detach.waits_for_volumes(context):
             return escalation.before_intent(context, detach.NAME, "timed_out", reason)

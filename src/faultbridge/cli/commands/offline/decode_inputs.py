@@ -110,7 +110,7 @@ class Inputs:
 
 
 def lines_text(inputs: Inputs) -> str:
-    """Describe what the lines of the logs contained. One line may report several faults."""
+    """Return a sentence that says how many log lines were read, and how many faults and clears they report."""
     not_understood = f", {inputs.unparsed} lines not understood" if inputs.unparsed else ""
     return f"lines read: {inputs.lines}; faults and clears: {inputs.faults}{not_understood}; other lines are ignored"
 

@@ -32,10 +32,11 @@ def tune_policy(
     *,
     output: OutputFormat,
 ) -> None:
-    """Search for a policy that loses fewer GPU-hours at no more needless evictions, on simulated fleets.
+    """Search, on simulated fleets, for a policy that loses fewer GPU-hours without more needless evictions.
 
-    The search sees the first part of the trace. The other parts judge the result against the packaged policy and other
-    systems. The policy file has the evidence in comments. Needs `pip install 'faultbridge[tune]'`.
+    The search uses the first part of a recorded fault trace. The result is compared with the packaged policy and with
+    the policies of other systems on the other parts. The file that it writes gives the evidence in comments. Needs
+    `pip install 'faultbridge[tune]'`.
     """
     from faultbridge.lab.baselines import BASELINES
     from faultbridge.lab.comparison import compare_systems, documents_of, named_policy
