@@ -14,7 +14,7 @@ from faultbridge.domain.times import from_text
 RELAPSE_WITHIN = timedelta(days=7)
 
 
-class Verdict(StrEnum):
+class Judgment(StrEnum):
     """Whether what happened after a recorded case justified its repair.
 
     `right`: a later hard fault, a relapse or failed diagnostics confirm the fault. `needless`: diagnostics passed, and
@@ -26,8 +26,8 @@ class Verdict(StrEnum):
     UNDETERMINED = "undetermined"
 
 
-def judge(found: Iterable[Trail], events: Sequence[Event]) -> dict[str, Verdict]:
-    """Return the verdict on each recorded case by its id."""
+def judge(found: Iterable[Trail], events: Sequence[Event]) -> dict[str, Judgment]:
+    """Return the judgment of each recorded case by its id."""
     cases = list(found)
     relapses = {one.relapse_of for one in cases if one.relapse_of}
     detected = [
@@ -47,7 +47,7 @@ def judge(found: Iterable[Trail], events: Sequence[Event]) -> dict[str, Verdict]
     return {one.id: _judge(one, by_node.get(one.node, []), end, relapsed=one.id in relapses) for one in cases}
 
 
-def _judge(trail: Trail, faults: list[tuple[str, str, datetime]], end: datetime | None, *, relapsed: bool) -> Verdict:
+def _judge(trail: Trail, faults: list[tuple[str, str, datetime]], end: datetime | None, *, relapsed: bool) -> Judgment:
     closed = trail.closed_at
     until = (closed or trail.opened_at) + RELAPSE_WITHIN
     # Until the first repair, the node has the hardware that the case is about.
@@ -58,6 +58,6 @@ def _judge(trail: Trail, faults: list[tuple[str, str, datetime]], end: datetime 
     )
     again = closed is not None and any(code == trail.code and closed < at <= until for code, _, at in faults)
     if relapsed or hard or again or False in trail.verdicts:
-        return Verdict.RIGHT
+        return Judgment.RIGHT
     watched = closed is not None and end is not None and until <= end
-    return Verdict.NEEDLESS if trail.verdicts and watched else Verdict.UNDETERMINED
+    return Judgment.NEEDLESS if trail.verdicts and watched else Judgment.UNDETERMINED

@@ -10,7 +10,7 @@ from typing import Any
 
 from faultbridge.backtest.course import Course, Decision, Replayed
 from faultbridge.backtest.explanations import PoliciesInForce
-from faultbridge.backtest.judgment import Verdict, judge
+from faultbridge.backtest.judgment import Judgment, judge
 from faultbridge.backtest.record import Event, Trail, trails
 from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.times import to_text
@@ -27,16 +27,16 @@ class _Outcome:
     escalated: bool
     repaired_after: timedelta | None
     lost: int | None
-    verdict: Verdict
+    judgment: Judgment
 
 
 def backtest_document(cluster: str, events: Sequence[Event], replayed: Replayed, version: str) -> dict[str, Any]:
     """Return the report of the back-test of one cluster under a policy version, as a JSON document."""
     found = trails(events)
-    verdicts = judge(found.values(), events)
+    judgments = judge(found.values(), events)
     left = {course.trail.id for course in replayed.courses if course.trail is not None}
-    recorded = {name: _of_trail(trail, verdicts[name]) for name, trail in found.items()}
-    others = [_of_course(course, verdicts) for course in replayed.courses]
+    recorded = {name: _of_trail(trail, judgments[name]) for name, trail in found.items()}
+    others = [_of_course(course, judgments) for course in replayed.courses]
     after = [*(one for name, one in recorded.items() if name not in left), *others]
     same = sum(one.same for one in replayed.decisions)
     in_force = PoliciesInForce.of(events)
@@ -82,7 +82,7 @@ def _difference(decision: Decision, explanation: str) -> dict[str, Any]:
     }
 
 
-def _of_trail(trail: Trail, verdict: Verdict) -> _Outcome:
+def _of_trail(trail: Trail, judgment: Judgment) -> _Outcome:
     actions = tuple(one.repair_action for one in trail.attempts)
     repaired = trail.closed_at is not None and trail.resolution in {"repaired", "replaced"}
     lost = None if trail.gpus is None else trail.lost
@@ -92,16 +92,16 @@ def _of_trail(trail: Trail, verdict: Verdict) -> _Outcome:
         trail.escalated_at is not None,
         _span(trail.opened_at, trail.closed_at, counts=repaired),
         lost,
-        verdict,
+        judgment,
     )
 
 
-def _of_course(course: Course, verdicts: Mapping[str, Verdict]) -> _Outcome:
-    verdict = verdicts[course.trail.id] if course.trail else Verdict.UNDETERMINED
+def _of_course(course: Course, judgments: Mapping[str, Judgment]) -> _Outcome:
+    judgment = judgments[course.trail.id] if course.trail else Judgment.UNDETERMINED
     repaired = course.end in {"repaired", "replaced"}
     escalated = course.end == "by_operator"
     span = _span(course.opened_at, course.ended_at, counts=repaired)
-    return _Outcome(course.node, tuple(course.actions), escalated, span, course.lost, verdict)
+    return _Outcome(course.node, tuple(course.actions), escalated, span, course.lost, judgment)
 
 
 def _span(since: datetime, until: datetime | None, *, counts: bool) -> timedelta | None:
@@ -118,8 +118,8 @@ def _totals(outcomes: Sequence[_Outcome]) -> dict[str, Any]:
         "actions": {action.value: actions[action.value] for action in RepairAction},
         "nodes_touched": len({one.node for one in acted}),
         "escalated": sum(one.escalated for one in outcomes),
-        **{verdict.value: sum(one.verdict is verdict for one in acted) for verdict in Verdict},
-        "missed": sum(one.verdict is Verdict.RIGHT for one in outcomes if not one.actions),
+        **{judgment.value: sum(one.judgment is judgment for one in acted) for judgment in Judgment},
+        "missed": sum(one.judgment is Judgment.RIGHT for one in outcomes if not one.actions),
         "median_repair_seconds": int(spans[len(spans) // 2].total_seconds()) if spans else None,
         "gpu_hours_lost": round(sum(known) / _HOUR, 2),
         "cases_with_unknown_loss": len(outcomes) - len(known),
