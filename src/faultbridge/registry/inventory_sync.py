@@ -234,10 +234,7 @@ class SyncInventory:
         return described
 
     def _pin_roles(self, config: ClusterConfig, roles: set[str]) -> None:
-        """Add the IAM roles of instances to the cluster's node roles.
-
-        A record signed with a session of any other role is not accepted as proof of the instance that sent it.
-        """
+        """Add the IAM roles of instances to the node roles; a record signed with another role proves no instance."""
         known = self.registration.cluster(config.cluster).node_roles if roles - {*config.node_roles} else ()
         if new := roles - {*config.node_roles, *known}:
             log_cause(

@@ -34,7 +34,7 @@ class ChangeKind(StrEnum):
 class Arrival:
     """One observation that is ready to be folded into a node.
 
-    `at` is its time after the sender's clock was corrected, and `incarnation` the life of the machine that it is about.
+    `at` is its time by a corrected clock of the sender, and `incarnation` the boot of the instance that it is about.
     `instance_id` is the instance that the record names, or else the one on which the authenticated `sender` runs.
     """
 
