@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -98,6 +98,14 @@ def test_no_job_is_requeued_after_the_deadline(past: bool) -> None:
     found = SlurmOrchestrator(lambda _: Scontrol(head), clock).drain(member(slurm_requeue=True), deadline)
     assert found.reason == "a job still runs: 7 (running)"
     assert (("scontrol", "requeue", "7") in head.commands) is not past
+
+
+@pytest.mark.parametrize("reason", ["faultbridge no instance", "faultbridge no-instance case CASE-1"])
+def test_a_drain_of_a_node_without_an_instance_is_removed_also_by_the_text_of_earlier_versions(reason: str) -> None:
+    head = Head({"scontrol show": Output(0, SHOWN.format(state="IDLE+DRAIN", reason=f" Reason={reason} [root@t]"))})
+    assert orchestrator(head).uncordon(replace(member(), instance_id=None)).reason == "resumed"
+    assert head.commands[-1] == ("scontrol", "update", "NodeName=n1", "State=RESUME")
+    assert orchestrator(head).uncordon(member()).reason == f"stays drained: {reason}"
 
 
 @given(st.text(max_size=70))

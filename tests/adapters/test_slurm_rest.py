@@ -7,8 +7,8 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,9 @@ from faultbridge.adapters.slurm.operations import SlurmJob
 from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
 from faultbridge.adapters.slurm.rest import RestClient, SlurmRest
 from faultbridge.adapters.slurm.scontrol import Scontrol
+from faultbridge.cli.errors.failures import failure_of
 from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.errors import FaultbridgeError, Misconfigured, Rejected, Transient
+from faultbridge.errors import Misconfigured, Rejected, Transient
 from faultbridge.ports import ClusterNode, ProviderFailure
 from faultbridge.simulation.fakes import ManualClock
 from tests.adapters.stubs import stubbed
@@ -186,6 +187,7 @@ def offer(*versions: int) -> Answer:
     [
         (offer(38), 38),
         (offer(42, 40, 41), 42),
+        (offer(41, 42, 43, 44), 42),
         (offer(43, 44, 45), 44),
         (Answer(200, b'{"paths": {"\\/slurm\\/v0.0.38\\/node\\/{node_name}": 1}}'), 38),
         (offer(45, 46), Misconfigured),
@@ -194,7 +196,9 @@ def offer(*versions: int) -> Answer:
         (Answer(503, DESCRIBED.body), Transient),
     ],
 )
-def test_the_newest_version_that_is_offered_and_known_is_used(described: Answer, outcome: Any) -> None:
+def test_a_version_newer_than_those_that_have_run_is_used_only_where_none_of_these_is_offered(
+    described: Answer, outcome: Any
+) -> None:
     client = RestClient(lambda: Access(URL, "root", TOKEN), Server({"/openapi/v3": described}))
     if isinstance(outcome, int):
         assert client.negotiated() == outcome
@@ -265,10 +269,21 @@ class TestSecret:
             assert isinstance(connect(by_rest), SlurmRest)
 
     def test_a_cluster_that_requeues_needs_the_head_node_too(self) -> None:
-        with pytest.raises(Rejected, match="no_slurm_head_node"):
-            ClusterConfig("a", orchestrator="slurm", slurm_rest=URL, slurm_requeue=True).validated()
-        with pytest.raises(Rejected, match="no_slurm_head_node"):
-            ClusterConfig("a", orchestrator="slurm", slurm_rest=URL, job_callbacks=("slurm-requeue",)).validated()
+        over_rest = ClusterConfig("a", orchestrator="slurm", slurm_rest=URL)
+        for requeues in (replace(over_rest, slurm_requeue=True), replace(over_rest, job_callbacks=("slurm-requeue",))):
+            with pytest.raises(Rejected, match="no_requeue_head_node") as raised:
+                requeues.validated()
+            hint = failure_of(raised.value).hint
+            assert "--slurm-head-node" in hint
+            assert "--slurm-rest" not in hint
+
+    @pytest.mark.parametrize("url", ["http://slurm.example:6820", "https://a..b", "https://slurm.example:99999"])
+    def test_no_token_goes_over_http_or_to_an_address_that_is_none(self, url: str) -> None:
+        document = json.dumps({url: {"user": "root", "token": TOKEN}}).encode()
+        with pytest.raises(Misconfigured, match="no token goes to the address"):
+            access_of(document, url)
+        with pytest.raises(Misconfigured, match="no token goes to the address"):
+            send(Access(url, "root", TOKEN), "GET", "/jobs")
 
 
 @contextmanager
@@ -396,6 +411,25 @@ class TestTls:
         with listening(reply(OK)) as port, pytest.raises(Transient):
             ask(port, "https")
 
-    def test_an_authority_that_is_not_pem_is_an_error_for_an_operator(self) -> None:
-        with listening(drip) as port, pytest.raises(FaultbridgeError, match="authority"):
-            ask(port, "https", "not PEM")
+    @pytest.mark.parametrize("authority", ["not PEM", "-----BEGIN CERTIFICATE-----\u00e9"])
+    def test_an_authority_that_is_not_pem_is_an_error_for_an_operator(self, authority: str) -> None:
+        client = RestClient(lambda: Access("https://localhost:1", "root", TOKEN, authority))
+        result = SlurmOrchestrator(lambda _: SlurmRest(client), ManualClock()).cordon(member())
+        assert result.failure is ProviderFailure.PERMISSION_DENIED
+        assert "authority of slurmrestd cannot be read" in result.reason
+
+    def test_an_authority_that_was_renewed_in_the_secret_is_used(self, certified: dict[str, Any]) -> None:
+        """The client, which lives as long as a warm process, is asked before and after the secret changes."""
+        context, authority = certified["localhost"]
+        authorities = [certified["other.example"][1]]
+        with ExitStack() as stack:
+            ports = [stack.enter_context(listening(reply(OK), context)) for _ in range(3)]
+            urls = iter([f"https://localhost:{port}" for port in ports])
+            served = RestClient(
+                lambda: Access(URL, "root", TOKEN, authorities[-1]),
+                lambda access, *request: send(replace(access, url=next(urls)), *request, limits=SOON),
+            )
+            with pytest.raises(Misconfigured, match="certificate"):
+                served("GET", "/jobs")
+            authorities.append(authority)
+            assert served("GET", "/jobs").status == 200

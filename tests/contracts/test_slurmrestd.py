@@ -36,7 +36,7 @@ def slurm(request: pytest.FixtureRequest) -> RealSlurm:
     return started
 
 
-def test_the_newest_version_that_both_sides_know_is_used(old: RealSlurm, newer: RealSlurm) -> None:
+def test_the_newest_version_that_has_run_and_is_offered_is_used(old: RealSlurm, newer: RealSlurm) -> None:
     assert rest_client(old).negotiated() == 38
     assert rest_client(newer).negotiated() == 42
 

@@ -57,6 +57,7 @@ def test_any_text_is_expanded_or_rejected(text: str) -> None:
         "https://10.0.0.7:6820/slurm-a",
         "http://127.0.0.1:6820",
         "http://localhost",
+        f"https://{'a' * 63}.example:65535",
     ],
 )
 def test_an_address_of_a_slurmrestd_is_accepted(text: str) -> None:
@@ -74,6 +75,15 @@ def test_an_address_of_a_slurmrestd_is_accepted(text: str) -> None:
         "https://slurm.example#x",
         "https://slurm.example:6820\n",
         "https://",
+        "https://a..b",
+        "https://.example",
+        "https://slurm.example.",
+        f"https://{'a' * 64}.example",
+        f"https://{'a.' * 127}a",
+        "https://slurm.example:65536",
+        "https://slurm.example:99999",
+        "https://slurm.example:0",
+        "https://slurm.example:\u0661",
         "slurm.example:6820",
         "ftp://slurm.example",
     ],

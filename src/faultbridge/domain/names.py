@@ -20,9 +20,12 @@ NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,252}")
 RECORD_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+=-]{0,127}")
 INSTANCE_ID = re.compile(r"m?i-[0-9a-f]{8,17}")
 # A token is sent to this address, so only the loopback may be addressed without TLS.
-_HOST = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}|[A-Za-z0-9.-]{0,252}[A-Za-z0-9])"
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_HOST = rf"(?![^:/]{{254}}){_LABEL}(?:\.{_LABEL})*"
+_PORT = r"(?:[1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d\d|655[0-2]\d|6553[0-5])"
 REST_ADDRESS = re.compile(
-    rf"(?:https://{_HOST}|http://(?:localhost|127\.0\.0\.1))(?::\d{{1,5}})?(?:/[A-Za-z0-9._-]{{1,64}}){{0,4}}"
+    rf"(?:https://{_HOST}|http://(?:localhost|127\.0\.0\.1))(?::{_PORT})?(?:/[A-Za-z0-9._-]{{1,64}}){{0,4}}",
+    re.ASCII,
 )
 
 MAX_CLOSEST = 3

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.slurm.head_node import connect
-from faultbridge.adapters.slurm.https_request import Access
+from faultbridge.adapters.slurm.https_request import Access, checked_address
 from faultbridge.adapters.slurm.operations import SlurmOperations
 from faultbridge.adapters.slurm.rest import RestClient, SlurmRest
 from faultbridge.adapters.slurm.scontrol import Scontrol
@@ -37,8 +37,10 @@ def connections(clients: Clients, read_tokens: Callable[[], bytes]) -> Callable[
 def access_of(document: bytes, url: str) -> Access:
     """Return the access to the slurmrestd at an address, from `{"URL": {"user": NAME, "token": JWT, "ca": PEM}}`.
 
-    A token is only ever sent to the address that the secret names for it. No error contains a value of the secret.
+    A token is only ever sent to the address that the secret names for it, and only over TLS, except on loopback. No
+    error contains a value of the secret.
     """
+    checked_address(url)
     try:
         entries = json.loads(document)
         given = entries.get(url)

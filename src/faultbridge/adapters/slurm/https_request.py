@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlsplit
 
-from faultbridge.errors import Misconfigured, Transient
+from faultbridge.domain.names import rest_address
+from faultbridge.errors import Misconfigured, Rejected, Transient
 
 CONNECT_SECONDS, TOTAL_SECONDS = 3.0, 12.0
 MAX_BYTES = 16 * 1024 * 1024
@@ -53,12 +54,21 @@ class Limits:
 LIMITS = Limits()
 
 
+def checked_address(url: str) -> SplitResult:
+    """Return the parts of an address to which a token may go; raises Misconfigured for any other."""
+    try:
+        return urlsplit(rest_address(url))
+    except Rejected as error:
+        raise Misconfigured(f"no token goes to the address of slurmrestd: {error.detail}") from error
+
+
 def send(access: Access, method: str, path: str, body: bytes | None = None, limits: Limits = LIMITS) -> Answer:
     """Send one request and read its whole answer; redirects are not followed.
 
-    Raises Transient without a complete answer within the limits, and Misconfigured for a certificate that is not valid.
+    Raises Transient without a complete answer within the limits, and Misconfigured for an address, a certificate or an
+    authority that is not valid.
     """
-    address = urlsplit(access.url)
+    address = checked_address(access.url)
     place = f"slurmrestd at {address.netloc}"
     try:
         with _connected(address, access.authority, limits) as (connected, over):
@@ -122,5 +132,5 @@ def _shut_down(handle: socket.socket, over: threading.Event) -> None:
 def _context(authority: str | None) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cadata=authority)
-    except (ssl.SSLError, ValueError) as error:
+    except (ssl.SSLError, ValueError, TypeError) as error:  # TypeError: not ASCII
         raise Misconfigured(f"the certificate authority of slurmrestd cannot be read: {error}") from error

@@ -17,6 +17,8 @@ from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.ports import CallResult, Clock, ClusterNode, ProviderFailure
 
 OWNER, NO_INSTANCE = "faultbridge", "no-instance"
+# The reason that earlier versions gave to a node without an instance.
+FORMER_REASON = "faultbridge no instance"
 # Slurm expands host lists, and `ALL` names every node, so neither may reach a command.
 SLURM_NAME = re.compile(r"(?!(?i:all|nodeset)\Z)[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 DRAINED = frozenset({"DRAIN", "DRAINED", "DRAINING"})
@@ -110,6 +112,8 @@ def _is_drained(found: SlurmNode) -> bool:
 
 def _drained_for(found: SlurmNode, node: ClusterNode) -> bool:
     """Return whether Faultbridge drained this instance, for whichever case."""
+    if node.instance_id is None and found.reason == FORMER_REASON:
+        return True
     return found.reason.split()[:2] == [OWNER, node.instance_id or NO_INSTANCE]
 
 

@@ -1,4 +1,4 @@
-"""Slurm's operations over slurmrestd, in the newest version of its API that both sides know."""
+"""Slurm's operations over slurmrestd, in a version of its API that has run, where one is offered."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from faultbridge.adapters.slurm.https_request import Access, Answer, send
 from faultbridge.adapters.slurm.operations import SlurmJob
 from faultbridge.adapters.slurm.rest_answers import INVALID_NODE_NAME, NO_NUMBER
 from faultbridge.decoders.slurm.node_listing import SlurmNode
-from faultbridge.errors import Misconfigured, Transient
+from faultbridge.errors import FaultbridgeError, Misconfigured, Transient
 
-OLDEST, NEWEST = 38, 44
-"""The versions that are used: v0.0.38 (Slurm 22.05) to v0.0.44 (25.11)."""
+OLDEST, NEWEST_RUN, NEWEST = 38, 42, 44
+"""The versions that are used: v0.0.38 (Slurm 22.05) to v0.0.44 (25.11); none after v0.0.42 (24.11) has run yet."""
 
 CHANGES_NODES = 39
 """The first version that can change a node."""
@@ -34,7 +34,7 @@ class Ask(Protocol):
 
 
 class RestClient:
-    """Sends requests with the token of a secret, and reads the secret again once the token is not accepted."""
+    """Sends requests with the access that a secret gives, and reads the secret again when a request fails."""
 
     def __init__(self, read: Callable[[], Access], transport: Callable[..., Answer] = send) -> None:
         self._read, self._transport = read, transport
@@ -42,21 +42,31 @@ class RestClient:
         self.version: int | None = None
 
     def __call__(self, method: str, path: str, body: bytes | None = None) -> Answer:
-        """Send one request; one that failed is repeated with a newer token of the secret, if there is one.
+        """Send one request; one that failed is repeated once if the secret has changed: its token or its authority.
 
         Slurm 22.05 answers to an expired token like to any other failure.
         """
         access = self._access = self._access or self._read()
-        answer = self._transport(access, method, path, body)
-        if answer.status < HTTPStatus.INTERNAL_SERVER_ERROR and answer.status != HTTPStatus.UNAUTHORIZED:
-            return answer
+        try:
+            answer = self._transport(access, method, path, body)
+        except FaultbridgeError:
+            if not self._has_changed(access):
+                raise
+        else:
+            failed = answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR or answer.status == HTTPStatus.UNAUTHORIZED
+            if not failed or not self._has_changed(access):
+                return answer
+        return self._transport(self._access, method, path, body)
+
+    def _has_changed(self, access: Access) -> bool:
+        """Read the secret again; return whether it gives another access than the one that failed."""
         self._access = self._read()
-        return answer if self._access == access else self._transport(self._access, method, path, body)
+        return self._access != access
 
     def negotiated(self) -> int:
-        """Return the newest known version that slurmrestd offers, which is asked once."""
+        """Return the version of the API to use; slurmrestd is asked once."""
         if self.version is None:
-            self.version = newest_version(self)
+            self.version = usable_version(self)
         return self.version
 
 
@@ -137,8 +147,11 @@ class SlurmRest:
         return answer
 
 
-def newest_version(ask: Ask) -> int:
-    """Return the newest version that slurmrestd offers and that is known here, as the last number of `v0.0.N`."""
+def usable_version(ask: Ask) -> int:
+    """Return the version to use of those that slurmrestd offers, as the last number of `v0.0.N`.
+
+    It is the newest one up to NEWEST_RUN; a newer known one is used only where none of these is offered.
+    """
     answer = ask("GET", DESCRIPTION)
     if rest_answers.is_unauthenticated(answer):
         raise rest_answers.failure(answer, {}, "reading the versions of its API")
@@ -151,4 +164,4 @@ def newest_version(ask: Ask) -> int:
             f"slurmrestd offers only {', '.join(f'v0.0.{one}' for one in sorted(offered))}; "
             f"known: v0.0.{OLDEST} to v0.0.{NEWEST}"
         )
-    return max(known)
+    return max((one for one in known if one <= NEWEST_RUN), default=max(known))

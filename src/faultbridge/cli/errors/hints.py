@@ -7,6 +7,7 @@ from collections.abc import Mapping
 USAGE_HINTS: Mapping[str, str] = {
     "alias_taken": "an alias belongs to one node only; omit it or choose another",
     "answered": "`faultbridge case show` shows the answer and the operator",
+    "bad_address": "give an https URL such as https://slurm.example:6820",
     "bad_cluster_name": "choose another name",
     "bad_instance_id": "give an EC2 instance id such as i-0123456789abcdef0",
     "bad_job": "give the job id of the scheduler",
@@ -22,6 +23,7 @@ USAGE_HINTS: Mapping[str, str] = {
     "no_instance": "`faultbridge node show` shows the node",
     "no_eks_cluster": "give it with --eks-cluster",
     "no_provider_repair": "docs/runbooks/provider.md has the choices",
+    "no_requeue_head_node": "give it with --slurm-head-node; slurmrestd cannot requeue a job",
     "no_slurm_head_node": "give it with --slurm-head-node, or slurmrestd with --slurm-rest",
     "no_stack_id": "give --stack-id, or copy the manifests and anchors as well",
     "node_exists": "`faultbridge node show` shows its instance",

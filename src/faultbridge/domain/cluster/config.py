@@ -129,7 +129,7 @@ class ClusterConfig:
         requeues = SLURM_REQUEUE in self.job_callbacks or (self.slurm_requeue and self.orchestrator == SLURM)
         if requeues and not self.slurm_head_node:
             user = "slurm_requeue" if self.slurm_requeue else f"job callback {SLURM_REQUEUE}"
-            raise Rejected("no_slurm_head_node", f"the head node is missing: {self.cluster}; {user} requires it")
+            raise Rejected("no_requeue_head_node", f"the head node is missing: {self.cluster}; {user} requires it")
 
     @property
     def acts(self) -> bool:
