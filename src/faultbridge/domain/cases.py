@@ -108,7 +108,7 @@ class Attempt:
     `task_token` until `deadline`. At `probe_at` the sweep checks the attempt, whatever else happens.
     A fault observed after `watched_since` proves that the repair failed.
     `launches` counts failed launches of a successor; each launch uses a new token. `spare` is the spare instance that
-    the attempt claimed.
+    the attempt claimed. `instance_types` are the types that its launches request, as chosen before the first one.
     """
 
     number: int
@@ -126,6 +126,7 @@ class Attempt:
     bundle_since: datetime | None = None
     launches: int = 0
     spare: str | None = None
+    instance_types: tuple[str, ...] = ()
     steps: Mapping[str, str] = field(default_factory=dict)
 
 

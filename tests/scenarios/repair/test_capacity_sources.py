@@ -12,7 +12,7 @@ from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.cluster.capacity_sources import DEFAULT_SOURCES, CapacitySource
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.policy import Rule
-from faultbridge.ports import Capacity, CapacityEvidence
+from faultbridge.ports import Capacity, CapacityEvidence, ProviderFailure
 from faultbridge.registry.registration import Registration
 from tests.scenarios.world import CLUSTER, GROUP, World
 
@@ -187,3 +187,56 @@ def test_the_further_instance_types_come_first_where_the_policy_says_so() -> Non
 def test_the_default_order_asks_no_reservation_that_other_workloads_may_use() -> None:
     assert OPEN not in DEFAULT_SOURCES
     assert World().policy.capacity == DEFAULT_SOURCES
+
+
+def test_the_type_of_the_reservation_that_permitted_the_release_is_launched_first() -> None:
+    world = launching(OWN, FALLBACK)
+    world.provider.capacities[OWN] = FREE
+    world.fault_until_resolved()
+    assert facts(world, "intent")["capacity_source"] == "own_reservation"
+    assert launched_type(world) == "p5.48xlarge"
+
+
+def test_the_type_of_a_full_reservation_is_not_launched_in_place_of_a_further_type() -> None:
+    world = launching(OWN, FALLBACK)
+    world.provider.capacities[OWN] = FULL
+    world.launcher.types_without_capacity |= {"p5e.48xlarge", "p5en.48xlarge"}
+    world.fault_and_react()
+    world.advance_minutes(10)
+    assert (world.case().waiting_for, world.live_instances()) == (WaitingFor.CAPACITY, ["i-00000000000000001"])
+
+
+def test_a_change_of_the_policy_does_not_change_the_types_of_a_launch_under_way() -> None:
+    world = launching(ON_DEMAND)
+    world.launcher.fail_next(ProviderFailure.TIMEOUT)
+    world.fault_and_react()
+    world.until(lambda: len(world.launcher.launch_calls) == 1)
+    world.policy = replace(world.policy, capacity=(FALLBACK,))
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert launched_type(world) == "p5.48xlarge"
+    assert len({token for _, token in world.launcher.launch_calls}) == 1
+
+
+def test_a_successor_that_took_the_last_free_instance_of_a_reservation_is_used_by_the_next_attempt() -> None:
+    world = launching(OWN)
+    world.provider.capacities[OWN] = replace(FREE, count=1)
+    world.provider.fail_next(ProviderFailure.CONFLICT)
+    world.fault_and_react()
+    world.until(lambda: len(world.live_instances()) == 2)
+    world.provider.capacities[OWN] = FULL
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert answers_of(world) == [("own_reservation", "used", None)]
+    successor = "i-00000000000000002"
+    assert facts(world, "intent")["capacity"] == f"{successor} was launched by an earlier attempt"
+    assert world.live_instances() == [successor]
+
+
+def test_a_spare_that_an_earlier_attempt_took_is_used_although_another_source_counts_by_now() -> None:
+    world = launching(ON_DEMAND, SPARES, spares=1)
+    world.provider.capacities[ON_DEMAND] = FULL
+    world.provider.fail_next(ProviderFailure.CONFLICT)
+    world.fault_and_react()
+    world.until(lambda: len(world.provider.replaced) == 1)
+    del world.provider.capacities[ON_DEMAND]
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert answers_of(world) == [("spare_pool", "used", None)]

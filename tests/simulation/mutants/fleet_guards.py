@@ -111,14 +111,14 @@ VOLUME_GUARDS: tuple[PlantedBug, ...] = (
     ),
     planted(
         "repair/successor/sources.py",
-        "_spare",
+        "_fits",
         "a spare in another zone than the volumes is taken",
-        "not zones or in_zones(context, one, zones)",
+        "not zones or in_zones(context, spare, zones)",
         "True",
     ),
     planted(
         "repair/successor/launch.py",
-        "take_spare",
+        "taken_spare",
         "a spare that no volume can be attached to stays with its case",
         "if taken is not None and not fits(taken):",
         "if False:",
@@ -184,6 +184,7 @@ VOLUME_GUARDS: tuple[PlantedBug, ...] = (
 
 _SOURCES = "repair/successor/sources.py"
 _CAPACITY = "repair/successor/capacity.py"
+_LAUNCH = "repair/successor/launch.py"
 CAPACITY_GUARDS: tuple[PlantedBug, ...] = (
     planted(
         _SOURCES,
@@ -235,11 +236,32 @@ CAPACITY_GUARDS: tuple[PlantedBug, ...] = (
         "if Decision.NONE_FREE in decisions:",
     ),
     planted(
-        "repair/successor/launch.py",
-        "launch_request",
+        _SOURCES,
+        "ask_sources",
+        "a case waits for capacity although its successor runs",
+        "if present is not None:",
+        "if False:",
+    ),
+    planted(
+        _LAUNCH,
+        "types_to_launch",
         "an instance type is launched that the policy does not name",
-        "instance_types=chosen or types[:1]",
-        "instance_types=types",
+        "return chosen or types[:1]",
+        "return types",
+    ),
+    planted(
+        _LAUNCH,
+        "types_to_launch",
+        "another type is launched than the one that the reservation has",
+        "(old,) if used in RESERVATIONS",
+        "() if used in RESERVATIONS",
+    ),
+    planted(
+        _LAUNCH,
+        "launch_request",
+        "a change of the policy changes the request of a token",
+        "types = context.attempt.instance_types or types_to_launch(context)",
+        "types = types_to_launch(context)",
     ),
     planted(
         _CAPACITY,

@@ -36,10 +36,16 @@ def stop_before_intent(context: StepContext) -> StepResult | None:
 
 
 def commit_intent(
-    context: StepContext, facts: Mapping[str, Any], spare: str | None = None, reason: str = ""
+    context: StepContext,
+    facts: Mapping[str, Any],
+    reason: str = "",
+    *,
+    spare: str | None = None,
+    instance_types: tuple[str, ...] = (),
 ) -> StepContext:
     """Record the intent, unless the case was canceled, repairs were paused or an incident opened in the meantime.
 
+    `spare` and `instance_types` are what the attempt uses as successor, or launches as one.
     The commit fails if the controls of the cluster changed after they were read, and they are then read again. So a
     pause or an incident at the same time is not missed.
     """
@@ -57,7 +63,9 @@ def commit_intent(
         step = entry_builder.step(
             case, NAME, "committed", now, reason=reason, old_instance=intent.instance_id, facts=named | dict(facts)
         )
-        state = enter_phase(update_attempt(state, intent=intent, spare=spare), Phase.INTENT, now)
+        state = enter_phase(
+            update_attempt(state, intent=intent, spare=spare, instance_types=instance_types), Phase.INTENT, now
+        )
         state, draft = move_node(state, NODE_STATUS_OF[case.repair_action], now, "drained; intent committed")
         unchanged = Update(
             keys.cluster_control(control.cluster), add={"version": 1}, when=Equals("version", control.version)

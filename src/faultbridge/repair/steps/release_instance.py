@@ -69,7 +69,8 @@ def _commit_and_release(context: StepContext) -> StepResult:
     context, stopped = detach.detach_volumes(context, context.instance_id, found.spare)
     if stopped is not None:
         return stopped
-    context = commit_intent(context, found.facts, found.spare, found.text)
+    types = launch.types_to_launch(context, found.source) if context.launcher else ()
+    context = commit_intent(context, found.facts, found.text, spare=found.spare, instance_types=types)
     intent = context.attempt.intent
     return _release(context, intent) if intent else waiting("the intent was withdrawn")
 

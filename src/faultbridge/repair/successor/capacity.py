@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from faultbridge.domain.cases import WaitingFor
+from faultbridge.domain.cluster.capacity_sources import CapacitySource
 from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.times import to_text
@@ -42,6 +43,11 @@ class CapacityCheck:
         return next((one for one in self.answers if one.decision is Decision.USED), None)
 
     @property
+    def source(self) -> CapacitySource | None:
+        """Return the source that permits the release."""
+        return self.used.source if self.used else None
+
+    @property
     def spare(self) -> str | None:
         """Return the spare instance that was taken for the case."""
         return self.used.spare if self.used else None
@@ -65,7 +71,7 @@ class CapacityCheck:
         evidence = self.used.found.evidence if self.used else CapacityEvidence.NONE
         found = {
             "capacity_evidence": evidence.value,
-            "capacity_source": self.used.source.value if self.used else None,
+            "capacity_source": self.source.value if self.source else None,
             "capacity": self.reason,
             "spare": self.spare,
             "capacity_sources": [one.fact for one in self.answers],

@@ -20,6 +20,11 @@ from faultbridge.repair.attempt.progress import live_attempt, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.spares.pool import SparePool
 
+RESERVATIONS = frozenset(
+    {CapacitySource.OWN_RESERVATION, CapacitySource.OPEN_RESERVATION, CapacitySource.CAPACITY_BLOCK}
+)
+"""Sources that have capacity only for the type of the old instance."""
+
 SAME_TOKEN = frozenset({ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT, ProviderFailure.THROTTLED})
 """After these failures the token may be in use, or was never checked: the next launch reuses it."""
 
@@ -53,22 +58,21 @@ def _tag_spare(context: StepContext, launcher: Launcher, found: Sequence[Launche
     return None if answer.ok else replace(answer, failure=ProviderFailure.TIMEOUT)
 
 
-def take_spare(context: StepContext, group: str, fits: Callable[[str], bool]) -> str | None:
-    """Take a verified spare that fits from the cluster's pool for the case. Returns its instance id, or None.
-
-    A spare that an earlier attempt took and that does not fit is given back.
-    """
-    if context.launcher is None:
-        return None
-    pool, placement = SparePool(context.tools.table, context.tools.clock), context.state.placement
+def taken_spare(context: StepContext, fits: Callable[[str], bool]) -> str | None:
+    """Return the spare that an earlier call took for the case, or None. One that does not fit is given back."""
+    pool, cluster = SparePool(context.tools.table, context.tools.clock), context.state.key.cluster
     used = {context.instance_id, *context.state.former_instances}
-    taken = pool.taken_by(context.state.key.cluster, context.case.id, used)
+    taken = pool.taken_by(cluster, context.case.id, used)
     if taken is not None and not fits(taken):
-        pool.give_back(context.state.key.cluster, taken)
-        taken = None
-    if taken is not None or context.launcher.launched(launch_request(context, group)):
-        return taken  # an earlier attempt may have launched a successor already
-    return pool.take(context.state.key.cluster, group, context.case.id, placement.instance_type, fits)
+        pool.give_back(cluster, taken)
+        return None
+    return taken
+
+
+def take_spare(context: StepContext, group: str, fits: Callable[[str], bool]) -> str | None:
+    """Take a verified spare that fits from the cluster's pool for the case. Returns its instance id, or None."""
+    pool, instance_type = SparePool(context.tools.table, context.tools.clock), context.state.placement.instance_type
+    return pool.take(context.state.key.cluster, group, context.case.id, instance_type, fits)
 
 
 def check_launchable(context: StepContext) -> None:
@@ -82,6 +86,9 @@ def launch_again(context: StepContext) -> str:
     launcher, group = context.launcher, context.state.placement.group
     if launcher is None or group is None or launcher.launched(launch_request(context, group)):
         return ""
+    types = types_to_launch(context)
+    if types and not context.attempt.instance_types:
+        context = context.commit(lambda state, _: Transition(update_attempt(state, instance_types=types)))
     try:
         answer = launcher.launch(launch_request(context, group))
     except Transient as error:
@@ -95,14 +102,37 @@ def launch_again(context: StepContext) -> str:
 
 
 def launch_request(context: StepContext, group: str) -> LaunchRequest:
-    """Describe the successor to launch: group, case, token, and instance types with enough GPUs.
+    """Describe the successor to launch: group, case, token, and the instance types of the attempt.
 
-    The policy decides whether the first type, the further ones, or both are launched, and which of them come first.
+    A token stands for one request, so a change of the policy during the attempt does not change its types.
+    """
+    types = context.attempt.instance_types or types_to_launch(context)
+    return replace(case_request(context, group), instance_types=types)
+
+
+def types_to_launch(context: StepContext, used: CapacitySource | None = None) -> tuple[str, ...]:
+    """Return the instance types to launch, in their order; without configured ones, the launch template decides.
+
+    The types of the source that permitted the release come first. Those of `on_demand` and `fallback_types` follow, if
+    and as the policy names them: the other sources have capacity only if their answer says so.
     """
     types = _types(context)
-    by_source = {CapacitySource.ON_DEMAND: types[:1], CapacitySource.FALLBACK_TYPES: types[1:]}
-    chosen = tuple(one for source in context.rules.policy.capacity for one in by_source.get(source, ()))
-    return replace(case_request(context, group), instance_types=chosen or types[:1])
+    if not types:
+        return ()
+    launched = {CapacitySource.ON_DEMAND: types[:1], CapacitySource.FALLBACK_TYPES: types[1:]}
+    old = context.state.placement.instance_type or types[0]
+    first = (old,) if used in RESERVATIONS else launched.get(used, ()) if used else ()
+    further = (one for source in context.rules.policy.capacity for one in launched.get(source, ()))
+    chosen = tuple(dict.fromkeys((*first, *further)))
+    return chosen or types[:1]
+
+
+def source_of_type(context: StepContext, instance_type: str | None) -> CapacitySource:
+    """Return the first source of the policy for which an instance of a type is launched."""
+    further = instance_type in fallback_types(context)
+    sources = {CapacitySource.FALLBACK_TYPES} if further else {CapacitySource.ON_DEMAND, *RESERVATIONS}
+    named = (source for source in context.rules.policy.capacity if source in sources)
+    return next(named, CapacitySource.FALLBACK_TYPES if further else CapacitySource.ON_DEMAND)
 
 
 def fallback_types(context: StepContext) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from faultbridge.domain.cluster.capacity_sources import CapacitySource
 from faultbridge.domain.times import to_text
 from faultbridge.ports import Capacity, CapacityEvidence
 from faultbridge.repair.attempt.step_context import StepContext
-from faultbridge.repair.successor.launch import fallback_types, take_spare
+from faultbridge.repair.successor.launch import case_request, fallback_types, source_of_type, take_spare, taken_spare
 from faultbridge.repair.volumes.zones import in_zones, volume_zones
 
 MIN_LEFT = timedelta(hours=1)
@@ -70,7 +70,13 @@ class SourceAnswer:
 
 
 def ask_sources(context: StepContext, instance_id: str, group: str) -> tuple[SourceAnswer, ...]:
-    """Ask the sources of the policy in their order; the answers end with the first source that counts."""
+    """Ask the sources of the policy in their order; the answers end with the first source that counts.
+
+    No source is asked if the case has its successor already: it may occupy the last free instance of a source.
+    """
+    present = _present(context, instance_id, group)
+    if present is not None:
+        return (present,)
     answers: list[SourceAnswer] = []
     own: Mapping[CapacitySource, Callable[[], SourceAnswer]] = {
         CapacitySource.SPARE_POOL: lambda: _spare(context, instance_id, group),
@@ -89,13 +95,33 @@ def _provided(context: StepContext, source: CapacitySource, instance_id: str, gr
     return SourceAnswer(source, context.provider.capacity(source, instance_id, group), context.now)
 
 
+def _present(context: StepContext, instance_id: str, group: str) -> SourceAnswer | None:
+    """Return the spare that an earlier call took, or the instance that an earlier attempt launched, if there is one."""
+    if context.launcher is None:
+        return None
+    spare = taken_spare(context, lambda one: _fits(context, one, volume_zones(context, instance_id)))
+    if spare is not None:
+        found = Capacity(CapacityEvidence.SPARE, reason=spare)
+        return SourceAnswer(CapacitySource.SPARE_POOL, found, context.now, spare)
+    launched = next(iter(context.launcher.launched(case_request(context, group))), None)
+    if launched is None:
+        return None
+    source = source_of_type(context, launched.instance_type)
+    reason = f"{launched.instance_id} was launched by an earlier attempt"
+    return SourceAnswer(source, Capacity(CapacityEvidence.LAUNCH_FIRST, reason=reason), context.now)
+
+
+def _fits(context: StepContext, spare: str, zones: frozenset[str]) -> bool:
+    return not zones or in_zones(context, spare, zones)
+
+
 def _spare(context: StepContext, instance_id: str, group: str) -> SourceAnswer:
     """Take a spare in the zone of the volumes that move from the instance; without volumes, in any zone."""
     if context.launcher is None or not context.rules.config.spares:
         found = Capacity(CapacityEvidence.ABSENT, reason="the cluster keeps no spares")
         return SourceAnswer(CapacitySource.SPARE_POOL, found, context.now)
     zones = volume_zones(context, instance_id)
-    spare = take_spare(context, group, lambda one: not zones or in_zones(context, one, zones))
+    spare = take_spare(context, group, lambda one: _fits(context, one, zones))
     where = f" in {', '.join(sorted(zones))}" if zones else ""
     reason = spare or f"no verified spare with as many GPUs is free{where}"
     found = Capacity(CapacityEvidence.SPARE, free=spare is not None, reason=reason, count=None if spare else 0)

@@ -12,7 +12,7 @@ from faultbridge.simulation.fakes.seam import Seam
 
 
 class FakeLauncher(FailingFake):
-    """Implements `Launcher` (fake) on a fleet: the same token always gets the same answer.
+    """Implements `Launcher` (fake) on a fleet: the same token always gets the same answer, if its request is the same.
 
     Scripted failures are returned before real answers. Instance types in `types_without_capacity` cannot launch.
     Before `hidden_until`, `launched` returns nothing, as an eventually consistent API may.
@@ -25,6 +25,7 @@ class FakeLauncher(FailingFake):
         self.terminated: list[str] = []
         self.launch_calls: list[tuple[str, str]] = []
         self._answers: dict[str, CallResult] = {}
+        self._requested_types: dict[str, tuple[str, ...]] = {}
 
     def launched(self, launch_request: LaunchRequest) -> tuple[LaunchedInstance, ...]:
         """List the live instances launched for the case, and its spare, oldest first."""
@@ -52,6 +53,9 @@ class FakeLauncher(FailingFake):
         """Launch one instance per token."""
         with self.seam.around("launcher", "launch", launch_request):
             self.launch_calls.append((launch_request.case, launch_request.token))
+            types = launch_request.instance_types
+            if self._requested_types.setdefault(launch_request.token, types) != types:
+                return CallResult(ProviderFailure.AMBIGUOUS, "IdempotentParameterMismatch")
             script = self._next_failure()
             if script is not None and not script.effect:
                 return self._scripted(launch_request, script.failure)

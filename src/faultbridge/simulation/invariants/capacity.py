@@ -15,6 +15,8 @@ def _without_capacity(view: SystemView) -> Iterator[str]:
         data = body["data"]
         if data["repair_action"] != "replace_node" or data["facts"].get("spare"):
             continue
+        if _has_successor(view, body, at):
+            continue
         found = _last_answer(view, data["old_instance"], at)
         if found is None:
             yield f"{_place(body)}: the capacity was never asked for"
@@ -23,6 +25,16 @@ def _without_capacity(view: SystemView) -> Iterator[str]:
                 yield f"{_place(body)}: without evidence of capacity and without an approval"
         elif not found.free:
             yield f"{_place(body)}: {found.reason}"
+
+
+def _has_successor(view: SystemView, intent: Body, at: datetime) -> bool:
+    """Return whether an instance was launched for the case before the intent, so that no source need be asked."""
+    fleet, data = view.ports.fleet, intent["data"]
+    case, old = intent["metadata"]["case_id"], data["old_instance"]
+    return data["facts"].get("capacity_evidence") == CapacityEvidence.LAUNCH_FIRST and any(
+        one.case == case and one.instance_id != old and one.launched_at - fleet.launch_delay <= at
+        for one in fleet.instances.values()
+    )
 
 
 def _last_answer(view: SystemView, instance: str, until: datetime) -> Capacity | None:
