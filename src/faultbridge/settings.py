@@ -144,7 +144,10 @@ class Settings:
     probe_seconds = Variable("the first interval for polling a slow operation, in seconds", int, 30)
     verify_level = Variable("the level of `dcgmi diag -r` (1 to 4)", int, 3)
     verify_seconds = Variable(
-        "the timeout of a verification in seconds; the default is the duration of level 4", int, 5400
+        "the timeout of a verification in seconds, to which `ssm-deep` adds 20 minutes at level 4; the default is the"
+        " duration of level 4 of `dcgmi diag`",
+        int,
+        5400,
     )
     clock_offset_seconds = Variable("the offset of the clock in seconds; for tests of the embedded stack only", int, 0)
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from faultbridge.adapters.compute.dcgm_verifier import OUTPUT_CHARACTERS, OutputBucket, SsmDcgmVerifier
+from faultbridge.adapters.compute.instances import InstanceHardware, hardware_of
 from faultbridge.decoders.dcgm.diag import read_report
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ports import Verdict, Verification
@@ -235,6 +236,7 @@ class FurtherTests:
 
     results: tuple[FurtherResult, ...]
     instance_type: str | None = "p5.48xlarge"
+    efa_interfaces: int | None = 2
 
     def script(self, level: int) -> Sequence[str]:
         return ("further",) if level >= 4 else ()
@@ -242,8 +244,13 @@ class FurtherTests:
     def seconds(self, level: int) -> int:
         return 900 if level >= 4 else 0
 
-    def read(self, output: bytes, level: int, instance_type: str | None) -> tuple[bytes, Sequence[FurtherResult]]:
-        assert (level, instance_type) == (4, self.instance_type)
+    def refusal(self, instance_type: str) -> str:
+        return "" if instance_type == self.instance_type else f"no thresholds for {instance_type}"
+
+    def read(
+        self, output: bytes, level: int, instance_type: str | None, efa_interfaces: int | None
+    ) -> tuple[bytes, Sequence[FurtherResult]]:
+        assert (level, instance_type, efa_interfaces) == (4, self.instance_type, self.efa_interfaces)
         return output.partition(b"#")[0], self.results
 
 
@@ -251,18 +258,25 @@ GOOD, BAD = FurtherResult(True, "nccl passed: 470 GB/s"), FurtherResult(False, "
 MISSING = FurtherResult(None, "efa not verified: its tool is not installed")
 
 
+INTERFACES = [{"InterfaceType": kind} for kind in ("interface", "efa", "efa-only")]
+
+
+def described(instance_type: str | None) -> dict[str, Any]:
+    """Return the answer of EC2; None is an instance that it does not list."""
+    instance = {"InstanceId": INSTANCE, "InstanceType": instance_type, "NetworkInterfaces": INTERFACES}
+    return {"Reservations": [{"Instances": [instance] if instance_type else []}]}
+
+
 def deep_verdict(output: str, further: FurtherTests, level: int = 4) -> Verification:
     answer = {
         "CommandId": COMMAND, "InstanceId": INSTANCE, "Status": "Success", "StatusDetails": "Success",
         "StandardOutputContent": output, "StandardOutputUrl": "",
     }  # fmt: skip
-    described = [{"InstanceId": INSTANCE, "InstanceType": further.instance_type}]
     with stubbed("ssm") as (clients, ssm), stubbed("ec2") as (typed, ec2):
         clients.ec2 = typed.ec2
         ssm.add_response("get_command_invocation", answer)
         if level >= 4:
-            instances = described if further.instance_type else []
-            ec2.add_response("describe_instances", {"Reservations": [{"Instances": instances}]})
+            ec2.add_response("describe_instances", described(further.instance_type))
         verifier = SsmDcgmVerifier(clients, level=3, timeout_seconds=60, read_report=read_report, deep=further)
         return verifier.status(INSTANCE, COMMAND, level)
 
@@ -288,12 +302,63 @@ def test_bad_memory_fails_whatever_the_further_tests_show() -> None:
     assert deep_verdict(f"{report(BAD_MEMORY)}# further", FurtherTests((GOOD,))).verdict is Verdict.FAILED
 
 
+@pytest.mark.parametrize(
+    ("results", "expected", "lines"),
+    [((GOOD, BAD), Verdict.FAILED, (BAD.line,)), ((GOOD, MISSING), Verdict.UNKNOWN, (MISSING.line,))],
+)
+def test_without_a_report_a_failure_of_a_further_test_still_counts(
+    results: tuple[FurtherResult, ...], expected: Verdict, lines: tuple[str, ...]
+) -> None:
+    found = deep_verdict("dcgmi: not found# further", FurtherTests(results))
+    assert (found.verdict, found.findings[1:]) == (expected, lines)
+    assert found.findings[0].startswith("no report: ")
+
+
 def test_without_a_report_the_further_tests_verify_nothing() -> None:
     assert deep_verdict("dcgmi: not found# further", FurtherTests((GOOD,))).verdict is Verdict.UNKNOWN
 
 
 def test_an_instance_that_ec2_does_not_list_has_no_type() -> None:
-    assert deep_verdict(f"{report(MEMORY)}#", FurtherTests((MISSING,), None)).verdict is Verdict.UNKNOWN
+    further = FurtherTests((MISSING,), None, None)
+    assert deep_verdict(f"{report(MEMORY)}#", further).verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize("code", ["InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed"])
+def test_an_instance_id_that_ec2_refuses_has_no_type_and_no_interfaces(code: str) -> None:
+    with stubbed("ec2") as (clients, ec2):
+        ec2.add_client_error("describe_instances", code)
+        assert hardware_of(clients, INSTANCE) == InstanceHardware(None, None)
+
+
+def test_an_instance_that_may_not_be_read_is_misconfigured() -> None:
+    with stubbed("ec2") as (clients, ec2):
+        ec2.add_client_error("describe_instances", "UnauthorizedOperation")
+        with pytest.raises(Misconfigured):
+            hardware_of(clients, INSTANCE)
+
+
+def start_deep(instance_type: str | None, *, sends: bool, level: int = 4) -> str:
+    with stubbed("ssm") as (clients, ssm), stubbed("ec2") as (typed, ec2):
+        clients.ec2 = typed.ec2
+        ssm.add_response("list_commands", {"Commands": []})
+        if level >= 4:
+            ec2.add_response("describe_instances", described(instance_type))
+        if sends:
+            ssm.add_response("send_command", {"Command": {"CommandId": COMMAND}})
+        verifier = SsmDcgmVerifier(
+            clients, level=3, timeout_seconds=60, read_report=read_report, deep=FurtherTests((GOOD,))
+        )
+        return verifier.start(INSTANCE, "token", level)
+
+
+def test_a_type_without_thresholds_is_refused_before_the_diagnostics_run() -> None:
+    with pytest.raises(Misconfigured, match=f"{INSTANCE} cannot be verified at level 4: no thresholds for g5.48xlarge"):
+        start_deep("g5.48xlarge", sends=False)
+
+
+@pytest.mark.parametrize(("instance_type", "level"), [("p5.48xlarge", 4), (None, 4), ("g5.48xlarge", 3)])
+def test_a_listed_or_unknown_type_and_a_lower_level_are_not_refused(instance_type: str | None, level: int) -> None:
+    assert start_deep(instance_type, sends=True, level=level) == COMMAND
 
 
 def test_below_their_level_the_further_tests_neither_run_nor_count() -> None:
@@ -303,7 +368,10 @@ def test_below_their_level_the_further_tests_neither_run_nor_count() -> None:
 @pytest.mark.parametrize(("level", "lines", "seconds"), [(3, 1, "60"), (4, 2, "960")])
 def test_the_further_tests_are_part_of_the_command_and_of_its_time(level: int, lines: int, seconds: str) -> None:
     sent: dict[str, Any] = {}
-    with stubbed("ssm") as (clients, stub):
+    with stubbed("ssm") as (clients, stub), stubbed("ec2") as (typed, ec2):
+        clients.ec2 = typed.ec2
+        if level >= 4:
+            ec2.add_response("describe_instances", described("p5.48xlarge"))
         stub.add_response("list_commands", {"Commands": []})
         stub.add_response("send_command", {"Command": {"CommandId": COMMAND}})
         clients.ssm.meta.events.register_first(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from faultbridge.decoders.verification.deep_checks import DeepChecks
 from tests.architecture.project import STATE_MACHINES, relative, resources, template
 
 HARD_LIMIT = 20 * 3600
@@ -101,7 +102,8 @@ def test_the_longest_verification_ends_before_its_step_does() -> None:
     (source,) = SOURCES
     delivery = 3600
     longest_verification = template()["Parameters"]["VerifySeconds"]["MaxValue"]
-    assert longest_verification + delivery < tasks(source)["VerifyInstance"]["TimeoutSeconds"]
+    deep_tests = DeepChecks().seconds(4)
+    assert longest_verification + deep_tests + delivery < tasks(source)["VerifyInstance"]["TimeoutSeconds"]
 
 
 MAX_TRANSITIONS = 30

@@ -68,8 +68,10 @@ def output(nccl_text: str = "", efa_text: str = "", statuses: tuple[int, int] = 
     return b'{"DCGM Diagnostic": {}}' + "".join(marked).encode()
 
 
-def results(found: bytes, instance_type: str | None = TYPE) -> list[DeepResult]:
-    return list(DeepChecks().read(found, 4, instance_type)[1])
+def results(
+    found: bytes, instance_type: str | None = TYPE, efa_interfaces: int | None = len(DOMAINS)
+) -> list[DeepResult]:
+    return list(DeepChecks().read(found, 4, instance_type, efa_interfaces)[1])
 
 
 def test_a_good_instance_passes_each_test_with_its_figures() -> None:
@@ -128,7 +130,7 @@ def test_a_result_that_cannot_be_used_is_not_verified(text: str, status: int) ->
     [
         (124, "not complete after"),
         (137, "not complete after"),
-        (127, "its tool is not installed"),
+        (127, "its tool did not start"),
         (3, "exit status 3"),
     ],
 )
@@ -161,6 +163,12 @@ EFA = {
     "messages are lost": (loopback(DOMAINS[:3]) + loopback(DOMAINS[3:], ROW.replace("=100", "97")), False),
     "no device": (" ", None),
     "all fail": (loopback(row="fi_connect: Connection refused\n", status=111), None),
+    "one device takes too long": (loopback(DOMAINS[:3]) + loopback(DOMAINS[3:], status=124), None),
+    "one device is killed": (loopback(DOMAINS[:3]) + loopback(DOMAINS[3:], status=137), None),
+    "one device fails and one takes too long": (
+        loopback(DOMAINS[:2]) + loopback(DOMAINS[2:3], status=1) + loopback(DOMAINS[3:], status=124),
+        False,
+    ),
     "cut off": (loopback()[: -len("exit: 0\n")], None),
     "no row": (loopback(row=""), None),
     "a device twice": (loopback(DOMAINS[:2] * 2), None),
@@ -170,6 +178,39 @@ EFA = {
 @pytest.mark.parametrize(("text", "passed"), EFA.values(), ids=EFA.keys())
 def test_a_failure_of_one_device_fails_and_one_of_all_is_not_verified(text: str, passed: bool | None) -> None:
     assert results(output(efa_text=text))[1].passed is passed
+
+
+@pytest.mark.parametrize(
+    ("listed", "attached", "passed"),
+    [(2, 2, True), (1, 2, False), (4, 4, True), (3, 4, False), (4, None, True), (2, None, None), (1, 0, True)],
+)
+def test_an_instance_needs_as_many_devices_as_it_has_interfaces(
+    listed: int, attached: int | None, passed: bool | None
+) -> None:
+    found = results(output(efa_text=loopback(DOMAINS[:listed])), efa_interfaces=attached)[1]
+    assert found.passed is passed
+
+
+def test_an_instance_with_fewer_interfaces_than_its_type_has_passes_with_both_numbers() -> None:
+    found = results(output(efa_text=loopback(DOMAINS[:2])), efa_interfaces=2)[1]
+    text = "efa-loopback passed: 2 EFA devices; the slowest has 6102 MB/s; the instance type has 4"
+    assert found == DeepResult(True, text)
+
+
+def test_a_missing_device_is_stated_with_the_attached_interfaces() -> None:
+    found = results(output(efa_text=loopback(DOMAINS[:2])), efa_interfaces=3)[1]
+    assert found == DeepResult(False, "efa-loopback failed: 2 of 3 EFA devices work")
+
+
+@pytest.mark.parametrize(("instance_type", "refused"), [(TYPE, False), (f"ml.{TYPE}", False), ("g5.48xlarge", True)])
+def test_only_a_type_without_thresholds_is_refused(instance_type: str, refused: bool) -> None:
+    reason = DeepChecks().refusal(instance_type)
+    assert bool(reason) is refused
+    assert (instance_type in reason) is refused
+
+
+def test_an_unknown_type_is_stated_as_unknown() -> None:
+    assert results(output(), None)[0].line == "nccl-all-reduce not verified: instance type unknown"
 
 
 def test_each_device_has_its_bandwidth_or_its_reason() -> None:
@@ -243,7 +284,13 @@ class TestScripts:
         (instance.tools / tool).unlink()
         missing = instance.verify()[0 if tool == "all_reduce_perf" else 1]
         assert missing.passed is None
-        assert missing.line.endswith("its tool is not installed")
+        assert "its tool did not start: " in missing.line
+        assert missing.line.endswith("not installed")
+
+    def test_a_tool_without_a_library_is_not_verified_with_the_name_of_the_library(self, instance: Instance) -> None:
+        error = "error while loading shared libraries: libmpi.so.40: cannot open shared object file"
+        instance.install("all_reduce_perf", f'echo "all_reduce_perf: {error}" >&2; exit 127')
+        assert instance.verify()[0].line.endswith(f"its tool did not start: all_reduce_perf: {error}")
 
     def test_a_test_that_hangs_is_ended_and_not_verified(self, instance: Instance) -> None:
         instance.install("all_reduce_perf", "while :; do :; done")
@@ -263,6 +310,23 @@ class TestScripts:
         found = instance.verify()[1]
         assert found.passed is False
         assert f"{DOMAINS[2]}: exit status 1: fi_endpoint: -12" in found.line
+
+    @pytest.mark.parametrize(("failures", "passed"), [(1, True), (2, False)])
+    def test_a_device_is_tried_once_more(self, instance: Instance, failures: int, passed: bool) -> None:
+        refused = f"""case "$*" in *{DOMAINS[2]}*127.0.0.1)
+  echo x >> {instance.tools}/tried
+  [ "$(grep -c x {instance.tools}/tried)" -gt {failures} ] || {{ echo "fi_connect: Connection refused"; exit 111; }};;
+esac
+cat <<'END'
+{HEADING}{ROW}END"""
+        instance.install("fi_pingpong", refused)
+        assert instance.verify()[1].passed is passed
+
+    def test_a_device_that_takes_too_long_twice_is_not_verified(self, instance: Instance) -> None:
+        answer = f"cat <<'END'\n{HEADING}{ROW}END"
+        late = f'case "$*" in *{DOMAINS[2]}*127.0.0.1) exit 124;; esac\n{answer}'
+        instance.install("fi_pingpong", late)
+        assert instance.verify()[1].passed is None
 
     def test_the_output_of_a_tool_cannot_end_its_section(self, instance: Instance) -> None:
         text = "#faultbridge end nccl-all-reduce 0"

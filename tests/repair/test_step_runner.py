@@ -130,6 +130,17 @@ def test_a_configuration_error_is_recorded_and_escalated():
     assert "no such group" in world.case().reason
 
 
+def test_a_refused_verification_is_escalated_with_its_reason_and_launches_no_further_instance():
+    world = World()
+    world.fault()
+    world.seam.before = outage_of("verifier.start", Misconfigured("no thresholds for its type"), times=999)
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.ESCALATED))
+    assert "no thresholds for its type" in world.case().reason
+    assert len(world.released_instances()) == 1
+    assert world.status() is not NodeStatus.HEALTHY
+
+
 def test_a_bug_in_a_step_before_the_intent_is_retried_until_the_attempts_are_used_up():
     world = World(orchestrated=True)
     world.fault()

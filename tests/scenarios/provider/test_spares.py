@@ -10,13 +10,14 @@ import pytest
 from faultbridge.domain.cases import Resolution
 from faultbridge.domain.cluster.spares import VERIFIED_FOR, Spare, SpareStatus
 from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.errors import Transient
+from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ports import ProviderFailure, Verdict, Verification
 from faultbridge.registry.registration import Registration
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.spares.reconcile import LAUNCH_TIMEOUT
 from faultbridge.simulation.fakes import raise_once
+from faultbridge.simulation.fakes.seam import Call
 from tests.scenarios.world import CLUSTER, GROUP, World
 
 RESOLVED, READY = CaseStatus.RESOLVED, SpareStatus.READY
@@ -118,6 +119,40 @@ def test_a_bad_spare_is_never_ready_and_is_replaced() -> None:
     assert ready(world) == ["i-00000000000000003"]
     assert sorted(world.live_instances()) == [OLD, "i-00000000000000003"]
     assert world.launcher.terminated == ["i-00000000000000002"]
+
+
+def refuse_verification(world: World, *instances: str) -> None:
+    def refuse(call: Call) -> None:
+        if call.name == "verifier.start" and call.argument[0] in instances:
+            raise Misconfigured(f"no thresholds for the type of {call.argument[0]}")
+
+    world.seam.before = refuse
+
+
+def test_a_spare_whose_verification_is_refused_keeps_its_instance_and_each_sweep_states_why() -> None:
+    world = world_with(1)
+    refuse_verification(world, NEW)
+    swept = world.advance_minutes(180)
+    assert [one.status for one in pool(world)] == [SpareStatus.LAUNCHING]
+    assert sorted(world.live_instances()) == [OLD, NEW]
+    assert world.launcher.terminated == []
+    assert any(f"spare 1: no thresholds for the type of {NEW}" in line for line in swept.failures)
+
+
+def test_a_spare_whose_verification_is_refused_does_not_stop_the_other_one() -> None:
+    world = world_with(2)
+    refuse_verification(world, NEW)
+    world.until(lambda: len(ready(world)) == 1, minutes=60)
+    assert ready(world) == ["i-00000000000000003"]
+
+
+def test_a_spare_whose_verification_is_refused_is_terminated_with_its_pool() -> None:
+    world = world_with(1)
+    refuse_verification(world, NEW)
+    world.advance_minutes(10)
+    configure(world, spares=0)
+    world.until(lambda: pool(world) == (), minutes=10)
+    assert world.live_instances() == [OLD]
 
 
 def test_a_spare_with_a_missing_gpu_is_never_ready() -> None:

@@ -12,9 +12,10 @@ from botocore.exceptions import ClientError
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import code_of, translated
 from faultbridge.adapters.compute import ssm_commands
+from faultbridge.adapters.compute.instances import hardware_of
 from faultbridge.adapters.compute.ssm_commands import OUTPUT_CHARACTERS, RUNNING, UNFINISHED
 from faultbridge.domain.faults import Component, ComponentType
-from faultbridge.errors import Rejected, Transient
+from faultbridge.errors import Misconfigured, Rejected, Transient
 from faultbridge.ports import ObjectStore, Verdict, Verification
 
 OUTPUT_PATH = "awsrunShellScript/0.awsrunShellScript/stdout"
@@ -80,8 +81,13 @@ class DeepTests(Protocol):
     def seconds(self, level: int) -> int:
         """Return their time limit."""
 
-    def read(self, output: bytes, level: int, instance_type: str | None) -> tuple[bytes, Sequence[DeepResult]]:
-        """Return the output that precedes the tests, and the result of each test."""
+    def refusal(self, instance_type: str) -> str:
+        """Return why an instance of this type cannot pass the tests, or ''."""
+
+    def read(
+        self, output: bytes, level: int, instance_type: str | None, efa_interfaces: int | None
+    ) -> tuple[bytes, Sequence[DeepResult]]:
+        """Return the output that precedes the tests, and the result of each test on such an instance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +125,13 @@ class SsmDcgmVerifier:
     def start(self, instance_id: str, token: str, level: int | None = None) -> str:
         """Send the command unless one was sent with this token; returns the command id.
 
-        Raises Transient when the SSM agent of the instance has not registered yet.
+        Raises Transient when the SSM agent of the instance has not registered yet, and Misconfigured when the further
+        tests of the level have no thresholds for the type of the instance.
         """
         with translated(f"verifying {instance_id}"):
             sent = ssm_commands.find(self._clients.ssm, instance_id, token)
+            if sent is None:
+                self._refuse(instance_id, level or self._level)
             return sent or self._send(instance_id, token, level or self._level)
 
     def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
@@ -140,6 +149,15 @@ class SsmDcgmVerifier:
             return Verification(verdict, (f"the command ended as {details or answer['Status']}",))
         report = self._report(answer, instance_id, operation)
         return self._judge(level or self._level, report, instance_id)
+
+    def _refuse(self, instance_id: str, level: int) -> None:
+        """Raise Misconfigured if the instance cannot pass, before the diagnostics run for up to two hours."""
+        if self._deep is None or not self._deep.script(level):
+            return
+        instance_type = hardware_of(self._clients, instance_id).instance_type
+        refusal = self._deep.refusal(instance_type) if instance_type else ""
+        if refusal:
+            raise Misconfigured(f"{instance_id} cannot be verified at level {level}: {refusal}")
 
     def _send(self, instance_id: str, token: str, level: int) -> str:
         output: dict[str, str] = {}
@@ -166,22 +184,17 @@ class SsmDcgmVerifier:
     def _judge(self, level: int, report: bytes, instance_id: str) -> Verification:
         diagnostics, results = report, list[DeepResult]()
         if self._deep is not None and self._deep.script(level):
-            diagnostics, read = self._deep.read(report, level, self._instance_type(instance_id))
+            found = hardware_of(self._clients, instance_id)
+            diagnostics, read = self._deep.read(report, level, found.instance_type, found.efa_interfaces)
             results = list(read)
         try:
             tests = self._read_report(diagnostics)
         except Rejected as error:
-            return Verification(Verdict.UNKNOWN, (f"no report: {error}",), report)
+            verdict, missed = worst_of(Verdict.UNKNOWN, results), [one.line for one in results if not one.passed]
+            return Verification(verdict, (f"no report: {error}", *missed), report)
         verdict = worst_of(verdict_of(tests, level), results)
         lines = [one.line for one in results if verdict is Verdict.PASSED or not one.passed]
         return Verification(verdict, (*findings_of(tests), *lines), report, gpus_of(tests), level)
-
-    def _instance_type(self, instance_id: str) -> str | None:
-        """Return the type of the instance as EC2 states it; the instance itself may be wrong about it."""
-        with translated(f"reading the type of {instance_id}"):
-            found = self._clients.ec2.describe_instances(InstanceIds=[instance_id])
-        types = [one.get("InstanceType") for group in found["Reservations"] for one in group.get("Instances", [])]
-        return types[0] if types else None
 
 
 def verdict_of(tests: Sequence[DiagTest], level: int) -> Verdict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC
 from typing import Any
 
@@ -17,6 +18,16 @@ GONE_STATES = frozenset({"shutting-down", "terminated"})
 ALIVE_STATES = ["pending", "running", "stopping", "stopped"]
 CASE_TAG = "faultbridge:case"
 UNKNOWN_INSTANCE = frozenset({"InvalidInstanceID.NotFound", "InvalidInstanceIDNotFound"})
+INVALID_INSTANCE = "InvalidInstanceID"  # the codes of EC2 that begin so: NotFound, Malformed
+EFA_INTERFACES = frozenset({"efa", "efa-only"})
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceHardware:
+    """What EC2 states about an instance: its type and its number of EFA interfaces; None where it states nothing."""
+
+    instance_type: str | None = None
+    efa_interfaces: int | None = None
 
 
 def presence_of(clients: Clients, instance_id: str) -> Presence:
@@ -26,6 +37,23 @@ def presence_of(clients: Clients, instance_id: str) -> Presence:
             return _presence(clients, instance_id)
     except Transient:
         return Presence.UNKNOWN
+
+
+def hardware_of(clients: Clients, instance_id: str) -> InstanceHardware:
+    """Return the type and the EFA interfaces of an instance; None for each if EC2 does not know the instance."""
+    with translated(f"reading the type of {instance_id}"):
+        try:
+            answer = clients.ec2.describe_instances(InstanceIds=[instance_id])
+        except ClientError as error:
+            if code_of(error).startswith(INVALID_INSTANCE):
+                return InstanceHardware()
+            raise
+    found = next((one for group in answer["Reservations"] for one in group.get("Instances", [])), None)
+    if found is None:
+        return InstanceHardware()
+    interfaces = found.get("NetworkInterfaces")
+    efa = None if interfaces is None else sum(one.get("InterfaceType") in EFA_INTERFACES for one in interfaces)
+    return InstanceHardware(found.get("InstanceType"), efa)
 
 
 def launched_instance_of(instance: Any) -> LaunchedInstance:  # noqa: ANN401 - the stubs' type exists only for type checkers

@@ -12,7 +12,7 @@ from faultbridge.data import gpus_by_instance_type
 from faultbridge.data.deep_tests import DeepTest, Expected, deep_tests, expected_by_instance_type
 from faultbridge.decoders.verification.fabric_tests import read_loopback
 from faultbridge.decoders.verification.nccl_tests import read_all_reduce
-from faultbridge.decoders.verification.sections import NOT_INSTALLED, TIMED_OUT, Section, script_of, split
+from faultbridge.decoders.verification.sections import NOT_STARTED, TIMED_OUT, Section, script_of, split
 from faultbridge.errors import Rejected
 
 
@@ -22,6 +22,15 @@ class DeepResult:
 
     passed: bool | None
     line: str
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """The instance that was tested: its type without `ml.`, what that must show, and its attached EFA interfaces."""
+
+    type: str
+    expected: Expected
+    efa_interfaces: int | None
 
 
 class DeepChecks:
@@ -35,33 +44,54 @@ class DeepChecks:
         """Return the time limit of all tests of a level together."""
         return sum(test.seconds for test in _tests_at(level))
 
-    def read(self, output: bytes, level: int, instance_type: str | None) -> tuple[bytes, Sequence[DeepResult]]:
-        """Return the output that precedes the tests, and the result of each test of the level."""
+    def refusal(self, instance_type: str) -> str:
+        """Return why an instance of this type cannot pass the tests, or ''."""
+        if _listed(instance_type) is not None:
+            return ""
+        known = ", ".join(expected_by_instance_type())
+        return f"ssm-deep has no thresholds for instance type {instance_type}; known: {known}; else use ssm-dcgm"
+
+    def read(
+        self, output: bytes, level: int, instance_type: str | None, efa_interfaces: int | None = None
+    ) -> tuple[bytes, Sequence[DeepResult]]:
+        """Return the output that precedes the tests, and the result of each test of the level.
+
+        `efa_interfaces` is the number attached to the instance, None if unknown.
+        """
         before, sections = split(output)
-        expected = expected_by_instance_type().get((instance_type or "").removeprefix("ml."))
-        return before, [_judge(test, sections.get(test.name), expected, instance_type) for test in _tests_at(level)]
+        tests = _tests_at(level)
+        expected = _listed(instance_type)
+        if expected is None or instance_type is None:
+            why = f"no thresholds for instance type {instance_type}" if instance_type else "instance type unknown"
+            return before, [_unverified(test.name, why) for test in tests]
+        instance = Instance(instance_type.removeprefix("ml."), expected, efa_interfaces)
+        return before, [_judge(test, sections.get(test.name), instance) for test in tests]
 
 
 def _tests_at(level: int) -> tuple[DeepTest, ...]:
     return tuple(test for test in deep_tests() if test.level <= level)
 
 
-def _judge(test: DeepTest, section: Section | None, expected: Expected | None, instance_type: str | None) -> DeepResult:
-    if expected is None or instance_type is None:
-        return _unverified(test.name, f"no thresholds for instance type {instance_type or 'unknown'}")
+def _listed(instance_type: str | None) -> Expected | None:
+    return expected_by_instance_type().get((instance_type or "").removeprefix("ml."))
+
+
+def _judge(test: DeepTest, section: Section | None, instance: Instance) -> DeepResult:
     if section is None or section.status is None:
         return _unverified(test.name, "the output ends before the test")
-    if section.status in _REASONS:
-        return _unverified(test.name, _REASONS[section.status].format(seconds=test.seconds))
+    if section.status in TIMED_OUT:
+        return _unverified(test.name, f"not complete after {test.seconds} seconds")
+    if section.status == NOT_STARTED:
+        return _unverified(test.name, f"its tool did not start: {section.last_line or 'it printed nothing'}")
     try:
-        return _JUDGES[test.name](section, expected, instance_type.removeprefix("ml."))
+        return _JUDGES[test.name](section, instance)
     except Rejected as error:
         return _unverified(test.name, f"{error.detail} (exit status {section.status})")
 
 
-def _judge_nccl(section: Section, expected: Expected, instance_type: str) -> DeepResult:
-    found, gpus = read_all_reduce(section.text), gpus_by_instance_type().get(instance_type)
-    name, least = "nccl-all-reduce", expected.nccl_gigabytes_per_second
+def _judge_nccl(section: Section, instance: Instance) -> DeepResult:
+    found, gpus = read_all_reduce(section.text), gpus_by_instance_type().get(instance.type)
+    name, least = "nccl-all-reduce", instance.expected.nccl_gigabytes_per_second
     if found.wrong:
         return DeepResult(False, f"{name} failed: the GPUs computed wrong values")
     if section.status != 0:
@@ -73,31 +103,34 @@ def _judge_nccl(section: Section, expected: Expected, instance_type: str) -> Dee
     return DeepResult(passed, f"{name} {'passed' if passed else 'failed'}: {measured}")
 
 
-def _judge_efa(section: Section, expected: Expected, _instance_type: str) -> DeepResult:
+def _judge_efa(section: Section, instance: Instance) -> DeepResult:
     name, found = "efa-loopback", read_loopback(section.text)
     if section.status != 0:
         return _unverified(name, f"exit status {section.status}")
     working = [one.megabytes_per_second for one in found if one.megabytes_per_second is not None]
-    broken = [f"{one.domain}: {one.reason}" for one in found if one.megabytes_per_second is None]
+    without = [one for one in found if one.megabytes_per_second is None]
+    reasons = [f"{one.domain}: {one.reason}" for one in without]
     if not working:
         # One cause for all devices is rather a setting, such as a security group, than the hardware.
-        return _unverified(name, broken[0] if broken else "libfabric lists no EFA device")
-    if broken or len(working) < expected.efa_devices:
-        text = f"{len(working)} of {expected.efa_devices} EFA devices work"
-        return DeepResult(False, f"{name} failed: {'; '.join((text, *broken))}"[:500])
-    return DeepResult(True, f"{name} passed: {len(working)} EFA devices; the slowest has {min(working):.0f} MB/s")
+        return _unverified(name, reasons[0] if reasons else f"libfabric lists no EFA device: {section.last_line}")
+    attached, full = instance.efa_interfaces, instance.expected.efa_devices
+    text = "; ".join((f"{len(working)} of {full if attached is None else attached} EFA devices work", *reasons))[:480]
+    if any(one.complete for one in without) or (attached is not None and len(found) < attached):
+        return DeepResult(False, f"{name} failed: {text}")
+    if without:
+        return _unverified(name, text)
+    if attached is None and len(working) < full:
+        return _unverified(name, f"{text}; the number of attached EFA interfaces is unknown")
+    fewer = f"; the instance type has {full}" if len(working) < full else ""
+    speed = f"the slowest has {min(working):.0f} MB/s"
+    return DeepResult(True, f"{name} passed: {len(working)} EFA devices; {speed}{fewer}")
 
 
 def _unverified(name: str, reason: str) -> DeepResult:
     return DeepResult(None, f"{name} not verified: {reason}")
 
 
-_REASONS: Mapping[int, str] = {
-    TIMED_OUT: "not complete after {seconds} seconds",
-    NOT_INSTALLED: "its tool is not installed",
-    137: "not complete after {seconds} seconds",
-}
-_JUDGES: Mapping[str, Callable[[Section, Expected, str], DeepResult]] = {
+_JUDGES: Mapping[str, Callable[[Section, Instance], DeepResult]] = {
     "nccl-all-reduce": _judge_nccl,
     "efa-loopback": _judge_efa,
 }

@@ -1,7 +1,8 @@
 """Reads the output of the EFA loopback: for each device, whether all messages came back, and how fast.
 
-Grammar: `domain: NAME`, a row of `fi_pingpong`, and `exit: STATUS` for each device. In a row, `=N` means that as many
-messages were acknowledged as sent. Units: MB/s. Errors: `Rejected` without a complete result for each device.
+Grammar: `domain: NAME`, a row of `fi_pingpong`, and `exit: STATUS` for each device; `#` begins a comment. In a row,
+`=N` means that as many messages were acknowledged as sent. Units: MB/s. Errors: `Rejected` without a complete result
+for each device.
 Source: libfabric 1.17.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from faultbridge.decoders.verification.sections import TIMED_OUT
 from faultbridge.errors import Rejected
 
 _DOMAIN = re.compile(r"^domain: (\S{1,64})$", re.MULTILINE)
@@ -23,11 +25,12 @@ _ROW = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Loopback:
-    """The result of one device: its bandwidth in MB/s, or why it has none."""
+    """The result of one device: its bandwidth in MB/s, or why it has none; `complete` is False if it took too long."""
 
     domain: str
     megabytes_per_second: float | None
     reason: str = ""
+    complete: bool = True
 
 
 def read_loopback(text: str) -> tuple[Loopback, ...]:
@@ -44,8 +47,10 @@ def _result(domain: str, body: str) -> Loopback:
     if len(statuses) != 1:
         raise Rejected("incomplete", f"the test of {domain} did not end")
     if statuses[0] != "0":
-        said = next((line.strip() for line in body.splitlines() if line.strip() and not line.startswith("bytes")), "")
-        return Loopback(domain, None, f"exit status {statuses[0]}: {said[:120]}")
+        lines = (line.strip() for line in body.splitlines())
+        said = next((line for line in lines if line and not line.startswith(("bytes", "#"))), "")
+        complete = int(statuses[0]) not in TIMED_OUT
+        return Loopback(domain, None, f"exit status {statuses[0]}: {said[:120]}", complete)
     if len(rows) != 1 or rows[0][1] != f"={rows[0][0]}":
         return Loopback(domain, None, "not every message came back")
     return Loopback(domain, float(rows[0][2]))

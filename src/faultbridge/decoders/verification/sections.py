@@ -9,7 +9,12 @@ from dataclasses import dataclass
 
 from faultbridge.data.deep_tests import DeepTest
 
-TIMED_OUT, NOT_INSTALLED = 124, 127
+TIMED_OUT = frozenset({124, 137})
+"""The exit statuses of `timeout`: the command was ended, or had to be killed."""
+
+NOT_STARTED = 127
+"""The exit status of a tool that is not installed, or that lacks a shared library."""
+
 _BEGIN = re.compile(rb"^#faultbridge begin ([a-z-]{1,40})$", re.MULTILINE)
 
 
@@ -19,6 +24,11 @@ class Section:
 
     text: str
     status: int | None
+
+    @property
+    def last_line(self) -> str:
+        """Return the last line that is not empty, at most 160 characters; '' without one."""
+        return next((line.strip()[:160] for line in reversed(self.text.splitlines()) if line.strip()), "")
 
 
 def script_of(tests: Sequence[DeepTest]) -> tuple[str, ...]:

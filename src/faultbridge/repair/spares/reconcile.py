@@ -15,6 +15,7 @@ from faultbridge.decoders.common.gpu_count import missing_gpus
 from faultbridge.domain.cluster.config import ClusterConfig, Mode
 from faultbridge.domain.cluster.spares import Spare, SpareStatus
 from faultbridge.domain.edges import CaseStatus
+from faultbridge.errors import Misconfigured
 from faultbridge.log import log_cause
 from faultbridge.ports import (
     ClusterNode,
@@ -50,16 +51,25 @@ class ReconcileSpares:
     tools: StepTools
 
     def __call__(self, cluster: str) -> None:
-        """Launch, verify, replace or terminate the spares of a cluster, one step per spare and call."""
+        """Launch, verify, replace or terminate the spares of a cluster, one step per spare and call.
+
+        Raises Misconfigured after the last spare if a verification was refused; such a spare keeps its instance.
+        """
         rules = rules_of(self.tools.rulebook, cluster)
         config = rules.config
         compute = self.tools.compute(config)
         launcher = compute.launchers.get(config.provider)
         if launcher is None or config.mode is not Mode.ACT or not config.acts:
             return
+        refusals = []
         for spare in self._spares(config):
             timeout = rules.policy.limits.verify_deadline
-            _SpareReconciler(self.pool, self.tools, config, compute, launcher, timeout, spare).step()
+            try:
+                _SpareReconciler(self.pool, self.tools, config, compute, launcher, timeout, spare).step()
+            except Misconfigured as error:
+                refusals.append(f"spare {spare.number}: {error}")
+        if refusals:
+            raise Misconfigured("; ".join(refusals))
 
     def _spares(self, config: ClusterConfig) -> list[Spare]:
         """Return the existing spares and the configured ones that do not exist yet."""
