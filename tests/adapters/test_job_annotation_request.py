@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import pytest
 
 from faultbridge.adapters.callbacks.job_annotation import ANNOTATION
-from faultbridge.adapters.kubernetes.client import Access, Kubernetes
+from faultbridge.adapters.kubernetes.client import ApiAccess, Kubernetes
 from faultbridge.adapters.kubernetes.job_client import annotate_job
 
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "llama", "namespace": "ml", "uid": "u-1"}}
@@ -84,7 +84,7 @@ def url() -> Iterator[str]:
 
 
 def patch_of_faultbridge(url: str) -> Patch:
-    annotate_job(Kubernetes(lambda: Access(url, None, "token")), "ml", "llama", {ANNOTATION: "e-1"})
+    annotate_job(Kubernetes(lambda: ApiAccess(url, None, "token")), "ml", "llama", {ANNOTATION: "e-1"})
     return Answers.patches.pop()
 
 

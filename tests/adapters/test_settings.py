@@ -32,6 +32,7 @@ DEFAULTS = {
     "runbook_url": "",
     "api_url": "",
     "console_url": "",
+    "slurm_tokens": "",
     "events_queue": "-",
     "events_queue_url": "",
     "events_dead_letter_queue_url": "",

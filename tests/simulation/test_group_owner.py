@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.pipeline.decide import admit, decide
+from faultbridge.pipeline.decide import admit, opt_out
 from faultbridge.registry import provider_check
 from faultbridge.simulation.environment.action_plan import ExternalAction, draw_plan
 from faultbridge.simulation.history import draw_growing, play
@@ -90,7 +90,7 @@ def test_a_repair_that_starts_during_an_update_is_noticed(monkeypatch: pytest.Mo
 
 
 def test_a_case_for_a_node_that_leaves_in_an_update_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decide, "is_absence", lambda _condition: False)
+    monkeypatch.setattr(opt_out, "is_absence", lambda _condition: False)
     found = broken_by(update(1))
     assert "a node that leaves in an update opens no case for its absence" in found
 
