@@ -23,7 +23,7 @@ _EXCEPTION = re.compile(r"(?<![\w.])(?:[A-Za-z_]\w{0,63}\.){0,8}([A-Z]\w{2,63})(
 _MAX_NAMES = 16
 HEDGES = re.compile(
     r"[Pp]otential root causes|[Pp]ossible (?:reasons|causes)|[Tt]his can happen if|[Tt]his (?:indicates|can mean) that"
-    r"|[Ee]ither (?:the|a) |[Pp]revious (?:attempt|run) |[Rr]estart count \d"
+    r"|[Ee]ither (?:the|a) |[Pp]revious (?:attempt|run) |[Rr]estart count \d(?:\S{0,16} last |(?!.{0,512}Error: ))"
 )
 """Where a line begins to list what may have happened: such words are no evidence."""
 

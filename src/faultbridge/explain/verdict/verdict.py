@@ -71,7 +71,8 @@ def decide(evidence: Evidence, mechanisms: Sequence[Mechanism], weights: Weights
     excluded = blamed if outlook is Outlook.RESTART_WITHOUT else ()
     absent = _without_dump(situation, cause)
     check = () if excluded else tuple(sorted({*check, *absent, *(blamed if is_shared else ())}))
-    hardware = _hardware(situation, cause, ranked, fleet, blamed)
+    is_clear = cause is not None and _is_clear(situation, cause, outlook)
+    hardware = _hardware(situation, cause, ranked, fleet, blamed, is_clear=is_clear)
     checks = tuple(_checks(situation, cause, check))
     return Verdict(outlook, cause, tuple(ranked), excluded, check, checks, is_shared, hardware, line)
 
@@ -152,7 +153,13 @@ def _checks(situation: Situation, cause: Hypothesis | None, check: Sequence[str]
 
 
 def _hardware(
-    situation: Situation, cause: Hypothesis | None, ranked: Sequence[Hypothesis], fleet: set[str], blamed: Sequence[str]
+    situation: Situation,
+    cause: Hypothesis | None,
+    ranked: Sequence[Hypothesis],
+    fleet: set[str],
+    blamed: Sequence[str],
+    *,
+    is_clear: bool,
 ) -> Hardware:
     """Return what is known about the hardware. An acquittal needs a clear other cause, or a clean log of each node."""
     checked = {
@@ -164,14 +171,12 @@ def _hardware(
     state = "not_shown"
     if blamed or (cause is not None and cause in others and cause.lead.trust is Trust.NODE):
         state = "blamed"
-    elif not is_likely and (
-        (_is_clear(cause) and not (cause and is_in_teardown(situation, cause.lead))) or (checked and not missing)
-    ):
+    elif not is_likely and (is_clear or (checked and not missing)):
         state = "acquitted"
     return Hardware(state, tuple(sorted(checked)), tuple(sorted(missing)))
 
 
-def _is_clear(cause: Hypothesis | None) -> bool:
-    if cause is None:
-        return False
-    return cause.mechanism.strength(cause.lead) == DECISIVE or cause.mechanism.outlook is Outlook.STOP
+def _is_clear(situation: Situation, cause: Hypothesis, outlook: Outlook) -> bool:
+    """Return whether the cause is decisive or stops the job, and was not printed while the job was already ending."""
+    is_shown = cause.mechanism.strength(cause.lead) == DECISIVE or outlook is Outlook.STOP
+    return is_shown and not is_in_teardown(situation, cause.lead)
