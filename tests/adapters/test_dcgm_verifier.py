@@ -330,6 +330,13 @@ def test_an_instance_id_that_ec2_refuses_has_no_type_and_no_interfaces(code: str
         assert hardware_of(clients, INSTANCE) == InstanceHardware(None, None)
 
 
+def test_without_a_list_of_interfaces_their_number_is_unknown() -> None:
+    with stubbed("ec2") as (clients, ec2):
+        instance = {"InstanceId": INSTANCE, "InstanceType": "p5.48xlarge"}
+        ec2.add_response("describe_instances", {"Reservations": [{"Instances": [instance]}]})
+        assert hardware_of(clients, INSTANCE) == InstanceHardware("p5.48xlarge", None)
+
+
 def test_an_instance_that_may_not_be_read_is_misconfigured() -> None:
     with stubbed("ec2") as (clients, ec2):
         ec2.add_client_error("describe_instances", "UnauthorizedOperation")

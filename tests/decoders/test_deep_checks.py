@@ -221,6 +221,20 @@ def test_each_device_has_its_bandwidth_or_its_reason() -> None:
     )
 
 
+def test_a_device_that_printed_nothing_has_its_status_only() -> None:
+    text = f"domain: {DOMAINS[0]}\nexit: 1\ndomain: {DOMAINS[1]}\n# retried after exit status 124\n\nexit: 124\n"
+    assert read_loopback(text) == (
+        Loopback(DOMAINS[0], None, "exit status 1"),
+        Loopback(DOMAINS[1], None, "not complete in time", complete=False),
+    )
+
+
+@pytest.mark.parametrize(("text", "end"), [(" ", ""), ("fi_getinfo: -61 (No data available)\n", ": fi_getinfo: -61")])
+def test_without_a_device_the_error_of_libfabric_is_stated(text: str, end: str) -> None:
+    line = results(output(efa_text=text))[1].line
+    assert line.removesuffix(" (No data available)") == f"efa-loopback not verified: libfabric lists no EFA device{end}"
+
+
 @given(st.binary(max_size=300))
 def test_noise_is_not_verified(noise: bytes) -> None:
     found = results(

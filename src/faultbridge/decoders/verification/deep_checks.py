@@ -112,7 +112,8 @@ def _judge_efa(section: Section, instance: Instance) -> DeepResult:
     reasons = [f"{one.domain}: {one.reason}" for one in without]
     if not working:
         # One cause for all devices is rather a setting, such as a security group, than the hardware.
-        return _unverified(name, reasons[0] if reasons else f"libfabric lists no EFA device: {section.last_line}")
+        none = f"libfabric lists no EFA device: {section.last_line}".removesuffix(": ")
+        return _unverified(name, reasons[0] if reasons else none)
     attached, full = instance.efa_interfaces, instance.expected.efa_devices
     text = "; ".join((f"{len(working)} of {full if attached is None else attached} EFA devices work", *reasons))[:480]
     if any(one.complete for one in without) or (attached is not None and len(found) < attached):

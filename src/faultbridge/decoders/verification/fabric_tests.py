@@ -48,9 +48,10 @@ def _result(domain: str, body: str) -> Loopback:
         raise Rejected("incomplete", f"the test of {domain} did not end")
     if statuses[0] != "0":
         lines = (line.strip() for line in body.splitlines())
-        said = next((line for line in lines if line and not line.startswith(("bytes", "#"))), "")
+        said = next((line for line in lines if line and not line.startswith(("bytes", "#", "exit: "))), "")
         complete = int(statuses[0]) not in TIMED_OUT
-        return Loopback(domain, None, f"exit status {statuses[0]}: {said[:120]}", complete)
+        reason = f"exit status {statuses[0]}" if complete else "not complete in time"
+        return Loopback(domain, None, f"{reason}: {said[:120]}".removesuffix(": "), complete)
     if len(rows) != 1 or rows[0][1] != f"={rows[0][0]}":
         return Loopback(domain, None, "not every message came back")
     return Loopback(domain, float(rows[0][2]))
