@@ -36,7 +36,9 @@ def ask(
     described = {"InstanceId": INSTANCE, **({"CapacityReservationId": "cr-1"} if instance is None else instance)}
     with stubbed("ec2") as (clients, stub):
         stub.add_response(
-            "describe_instances", {"Reservations": [{"Instances": [described]}]}, {"InstanceIds": [INSTANCE]}
+            "describe_instances",
+            {"Reservations": [{"Instances": [described]}]},
+            {"Filters": [{"Name": "instance-id", "Values": [INSTANCE]}]},
         )
         asked = {"Filters": filters} if filters else {"CapacityReservationIds": ["cr-1"]}
         if refused:
@@ -133,6 +135,42 @@ def test_open_reservations_of_the_type_and_the_zone_count_without_the_own_one(
     found = ask(OPEN, *listed, instance=PLACED, filters=MATCHING)
     assert (found.evidence, found.free, found.count) == (CapacityEvidence.RESERVATION, free > 0, free)
     assert found.reason == f"cr-2: {counts[0]} free, cr-3: {counts[1]} free"
+
+
+@pytest.mark.parametrize(
+    "different",
+    [
+        {"PlacementGroupArn": "arn:aws:ec2:us-east-1:111122223333:placement-group/another"},
+        {"OutpostArn": "arn:aws:outposts:us-east-1:111122223333:outpost/op-0a1b2c3d"},
+        {"Interruptible": True},
+    ],
+)
+def test_an_open_reservation_that_does_not_take_the_successor_does_not_count(different: dict[str, Any]) -> None:
+    assert ask(OPEN, other("cr-2", 3) | different, instance=PLACED, filters=MATCHING).evidence is ABSENT
+
+
+def test_an_open_reservation_in_the_placement_group_of_the_instance_counts() -> None:
+    placed = PLACED | {"Placement": {**PLACED["Placement"], "GroupName": "ours"}}  # type: ignore[dict-item]
+    arn = "arn:aws:ec2:us-east-1:111122223333:placement-group/ours"
+    found = ask(OPEN, other("cr-2", 3) | {"PlacementGroupArn": arn}, instance=placed, filters=MATCHING)
+    assert (found.free, found.count) == (True, 3)
+
+
+def test_of_many_open_reservations_ten_are_named_those_with_free_instances_first() -> None:
+    listed = [other(f"cr-{number:02}", int(number == 12)) for number in range(2, 14)]
+    found = ask(OPEN, *listed, instance=PLACED, filters=MATCHING)
+    assert found.count == 1
+    assert found.reason.startswith("cr-12: 1 free, cr-02: 0 free")
+    assert found.reason.endswith("cr-10: 0 free and 2 more")
+
+
+@pytest.mark.parametrize("source", [OWN, OPEN, BLOCK])
+def test_an_instance_that_is_not_found_has_unknown_capacity(source: CapacitySource) -> None:
+    with stubbed("ec2") as (clients, stub):
+        stub.add_response("describe_instances", {"Reservations": []})
+        assert AutoScalingProvider(clients).capacity(source, INSTANCE, "g") == Capacity(
+            reason="the instance was not found"
+        )
 
 
 def test_without_another_open_reservation_there_is_no_such_source() -> None:

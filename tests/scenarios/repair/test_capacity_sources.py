@@ -11,9 +11,10 @@ import pytest
 from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.cluster.capacity_sources import DEFAULT_SOURCES, CapacitySource
 from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.policy import Rule
+from faultbridge.domain.policy import Limits, Rule
 from faultbridge.ports import Capacity, CapacityEvidence, ProviderFailure
 from faultbridge.registry.registration import Registration
+from faultbridge.simulation.fakes import Call
 from tests.scenarios.world import CLUSTER, GROUP, World
 
 OWN, OPEN, BLOCK, PLAN = (
@@ -115,6 +116,55 @@ def test_without_any_source_that_exists_an_operator_is_asked_instead_of_waiting_
     world.fault_and_react()
     assert world.case().waiting_for is WaitingFor.APPROVAL
     assert answers_of(world, "capacity") == [("training_plan", "absent", None)]
+
+
+def test_a_list_without_on_demand_is_never_released_on_demand_by_a_rule() -> None:
+    lenient = Rule("lenient", release_without_capacity=True)
+    world = world_with(OWN, BLOCK, rule=lenient)
+    world.fault_and_react()
+    assert (world.case().waiting_for, world.released_instances()) == (WaitingFor.APPROVAL, [])
+    empty = world_with(rule=lenient)
+    empty.fault_until_resolved()
+    assert len(empty.released_instances()) == 1
+
+
+def nodes_with_one_free_instance(rule: Rule = CAREFUL) -> World:
+    """Three nodes of a group whose open reservation has one free instance, until a successor is launched in it."""
+    world = World(nodes=3, limits=Limits(concurrent=3), rules=(rule,))
+    world.policy = replace(world.policy, capacity=(OPEN,))
+    world.provider.known_capacity = Capacity(CapacityEvidence.ABSENT)
+    world.provider.capacities = {OPEN: replace(FREE, count=1)}
+    return world
+
+
+def test_one_free_instance_of_an_open_reservation_permits_one_release_at_a_time() -> None:
+    world = nodes_with_one_free_instance()
+    for node in (1, 2, 3):
+        world.fault(node)
+    world.process_entries()
+    world.until(lambda: len(world.released_instances()) == 1)
+    world.advance_minutes()
+    assert len(world.released_instances()) == 1
+    waiting = [world.case(node) for node in (1, 2, 3) if world.case(node).waiting_for is WaitingFor.CAPACITY]
+    assert waiting
+    assert all("1 replacements in progress use them first" in one.reason for one in waiting)
+    for node in (1, 2, 3):
+        world.until(world.case_is(CaseStatus.RESOLVED, node))
+
+
+def test_two_repairs_that_ask_at_once_do_not_both_use_the_only_free_instance() -> None:
+    world = nodes_with_one_free_instance()
+
+    first, second = "i-00000000000000001", "i-00000000000000002"
+
+    def release_the_other(call: Call) -> None:
+        if call.name == "provider.capacity" and call.argument[1] == first and not world.released_instances():
+            world.seam.after = lambda _: None
+            world.fault_and_react(2)
+
+    world.seam.after = release_the_other
+    world.fault_and_react(1)
+    assert world.released_instances() == [second]
 
 
 @pytest.mark.parametrize(("minutes", "decision"), [(59, "none_free"), (600, "used")])

@@ -14,6 +14,8 @@ from faultbridge.ports import Capacity, CapacityEvidence, ProviderFailure
 
 ACTIVE, BLOCK = "active", "capacity-block"
 ABSENT = Capacity(CapacityEvidence.ABSENT)
+MAX_NAMED = 10
+"""How many reservations an answer names, those with the most free instances first."""
 
 
 class Ec2Capacity:
@@ -34,11 +36,16 @@ class Ec2Capacity:
             CapacitySource.OPEN_RESERVATION: self._open,
         }
         question = questions.get(source)
-        return question(self._instance(instance_id)) if question else ABSENT
+        if question is None:
+            return ABSENT
+        instance = self._instance(instance_id)
+        return question(instance) if instance else Capacity(reason="the instance was not found")
 
     def _instance(self, instance_id: str) -> Mapping[str, Any]:
+        """Return the description of an instance, empty if EC2 does not know it."""
         with translated(f"reading the capacity reservation of {instance_id}"):
-            answer = self._clients.ec2.describe_instances(InstanceIds=[instance_id])
+            # A filter, unlike an id, does not fail if the instance does not exist.
+            answer = self._clients.ec2.describe_instances(Filters=[{"Name": "instance-id", "Values": [instance_id]}])
         instances = (instance for part in answer["Reservations"] for instance in part["Instances"])
         return next((dict(instance) for instance in instances), {})
 
@@ -106,10 +113,25 @@ class Ec2Capacity:
         except Misconfigured as error:
             return Capacity(reason=str(error))
         own = instance.get("CapacityReservationId")
-        others = [one for one in found if one["CapacityReservationId"] != own]
+        others = [one for one in found if one["CapacityReservationId"] != own and _accepts(one, instance)]
         if not others:
             return Capacity(CapacityEvidence.ABSENT, reason=f"no other open reservation of {kind} in {zone}")
         free = {one["CapacityReservationId"]: one["AvailableInstanceCount"] for one in others}
-        named = ", ".join(f"{name}: {count} free" for name, count in sorted(free.items()))
+        ordered = sorted(free.items(), key=lambda one: (-one[1], one[0]))
+        named = ", ".join(f"{name}: {count} free" for name, count in ordered[:MAX_NAMED])
+        named += f" and {len(ordered) - MAX_NAMED} more" if len(ordered) > MAX_NAMED else ""
         count = sum(free.values())
         return Capacity(CapacityEvidence.RESERVATION, free=count > 0, reason=named, count=count)
+
+
+def _accepts(reservation: Mapping[str, Any], instance: Mapping[str, Any]) -> bool:
+    """Return whether a reservation takes the successor of an instance: its Outpost and placement group are the same.
+
+    EC2 may reclaim an interruptible reservation at any time.
+    """
+    placement_group = str(reservation.get("PlacementGroupArn") or "").rpartition("/")[2]
+    return (
+        not reservation.get("Interruptible")
+        and reservation.get("OutpostArn") == instance.get("OutpostArn")
+        and placement_group in {"", (instance.get("Placement") or {}).get("GroupName")}
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -42,10 +42,12 @@ def commit_intent(
     *,
     spare: str | None = None,
     instance_types: tuple[str, ...] = (),
+    permits: Callable[[Control], bool] = lambda _: True,
 ) -> StepContext:
     """Record the intent, unless the case was canceled, repairs were paused or an incident opened in the meantime.
 
-    `spare` and `instance_types` are what the attempt uses as successor, or launches as one.
+    `spare` and `instance_types` are what the attempt uses as successor, or launches as one. Without the
+    permission of `permits`, which gets the controls of the cluster, nothing is recorded.
     The commit fails if the controls of the cluster changed after they were read, and they are then read again. So a
     pause or an incident at the same time is not missed.
     """
@@ -56,7 +58,7 @@ def commit_intent(
         if case.cancelled or attempt.intent is not None or incarnation is None or incarnation.instance_id is None:
             return Transition(state)
         control = _read_control(context)
-        if control.paused or _incident_of(context, state, control) is not None:
+        if control.paused or _incident_of(context, state, control) is not None or not permits(control):
             return Transition(state)
         intent = Intent(case.repair_action, incarnation.instance_id, incarnation.instance, case.execution, now)
         named = {"generation": intent.generation, "token": intent.token, "rule": case.rule, "policy": case.policy}

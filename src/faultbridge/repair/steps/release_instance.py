@@ -7,6 +7,7 @@ alive. A late or repeated call can only reach an instance that is already releas
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Intent, Phase, WaitingFor
@@ -70,7 +71,14 @@ def _commit_and_release(context: StepContext) -> StepResult:
     if stopped is not None:
         return stopped
     types = launch.types_to_launch(context, found.source) if context.launcher else ()
-    context = commit_intent(context, found.facts, found.text, spare=found.spare, instance_types=types)
+    context = commit_intent(
+        context,
+        found.facts,
+        found.text,
+        spare=found.spare,
+        instance_types=types,
+        permits=partial(capacity.is_left, context, found),
+    )
     intent = context.attempt.intent
     return _release(context, intent) if intent else waiting("the intent was withdrawn")
 

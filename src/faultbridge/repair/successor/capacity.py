@@ -13,6 +13,7 @@ from typing import Any
 
 from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.cluster.capacity_sources import CapacitySource
+from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.times import to_text
@@ -21,6 +22,7 @@ from faultbridge.pipeline import entry_builder
 from faultbridge.ports import CapacityEvidence
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepResult
+from faultbridge.repair.successor.pending import count_pending
 from faultbridge.repair.successor.sources import Decision, SourceAnswer, ask_sources
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Equals, Path, Update, Value
@@ -79,12 +81,19 @@ class CapacityCheck:
         return {name: value for name, value in found.items() if value}
 
 
+def is_left(context: StepContext, found: CapacityCheck, control: Control) -> bool:
+    """Return whether the used source still has an instance, by the intents that were committed since it was asked."""
+    if found.used is None or context.launcher is not None or not found.used.is_shared:
+        return True
+    return found.used.is_enough_for(count_pending(context, control))
+
+
 def find_capacity(context: StepContext, instance_id: str, group: str) -> CapacityCheck:
     """Ask the sources of the policy for capacity for a successor.
 
     If every source that exists has nothing free, the case waits. If one of them is unknown, the instance is released
-    only if an operator approved it, or if the rule permits it and the fault is fatal or the node never served.
-    Otherwise an operator is asked.
+    only if an operator approved it, or if the rule permits it and the fault is fatal or the node never served. The rule
+    cannot permit it if no source exists of a list without `on_demand`. Otherwise an operator is asked.
     """
     found = CapacityCheck(ask_sources(context, instance_id, group))
     if found.used:
@@ -96,7 +105,9 @@ def find_capacity(context: StepContext, instance_id: str, group: str) -> Capacit
     if context.case.approves(context.case.repair_action, context.case.attempts):
         return found
     useless = context.case.severity is Severity.FATAL or context.case.before_service
-    if useless and rule.release_without_capacity:
+    # A list without `on_demand` demands a reservation: without any, the rule must not release the instance on demand.
+    demanded = CapacitySource.ON_DEMAND not in context.rules.policy.capacity and decisions == {Decision.ABSENT}
+    if useless and rule.release_without_capacity and not demanded:
         context.log("released_without_capacity_evidence", f"rule {rule.name} permits it", instance_id=instance_id)
         return found
     reason = "no evidence of capacity for a replacement instance"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -13,6 +13,7 @@ from faultbridge.domain.times import to_text
 from faultbridge.ports import Capacity, CapacityEvidence
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.successor.launch import case_request, fallback_types, source_of_type, take_spare, taken_spare
+from faultbridge.repair.successor.pending import count_pending
 from faultbridge.repair.volumes.zones import in_zones, volume_zones
 
 MIN_LEFT = timedelta(hours=1)
@@ -30,12 +31,16 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SourceAnswer:
-    """The answer of one source, what it decides, and the spare instance that it took for the case."""
+    """The answer of one source, what it decides, and the spare instance that it took for the case.
+
+    `pending` replacements of the group will use free instances of the source, before this one.
+    """
 
     source: CapacitySource
     found: Capacity
     now: datetime
     spare: str | None = None
+    pending: int = 0
 
     @property
     def decision(self) -> Decision:
@@ -44,7 +49,8 @@ class SourceAnswer:
             return Decision.ABSENT
         if self.found.evidence is CapacityEvidence.NONE:
             return Decision.UNKNOWN
-        return Decision.USED if self.found.free and not self._ends_soon else Decision.NONE_FREE
+        free = self.found.free and self.is_enough_for(self.pending)
+        return Decision.USED if free and not self._ends_soon else Decision.NONE_FREE
 
     @property
     def reason(self) -> str:
@@ -52,7 +58,8 @@ class SourceAnswer:
         found = self.found
         without = "" if found.free else f"{found.evidence.value} has no free capacity"
         ends = f"it ends at {to_text(found.ends_at)}" if found.ends_at and self._ends_soon else ""
-        return "; ".join(filter(None, (found.reason or without, ends)))
+        used = "" if self.is_enough_for(self.pending) else f"{self.pending} replacements in progress use them first"
+        return "; ".join(filter(None, (found.reason or without, used, ends)))
 
     @property
     def fact(self) -> dict[str, Any]:
@@ -63,6 +70,16 @@ class SourceAnswer:
             "free": self.found.count,
             "reason": self.reason,
         }
+
+    @property
+    def is_shared(self) -> bool:
+        """Return whether other replacements use the free instances of the source too, and their number is known."""
+        found = self.found
+        return found.free and found.count is not None and found.evidence is CapacityEvidence.RESERVATION
+
+    def is_enough_for(self, pending: int) -> bool:
+        """Return whether an instance is left once this number of other replacements have theirs."""
+        return not self.is_shared or (self.found.count or 0) > pending
 
     @property
     def _ends_soon(self) -> bool:
@@ -92,7 +109,11 @@ def ask_sources(context: StepContext, instance_id: str, group: str) -> tuple[Sou
 
 
 def _provided(context: StepContext, source: CapacitySource, instance_id: str, group: str) -> SourceAnswer:
-    return SourceAnswer(source, context.provider.capacity(source, instance_id, group), context.now)
+    found = SourceAnswer(source, context.provider.capacity(source, instance_id, group), context.now)
+    # A launcher starts its successor before the release, so the count of the source already shows it.
+    if context.launcher is not None or not found.is_shared:
+        return found
+    return replace(found, pending=count_pending(context))
 
 
 def _present(context: StepContext, instance_id: str, group: str) -> SourceAnswer | None:
