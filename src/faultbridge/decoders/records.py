@@ -36,14 +36,11 @@ def read(decoder: Decoder, body: bytes, hints: Hints) -> Decoded:
     try:
         return checked(decoder, body, _decoded(decoder, body, hints))
     except Rejected as rejected:
-        events = wrapped_events(body)
-        if events is None:
-            raise
-        try:
-            return _of_events(decoder, events, hints)
-        except Rejected:
-            # The body is what it looked like at first; its own fault is the useful reason.
-            raise rejected from None
+        for events in wrapped_events(body):
+            with suppress(Rejected):
+                return _of_events(decoder, events, hints)
+        # The body is what it looked like at first; its own fault is the useful reason.
+        raise rejected from None
 
 
 def _of_envelope(decoder: Decoder, events: Sequence[LogEvent], hints: Hints) -> Decoded:
@@ -55,8 +52,7 @@ def _of_envelope(decoder: Decoder, events: Sequence[LogEvent], hints: Hints) -> 
         rejected = error
     if rejected is None and (found.observations or not found.unparsed):
         return found
-    lines = wrapped_events(_joined(events))
-    if lines is not None:
+    for lines in wrapped_events(_joined(events)):
         received = [event.at for event in events] if len(lines) == len(events) else [events[0].at] * len(lines)
         timed = [replace(line, at=line.at or at) for line, at in zip(lines, received, strict=True)]
         with suppress(Rejected):
@@ -74,9 +70,7 @@ def inner_texts(body: bytes) -> Iterator[bytes]:
     if events is not None:
         body = _joined(events)
         yield body
-    lines = wrapped_events(body)
-    if lines is not None:
-        yield _joined(lines)
+    yield from map(_joined, wrapped_events(body))
 
 
 def _joined(events: Sequence[LogEvent]) -> bytes:

@@ -172,6 +172,10 @@ def wrapped_lines(body: bytes) -> bytes | None:
         return None
     if _may_be_spread(body):
         return "\n".join(_joined(text_of(body).split("\n"))).encode()
+    return _lines_of_document(body)
+
+
+def _lines_of_document(body: bytes) -> bytes | None:
     if body[:64].lstrip()[:1] not in {b"{", b"["}:
         return None
     first, _, rest = body.lstrip().partition(b"\n")
@@ -230,12 +234,23 @@ def _records(document: object, depth: int = 0) -> Iterator[Mapping[str, Any]]:
 _CRI = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) std(?:out|err) ([FP]) ?(.*)$")
 
 
-def wrapped_events(body: bytes) -> tuple[LogEvent, ...] | None:
-    """Return the log lines that a container runtime or a collector wrapped; None if a line is not wrapped."""
+def wrapped_events(body: bytes) -> Iterator[tuple[LogEvent, ...]]:
+    """Yield the log lines that a runtime or a collector wrapped, then those with each document of log lines joined.
+
+    Yields nothing if a line is not wrapped. The lines as they are come first, because the join keeps only log lines,
+    and the wrapped document can be that of another source.
+    """
     if len(body) > MAX_JSON_BYTES:
-        return None
-    events = [_event(line) for line in text_of(wrapped_lines(body) or body).split("\n") if line.strip()]
-    return tuple(event for event in events if event is not None) if events and None not in events else None
+        return
+    yield from _all_wrapped(text_of(_lines_of_document(body) or body).split("\n"))
+    if _may_be_spread(body):
+        yield from _all_wrapped(_joined(text_of(body).split("\n")))
+
+
+def _all_wrapped(lines: Iterable[str]) -> list[tuple[LogEvent, ...]]:
+    """Return the events of all lines as the only item, or nothing if a line is not wrapped."""
+    events = [_event(line) for line in lines if line.strip()]
+    return [tuple(event for event in events if event is not None)] if events and None not in events else []
 
 
 def _event(line: str) -> LogEvent | None:
