@@ -5,14 +5,17 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from itertools import count
 from typing import Any
 
 import pytest
 
 from faultbridge.decoders import registry
 from faultbridge.decoders.common.decoder import Decoded, Hints
+from faultbridge.decoders.common.documents import MAX_JSON_BYTES
+from faultbridge.decoders.common.wrapped_lines import joined_pieces
 from faultbridge.domain.faults import Action, Fault
 
 XID = "NVRM: Xid (PCI:0000:c1:00): {}, pid=1234, name=python, GPU has fallen off the bus."
@@ -116,3 +119,29 @@ def test_a_document_spread_over_the_events_of_an_envelope_is_read(wrap: Wrap) ->
     packed = gzip.compress(json.dumps({"messageType": "DATA_MESSAGE", "logStream": "x", "logEvents": events}).encode())
     body = json.dumps({"awslogs": {"data": base64.b64encode(packed).decode()}})
     assert [(one.code, one.observed_at, one.node) for one in faults(read(body))] == [("xid.79", AT, "gpu-1")]
+
+
+PADDING = "x" * 65536
+OPEN_DOCUMENTS: dict[str, Callable[[int], str]] = {
+    "wide wrappers": lambda number: json.dumps({"log": '"a": 1,' if number else "{", "labels": PADDING}),
+    "many hosts": lambda number: json.dumps({"log": "{", "host": f"gpu-{number}", "labels": PADDING}),
+    "blank text": lambda number: f"{WRAPPED_AT} stdout F " + (" " * 65536 if number else "{"),
+    "small documents of hosts": lambda number: json.dumps({"log": "{", "host": f"gpu-{number}"}),
+    "long records": lambda number: json.dumps({"log": ["{", f'"MESSAGE": "{PADDING}"', "}"][number % 3]}),
+}
+
+
+@pytest.mark.parametrize("line", OPEN_DOCUMENTS.values(), ids=OPEN_DOCUMENTS)
+def test_lines_of_open_documents_are_kept_up_to_a_limit_of_all_together(line: Callable[[int], str]) -> None:
+    sizes: list[int] = []
+
+    def pieces() -> Iterator[bytes]:
+        for number in count():
+            sizes.append(len(piece := f"{line(number)}\n".encode()))
+            if number * sizes[-1] > 2 * MAX_JSON_BYTES:
+                return
+            yield piece
+
+    first = next(joined_pieces(pieces()))
+    assert len(first) <= 2 * len(PADDING) + 1024 * 1024
+    assert sum(sizes) <= MAX_JSON_BYTES + 2 * 1024 * 1024

@@ -13,7 +13,8 @@ from datetime import datetime
 
 from faultbridge.decoders.common.decoder import Decoded, Decoder, Hints
 from faultbridge.decoders.common.journal import text_fields
-from faultbridge.decoders.common.wrapped_lines import LogEvent, log_events, wrapped_events
+from faultbridge.decoders.common.spread_documents import LogEvent
+from faultbridge.decoders.common.wrapped_lines import log_events, wrapped_events
 from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Fault, Observation, Snapshot
 from faultbridge.errors import Rejected

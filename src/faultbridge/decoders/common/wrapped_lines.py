@@ -1,8 +1,8 @@
-"""Reads log lines of CloudWatch Logs records, container runtimes and collectors; joins JSON documents spread over them.
+"""Reads log lines of CloudWatch Logs records, container runtimes and collectors.
 
 A CloudWatch Logs record is base64 and gzip around JSON; the name of its log stream can contain the instance id.
 `journalctl -o json-pretty` and `dmesg -J` print documents of many lines; Docker, Fluent Bit, Container Insights and CRI
-wrap each line. Such a document is joined up to 16 MiB. Lines of different nodes may be mixed.
+wrap each line (`spread_documents`).
 """
 
 from __future__ import annotations
@@ -12,42 +12,21 @@ import binascii
 import json
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from itertools import chain, islice
-from typing import Any
+from itertools import chain
 
-from faultbridge.decoders.common.clock import iso_instant
-from faultbridge.decoders.common.documents import (
-    MAX_JSON_BYTES,
-    each_document,
-    embedded,
-    leading_documents,
-    loads,
-    text_of,
-)
-from faultbridge.decoders.common.wrappers import MAX_DEPTH, line_of, unwrap
+from faultbridge.decoders.common.documents import MAX_JSON_BYTES, embedded, leading_documents, loads, text_of
+from faultbridge.decoders.common.spread_documents import LogEvent, joined_documents, log_event, log_records
 from faultbridge.domain.times import from_milliseconds
 from faultbridge.errors import Rejected
 
-_LINES_OF_PIECE = 4096
 _INSTANCE = re.compile(r"(?:^|[/_])(i-[0-9a-f]{8,17})$")
+_MAX_PIECE = 1024 * 1024
 # A document that is printed over several lines starts with a line that is only a bracket.
 _OPENING = re.compile(
     rb'(?m)" ?: ?\\{0,3}"[ \t]{0,64}[{\[](?:\\{1,4}r)?(?:\\{1,4}n)?\\{0,3}"| [FP] [ \t]{0,64}[{\[][ \t\r]{0,8}$'
 )
-_CLOSING = {"{": "}", "[": "]"}
-
-
-@dataclass(frozen=True, slots=True)
-class LogEvent:
-    """One log message, its collector's time and node, and the instance id in the name of its log stream."""
-
-    message: str
-    at: datetime | None = None
-    instance_id: str | None = None
-    node: str | None = None
 
 
 def log_events(body: bytes) -> tuple[LogEvent, ...] | None:
@@ -101,65 +80,9 @@ def _instant(milliseconds: object) -> datetime | None:
         return None
 
 
-@dataclass(slots=True)
-class _Document:
-    """A document whose last line has not come yet: its lines as they are wrapped, and their texts."""
-
-    end: str
-    event: LogEvent
-    lines: list[str] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
-    size: int = 0
-
-
 def _may_be_spread(body: bytes) -> bool:
     """Return whether a wrapped line of a body is only an opening bracket."""
     return (b"{" in body or b"[" in body) and _OPENING.search(body) is not None
-
-
-def _joined(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the lines; one line for each record replaces the lines of a JSON document that is spread over several.
-
-    Such a line also has the time and the node that the collector wrote beside the first line of the document. The lines
-    of a document that does not end, is too long or is not JSON stay as they are.
-    """
-    found: dict[str | None, _Document] = {}
-    for line in lines:
-        event = _event(line)
-        text = event.message.rstrip() if event else ""
-        document = found.get(event.node) if event else None
-        if event and text.strip() in _CLOSING and (document is None or text[:-1] == document.end[:-1]):
-            if document is not None:
-                # The document before was cut off.
-                yield from document.lines
-            document = found[event.node] = _Document(text[:-1] + _CLOSING[text[-1]], event)
-        if document is None:
-            yield line
-            continue
-        document.lines.append(line)
-        document.texts.append(text)
-        document.size += len(text)
-        if text.rstrip(",") == document.end:
-            yield from _records_of(document)
-            found.pop(document.event.node)
-        elif document.size > MAX_JSON_BYTES:
-            yield from found.pop(document.event.node).lines
-    for document in found.values():
-        yield from document.lines
-
-
-def _records_of(document: _Document) -> Iterator[str]:
-    text = "\n".join(document.texts).rstrip(",")
-    try:
-        found = [record for one in each_document(text) for record in _records(one)]
-    except (ValueError, RecursionError):
-        found = []
-    if not found:
-        yield from document.lines
-    event = document.event
-    beside = {"host": event.node, "time": event.at.isoformat() if event.at else None}
-    for record in found:
-        yield json.dumps({**{name: value for name, value in beside.items() if value}, "log": json.dumps(record)})
 
 
 def wrapped_lines(body: bytes) -> bytes | None:
@@ -171,7 +94,7 @@ def wrapped_lines(body: bytes) -> bytes | None:
     if len(body) > MAX_JSON_BYTES:
         return None
     if _may_be_spread(body):
-        return "\n".join(_joined(text_of(body).split("\n"))).encode()
+        return "\n".join(joined_documents(text_of(body).split("\n"))).encode()
     return _lines_of_document(body)
 
 
@@ -184,7 +107,7 @@ def _lines_of_document(body: bytes) -> bytes | None:
     lines: list[str] = []
     text, end = text_of(body), 0
     for document, place in leading_documents(text):
-        lines.extend(json.dumps(record) for record in _records(document))
+        lines.extend(json.dumps(record) for record in log_records(document))
         end = place
     if not lines:
         return None
@@ -204,8 +127,14 @@ def joined_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
         yield from pieces
         return
     lines = (line for piece in chain([head], pieces) for line in text_of(piece).removesuffix("\n").split("\n"))
-    whole = _joined(lines)
-    while group := list(islice(whole, _LINES_OF_PIECE)):
+    group, size = [], 0
+    for line in joined_documents(lines):
+        group.append(line)
+        size += len(line) + 1
+        if size >= _MAX_PIECE:
+            yield ("\n".join(group) + "\n").encode("utf-8", "replace")
+            group, size = [], 0
+    if group:
         yield ("\n".join(group) + "\n").encode("utf-8", "replace")
 
 
@@ -216,22 +145,7 @@ def spread_events(events: Sequence[LogEvent]) -> bytes | None:
     if not has_lines and not _may_be_spread("\n".join(messages).encode("utf-8", "replace")):
         return None
     facts = ({"log": one.message, "time": one.at and one.at.isoformat(), "host": one.node} for one in events)
-    return "\n".join(_joined(map(json.dumps, facts))).encode()
-
-
-def _records(document: object, depth: int = 0) -> Iterator[Mapping[str, Any]]:
-    if isinstance(document, Mapping):
-        if line_of(document) is not None:
-            yield document
-            return
-        document = list(document.values())
-    if isinstance(document, list) and depth < MAX_DEPTH:
-        for item in document:
-            if isinstance(item, Mapping | list):
-                yield from _records(item, depth + 1)
-
-
-_CRI = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) std(?:out|err) ([FP]) ?(.*)$")
+    return "\n".join(joined_documents(map(json.dumps, facts))).encode()
 
 
 def wrapped_events(body: bytes) -> Iterator[tuple[LogEvent, ...]]:
@@ -244,22 +158,10 @@ def wrapped_events(body: bytes) -> Iterator[tuple[LogEvent, ...]]:
         return
     yield from _all_wrapped(text_of(_lines_of_document(body) or body).split("\n"))
     if _may_be_spread(body):
-        yield from _all_wrapped(_joined(text_of(body).split("\n")))
+        yield from _all_wrapped(joined_documents(text_of(body).split("\n")))
 
 
 def _all_wrapped(lines: Iterable[str]) -> list[tuple[LogEvent, ...]]:
     """Return the events of all lines as the only item, or nothing if a line is not wrapped."""
-    events = [_event(line) for line in lines if line.strip()]
+    events = [log_event(line) for line in lines if line.strip()]
     return [tuple(event for event in events if event is not None)] if events and None not in events else []
-
-
-def _event(line: str) -> LogEvent | None:
-    cri = _CRI.match(line.strip("\r"))
-    at, text = (iso_instant(cri[1]), cri[3]) if cri else (None, line)
-    node, is_wrapped = None, cri is not None
-    for _ in range(MAX_DEPTH):
-        wrapped = unwrap(text) if text.lstrip()[:1] == "{" else None
-        if wrapped is None:
-            break
-        text, at, node, is_wrapped = wrapped.text.rstrip("\n"), wrapped.at or at, wrapped.node or node, True
-    return LogEvent(text, at, node=node) if is_wrapped else None

@@ -20,7 +20,8 @@ from faultbridge.decoders.common.decoder import Decoder, Hints, to_clear
 from faultbridge.decoders.common.documents import objects, text_of
 from faultbridge.decoders.common.fields import evidence, text, truncate
 from faultbridge.decoders.common.prefix import KernelMessage
-from faultbridge.decoders.common.wrapped_lines import LogEvent, log_events
+from faultbridge.decoders.common.spread_documents import LogEvent
+from faultbridge.decoders.common.wrapped_lines import log_events
 from faultbridge.decoders.hyperpod.recommendations import CODES_BY_CONDITION, recommendation_of
 from faultbridge.decoders.kernel.sxid import SxidReader
 from faultbridge.decoders.kernel.xid import read_xid

@@ -1,0 +1,123 @@
+"""Joins JSON documents that are spread over log lines, and unwraps each of these lines.
+
+Lines of different nodes may be mixed. At most 16 MiB of wrapped lines of documents that have not ended are kept.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from faultbridge.decoders.common.clock import iso_instant
+from faultbridge.decoders.common.documents import MAX_JSON_BYTES, each_document
+from faultbridge.decoders.common.wrappers import MAX_DEPTH, line_of, unwrap
+
+_DOCUMENT_BYTES = 1024
+"""What an open document counts besides its lines, so that the limit also limits how many are open."""
+
+_CLOSING = {"{": "}", "[": "]"}
+_CRI = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) std(?:out|err) ([FP]) ?(.*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class LogEvent:
+    """One log message, its collector's time and node, and the instance id in the name of its log stream."""
+
+    message: str
+    at: datetime | None = None
+    instance_id: str | None = None
+    node: str | None = None
+
+
+@dataclass(slots=True)
+class _Document:
+    """A document whose last line has not come yet: its lines as they are wrapped, and their texts."""
+
+    end: str
+    event: LogEvent
+    lines: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    size: int = _DOCUMENT_BYTES
+
+
+def joined_documents(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines; one line for each record replaces the lines of a JSON document that is spread over several.
+
+    Such a line also has the time and the node that the collector wrote beside the first line of the document. The lines
+    of a document that does not end or is not JSON stay as they are, and so do those of the oldest document if too many
+    lines are kept.
+    """
+    found: OrderedDict[str | None, _Document] = OrderedDict()
+    size = 0
+    for line in lines:
+        event = log_event(line)
+        text = event.message.rstrip() if event else ""
+        document = found.get(event.node) if event else None
+        if event and text.strip() in _CLOSING and (document is None or text[:-1] == document.end[:-1]):
+            if document is not None:
+                # The document before was cut off.
+                size -= found.pop(event.node).size
+                yield from document.lines
+            document = found[event.node] = _Document(text[:-1] + _CLOSING[text[-1]], event)
+            size += document.size
+        if document is None:
+            yield line
+            continue
+        document.lines.append(line)
+        document.texts.append(text)
+        document.size += len(line) + 1
+        size += len(line) + 1
+        if text.rstrip(",") == document.end:
+            size -= found.pop(document.event.node).size
+            yield from _records_of(document)
+        while size > MAX_JSON_BYTES:
+            _, oldest = found.popitem(last=False)
+            size -= oldest.size
+            yield from oldest.lines
+    for document in found.values():
+        yield from document.lines
+
+
+def _records_of(document: _Document) -> Iterator[str]:
+    text = "\n".join(document.texts).rstrip(",")
+    try:
+        found = [record for one in each_document(text) for record in log_records(one)]
+    except (ValueError, RecursionError):
+        found = []
+    if not found:
+        yield from document.lines
+    event = document.event
+    beside = {"host": event.node, "time": event.at.isoformat() if event.at else None}
+    for record in found:
+        yield json.dumps({**{name: value for name, value in beside.items() if value}, "log": json.dumps(record)})
+
+
+def log_records(document: object, depth: int = 0) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects within a JSON document that have a log line."""
+    if isinstance(document, Mapping):
+        if line_of(document) is not None:
+            yield document
+            return
+        document = list(document.values())
+    if isinstance(document, list) and depth < MAX_DEPTH:
+        for item in document:
+            if isinstance(item, Mapping | list):
+                yield from log_records(item, depth + 1)
+
+
+def log_event(line: str) -> LogEvent | None:
+    """Return the log line in a line of a container runtime or a collector; None if the line is not wrapped."""
+    cri = _CRI.match(line.strip("\r"))
+    at, text = (iso_instant(cri[1]), cri[3]) if cri else (None, line)
+    node, is_wrapped = None, cri is not None
+    for _ in range(MAX_DEPTH):
+        wrapped = unwrap(text) if text.lstrip()[:1] == "{" else None
+        if wrapped is None:
+            break
+        text, at, node, is_wrapped = wrapped.text.rstrip("\n"), wrapped.at or at, wrapped.node or node, True
+    return LogEvent(text, at, node=node) if is_wrapped else None
