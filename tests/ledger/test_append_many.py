@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.ledger.append import MAX_ENTRIES, MAX_WRITES, Appended, NodeDraft, append_many, group_commits
+from faultbridge.ledger.append import MAX_ENTRIES, MAX_WRITES, Appended, NodeDraft, group_commits
+from faultbridge.repair.append_many import append_many
 from faultbridge.repair.isolation_backoff import isolation_note
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Put
@@ -71,6 +72,31 @@ def test_a_node_that_changed_since_it_was_read_is_computed_again_and_delays_no_o
     assert list(done) == list(NODES)
     assert [len(noted(world, node)) for node in NODES] == [2 if node == NODES[3] else 1 for node in NODES]
     assert len(set(noted(world, NODES[3]))) == 2
+
+
+def test_a_node_whose_change_raises_stops_no_other_and_its_error_is_raised_at_the_end() -> None:
+    world = world_of_many()
+    committed: list[NodeKey] = []
+
+    def fail(_state: NodeState, _now: datetime) -> Transition:
+        message = "a bug"
+        raise ValueError(message)
+
+    changes = {**dict.fromkeys(NODES, note), NODES[0]: fail}
+    with pytest.raises(ValueError, match="a bug"):
+        append_many(world.app.ledger.append, changes, actor=Actor.ISOLATE, on_commit=committed.append)
+    assert [len(noted(world, node)) for node in NODES] == [0] + [1] * 29
+    assert committed == list(NODES[1:])
+
+
+def test_a_node_whose_item_cannot_be_read_stops_no_other() -> None:
+    world = world_of_many()
+    table = world.ports.table
+    row = dict(table.get(keys.node_state(NODES[5])) or {})
+    table.write(Put({**row, "state": "not a packed state"}))
+    with pytest.raises(Exception):  # noqa: B017, PT011 - the error of the decoder
+        append_many(world.app.ledger.append, dict.fromkeys(NODES, note), actor=Actor.ISOLATE)
+    assert [len(noted(world, node)) for node in NODES] == [int(node != NODES[5]) for node in NODES]
 
 
 def test_a_change_that_changes_nothing_writes_nothing() -> None:

@@ -8,7 +8,7 @@ slot) are part of the same transaction, so they always agree with the node.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
@@ -161,27 +161,6 @@ class Append:
     def _back_off(self, actor: Actor, attempt: int) -> None:
         first = FIRST_PAUSE.get(actor, DEFAULT_FIRST_PAUSE)
         self.pause(self.random.uniform(0, min(MAX_PAUSE, first * 2**attempt)))
-
-
-def append_many(append: Append, changes: Mapping[NodeKey, Revise], *, actor: Actor) -> dict[NodeKey, Appended]:
-    """Commit a transition of each of many nodes, as `Append` does for one; returns the results by node.
-
-    All nodes are read with batch reads. If a node of a transaction has changed since, each node of that transaction is
-    committed alone.
-    """
-    drafts = [
-        NodeDraft(*append.draft(before, changes[before.key], actor=actor)) for before in append.read_many(changes)
-    ]
-    results: dict[NodeKey, Appended] = {}
-    for group in group_commits(drafts):
-        nodes = {draft.appended.state.key: draft.appended for draft in group}
-        try:
-            append.commit([write for draft in group for write in draft.writes])
-        except Conflict as conflict:
-            log_split(str(conflict), nodes)
-            nodes = {node: append(node, changes[node], actor=actor) for node in nodes}
-        results |= nodes
-    return results
 
 
 def group_commits(drafts: Iterable[D]) -> Iterator[list[D]]:

@@ -12,11 +12,12 @@ from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cluster.state import QueuedCase
 from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.ledger.append import Append, Revise, append_many
+from faultbridge.ledger.append import Append, Revise
 from faultbridge.log import log_cause
 from faultbridge.pipeline.decide.admit import Refused
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.repair.admission import apply_dry_run, escalate_queued, record_refusal
+from faultbridge.repair.append_many import append_many
 
 MAX_REFUSALS = 30
 """How many refusals one call records; the next call records the others."""
@@ -29,7 +30,7 @@ class QueuedCases:
     append: Append
 
     def record_refusals(self, refusals: Iterable[Refused], rules: Rules) -> None:
-        """Record what each case waits for, if that changed."""
+        """Record what each case waits for, if that changed. A case that cannot be recorded stops no other."""
         changed = islice((one for one in refusals if not one.recorded), MAX_REFUSALS)
         refused = {one.queued.key: one for one in changed}
 
@@ -37,10 +38,12 @@ class QueuedCases:
             rule = rules.policy.rule_named(refusal.queued.rule)
             return lambda state, now: record_refusal(state, refusal, rule, now)
 
-        append_many(self.append, {key: revision(one) for key, one in refused.items()}, actor=Actor.DISPATCH)
-        for key, refusal in refused.items():
-            waiting_for = refusal.waiting_for.value
-            log_admission(key, refusal.queued.case, "admission_refused", refusal.reason, waiting_for=waiting_for)
+        def log(key: NodeKey) -> None:
+            waiting_for, reason = refused[key].waiting_for.value, refused[key].reason
+            log_admission(key, refused[key].queued.case, "admission_refused", reason, waiting_for=waiting_for)
+
+        changes = {key: revision(one) for key, one in refused.items()}
+        append_many(self.append, changes, actor=Actor.DISPATCH, on_commit=log)
 
     def escalate(self, pick: QueuedCase, reason: str) -> None:
         """Escalate a case to an operator because the policy permits no repair action for it."""

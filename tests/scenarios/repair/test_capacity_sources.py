@@ -14,7 +14,9 @@ from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.policy import Limits, Rule
 from faultbridge.ports import Capacity, CapacityEvidence, ProviderFailure
 from faultbridge.registry.registration import Registration
-from faultbridge.simulation.fakes import Call
+from faultbridge.storage import keys
+from faultbridge.storage.writes import Write
+from tests.races import run_before_write
 from tests.scenarios.world import CLUSTER, GROUP, World
 
 OWN, OPEN, BLOCK, PLAN = (
@@ -157,12 +159,11 @@ def test_two_repairs_that_ask_at_once_do_not_both_use_the_only_free_instance() -
 
     first, second = "i-00000000000000001", "i-00000000000000002"
 
-    def release_the_other(call: Call) -> None:
-        if call.name == "provider.capacity" and call.argument[1] == first and not world.released_instances():
-            world.seam.after = lambda _: None
-            world.fault_and_react(2)
+    def is_intent_of_the_first(write: Write) -> bool:
+        asked_for = [call.argument[1] for call in world.seam.named("provider.capacity")]
+        return write.key == keys.cluster_control(CLUSTER) and first in asked_for
 
-    world.seam.after = release_the_other
+    run_before_write(world.seam, is_intent_of_the_first, lambda: world.fault_and_react(2))
     world.fault_and_react(1)
     assert world.released_instances() == [second]
 
