@@ -102,7 +102,9 @@ def _compare_source(
     """Compare the samples of one source with its stored samples."""
     stored = _read_samples(found.get(key), state)
     stated = [values.get(arrival.record_id) for arrival in arrivals]
-    before = _seen_again(stored, stated, arrivals[0].at)
+    # A sample that is not newer than the stored one is skipped, so it states nothing about the time before the others.
+    newer = (arrival.at for arrival in arrivals if stored is None or arrival.at > stored.at)
+    before = _seen_again(stored, stated, next(newer, arrivals[0].at))
     ports = dict(before.ports) if before else {}
     faults, records = _compare_with(ports, arrivals)
     ports = _without_old(ports)
@@ -143,7 +145,7 @@ def _compare_with(ports: dict[str, LastSample], arrivals: Iterable[Arrival]) -> 
 
 
 def _seen_again(stored: SampleSet | None, stated: Iterable[SentValues | None], first_at: datetime) -> SampleSet | None:
-    """Return the stored samples at the last time before the first arrival at which the agent sent equal ones."""
+    """Return the stored samples at the last time before the first newer arrival at which the agent sent equal ones."""
     if stored is None or stored.digest is None:
         return stored
     sent_at = (one.last_sent.get(stored.digest) for one in stated if one is not None)
