@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -45,6 +46,14 @@ def test_a_node_with_a_wrong_clock_is_not_silent_until_its_heartbeats_stop(world
         minutes(world)
         world.app.ops.sweep()
     assert "host.silent@node" in world.node().conditions
+
+
+@pytest.mark.parametrize(("clock", "last_sent"), [(WRONG[0], "9999-12-31"), (WRONG[2], "0001-01-01")])
+def test_a_corrected_time_beyond_the_calendar_is_rejected(world: World, clock: datetime, last_sent: str) -> None:
+    delivery = heartbeat(world, clock)
+    frame = json.loads(delivery.text) | {"digest": "0" * 16, "last_sent": {"0" * 16: f"{last_sent}T00:00:00Z"}}
+    result = world.app.ingestion.ingest([replace(delivery, text=json.dumps(frame))])
+    assert (list(result.reasons.values()), result.failed) == (["bad_time"], {})
 
 
 @pytest.mark.parametrize("clock", WRONG)

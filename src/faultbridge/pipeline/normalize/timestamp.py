@@ -16,6 +16,7 @@ from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Clear, Fault, Observation, Snapshot
 from faultbridge.domain.records import SentValues
 from faultbridge.domain.times import to_text
+from faultbridge.errors import Rejected
 
 _AnyObservation = TypeVar("_AnyObservation", bound=Observation)
 _NO_SKEW = timedelta(0)
@@ -33,10 +34,18 @@ def bounded_sent_at(sent_at: datetime, received_at: datetime) -> datetime:
 
 
 def shift_last_sent(values: SentValues | None, shift: timedelta) -> SentValues | None:
-    """Return the values of a record with the shift of its time of sending in their times too."""
+    """Return the values of a record with the shift of its time of sending in their times too.
+
+    Raises Rejected if a time is then before year 1 or after year 9999.
+    """
     if values is None or not shift:
         return values
-    return replace(values, last_sent={digest: at + shift for digest, at in values.last_sent.items()})
+    try:
+        return replace(values, last_sent={digest: at + shift for digest, at in values.last_sent.items()})
+    except OverflowError:
+        raise Rejected(
+            "bad_time", "a time in `last_sent` is out of range with the sender's clock; allowed: years 1 to 9999"
+        ) from None
 
 
 def assign_times(
