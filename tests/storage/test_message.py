@@ -43,6 +43,7 @@ def frame(**changes: Any) -> str:
     first=st.none() | st.just(SENT + timedelta(seconds=1)),
     values=st.none()
     | st.just(SentValues("0123456789abcdef"))
+    | st.just(SentValues(None, {"0" * 16: SENT}))
     | st.just(SentValues("0" * 16, {f"{one:016x}": SENT for one in range(4)})),
 )
 def test_any_message_is_decoded_unchanged(
@@ -99,6 +100,7 @@ def test_a_body_too_large_for_a_message_does_not_fit() -> None:
         (frame(boot_id="x" * 200), "bad_boot_id"),
         (frame(digest="0" * 15), "bad_digest"),
         (frame(digest="0" * 16, last_sent=["0" * 16]), "bad_digest"),
+        (frame(last_sent=["0" * 16]), "bad_digest"),
         (frame(digest="0" * 16, last_sent={f"{one:016x}": "2026-02-03T04:05:06Z" for one in range(5)}), "bad_digest"),
         (frame(digest="0" * 16, last_sent={"0" * 16: "yesterday"}), "bad_time"),
         (frame(sent_at="yesterday"), "bad_time"),

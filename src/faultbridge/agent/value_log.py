@@ -25,10 +25,11 @@ class ValueLog:
     _last_sent: dict[str, Mapping[str, datetime]] = field(default_factory=dict)
     _files: dict[str, CursorFile] = field(default_factory=dict)
 
-    def add(self, source: str, digest: str, at: datetime) -> SentValues | None:
-        """Record values that are sent now, and return what the record states; None if they could not be stored.
+    def add(self, source: str, digest: str, at: datetime) -> SentValues:
+        """Record values that are sent now, and return what the record states, without a digest if that failed.
 
-        Ingest stores samples at most every five minutes, so a repetition before that leaves the time as it is.
+        Without a digest, ingest stores the samples, because the agent cannot state after its next start when they were
+        sent. Ingest stores samples at most every five minutes, so a repetition before that leaves the time as it is.
         """
         digest, before = digest[:DIGEST_LENGTH], self._read(source)
         sent_at = before.get(digest)
@@ -36,7 +37,7 @@ class ValueLog:
             at = sent_at
         latest = {digest: at, **{one: time for one, time in before.items() if one != digest}}
         self._last_sent[source] = dict(islice(latest.items(), MAX_LAST_SENT))
-        return SentValues(digest, before) if self._store(source) else None
+        return SentValues(digest if self._store(source) else None, before)
 
     def _read(self, source: str) -> Mapping[str, datetime]:
         if source not in self._last_sent:

@@ -23,11 +23,11 @@ SAMPLE_INTERVAL = timedelta(minutes=5)
 class SentValues:
     """What a sender states about the values in a record: their digest, and when it last sent which values.
 
-    Equal digests of one source mean equal values. `last_sent` has the latest digests before this record, each with the
-    time of the last record that had these values, by the sender's clock.
+    Equal digests of one source mean equal values; values without a digest are always stored. `last_sent` has the latest
+    digests before this record, each with the time of the last record that had these values, by the sender's clock.
     """
 
-    digest: str
+    digest: str | None
     last_sent: Mapping[str, datetime] = field(default_factory=dict)
 
 

@@ -102,9 +102,7 @@ def _compare_source(
     """Compare the samples of one source with its stored samples."""
     stored = _read_samples(found.get(key), state)
     stated = [values.get(arrival.record_id) for arrival in arrivals]
-    # A sample that is not newer than the stored one is skipped, so it states nothing about the time before the others.
-    newer = (arrival.at for arrival in arrivals if stored is None or arrival.at > stored.at)
-    before = _seen_again(stored, stated, next(newer, arrivals[0].at))
+    before = _seen_again(stored, stated, [arrival.at for arrival in arrivals])
     ports = dict(before.ports) if before else {}
     faults, records = _compare_with(ports, arrivals)
     ports = _without_old(ports)
@@ -144,12 +142,24 @@ def _compare_with(ports: dict[str, LastSample], arrivals: Iterable[Arrival]) -> 
     return faults, records
 
 
-def _seen_again(stored: SampleSet | None, stated: Iterable[SentValues | None], first_at: datetime) -> SampleSet | None:
-    """Return the stored samples at the last time before the first newer arrival at which the agent sent equal ones."""
+def _seen_again(
+    stored: SampleSet | None, stated: Sequence[SentValues | None], times: Sequence[datetime]
+) -> SampleSet | None:
+    """Return the stored samples at the last time before the first newer arrival at which the agent sent equal ones.
+
+    `stated` and `times` are of the arrivals, oldest first. A late or repeated one says nothing about those after it.
+    """
     if stored is None or stored.digest is None:
         return stored
-    sent_at = (one.last_sent.get(stored.digest) for one in stated if one is not None)
-    at = max((at for at in sent_at if at is not None and at < first_at), default=stored.at)
+    sent_at = [at for one in stated if one is not None and (at := one.last_sent.get(stored.digest)) is not None]
+    last = max(sent_at, default=stored.at)
+    newer = (
+        time
+        for one, time in zip(stated, times, strict=True)
+        if time > stored.at and not (time < last and one is not None and one.digest == stored.digest)
+    )
+    first = next(newer, times[0])
+    at = max((at for at in sent_at if at < first), default=stored.at)
     if at - stored.at < SAMPLE_INTERVAL:
         return stored
     return replace(stored, at=at, ports={name: replace(port, at=at) for name, port in stored.ports.items()})

@@ -2,7 +2,8 @@
 
 An item has a schema version, and one function converts each version to the next one. A release reads every earlier
 version and writes only the latest. A new version is written only one release after every reader supports it, so that
-old and new code can run at the same time during a deployment.
+old and new code can run at the same time during a deployment. Exception before the first release: the state of a node
+is written packed at once, also in version 1, so that an earlier commit cannot read it.
 """
 
 from __future__ import annotations

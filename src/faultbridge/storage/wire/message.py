@@ -103,8 +103,8 @@ def encode_message(message: Message, *, compact: bool = False) -> str:
     if message.sender is not None:
         frame["sender"] = message.sender
     if message.values is not None:
-        last_sent = {digest: to_text(at) for digest, at in message.values.last_sent.items()}
-        frame |= {"digest": message.values.digest, "last_sent": last_sent}
+        frame["last_sent"] = {digest: to_text(at) for digest, at in message.values.last_sent.items()}
+        frame |= {"digest": message.values.digest} if message.values.digest else {}
     if message.pointer is not None:
         return _render({**frame, "pointer": message.pointer})
     body = message.body or b""
@@ -146,7 +146,7 @@ def decode_message(text: str) -> Message:
         body=None if "pointer" in frame else _body(frame),
         pointer=_pointer(frame) if "pointer" in frame else None,
         sender=_optional(frame, "sender", lambda text: text[:_MAX_SENDER]),
-        values=_optional(frame, "digest", lambda text: SentValues(_digest(text), _last_sent(frame))),
+        values=_values(frame) if frame.keys() & {"digest", "last_sent"} else None,
     )
 
 
@@ -214,11 +214,11 @@ def _digest(text: str) -> str:
     return text
 
 
-def _last_sent(frame: Mapping[str, Any]) -> Mapping[str, datetime]:
-    last_sent = frame.get("last_sent", {})
+def _values(frame: Mapping[str, Any]) -> SentValues:
+    digest, last_sent = _optional(frame, "digest", _digest), frame.get("last_sent", {})
     if not isinstance(last_sent, dict) or len(last_sent) > MAX_LAST_SENT:
         raise Rejected("bad_digest", f"invalid `last_sent`; allowed: at most {MAX_LAST_SENT} digests with their times")
-    return {_digest(digest): _instant(str(at), "last_sent") for digest, at in last_sent.items()}
+    return SentValues(digest, {_digest(one): _instant(str(at), "last_sent") for one, at in last_sent.items()})
 
 
 def _pointer(frame: Mapping[str, Any]) -> str:
