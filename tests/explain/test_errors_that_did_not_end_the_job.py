@@ -27,6 +27,9 @@ DEATH = "failed (exitcode: 1) local_rank: 0 (pid: 9) of binary: /usr/bin/python\
         f"ERROR the upload of the metrics failed, retrying in 5 s\n{FRAMES}KeyError: 'x'\n",
         f"{FRAMES}KeyError: 'x'\nskipping shard 7\n",
         "ValueError: shard 7 has no column (ignored)\n",
+        "step 7 loss nan -> non-finite loss, step skipped, scale 65536 -> 32768\n",
+        "WARNING:megatron.core.rerun_state_machine:Unexpected result nan on rank 5 at iteration #7 invocation #1 "
+        "(message='found NaN in local forward loss calculation')\n",
         f"Exception in thread Thread-4:\n{FRAMES}OSError: x\n\nDuring handling of the above exception, another "
         f"exception occurred:\n\n{FRAMES}KeyError: 'x'\n",
         "NCCL INFO NET/Plugin: libnccl-net.so: cannot open shared object file: No such file or directory\n",

@@ -20,7 +20,7 @@ from tests.explain.verdicts import decided, text_file
 
 FOLDER = Path(__file__).parent / "held_out"
 RECEIVED = datetime(2026, 12, 1, tzinfo=UTC)
-NODE_FILE = re.compile(r"(?P<node>.+?)\.(?:kern\.log|console\.log|syslog)")
+NODE_FILE = re.compile(r"(?P<node>.+?)\.(?:kern\.log|console\.log|syslog|dmesg)")
 
 
 @cache
