@@ -105,5 +105,5 @@ def change_stored_head(table: Table, node: NodeKey, **changes: Any) -> None:
     stored = table.get(keys.node_state(node))
     assert stored is not None
     state = unpack(str(stored["state"]))
-    state["head"] |= changes
-    table.write(Update(keys.node_state(node), set={("state",): pack(state)}))
+    changed = {**state, "head": {**state["head"], **changes}}
+    table.write(Update(keys.node_state(node), set={("state",): pack(changed)}))
