@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faultbridge.explain.signals.signal import Role
 from faultbridge.explain.verdict.golden_cases import verdict_on
 from faultbridge.explain.verdict.hypotheses import DECISIVE
 from faultbridge.explain.verdict.mechanisms import Mechanism, Outlook, packaged_book
@@ -17,6 +18,7 @@ from tests.explain.corpus_cases import verdict_on as corpus_verdict
 
 BOOK = packaged_book()
 PRINTED = sorted({one.name for one in BOOK.patterns})
+FAILURES = sorted({one.name for one in BOOK.patterns if one.role in {Role.INITIATING, Role.CASCADE}})
 STOPS = [
     name
     for name in PRINTED
@@ -66,16 +68,21 @@ def test_no_printed_line_turns_a_decisive_fault_of_a_node_into_stop(fault: str, 
 
 
 @given(
-    printed=st.lists(st.tuples(st.integers(100, 159), st.sampled_from(PRINTED)), min_size=1, max_size=4),
+    failures=st.lists(st.tuples(st.integers(100, 159), st.sampled_from(FAILURES)), min_size=1, max_size=3),
+    signs=st.lists(st.tuples(st.integers(0, 159), st.sampled_from(sorted({*PRINTED} - {*FAILURES}))), max_size=2),
     fault=st.sampled_from(sorted(FAULTS)),
     before=st.integers(0, 60),
     others=st.lists(st.tuples(st.integers(0, 5000), st.sampled_from(sorted(FAULTS))), max_size=2),
 )
 def test_no_set_of_printed_lines_does_so_whatever_else_happened_to_the_nodes(
-    printed: list[tuple[int, str]], fault: str, before: int, others: list[tuple[int, str]]
+    failures: list[tuple[int, str]],
+    signs: list[tuple[int, str]],
+    fault: str,
+    before: int,
+    others: list[tuple[int, str]],
 ) -> None:
-    first = min(at for at, _ in printed)
-    rows = [f"+{5000 + at} job - {name}" for at, name in printed]
+    first = min(at for at, _ in failures)
+    rows = [f"+{5000 + at} job - {name}" for at, name in failures + signs]
     rows += [f"+{at} node n-{at % 3} {name}" for at, name in others]
     assert verdict(*rows, f"+{5000 + first - before} node n-1 {fault}").outlook is not Outlook.STOP
 
