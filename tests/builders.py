@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,9 +12,10 @@ from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Severity
 from faultbridge.domain.nodes import Head, Incarnation, NodeKey, NodeState, Placement
-from faultbridge.domain.policy import Policy, Rule
+from faultbridge.domain.policy import Limits, Policy, Rule
 from faultbridge.pipeline.decide.decide import Rules
-from faultbridge.pipeline.fold.changes import Arrival
+from faultbridge.pipeline.fold.changes import Arrival, Folded
+from faultbridge.pipeline.fold.fold import fold
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch
 from faultbridge.ports import Table
 from faultbridge.storage import keys
@@ -107,3 +109,12 @@ def change_stored_head(table: Table, node: NodeKey, **changes: Any) -> None:
     state = unpack(str(stored["state"]))
     changed = {**state, "head": {**state["head"], **changes}}
     table.write(Update(keys.node_state(node), set={("state",): pack(changed)}))
+
+
+def folded(state: NodeState, *arrivals: Arrival, now: datetime = NOON) -> Folded:
+    """Fold observations, in several steps when they change more than one commit may contain."""
+    result = fold(state, arrivals, now=now, catalog=CATALOG, limits=Limits())
+    while result.remaining:
+        step = fold(result.state, result.remaining, now=now, catalog=CATALOG, limits=Limits())
+        result = replace(step, changes=result.changes + step.changes, outcomes={**result.outcomes, **step.outcomes})
+    return result

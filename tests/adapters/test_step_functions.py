@@ -19,7 +19,8 @@ def test_the_same_payload_is_always_the_same_text() -> None:
 
 def test_an_execution_that_exists_counts_as_started() -> None:
     with stubbed("stepfunctions") as (clients, stub):
-        stub.add_client_error("start_execution", "ExecutionAlreadyExists")
+        request = {"stateMachineArn": STATE_MACHINE, "name": "c-1-1", "input": "{}"}
+        stub.add_client_error("start_execution", "ExecutionAlreadyExists", expected_params=request)
         StepFunctionsWorkflow(clients, STATE_MACHINE).start("c-1-1", {})
 
 

@@ -60,6 +60,18 @@ def transport_to(server: str, queue_url: str, bucket: str | None = None) -> AwsT
     )
 
 
+def transport_that_receives(body: bytes) -> AwsTransport:
+    return AwsTransport(
+        "http://q/q",
+        None,
+        "us-east-1",
+        lambda: KEYS,
+        ServiceClock(ManualClock()),
+        http_call=lambda *_: HttpResponse(200, body),
+        environment={},
+    )
+
+
 @pytest.mark.parametrize("token", [None, "token+/="])
 @pytest.mark.parametrize("service", ["sqs", "s3"])
 def test_the_signature_equals_the_one_of_botocore(monkeypatch, service, token):
@@ -108,30 +120,14 @@ def test_a_refused_connection_raises_send_failed():
 
 @pytest.mark.parametrize("response", [b"", b"<html>", b"[]", b'{"Failed": [{"Id": "7"}]}', b'{"Failed": 3}'])
 def test_an_invalid_response_raises_send_failed(response):
-    transport = AwsTransport(
-        "http://q/q",
-        None,
-        "us-east-1",
-        lambda: KEYS,
-        ServiceClock(ManualClock()),
-        http_call=lambda *_: HttpResponse(200, response),
-        environment={},
-    )
+    transport = transport_that_receives(response)
     with pytest.raises(SendFailed):
         transport.send_batch([ONE])
 
 
 def test_permanently_refused_messages_are_separate_from_retriable_ones():
     failed = [{"Id": "0", "Code": "InvalidMessageContents"}, {"Id": "1", "Code": "ServiceUnavailable"}]
-    transport = AwsTransport(
-        "http://q/q",
-        None,
-        "us-east-1",
-        lambda: KEYS,
-        ServiceClock(ManualClock()),
-        http_call=lambda *_: HttpResponse(200, json.dumps({"Failed": failed}).encode()),
-        environment={},
-    )
+    transport = transport_that_receives(json.dumps({"Failed": failed}).encode())
     records = [OutgoingRecord(f"r-{number}", f"g-{number % 3}", "{}") for number in range(6)]
     assert transport.send_batch(records) == ({"r-2", "r-5"}, {"r-0", "r-3"})
 

@@ -7,7 +7,7 @@ import json
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
-from openapi_spec_validator import validate
+from openapi_spec_validator import OpenAPIV31SpecValidator
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -39,7 +39,7 @@ def test_the_committed_document_is_up_to_date() -> None:
 
 
 def test_the_document_is_valid_openapi() -> None:
-    validate(openapi_document())
+    assert list(OpenAPIV31SpecValidator(openapi_document()).iter_errors()) == []
 
 
 def test_every_route_is_described_once() -> None:

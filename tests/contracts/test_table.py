@@ -319,7 +319,9 @@ class TestTransactions:
             table_with_tokens.transact(self.writes(1), token)
 
     def test_a_transaction_without_writes_is_accepted(self, table: Table) -> None:
+        table.transact([Put(item("EMPTY"))])
         table.transact([])
+        assert table.get(Key("NODE#c#n", "EMPTY")) == item("EMPTY")
 
     def test_a_transaction_has_at_most_100_writes(self, table: Table) -> None:
         many: list[Write] = [Put(item(f"{number:03d}", "MANY")) for number in range(101)]

@@ -11,26 +11,14 @@ from hypothesis import strategies as st
 
 from faultbridge.domain.catalog import Scope
 from faultbridge.domain.faults import Clear, Fault, Severity, Snapshot
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.policy import Limits
 from faultbridge.domain.records import Outcome
 from faultbridge.pipeline.fold.capacity import MAX_CONDITIONS, MAX_TOMBSTONES, OVERFLOW
-from faultbridge.pipeline.fold.changes import Arrival, ChangeKind, Folded
+from faultbridge.pipeline.fold.changes import Arrival, ChangeKind
 from faultbridge.pipeline.fold.expire import end_scopes, expire
-from faultbridge.pipeline.fold.fold import fold
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch
-from tests.builders import CATALOG, GPU, NOON, OTHER_GPU, after, arrival, fault, node
+from tests.builders import GPU, NOON, OTHER_GPU, after, arrival, fault, folded, node
 
 KEY_OF_79 = "xid.79@gpu/pci=0000:c1:00"
-
-
-def folded(state: NodeState, *arrivals: Arrival, now=NOON) -> Folded:
-    """Fold observations, in several steps when they change more than one commit may contain."""
-    result = fold(state, arrivals, now=now, catalog=CATALOG, limits=Limits())
-    while result.remaining:
-        step = fold(result.state, result.remaining, now=now, catalog=CATALOG, limits=Limits())
-        result = replace(step, changes=result.changes + step.changes, outcomes={**result.outcomes, **step.outcomes})
-    return result
 
 
 def test_a_fault_opens_a_condition_and_its_record_is_recorded() -> None:

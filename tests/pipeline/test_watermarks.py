@@ -13,24 +13,14 @@ from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.records import Outcome
 from faultbridge.pipeline.fold.capacity import MAX_CONDITIONS, MAX_TOMBSTONES
-from faultbridge.pipeline.fold.changes import Arrival, Folded
+from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.fold.daily_notes import INFORMATION, MAX_PER_DAY
 from faultbridge.pipeline.fold.expire import end_scopes, ignore_observations, quiet_until
-from faultbridge.pipeline.fold.fold import fold
 from faultbridge.pipeline.fold.node_conditions import MAX_SNAPSHOTS
-from tests.builders import CATALOG, GPU, NOON, OTHER_GPU, after, arrival, fault, node
+from tests.builders import GPU, NOON, OTHER_GPU, after, arrival, fault, folded, node
 
 KEY_OF_79 = "xid.79@gpu/pci=0000:c1:00"
 MILLISECOND = timedelta(milliseconds=1)
-
-
-def folded(state: NodeState, *arrivals: Arrival, now=NOON) -> Folded:
-    """Fold observations, in several steps when they change more than one commit may contain."""
-    result = fold(state, arrivals, now=now, catalog=CATALOG, limits=Limits())
-    while result.remaining:
-        step = fold(result.state, result.remaining, now=now, catalog=CATALOG, limits=Limits())
-        result = replace(step, changes=result.changes + step.changes, outcomes={**result.outcomes, **step.outcomes})
-    return result
 
 
 def outcome(state: NodeState, *arrivals: Arrival, now=NOON) -> Outcome:

@@ -22,6 +22,26 @@ def started(**others) -> World:
     return world
 
 
+def outage_of(name: str, error: Exception, *, times: int):
+    left = [times]
+
+    def hook(call: Call) -> None:
+        if call.name == name and left[0] > 0:
+            left[0] -= 1
+            raise error
+
+    return hook
+
+
+def faulty_during_outage(name: str, error: Exception, *, times: int, **others) -> World:
+    """Return a world with a fault whose repair began while a call of a dependency fails."""
+    world = World(**others)
+    world.fault()
+    world.seam.before = outage_of(name, error, times=times)
+    world.process_entries()
+    return world
+
+
 def payload(world: World, step: str = "drain", **others) -> dict:
     case = world.case()
     given = {"v": 1, "cluster": "train-a", "node": "node-1", "case": case.id, "attempt": case.attempts}
@@ -58,10 +78,7 @@ def test_a_node_never_returns_to_service_before_it_is_verified():
 
 def returning() -> World:
     """Return a verified node whose orchestrator does not answer the uncordon call."""
-    world = World(orchestrated=True)
-    world.fault()
-    world.seam.before = outage_of("orchestrator.uncordon", Transient("unreachable"), times=999)
-    world.process_entries()
+    world = faulty_during_outage("orchestrator.uncordon", Transient("unreachable"), times=999, orchestrated=True)
     world.until(lambda: "verify passed" in world.record_history())
     world.until(lambda: bool(world.seam.named("orchestrator.uncordon")))
     world.seam.before = lambda _: None
@@ -102,19 +119,13 @@ def test_a_slow_call_that_fails_after_another_one_returned_the_node_leaves_it_in
 
 
 def test_a_step_waits_until_an_outage_of_a_dependency_ends():
-    world = World()
-    world.fault()
-    world.seam.before = outage_of("provider.candidates", Transient("unreachable"), times=5)
-    world.process_entries()
+    world = faulty_during_outage("provider.candidates", Transient("unreachable"), times=5)
     world.until(world.case_is(CaseStatus.RESOLVED))
     assert world.case().attempts == 1
 
 
 def test_a_provider_outage_before_the_intent_costs_an_attempt_and_is_not_ambiguous():
-    world = World()
-    world.fault()
-    world.seam.before = outage_of("provider.capacity", Transient("unreachable"), times=8)
-    world.process_entries()
+    world = faulty_during_outage("provider.capacity", Transient("unreachable"), times=8)
     world.until(world.case_is(CaseStatus.RESOLVED))
     assert world.case().attempts == 2
     assert not [line for line in world.record_history() if "AMBIGUOUS" in line or "inconclusive" in line]
@@ -122,19 +133,13 @@ def test_a_provider_outage_before_the_intent_costs_an_attempt_and_is_not_ambiguo
 
 
 def test_a_configuration_error_is_recorded_and_escalated():
-    world = World()
-    world.fault()
-    world.seam.before = outage_of("provider.candidates", Misconfigured("no such group"), times=99)
-    world.process_entries()
+    world = faulty_during_outage("provider.candidates", Misconfigured("no such group"), times=99)
     assert world.case().status is CaseStatus.ESCALATED
     assert "no such group" in world.case().reason
 
 
 def test_a_refused_verification_is_escalated_with_its_reason_and_launches_no_further_instance():
-    world = World()
-    world.fault()
-    world.seam.before = outage_of("verifier.start", Misconfigured("no thresholds for its type"), times=999)
-    world.process_entries()
+    world = faulty_during_outage("verifier.start", Misconfigured("no thresholds for its type"), times=999)
     world.until(world.case_is(CaseStatus.ESCALATED))
     assert "no thresholds for its type" in world.case().reason
     assert len(world.released_instances()) == 1
@@ -142,10 +147,7 @@ def test_a_refused_verification_is_escalated_with_its_reason_and_launches_no_fur
 
 
 def test_a_bug_in_a_step_before_the_intent_is_retried_until_the_attempts_are_used_up():
-    world = World(orchestrated=True)
-    world.fault()
-    world.seam.before = outage_of("orchestrator.drain", RuntimeError("a bug"), times=999)
-    world.process_entries()
+    world = faulty_during_outage("orchestrator.drain", RuntimeError("a bug"), times=999, orchestrated=True)
     assert (world.case().status, world.status()) == (CaseStatus.QUEUED, NodeStatus.QUARANTINED)
     world.until(world.case_is(CaseStatus.ESCALATED))
     assert world.case().attempts == 3
@@ -154,24 +156,10 @@ def test_a_bug_in_a_step_before_the_intent_is_retried_until_the_attempts_are_use
 
 
 def test_a_bug_in_a_step_after_the_intent_is_escalated():
-    world = World()
-    world.fault()
-    world.seam.before = outage_of("provider.replace", RuntimeError("a bug"), times=999)
-    world.process_entries()
+    world = faulty_during_outage("provider.replace", RuntimeError("a bug"), times=999)
     assert world.case().status is CaseStatus.ESCALATED
     assert world.record_history().count("intent committed") == 1
     assert world.control().holders == {}
-
-
-def outage_of(name: str, error: Exception, *, times: int):
-    left = [times]
-
-    def hook(call: Call) -> None:
-        if call.name == name and left[0] > 0:
-            left[0] -= 1
-            raise error
-
-    return hook
 
 
 def test_the_interval_between_probes_grows_to_ten_minutes():
