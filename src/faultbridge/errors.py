@@ -37,6 +37,10 @@ class Misconfigured(FaultbridgeError):  # noqa: N818 - names the situation, like
     """A setting, a permission or a resource is wrong; an operator must fix it."""
 
 
+class Unverifiable(Misconfigured):
+    """A verifier that cannot judge instances of a type; an operator must change the verifier or the type."""
+
+
 class UnknownName(Rejected):
     """A name or id that denotes nothing here. The reason is `unknown_` and the kind: `unknown_cluster`."""
 

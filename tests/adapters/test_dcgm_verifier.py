@@ -13,7 +13,7 @@ import pytest
 from faultbridge.adapters.compute.dcgm_verifier import OUTPUT_CHARACTERS, OutputBucket, SsmDcgmVerifier
 from faultbridge.adapters.compute.instances import InstanceHardware, hardware_of
 from faultbridge.decoders.dcgm.diag import read_report
-from faultbridge.errors import Misconfigured, Transient
+from faultbridge.errors import Misconfigured, Transient, Unverifiable
 from faultbridge.ports import Verdict, Verification
 from faultbridge.simulation.fakes import FakeObjects
 from tests.adapters.stubs import stubbed
@@ -359,7 +359,7 @@ def start_deep(instance_type: str | None, *, sends: bool, level: int = 4) -> str
 
 
 def test_a_type_without_thresholds_is_refused_before_the_diagnostics_run() -> None:
-    with pytest.raises(Misconfigured, match=f"{INSTANCE} cannot be verified at level 4: no thresholds for g5.48xlarge"):
+    with pytest.raises(Unverifiable, match=f"{INSTANCE} cannot be verified at level 4: no thresholds for g5.48xlarge"):
         start_deep("g5.48xlarge", sends=False)
 
 

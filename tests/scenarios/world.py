@@ -192,7 +192,7 @@ class World:
             {"ssm": self.restarter},
             self.collector,
             {"none": self.orchestrator},
-            {"ssm-dcgm": self.verifier},
+            {"ssm-dcgm": self.verifier, "ssm-deep": self.verifier},
             dict.fromkeys(("ec2-auto-scaling", "ec2-launch-template"), self.volumes),
             {"none": self.volume_attachments},
         )

@@ -10,12 +10,12 @@ import pytest
 from faultbridge.domain.cases import Resolution
 from faultbridge.domain.cluster.spares import VERIFIED_FOR, Spare, SpareStatus
 from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.errors import Misconfigured, Transient
+from faultbridge.errors import Misconfigured, Transient, Unverifiable
 from faultbridge.ports import ProviderFailure, Verdict, Verification
 from faultbridge.registry.registration import Registration
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.spares.pool import SparePool
-from faultbridge.repair.spares.reconcile import LAUNCH_TIMEOUT
+from faultbridge.repair.spares.reconcile import LAUNCH_TIMEOUT, REFUSED_DELAY
 from faultbridge.simulation.fakes import raise_once
 from faultbridge.simulation.fakes.seam import Call
 from tests.scenarios.world import CLUSTER, GROUP, World
@@ -121,34 +121,74 @@ def test_a_bad_spare_is_never_ready_and_is_replaced() -> None:
     assert world.launcher.terminated == ["i-00000000000000002"]
 
 
-def refuse_verification(world: World, *instances: str) -> None:
+def refuse_verification(world: World, *instances: str, error: type[Misconfigured] = Unverifiable) -> None:
+    """Let the start of each verification of these instances fail; without instances, of every launched one."""
+
     def refuse(call: Call) -> None:
-        if call.name == "verifier.start" and call.argument[0] in instances:
-            raise Misconfigured(f"no thresholds for the type of {call.argument[0]}")
+        if call.name == "verifier.start" and (not instances or call.argument[0] in instances):
+            raise error(f"no thresholds for the type of {call.argument[0]}")
 
     world.seam.before = refuse
 
 
-def test_a_spare_whose_verification_is_refused_keeps_its_instance_and_each_sweep_states_why() -> None:
+def test_a_spare_of_a_type_that_cannot_be_verified_is_terminated_and_the_sweep_states_why_once() -> None:
+    world = world_with(1)
+    refuse_verification(world)
+    failures = [line for _ in range(180) for line in world.advance_minutes().failures]
+    (spare,) = pool(world)
+    reason = f"no thresholds for the type of {NEW}"
+    assert (spare.status, spare.reason) == (SpareStatus.EMPTY, f"refused by ssm-dcgm: {reason}")
+    assert world.live_instances() == [OLD]
+    assert world.launcher.terminated == [NEW]
+    assert [line.endswith(f"spare 1: {reason}") for line in failures] == [True]
+
+
+def test_a_refused_spare_is_launched_again_after_a_day() -> None:
     world = world_with(1)
     refuse_verification(world, NEW)
+    world.until(lambda: world.launcher.terminated == [NEW], minutes=60)
+    world.advance_minutes(60)
+    assert len(world.launcher.launch_calls) == 1
+    world.clock.advance(REFUSED_DELAY)
+    world.until(lambda: ready(world) == ["i-00000000000000003"], minutes=60)
+
+
+def test_another_verifier_launches_a_refused_spare_within_minutes() -> None:
+    world = world_with(1)
+    refuse_verification(world, NEW)
+    world.until(lambda: world.launcher.terminated == [NEW], minutes=60)
+    configure(world, verifier="ssm-deep")
+    world.until(lambda: ready(world) == ["i-00000000000000003"], minutes=60)
+
+
+def test_a_ready_spare_that_can_no_longer_be_verified_is_terminated() -> None:
+    world = world_with_ready(1)
+    refuse_verification(world)
+    world.clock.advance(VERIFIED_FOR)
+    world.until(lambda: pool(world)[0].status is SpareStatus.EMPTY, minutes=10)
+    assert world.live_instances() == [OLD]
+
+
+def test_a_spare_whose_verification_lacks_a_permission_keeps_its_instance_and_each_sweep_states_why() -> None:
+    world = world_with(1)
+    refuse_verification(world, NEW, error=Misconfigured)
     swept = world.advance_minutes(180)
     assert [one.status for one in pool(world)] == [SpareStatus.LAUNCHING]
     assert sorted(world.live_instances()) == [OLD, NEW]
-    assert world.launcher.terminated == []
-    assert any(f"spare 1: no thresholds for the type of {NEW}" in line for line in swept.failures)
+    assert any("spare 1: no thresholds" in line for line in swept.failures)
 
 
-def test_a_spare_whose_verification_is_refused_does_not_stop_the_other_one() -> None:
+@pytest.mark.parametrize("error", [Misconfigured, Unverifiable])
+def test_a_spare_whose_verification_cannot_start_does_not_stop_the_other_one(error: type[Misconfigured]) -> None:
     world = world_with(2)
-    refuse_verification(world, NEW)
+    refuse_verification(world, NEW, error=error)
     world.until(lambda: len(ready(world)) == 1, minutes=60)
     assert ready(world) == ["i-00000000000000003"]
 
 
-def test_a_spare_whose_verification_is_refused_is_terminated_with_its_pool() -> None:
+def test_a_spare_whose_verification_cannot_start_is_terminated_with_its_pool() -> None:
     world = world_with(1)
-    refuse_verification(world, NEW)
+    refuse_verification(world, NEW, error=Misconfigured)
     world.advance_minutes(10)
     configure(world, spares=0)
     world.until(lambda: pool(world) == (), minutes=10)

@@ -15,7 +15,7 @@ from faultbridge.adapters.compute import ssm_commands
 from faultbridge.adapters.compute.instances import hardware_of
 from faultbridge.adapters.compute.ssm_commands import OUTPUT_CHARACTERS, RUNNING, UNFINISHED
 from faultbridge.domain.faults import Component, ComponentType
-from faultbridge.errors import Misconfigured, Rejected, Transient
+from faultbridge.errors import Rejected, Transient, Unverifiable
 from faultbridge.ports import ObjectStore, Verdict, Verification
 
 OUTPUT_PATH = "awsrunShellScript/0.awsrunShellScript/stdout"
@@ -151,13 +151,13 @@ class SsmDcgmVerifier:
         return self._judge(level or self._level, report, instance_id)
 
     def _refuse(self, instance_id: str, level: int) -> None:
-        """Raise Misconfigured if the instance cannot pass, before the diagnostics run for up to two hours."""
+        """Raise Unverifiable if the instance cannot pass, before the diagnostics run for up to two hours."""
         if self._deep is None or not self._deep.script(level):
             return
         instance_type = hardware_of(self._clients, instance_id).instance_type
         refusal = self._deep.refusal(instance_type) if instance_type else ""
         if refusal:
-            raise Misconfigured(f"{instance_id} cannot be verified at level {level}: {refusal}")
+            raise Unverifiable(f"{instance_id} cannot be verified at level {level}: {refusal}")
 
     def _send(self, instance_id: str, token: str, level: int) -> str:
         output: dict[str, str] = {}

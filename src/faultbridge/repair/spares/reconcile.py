@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from faultbridge.decoders.common.gpu_count import missing_gpus
 from faultbridge.domain.cluster.config import ClusterConfig, Mode
 from faultbridge.domain.cluster.spares import Spare, SpareStatus
 from faultbridge.domain.edges import CaseStatus
-from faultbridge.errors import Misconfigured
+from faultbridge.errors import Misconfigured, Unverifiable
 from faultbridge.log import log_cause
 from faultbridge.ports import (
     ClusterNode,
@@ -37,6 +37,9 @@ from faultbridge.storage import keys
 RELAUNCH_DELAY = timedelta(minutes=10)
 """How long a spare stays empty after a failed launch."""
 
+REFUSED_DELAY = timedelta(days=1)
+"""How long a spare stays empty after its verifier refused the instance; 10 minutes once the verifier is another one."""
+
 LAUNCH_TIMEOUT = timedelta(minutes=30)
 """How long a launched instance may take until it runs and is cordoned."""
 
@@ -53,7 +56,8 @@ class ReconcileSpares:
     def __call__(self, cluster: str) -> None:
         """Launch, verify, replace or terminate the spares of a cluster, one step per spare and call.
 
-        Raises Misconfigured after the last spare if a verification was refused; such a spare keeps its instance.
+        Raises Misconfigured after the last spare if a verification could not start. A spare keeps its instance then,
+        unless the verifier cannot judge the type of the instance.
         """
         rules = rules_of(self.tools.rulebook, cluster)
         config = rules.config
@@ -97,6 +101,10 @@ class _SpareReconciler:
         return self.spare.number > self.config.spares or self.spare.group != self.config.spare_group
 
     @property
+    def _refusal(self) -> str:
+        return f"refused by {self.config.verifier}: "
+
+    @property
     def launch_request(self) -> LaunchRequest:
         spare = self.spare
         return LaunchRequest(self.config, spare.group, spare.owner, spare.owner, None, self.config.instance_types)
@@ -119,9 +127,10 @@ class _SpareReconciler:
 
     def _fill(self) -> None:
         spare = self.spare
+        delay = REFUSED_DELAY if spare.reason.startswith(self._refusal) else RELAUNCH_DELAY
         if self.surplus:
             self.pool.drop(spare)
-        elif not spare.reason or self._lasted(RELAUNCH_DELAY):
+        elif not spare.reason or self._lasted(delay):
             self.pool.change(spare, status=SpareStatus.LAUNCHING, round=spare.round + 1, reason="")
 
     def _launch(self) -> None:
@@ -147,10 +156,18 @@ class _SpareReconciler:
 
     def _verify(self, candidate: LaunchedInstance) -> None:
         instance, kind = candidate.instance_id, candidate.instance_type
-        operation = self.verifier.start(instance, f"{self.spare.owner}-{self.spare.verifications}")
+        operation = self.start_verification(instance)
         self.pool.change(
             self.spare, status=SpareStatus.VERIFYING, instance_id=instance, instance_type=kind, operation=operation
         )
+
+    def start_verification(self, instance: str) -> str:
+        """Start a verification. An instance of a type that the verifier cannot judge is given up."""
+        try:
+            return self.verifier.start(instance, f"{self.spare.owner}-{self.spare.verifications}")
+        except Unverifiable as error:
+            self._discard(instance, f"{self._refusal}{error}")
+            raise
 
     def _check_verification(self) -> None:
         spare = self.spare
@@ -173,8 +190,7 @@ class _SpareReconciler:
         """Start another verification with a new token."""
         changed = self.pool.change(self.spare, verifications=self.spare.verifications + 1)
         if changed is not None:
-            token = f"{changed.owner}-{changed.verifications}"
-            operation = self.verifier.start(instance, token)
+            operation = replace(self, spare=changed).start_verification(instance)
             self.pool.change(changed, status=SpareStatus.VERIFYING, operation=operation)
 
     def _check_ready(self) -> None:
