@@ -71,10 +71,21 @@ def test_the_breaker_stays_open_until_the_quiet_time_is_over() -> None:
     assert next_state(breaker(OPEN), failing(-5), after(minutes=10)) is CLOSED
 
 
-def test_a_half_open_breaker_opens_again_only_by_another_node() -> None:
+def test_a_half_open_breaker_opens_again_by_another_node() -> None:
     assert next_state(breaker(HALF_OPEN), failing(-1, -1, 0), after(minutes=5)) is None
     assert next_state(breaker(HALF_OPEN), failing(-1, -1, 1), after(minutes=5)) is OPEN
     assert next_state(breaker(HALF_OPEN), failing(-1, 1), after(minutes=5)) is CLOSED
+
+
+def test_a_half_open_breaker_opens_again_when_a_trial_repair_fails_but_not_for_an_earlier_failed_repair() -> None:
+    def with_failed_repair(minute: float) -> list[FailingNode]:
+        failed = replace(*failing(-1, status=NodeStatus.FAILED), failed_step_at=after(minutes=minute))
+        return [failed, *failing(-1, -1)]
+
+    change = change_of(breaker(HALF_OPEN), with_failed_repair(1), after(minutes=5))
+    assert change is not None
+    assert (change.breaker.state, change.reason.partition(";")[0]) == (OPEN, "a trial repair failed")
+    assert next_state(breaker(HALF_OPEN), with_failed_repair(0), after(minutes=5)) is None
 
 
 @pytest.mark.parametrize(("first", "stays_open"), [(-24 * 60 + 2, True), (-24 * 60 + 1, False)])

@@ -68,6 +68,8 @@ def run_parts(
     file.parent.mkdir(parents=True, exist_ok=True)
     done = finished(file)
     todo = [(name, part) for name, part in parts if name not in done]
+    if not todo:
+        sys.stdout.write(f"{progress(done, len(parts))}; all were finished before, see {file}\n")
     for name, (runs, seconds, broken) in _results(todo, work, processes):
         done[name] = runs, seconds, len(broken)
         with file.open("a", encoding="utf-8") as out:

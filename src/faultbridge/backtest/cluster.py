@@ -16,7 +16,7 @@ from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.entries import EntryType
 from faultbridge.domain.faults import Severity
 from faultbridge.pipeline.decide.admit import Refused, admit, recent_starts
-from faultbridge.pipeline.decide.breaker import FailingNode, close_manually, evaluate_breakers
+from faultbridge.pipeline.decide.breaker import close_manually, evaluate_breakers, failing_node
 from faultbridge.pipeline.decide.open_case import Rules
 
 STAYS_OPEN = "it stays open"
@@ -64,7 +64,7 @@ class ClusterReplay:
             return
         known = [track.state for track in self.tracks.values() if track.state.status not in {None, NodeStatus.RETIRED}]
         failing = [
-            FailingNode(one.status, one.placement.domain, one.live_case.opened_at)
+            failing_node(one, one.live_case)
             for one in known
             if one.live_case is not None and one.status is not None and one.live_case.status is not CaseStatus.ABSORBED
         ]

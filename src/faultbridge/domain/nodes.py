@@ -171,6 +171,12 @@ class NodeState:
         return case if case is not None and case.status.live else None
 
     @property
+    def failed_step_at(self) -> datetime | None:
+        """Return when the step began at which the repair of a `failed` node failed; None for other nodes."""
+        case = self.live_case
+        return case.attempt.since if self.status is NodeStatus.FAILED and case and case.attempt else None
+
+    @property
     def severity(self) -> Severity | None:
         """Return the worst severity of the active conditions, or None without any."""
         return worst_severity(self.active())

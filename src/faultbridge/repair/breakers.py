@@ -107,5 +107,10 @@ def _has_incident(row: Mapping[str, Any], config: ClusterConfig, control: Contro
 
 
 def _failing(row: Item) -> FailingNode:
-    domain, opened = row.get("domain"), row.get("opened") or row["updated_at"]
-    return FailingNode(NodeStatus(str(row["status"])), str(domain) if domain else None, from_text(str(opened)))
+    domain, opened, failed_step = row.get("domain"), row.get("opened") or row["updated_at"], row.get("failed_step")
+    return FailingNode(
+        NodeStatus(str(row["status"])),
+        str(domain) if domain else None,
+        from_text(str(opened)),
+        from_text(str(failed_step)) if failed_step else None,
+    )

@@ -73,7 +73,8 @@ ITEM_KINDS = (
         "unhealthy node",
         _SHARD,
         r"BAD#.+",
-        derived="schema node status severity group domain case opened event deferred_until domains families incident",
+        derived="schema node status severity group domain case opened event deferred_until domains families incident "
+        "failed_step",
     ),
     ItemKind("node with a requested isolation", _SHARD, r"CORDON#.+", derived="schema node"),
     ItemKind("case held by an incident", _SHARD, r"HELD#.+", derived="schema node case incident opened"),

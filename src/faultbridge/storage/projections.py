@@ -75,6 +75,7 @@ def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
     if state.status in _WITHOUT_ROW:
         return None
     case, severity = state.live_case, state.severity
+    failed_step = state.failed_step_at
     return items.item(
         keys.unhealthy_node(state.key.cluster, state.shard, state.key.node),
         now,
@@ -88,6 +89,7 @@ def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
             "families": _families(state),
             "case": case.id if case else None,
             "opened": to_text(case.opened_at) if case else None,
+            "failed_step": to_text(failed_step) if failed_step else None,
             "deferred_until": to_text(state.case_deferred_until) if state.case_deferred_until else None,
             "event": state.status_event,
             "incident": _incident(state),

@@ -11,6 +11,7 @@ from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.cluster.breakers import BreakerLimit, BreakerScope, BreakerState
 from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.ports import Verdict, Verification
 from faultbridge.repair.isolate import IsolationResult
 from faultbridge.storage import keys
 from tests.scenarios.world import CLUSTER, World, limits
@@ -226,3 +227,14 @@ def test_a_slot_in_use_is_never_released():
         assert world.advance_minutes().released_slots == 0
     assert list(world.control().holders) == [world.case().id]
     assert timedelta(0) <= world.clock.now() - world.control().starts[0]
+
+
+def test_a_failed_trial_repair_reopens_a_half_open_breaker_until_it_stays_open():
+    world = world_of(40)
+    world.verifier.result = Verification(Verdict.FAILED, ("pcie: fail",), b"{}")
+    fail(world, 1, 2, 3, 4, 5, 6)
+    world.advance_minutes(24 * 60)
+    assert states(world)["domain:rack-1"] is BreakerState.OPEN
+    changes = [line.removeprefix("breaker ") for line in safety(world)]
+    assert changes == ["None -> open", *["open -> half_open", "half_open -> open"] * 2]
+    assert [world.status(node) for node in range(1, 7)].count(NodeStatus.FAILED) == 2

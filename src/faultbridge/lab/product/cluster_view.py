@@ -18,7 +18,7 @@ from faultbridge.domain.times import to_text
 from faultbridge.lab.fleet_log import FleetLog
 from faultbridge.lab.product.fleet_services import CLUSTER, FleetServices
 from faultbridge.lab.trace import HOUR
-from faultbridge.pipeline.decide.breaker import FailingNode, evaluate_breakers
+from faultbridge.pipeline.decide.breaker import FailingNode, evaluate_breakers, failing_node
 from faultbridge.storage import items, keys
 from faultbridge.storage.projections import queue_row, read_queued
 
@@ -59,7 +59,7 @@ class ClusterView:
         key, case = state.key, state.live_case
         failing = None
         if case is not None and state.status not in {None, NodeStatus.HEALTHY, NodeStatus.RETIRED}:
-            failing = FailingNode(state.status or NodeStatus.FAILED, state.placement.domain, case.opened_at)
+            failing = failing_node(state, case)
         if failing is not None and failing.status is NodeStatus.DEGRADED:
             self._serving.add(key)
             self._unchecked.add(key)

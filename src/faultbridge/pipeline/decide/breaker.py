@@ -10,9 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from faultbridge.domain.cases import Case
 from faultbridge.domain.cluster.breakers import Breaker, BreakerLimit, BreakerScope, BreakerState, breaker_name
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.nodes import NodeState
 from faultbridge.pipeline.decide.cluster_status import GROWING
 
 _DAY = timedelta(days=1)
@@ -20,18 +22,22 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class FailingNode:
-    """A node with a live case: its status, its failure domain and when the case was opened."""
+    """A node with a live case: its status, its failure domain and when the case was opened.
+
+    `failed_step_at` is when the step began at which its repair failed, or None.
+    """
 
     status: NodeStatus
     domain: str | None
     opened_at: datetime
+    failed_step_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The counts of one breaker: when each case of a failing node was opened, and the number of all nodes."""
+    """The failing nodes that one breaker counts, and the number of all its nodes."""
 
-    opened: tuple[datetime, ...]
+    failing: tuple[FailingNode, ...]
     of: int
 
 
@@ -66,6 +72,11 @@ def evaluate_breakers(
     return tuple(change for change in changes if change is not None)
 
 
+def failing_node(state: NodeState, case: Case) -> FailingNode:
+    """Return a node with a live case as breakers count it."""
+    return FailingNode(state.status or NodeStatus.FAILED, state.placement.domain, case.opened_at, state.failed_step_at)
+
+
 def close_manually(breaker: Breaker, now: datetime) -> Breaker:
     """Return a breaker closed by an operator: only cases opened later count for it."""
     return replace(breaker, state=BreakerState.CLOSED, since=now, ignored_before=now, opened=(), stays_open=False)
@@ -79,27 +90,27 @@ def _tallies(
 ) -> Iterator[tuple[str, Tally]]:
     """Yield name and tally of each breaker of a limit: one for the cluster or one per failure domain."""
     if limit.scope is BreakerScope.CLUSTER:
-        yield breaker_name(limit.scope), Tally(tuple(node.opened_at for node in failing), node_counts.get(None, 0))
+        yield breaker_name(limit.scope), Tally(tuple(failing), node_counts.get(None, 0))
         return
     for domain in sorted({node.domain for node in failing if node.domain} | {name for name in node_counts if name}):
         name = breaker_name(limit.scope, domain)
-        opened = tuple(node.opened_at for node in failing if node.domain == domain)
-        if opened or name in breakers:
-            yield name, Tally(opened, node_counts.get(domain, 0))
+        of_domain = tuple(node for node in failing if node.domain == domain)
+        if of_domain or name in breakers:
+            yield name, Tally(of_domain, node_counts.get(domain, 0))
 
 
 def _change(
     name: str, limit: BreakerLimit, before: Breaker | None, tally: Tally, now: datetime
 ) -> BreakerChange | None:
     ignored_before = before.ignored_before if before else None
-    opened = [at for at in tally.opened if ignored_before is None or at > ignored_before]
-    exceeded = len(opened) >= limit.nodes and len(opened) * 100 >= limit.percent * tally.of
+    failing = [one for one in tally.failing if ignored_before is None or one.opened_at > ignored_before]
+    exceeded = len(failing) >= limit.nodes and len(failing) * 100 >= limit.percent * tally.of
     state = before.state if before else BreakerState.CLOSED
-    target, reason = _next_state(before, limit, opened, exceeded=exceeded, now=now)
+    target, reason = _next_state(before, limit, failing, exceeded=exceeded, now=now)
     if target is state:
         return None
     openings = before.opened if before else ()
-    breaker = Breaker(target, now, limit.trial, len(opened), tally.of, ignored_before, openings)
+    breaker = Breaker(target, now, limit.trial, len(failing), tally.of, ignored_before, openings)
     if target is BreakerState.OPEN:
         breaker, end = _count_opening(breaker, limit)
         reason = f"{reason}; {end}"
@@ -122,19 +133,20 @@ def _count_opening(breaker: Breaker, limit: BreakerLimit) -> tuple[Breaker, str]
 
 
 def _next_state(
-    before: Breaker | None, limit: BreakerLimit, opened: list[datetime], *, exceeded: bool, now: datetime
+    before: Breaker | None, limit: BreakerLimit, failing: list[FailingNode], *, exceeded: bool, now: datetime
 ) -> tuple[BreakerState, str]:
     if before is None or before.state is BreakerState.CLOSED:
         if exceeded:
-            return BreakerState.OPEN, f"{len(opened)} nodes fail at once"
+            return BreakerState.OPEN, f"{len(failing)} nodes fail at once"
         return BreakerState.CLOSED, ""
-    newest = max(opened, default=before.since)
-    if before.state is BreakerState.HALF_OPEN and exceeded and newest > before.since:
-        return BreakerState.OPEN, "another node failed"
-    held = before.stays_open and bool(opened)
+    newest = max((one.opened_at for one in failing), default=before.since)
+    is_trial_failed = any(one.failed_step_at and one.failed_step_at > before.since for one in failing)
+    if before.state is BreakerState.HALF_OPEN and exceeded and (newest > before.since or is_trial_failed):
+        return BreakerState.OPEN, "a trial repair failed" if is_trial_failed else "another node failed"
+    held = before.stays_open and bool(failing)
     if before.state is BreakerState.OPEN and (held or now - max(newest, before.since) < limit.quiet):
         return before.state, ""
     if not exceeded:
-        return BreakerState.CLOSED, f"{len(opened)} nodes still fail, fewer than the limit"
+        return BreakerState.CLOSED, f"{len(failing)} nodes still fail, fewer than the limit"
     trial = f"at most {limit.trial} repair{'s' if limit.trial > 1 else ''} at a time"
     return BreakerState.HALF_OPEN, f"no further node failed; {trial} until fewer nodes fail than the limit"
