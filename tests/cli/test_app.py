@@ -49,6 +49,25 @@ def test_a_failure_message_is_one_line_for_any_error_text() -> None:
     assert failure_of(Transient("one\ntwo\n  three")).message == "one two three"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["pause", "train-a"], "unexpected argument: train-a (name the cluster with --cluster; see"),
+        (["breaker", "--cluster", "train-a", "close"], "unexpected argument: close (see `faultbridge breaker --help`)"),
+        (["redrive", "a", "b"], "unexpected argument: a b (see `faultbridge redrive --help`)"),
+        (["decode", "--source", "kernel"], "unknown source: 'kernel'; did you mean kernel-log?; `faultbridge sources`"),
+        (["cluster", "set", "a", "--domain", "rack=gpu-1"], "give KIND/NAME=NODES, as in rack/r-7=gpu-[01-08]"),
+        (["cluster", "set", "a", "--expected", "x"], "'--expected': Input should be a valid integer (see"),
+        (["collect", "kubernetes", "--config", "no.toml"], "cannot be read: no.toml: No such file or directory (see"),
+    ],
+)
+def test_a_wrong_argument_is_answered_with_what_is_allowed(
+    arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    assert expected in capsys.readouterr().err
+
+
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
     out = capsys.readouterr().out

@@ -87,6 +87,17 @@ def test_the_list_names_current_version_operator_and_clusters(desk: Desk) -> Non
     assert rows[PACKAGED]["put_at"] is None
 
 
+def test_a_cluster_names_only_a_policy_that_exists(desk: Desk) -> None:
+    stored = put(desk, STRICT + "limits: {concurrent: 1}")
+    refused = desk("cluster", "set", KEY.cluster, "--policy", stored[:-1])
+    assert (refused.code, f"unknown policy: {stored[:-1]}; did you mean {stored}?" in refused.err) == (2, True)
+    assert desk.json("cluster", "show", KEY.cluster)["policy"] is None
+    for version in (PACKAGED, stored, ""):
+        desk.json("cluster", "set", KEY.cluster, "--policy", version)
+        assert desk.json("cluster", "show", KEY.cluster)["policy"] == version
+    assert "the current version" in desk("cluster", "show", KEY.cluster).out
+
+
 def test_reset_returns_to_the_packaged_policy_and_keeps_the_versions(desk: Desk) -> None:
     assert desk.json("policy", "reset")["version"] == PACKAGED
     version = put(desk, STRICT + "limits: {concurrent: 2}")

@@ -85,8 +85,10 @@ def _read_file(file: Path | None) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
         raise Misconfigured(f"the settings file is not text: {path}") from None
-    except (OSError, tomllib.TOMLDecodeError) as error:
-        raise Misconfigured(f"the settings file cannot be read: {path}: {error}") from None
+    except OSError as error:
+        raise Misconfigured(f"the settings file cannot be read: {path}: {error.strerror}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise Misconfigured(f"the settings file is not TOML: {path}: {error}") from None
 
 
 def _read_variables(environment: Mapping[str, str]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Annotated, BinaryIO
 import typer
 
 from faultbridge.cli.render.output import notice, print_line
+from faultbridge.domain.names import did_you_mean
 from faultbridge.errors import Rejected
 
 STDIN = "-"
@@ -38,11 +39,12 @@ def default_cluster() -> str | None:
 
 
 def known_source(source: str) -> str:
-    """Return the name of a source; raises BadParameter, which lists the known names, for any other."""
+    """Return the name of a source; raises BadParameter, which proposes the closest names, for any other."""
     from faultbridge.decoders import registry
 
     if source not in registry.names():
-        raise typer.BadParameter(f"unknown source: {source!r}; allowed: {', '.join(registry.names())}")
+        closest = did_you_mean(source, registry.names())
+        raise typer.BadParameter(f"unknown source: {source!r}{closest}; `faultbridge sources` lists the names")
     return source
 
 

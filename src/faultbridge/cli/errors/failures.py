@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -19,6 +20,9 @@ EXIT_TRY_AGAIN = 75
 EXIT_INTERRUPTED = 130
 
 MAX_MESSAGE_CHARACTERS = 500
+_EXTRA_ARGUMENTS = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)")
+# What pydantic, which checks values for Typer, writes before or after the statement of what is wrong.
+_PYDANTIC_TEXT = re.compile(r"Value error, |, unable to parse string as an? \w+")
 # Matched by name, so that this module does not load botocore.
 _UNREACHABLE_ERRORS = frozenset(
     {"EndpointConnectionError", "ConnectTimeoutError", "ConnectionClosedError", "ProxyConnectionError"}
@@ -49,14 +53,31 @@ def _failure(error: Exception, command: str | None) -> Failure:
     if isinstance(error, FaultbridgeError):
         return _stack_failure(error)
     if isinstance(error, typer.TyperException):
-        text = getattr(error, "format_message", error.__str__)().removeprefix("Invalid value: ")
-        text = text.replace("Value error, ", "")  # the prefix of pydantic, which checks values for Typer
-        return Failure(EXIT_USAGE, text, f"see `{' '.join(filter(None, ('faultbridge', command, '--help')))}`")
+        return _usage_failure(error, command)
     if isinstance(error, OSError):
         return Failure(EXIT_USAGE, f"{error.strerror or error}: {error.filename or 'a file'}", "check the path")
     return Failure(
         EXIT_INTERNAL, f"{type(error).__name__}: {error}", "internal error; FAULTBRIDGE_DEBUG=1 prints a traceback"
     )
+
+
+def _usage_failure(error: Exception, command: str | None) -> Failure:
+    text = getattr(error, "format_message", error.__str__)().removeprefix("Invalid value: ")
+    see = f"see `{' '.join(filter(None, ('faultbridge', command, '--help')))}`"
+    extra = _EXTRA_ARGUMENTS.fullmatch(text)
+    if extra is None:
+        return Failure(EXIT_USAGE, _PYDANTIC_TEXT.sub("", text), see)
+    named = "name the cluster with --cluster; " if _lacks_cluster(error) else ""
+    return Failure(EXIT_USAGE, f"unexpected argument: {extra[1]}", named + see)
+
+
+def _lacks_cluster(error: Exception) -> bool:
+    """Return whether the failed command has an option `--cluster` that was not given."""
+    context = getattr(error, "ctx", None)
+    if context is None:
+        return False
+    has_option = any("--cluster" in one.opts for one in context.command.params)
+    return has_option and context.params.get("cluster") is None
 
 
 def _input_failure(error: Rejected) -> Failure:

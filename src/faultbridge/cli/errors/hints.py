@@ -7,6 +7,7 @@ from collections.abc import Mapping
 USAGE_HINTS: Mapping[str, str] = {
     "alias_taken": "an alias belongs to one node only; omit it or choose another",
     "answered": "`faultbridge case show` shows the answer and the operator",
+    "bad_callback": "see `faultbridge cluster set --help`",
     "bad_address": "give an https URL such as https://slurm.example:6820",
     "bad_cluster_name": "choose another name",
     "bad_instance_id": "give an EC2 instance id such as i-0123456789abcdef0",

@@ -91,7 +91,7 @@ def list_cases(
 @app.command("show", epilog=examples(f"faultbridge case show {_EXAMPLE_ID}"))
 @stack_command
 def show_case(session: Session, case: CaseArgument) -> None:
-    """Show a case, the time it spent in each phase, and what the sources of capacity answered."""
+    """Show a case: its phases, and the answers about capacity."""
     _show(session, case)
 
 

@@ -11,6 +11,7 @@ from faultbridge.cli.commands.fleet.changed_settings import show_changed
 from faultbridge.cli.commands.fleet.cluster_settings import cluster_settings
 from faultbridge.cli.commands.fleet.cluster_template import TEMPLATE_EXAMPLES, set_template
 from faultbridge.cli.commands.options import ClusterArgument
+from faultbridge.cli.commands.policy.documents import known_policy
 from faultbridge.cli.errors.failures import EXIT_TRY_AGAIN
 from faultbridge.cli.render.columns import CLUSTER, CLUSTERS, cluster_document
 from faultbridge.cli.render.format_options import with_options
@@ -108,7 +109,7 @@ def set_cluster(
     """Change settings of a cluster, and print what changed. Settings that are not given stay the same."""
     changes = settings if expected is None else {**settings, "expected": expected}
     if not changes:
-        raise typer.BadParameter("no setting given; see `faultbridge cluster set --help`")
+        raise typer.BadParameter("no setting given; give at least one option")
     _check_parts(session, changes)
     before = session.directory.cluster(cluster).config
     after = session.application.registry.registration.set_cluster(cluster, changes)
@@ -139,7 +140,7 @@ app.command("template", epilog=TEMPLATE_EXAMPLES)(set_template)
 
 
 def _check_parts(session: Session, changes: dict[str, Any]) -> None:
-    """Check the names of provider, orchestrator, verifier and restarter."""
+    """Check the names of provider, orchestrator, verifier and restarter, and the version of the policy."""
     ports = session.ports
     for name, allowed in (
         ("provider", dict.fromkeys((*session.application.ports.inventories, *ports.providers))),
@@ -149,6 +150,8 @@ def _check_parts(session: Session, changes: dict[str, Any]) -> None:
     ):
         if name in changes and changes[name] not in allowed:
             raise typer.BadParameter(f"unknown --{name}: {changes[name]!r}; allowed: {', '.join(allowed)}")
+    if version := changes.get("policy"):
+        known_policy(session, version)
 
 
 def _repair_text(config: ClusterConfig) -> str:

@@ -76,7 +76,8 @@ ExternalIdOption = Annotated[
     str | None, typer.Option(metavar="ID", help="External id of the role's trust policy, 2 to 1224 characters.")
 ]
 PolicyOption = Annotated[
-    str | None, typer.Option(metavar="VERSION", help="Policy version to use. Default: the current version.")
+    str | None,
+    typer.Option(metavar="VERSION", help='Policy version to use; "" removes it. Default: the current version.'),
 ]
 
 

@@ -62,7 +62,7 @@ def set_template(
     }
     changes = {name: value for name, value in given.items() if value is not None}
     if not changes:
-        raise typer.BadParameter("no setting given; see `faultbridge cluster template --help`")
+        raise typer.BadParameter("no setting given; give at least one option")
     registration = session.application.registry.registration
     if changes.get("spares") and not (spare_group or registration.cluster(cluster).spare_group):
         raise typer.BadParameter("--spares without --spare-group; name the launch template of the spares")

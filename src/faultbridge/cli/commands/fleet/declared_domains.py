@@ -31,6 +31,8 @@ def _declared(text: str) -> DeclaredDomain:
     kind, _, name = domain.partition("/")
     if kind not in DECLARABLE:
         raise typer.BadParameter(f"invalid --domain: {text!r}; allowed kinds: {', '.join(DECLARABLE)}")
+    if not name or not nodes:
+        raise typer.BadParameter(f"invalid --domain: {text!r}; give KIND/NAME=NODES, as in rack/r-7=gpu-[01-08]")
     try:
         expand_host_list(nodes)
         return DeclaredDomain(DomainKind(kind), node_name(name), nodes)

@@ -38,6 +38,12 @@ def policy_store(session: Session) -> PolicyStore:
     return PolicyStore(session.ports.table, session.ports.clock)
 
 
+def known_policy(session: Session, version: str) -> dict[str, Any]:
+    """Return the packaged or stored policy of a version. Raises Rejected `unknown_policy` for any other version."""
+    packaged = packaged_document()
+    return packaged if version == packaged["version"] else policy_store(session).document(version)
+
+
 def read_policy_file(file: str, output: OutputFormat) -> dict[str, Any]:
     """Read and validate a policy. For an invalid policy, print its problems and exit with 1."""
     from faultbridge.data.policies import version_of

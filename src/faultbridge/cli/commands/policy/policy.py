@@ -11,7 +11,7 @@ import typer
 
 from faultbridge.cli.commands.options import YesOption, confirm
 from faultbridge.cli.commands.policy.backtest import register
-from faultbridge.cli.commands.policy.documents import packaged_document, policy_store, read_policy_file
+from faultbridge.cli.commands.policy.documents import known_policy, packaged_document, policy_store, read_policy_file
 from faultbridge.cli.commands.policy.tune import register as register_tune
 from faultbridge.cli.render.format_options import formatted_command
 from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, print_line, show
@@ -168,11 +168,8 @@ def show_policy(
     ] = None,
 ) -> None:
     """Show a policy in the format of `policy put`."""
-    policies, packaged = policy_store(session), packaged_document()
-    stored = policies.current() if version is None else None
-    document = (
-        packaged if version == packaged["version"] else policies.document(version) if version else stored or packaged
-    )
+    packaged = packaged_document()
+    document = known_policy(session, version) if version else policy_store(session).current() or packaged
     if not session.prints_table:
         session.show_one(document, {})
         return
