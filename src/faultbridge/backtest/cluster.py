@@ -38,7 +38,7 @@ class ClusterReplay:
         return self.recorded_limits == self.rules.policy.breakers
 
     def apply(self, commit: Commit) -> None:
-        """Take from the record pauses, the closing of breakers by operators, and breakers with the same limits."""
+        """Apply recorded pauses, breakers that operators closed, and any breaker if both policies have its limits."""
         for event in commit.of_type(EntryType.CLUSTER_SAFETY):
             data = event["data"]
             if data["kind"] == "pause":

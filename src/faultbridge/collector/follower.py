@@ -28,11 +28,11 @@ class Handler(Protocol):
         ...
 
     def begin_list(self) -> None:
-        """Start a list of all objects."""
+        """Prepare for a list of all objects; `handle` then gets each of them."""
         ...
 
     def end_list(self) -> None:
-        """End a list of all objects."""
+        """Finish a list: objects that were not in it no longer exist."""
         ...
 
 

@@ -75,7 +75,7 @@ class ComparePeers:
     def _store(self, cluster: str, compared: Comparisons, before: Iterable[str], now: datetime) -> bool:
         """Store the new baselines; returns False if another run has done so.
 
-        The first part says when the nodes were compared. A part is left alone if it has no node now or `before`.
+        The first part holds the time of the comparison. A part without a node now and in `before` is not written.
         """
         nodes: dict[int, dict[str, dict[str, Baseline]]] = {shard_of(one, stored.PARTS): {} for one in before}
         nodes[0] = {}

@@ -145,9 +145,9 @@ def _compare_with(ports: dict[str, LastSample], arrivals: Iterable[Arrival]) -> 
 def _seen_again(
     stored: SampleSet | None, stated: Sequence[SentValues | None], times: Sequence[datetime]
 ) -> SampleSet | None:
-    """Return the stored samples at the last time before the first newer arrival at which the agent sent equal ones.
+    """Return the stored samples with the latest time at which the agent sent equal ones, before the first new arrival.
 
-    `stated` and `times` are of the arrivals, oldest first. A late or repeated one says nothing about those after it.
+    `stated` and `times` are those of the arrivals, oldest first. Late and repeated arrivals are not new ones.
     """
     if stored is None or stored.digest is None:
         return stored
@@ -174,7 +174,7 @@ def _digest(ports: Mapping[str, LastSample], records: Mapping[str, str], values:
 
 
 def _need_not_be_stored(after: SampleSet, stored: SampleSet | None, digests: Collection[str | None]) -> bool:
-    """Return whether samples are stored, except for a time that the next record of the agent states."""
+    """Return whether samples need no write: they are stored, or equal ones are and the agent states the later time."""
     if stored is None or after == stored:
         return after == stored
     return digests == {stored.digest} == {after.digest} != {None} and after.at - stored.at < STORED_AGAIN_AFTER

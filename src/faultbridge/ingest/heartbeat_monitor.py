@@ -76,9 +76,10 @@ class HeartbeatMonitor:
         return True
 
     def check(self, node: NodeKey, last: datetime, canary: datetime | None, probe: Probe = unprobed) -> bool:
-        """Record `host.silent` for a node in service that is overdue since `last`; return whether it is settled.
+        """Record `host.silent` for a node in service whose last heartbeat, at `last`, is too old.
 
-        Until a canary shows that a heartbeat would have arrived, nothing is recorded, and the next sweep checks again.
+        Returns False if no canary shows yet that a heartbeat would have arrived: then nothing is recorded, and the next
+        sweep checks again.
         """
         timeout = rules_of(self.log.rulebook, node.cluster).policy.limits.heartbeat_timeout
         if not _is_conclusive(canary, last, timeout):

@@ -96,9 +96,9 @@ class DeliverCallbacks:
         return None
 
     def _notice(self, job: Job, config: ClusterConfig) -> JobNotice | None:
-        """Return the notice with the published event: the entry that was recorded when the job became resumable.
+        """Return the notice with the event that was published when the job became resumable.
 
-        Returns None if the table has the entry no longer, or not with its link.
+        Returns None if the entry of the event, or the row that leads to it, is no longer in the table.
         """
         partition, at = jobs.job_partition(job.cluster, job.id), to_text(job.resumable_at or job.started_at)
         links = query_all(self.jobs.table, partition, prefix=f"{at}#")

@@ -167,7 +167,10 @@ class Jobs:
         return self.mark_nodes(job.cluster, job.id) or job
 
     def rows(self, cluster: str) -> tuple[FollowedJob, ...]:
-        """Return the followed jobs of a cluster from their rows, which are work rows: a sweep has read them already."""
+        """Return the rows of the jobs of a cluster that run or ended recently.
+
+        They are among the rows that a sweep reads in any case, so this needs no further read there.
+        """
         found = query_all(self.table, jobs.followed_partition(cluster), prefix=jobs.FOLLOWED)
         return tuple(map(jobs.read_followed, found))
 
@@ -177,7 +180,7 @@ class Jobs:
         return tuple(map(read_job, found.values()))
 
     def stop_following(self, cluster: str, followed: FollowedJob) -> None:
-        """Follow an ended job no longer, unless it changed meanwhile."""
+        """Delete the row of an ended job, unless the job changed meanwhile."""
         try:
             self.table.write(jobs.unfollow(cluster, followed))
         except Conflict as conflict:

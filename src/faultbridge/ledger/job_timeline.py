@@ -21,7 +21,7 @@ BEFORE_START = timedelta(minutes=5)
 
 
 def job_entries(table: Table, cluster: str, job_id: str, order: ReadOrder) -> Found:
-    """Return the entries of a job with their positions, in an order.
+    """Return the entries of a job and of the nodes whose faults affected it, each with its position.
 
     The entries of an affected node count from the start of the job's latest run until the job may resume.
     """
@@ -32,7 +32,7 @@ def job_entries(table: Table, cluster: str, job_id: str, order: ReadOrder) -> Fo
 
 
 def own_entries(table: Table, cluster: str, job_id: str, order: ReadOrder) -> Found:
-    """Return the entries about a job itself with their positions, in an order."""
+    """Return the entries about a job itself, each with its position."""
     partition = jobs.job_partition(cluster, job_id)
     size, newest_first, end = order.page_size, order.newest_first, jobs.LAST_LINK
     links = query_all(table, partition, after=order.after, up_to=end, page_size=size, newest_first=newest_first)
@@ -43,7 +43,7 @@ def own_entries(table: Table, cluster: str, job_id: str, order: ReadOrder) -> Fo
 
 
 def _of_node(table: Table, job: Job, node: str, order: ReadOrder) -> Found:
-    """Return the entries of one node from shortly before the job's start until the job may resume, as recorded."""
+    """Return the entries of one node that were recorded from shortly before the job's start until it may resume."""
     key = NodeKey(job.cluster, node)
     partition, since = keys.node_partition(key), job.started_at - BEFORE_START
     if order.after is not None:

@@ -59,7 +59,7 @@ def _settle(
 ) -> None:
     """End the faults of nodes that sent a heartbeat again, and store the last heartbeats.
 
-    A node whose fault could not be ended is stored as before its heartbeat, so that the next sweep tries again.
+    If a fault could not be ended, its node is stored as still silent, so that the next sweep tries again.
     """
     cluster = heartbeats.config.cluster
     not_cleared = set(heartbeats.returned)

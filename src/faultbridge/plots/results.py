@@ -13,7 +13,10 @@ VERDICTS = ("right", "needless", "undetermined", "missed")
 
 
 def comparison_plots(systems: Sequence[Document], marked: str) -> dict[str, str]:
-    """Return lost GPU-hours by cause, and against needless evictions; `marked` begins the names of policies."""
+    """Return two charts as SVG by file name: lost GPU-hours by cause, and lost GPU-hours over needless evictions.
+
+    Systems whose name starts with `marked` are highlighted.
+    """
     bars = [
         Bar(one["system"], _readable(one["lost_by_cause"]), one["margins"].get("lost_gpu_hours")) for one in systems
     ]

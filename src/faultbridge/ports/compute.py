@@ -153,7 +153,7 @@ class Provider(Protocol):
         """Return the checks of an instance; a check that cannot be read is UNKNOWN."""
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:
-        """Return what one source has for a successor; `ABSENT` for a source that the provider does not have."""
+        """Return the capacity of one source for a successor; `ABSENT` for a source that the provider does not have."""
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
         """Return the instances of the group that were launched after a time, oldest first."""

@@ -1,4 +1,4 @@
-"""Groups: the members of one group beside the nodes that are registered in it, as one inventory sync sees them."""
+"""Groups: compares the instances of a provider's group with the nodes that are registered in it."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def alias_rows_of(key: NodeKey, node: NewNode, now: datetime) -> Iterator[tuple[
 
 
 def placement_of(node: NewNode) -> Placement:
-    """Return where the node is."""
+    """Return the placement of the node: its group, instance type, failure domains and names."""
     return Placement(
         group=node.group,
         instance_type=node.instance_type,

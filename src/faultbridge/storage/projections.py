@@ -129,7 +129,7 @@ def _families(state: NodeState) -> Item:
 
 
 def _remote(condition: Condition) -> str | None:
-    """Return the remote thing that a condition names, or None."""
+    """Return the remote end that a condition names, such as a switch, a server or a peer; None without one."""
     return next((condition.attributes[name] for name in REMOTE_ATTRIBUTES if condition.attributes.get(name)), None)
 
 

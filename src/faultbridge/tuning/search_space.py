@@ -36,7 +36,7 @@ class Numbers:
     keep_in_service: bool = False
 
     def text(self) -> str:
-        """Return the policy file."""
+        """Return the policy file with these numbers, as YAML."""
         soft = {"isolate": not self.keep_in_service, "wait_seconds": self.soft_wait * 60}
         document = {
             "limits": {

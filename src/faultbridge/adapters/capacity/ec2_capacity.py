@@ -29,7 +29,7 @@ class Ec2Capacity:
         self._clients, self._frees_slot = clients, frees_slot
 
     def ask(self, source: CapacitySource, instance_id: str) -> Capacity:
-        """Return what a source has; `ABSENT` for one that is no reservation of EC2."""
+        """Return the capacity of a source; `ABSENT` for a source that is no reservation of EC2."""
         questions: Mapping[CapacitySource, Callable[[Mapping[str, Any]], Capacity]] = {
             CapacitySource.OWN_RESERVATION: lambda one: self._own(one, is_block=False),
             CapacitySource.CAPACITY_BLOCK: lambda one: self._own(one, is_block=True),
@@ -50,9 +50,9 @@ class Ec2Capacity:
         return next((dict(instance) for instance in instances), {})
 
     def _own(self, instance: Mapping[str, Any], *, is_block: bool) -> Capacity:
-        """Return what the reservation in which the instance runs has; one that has ended has nothing.
+        """Return the capacity of the reservation in which the instance runs; one that has ended has none.
 
-        A reservation that may not be read still has the instance in it. Any other refusal is no evidence.
+        If reading it is not permitted, the instance is still in it, which is evidence. Any other refusal is none.
         """
         reservation = instance.get("CapacityReservationId")
         if not reservation:
@@ -89,7 +89,7 @@ class Ec2Capacity:
         )
 
     def _open(self, instance: Mapping[str, Any]) -> Capacity:
-        """Return what the open reservations for the type, platform, tenancy and zone of the instance have free."""
+        """Return the free capacity of open reservations for the instance's type, platform, tenancy and zone."""
         chosen = instance.get("CapacityReservationSpecification") or {}
         if chosen.get("CapacityReservationPreference") == "none" or chosen.get("CapacityReservationTarget"):
             reason = "the instance was launched with no reservation, or with a certain one"

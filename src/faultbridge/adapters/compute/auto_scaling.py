@@ -83,7 +83,7 @@ class AutoScalingProvider:
         return tuple(sorted(recent, key=launch_order))
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - a group has no capacity data
-        """Return what a source has; on-demand capacity is unknown, because only a launch shows it."""
+        """Return the capacity of a source; on-demand capacity is unknown, because only a launch shows it."""
         if source is CapacitySource.ON_DEMAND:
             return Capacity(reason="EC2 shows on-demand capacity only by a launch")
         return self._capacity.ask(source, instance_id)

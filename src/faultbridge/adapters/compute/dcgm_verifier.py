@@ -1,4 +1,4 @@
-"""Verify an instance with `dcgmi diag` through SSM, and perhaps more tests; the results decide, not the exit code."""
+"""Verify an instance with `dcgmi diag` through SSM, and optional further tests. The exit code does not count."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ class DeepResult(Protocol):
 
 
 class DeepTests(Protocol):
-    """Further tests, which run after the diagnostics from a level on."""
+    """Further tests, which run after the diagnostics at high levels of verification."""
 
     def script(self, level: int) -> Sequence[str]:
-        """Return the lines of their script."""
+        """Return the lines of the script that runs the tests of a level; empty if the level has none."""
 
     def seconds(self, level: int) -> int:
-        """Return their time limit."""
+        """Return the time limit of all tests of a level, in seconds."""
 
     def refusal(self, instance_type: str) -> str:
         """Return why an instance of this type cannot pass the tests, or ''."""

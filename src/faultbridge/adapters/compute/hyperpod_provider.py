@@ -59,7 +59,7 @@ class HyperPodProvider:
         return InstanceChecks()
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - the group has the plan
-        """Return what the training plan of the instance group has; on-demand capacity is unknown before a launch."""
+        """Return the capacity of the group's training plan; on-demand capacity is unknown before a launch."""
         if source is CapacitySource.ON_DEMAND:
             return Capacity(reason="SageMaker shows on-demand capacity only by a launch")
         if source is not CapacitySource.TRAINING_PLAN:
@@ -67,7 +67,10 @@ class HyperPodProvider:
         return self._planned(self._cluster.instance_group(group))
 
     def _planned(self, group: Mapping[str, Any]) -> Capacity:
-        """Return what the training plan of a group has; a plan that may not be read still has its instances."""
+        """Return the capacity of the training plan of a group.
+
+        If reading the plan is not permitted, its instances are still evidence.
+        """
         arn, state = group.get("TrainingPlanArn"), group.get("TrainingPlanStatus")
         if not arn:
             return Capacity(CapacityEvidence.ABSENT, reason="the instance group has no training plan")

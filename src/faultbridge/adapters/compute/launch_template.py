@@ -49,7 +49,7 @@ class LaunchTemplateProvider:
         return checks_of(self._clients, instance_id)
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - a template has no capacity data
-        """Return what a source has; on demand is `LAUNCH_FIRST`: the successor runs before the release."""
+        """Return the capacity of a source; on demand, it is `LAUNCH_FIRST`: the successor starts before the release."""
         if source is CapacitySource.ON_DEMAND:
             return Capacity(CapacityEvidence.LAUNCH_FIRST, reason="the successor starts before the release")
         return self._capacity.ask(source, instance_id)

@@ -98,9 +98,9 @@ def send(access: Access, method: str, path: str, body: bytes | None = None, limi
 def _connected(
     address: SplitResult, authority: str | None, limits: Limits
 ) -> Iterator[tuple[socket.socket, threading.Event]]:
-    """Yield a connection that ends when the time of the whole request is over, and whether it is.
+    """Yield a connection that is shut down when the time limit of the request is over, and an event that is set then.
 
-    A time-out of the socket starts again with each byte that the other side sends.
+    The time-out of the socket itself cannot limit the request: it starts again with each byte that arrives.
     """
     plain = address.scheme != "https"
     context = None if plain else _context(authority)

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 Made = TypeVar("Made")
 
 MAX_READ_NAMES = 5000
-"""At most so many names are proposed from for one error text."""
+"""How many existing names are compared at most for the proposals of one error text."""
 
 MAX_READ_CASES = 500
-"""At most so many cases of each cluster are read: those opened last."""
+"""How many cases of each cluster are read for this at most: those opened last."""
 
 
 def proposes_names(command: Callable[..., Made]) -> Callable[..., Made]:

@@ -127,7 +127,7 @@ def device_fault(
 
 
 def origin(message: KernelMessage) -> dict[str, str]:
-    """Return the facts of the prefixes except time and node: uptime, boot id, and a user as the writer."""
+    """Return where a message comes from, by its prefix: uptime, boot id, and that a program wrote it (`user`)."""
     details: dict[str, str] = {}
     if message.uptime is not None:
         details["uptime"] = message.uptime

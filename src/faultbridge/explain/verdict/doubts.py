@@ -57,7 +57,7 @@ def _is_failure_after(situation: Situation, end: Signal, one: Signal) -> bool:
 
 
 def _error_of_another_node(situation: Situation, lead: Signal) -> Signal | None:
-    """Return what a rank on another node printed, where several ranks have the same error and all are on one node."""
+    """Return a signal of a rank on another node, if several ranks have the error and all of them are on one node."""
     ranks, nodes = _with_same_error(situation, lead)
     if len(ranks) < _MIN_RANKS_OF_NODE or len(nodes) != 1 or None in nodes:
         return None

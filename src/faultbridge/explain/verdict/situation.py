@@ -53,7 +53,7 @@ def firsts_of(signals: Iterable[Signal], key: Callable[[Signal], Hashable]) -> t
 
 
 def timing(situation: Situation, signal: Signal) -> str | None:
-    """Return the weight of a time that does not fit the failure of the job; None for a time that fits."""
+    """Return the name of the weight for a signal whose time does not fit the failure of the job; None if it fits."""
     if signal.trust is not Trust.NODE:
         return None
     limits, failed_at = situation.weights.limits, situation.line.failed_at

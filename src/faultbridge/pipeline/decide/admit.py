@@ -75,7 +75,7 @@ class AdmissionRequest:
 
     @property
     def picked_slots(self) -> int:
-        """Return the number of slots that the cases picked before will hold."""
+        """Return how many repair slots the cases that this run has picked before will hold."""
         return sum(pick.repair_action.needs_slot for pick in self.picks)
 
     @property

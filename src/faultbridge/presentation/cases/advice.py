@@ -151,7 +151,7 @@ WITHOUT_REPAIR: Mapping[str, str] = {
 
 
 def situation(case: Document) -> str:
-    """Return the key of a case in the tables of this module, as exact as it is known."""
+    """Return the key of a case in the tables of this module: its status, and what it waits for or why it ended."""
     status = str(case["status"])
     detail = case["waiting_for"] if status == "queued" else case["resolution"] if status == "resolved" else None
     if status == "queued" and case["attempt"]:

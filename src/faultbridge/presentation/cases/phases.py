@@ -74,7 +74,10 @@ def _bar(period: Period) -> Bar:
 
 
 def _periods(case: Document, changes: Iterable[Document], end: datetime) -> Iterator[Period]:
-    """Yield the time between each two changes: a wait has the name of its begin, a step the name of its end."""
+    """Yield the periods between the changes of a case.
+
+    A wait is named after the change that starts it, a repair step after the change that ends it.
+    """
     name, tone, start, attempt = "", Tone.WAIT, end, 0
     for change in changes:
         at, data, kind = occurred_at(change), change["data"], change["metadata"]["event_type"]

@@ -45,8 +45,8 @@ def drain_node(context: StepContext) -> StepResult:
 def on_timeout(context: StepContext, reason: str) -> StepResult:
     """After the deadline: continue if the fault is fatal, because no work can run; else queue the case.
 
-    If the drain did not begin or the orchestrator did not answer, the drain is not forced, because nothing asked the
-    work to leave.
+    If the drain did not begin or the orchestrator did not answer, the drain is not forced, because the jobs had no time
+    to leave.
     """
     if context.state.orchestrator_lost_at is not None:
         return _hold(context, reason)

@@ -82,7 +82,7 @@ class CapacityCheck:
 
 
 def is_left(context: StepContext, found: CapacityCheck, control: Control) -> bool:
-    """Return whether the used source still has an instance, by the intents that were committed since it was asked."""
+    """Return whether an instance of the used source is left after the intents that others committed meanwhile."""
     if found.used is None or context.launcher is not None or not found.used.is_shared:
         return True
     return found.used.is_enough_for(count_pending(context, control))
@@ -91,9 +91,9 @@ def is_left(context: StepContext, found: CapacityCheck, control: Control) -> boo
 def find_capacity(context: StepContext, instance_id: str, group: str) -> CapacityCheck:
     """Ask the sources of the policy for capacity for a successor.
 
-    If every source that exists has nothing free, the case waits. If one of them is unknown, the instance is released
-    only if an operator approved it, or if the rule permits it and the fault is fatal or the node never served. The rule
-    cannot permit it if no source exists of a list without `on_demand`. Otherwise an operator is asked.
+    If each existing source has nothing free, the case waits. If one is unknown, or if none exists, the instance is
+    released only after an operator's approval, or if the rule permits it and the fault is fatal or the node never
+    served. If the policy's list lacks `on_demand` and none of its sources exists, the rule cannot permit it.
     """
     found = CapacityCheck(ask_sources(context, instance_id, group))
     if found.used:

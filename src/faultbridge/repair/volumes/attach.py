@@ -47,7 +47,10 @@ def attach_volumes(context: StepContext) -> tuple[StepContext, StepResult | None
 
 
 def _attach(context: StepContext, moving: MovingVolume, volume: Volume, instance_id: str) -> tuple[str, bool]:
-    """Start to attach a volume, unless it is being attached. Returns why it is not, and whether that is final."""
+    """Start to attach a volume, unless that has started already.
+
+    Returns why the volume is not attached yet, and whether another try cannot succeed.
+    """
     name = moving.volume_id
     if volume.on(instance_id):
         return f"{name} is not attached to {instance_id} yet", False

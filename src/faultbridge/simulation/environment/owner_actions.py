@@ -1,4 +1,4 @@
-"""The owner of the repaired group updates it node by node, and turns on a rival that repairs its nodes, too."""
+"""Actions of the group's owner: updates node by node, and a provider repair that competes with Faultbridge."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OVERDUE = 7 * HOUR
 
 
 class OwnerActions(GrowthActions):
-    """Carries out the acts of the group's owner and of its rival.
+    """Carries out the owner's updates of the group, and repairs by the provider (the rival) of the same nodes.
 
     An update is an instance refresh, an EKS update that launches first, or a HyperPod update in place.
     """

@@ -29,7 +29,7 @@ from faultbridge.rules.rulebook import rules_of
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A window of the record of a stack, and the job in it, as a document, if there is one."""
+    """The time window and the nodes whose recorded faults count, and the job that they are read for, if any."""
 
     window: RecordedWindow
     job: Document | None = None
@@ -105,12 +105,15 @@ def recorded_request(
         bool, typer.Option("--record", help="Record the verdict on --job, as the event `Job Explained`.")
     ] = False,
 ) -> RecordedRequest:
-    """Return the request of the options for the record of a stack."""
+    """Collect the options of `explain` that select recorded faults of a stack."""
     return RecordedRequest(job, cluster, at, tuple(node or ()), window, case, record)
 
 
 def _of_case(session: Session, case_id: str, span: timedelta) -> Recorded:
-    """Return the window of the latest job that a case affected; without one, of its node before the case opened."""
+    """Return the time window of the latest job that a case affected.
+
+    If the case affected no job, it is the time before the case was opened, for its node.
+    """
     view = session.directory.case(case_id)
     key, opened_at = view.key, view.case.opened_at
     lines = session.timeline.entries(TimelineQuery(case=case_id, types=(EntryType.JOB,)))
@@ -123,7 +126,7 @@ def _of_case(session: Session, case_id: str, span: timedelta) -> Recorded:
 def _of_job(
     session: Session, cluster: str, job_id: str, span: timedelta, runs_until: datetime | None = None
 ) -> Recorded:
-    """Return the window of a job. It ends with the job; while the job runs, at a given time or now."""
+    """Return the time window of a job. It ends with the job; while the job runs, at a given time or now."""
     job = session.jobs.job(cluster, job_id)
     ended_at = job.ended_at or runs_until or session.now()
     since = max(job.started_at, ended_at - span)

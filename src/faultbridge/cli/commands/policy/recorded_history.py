@@ -34,7 +34,7 @@ class History:
         return any((self.since, self.until, self.archive))
 
     def read(self, session: Session) -> Iterator[tuple[ClusterConfig, list[Document]]]:
-        """Yield each cluster with its entries, the oldest first. Each cluster is read as if it acted."""
+        """Yield each cluster, as if its mode were `act`, with its entries, the oldest first."""
         from faultbridge.ledger.timeline import TimelineQuery
 
         now = datetime.now(UTC) if self.archive else session.now()
