@@ -144,8 +144,8 @@ class Settings:
     probe_seconds = Variable("the first interval for polling a slow operation, in seconds", int, 30)
     verify_level = Variable("the level of `dcgmi diag -r` (1 to 4)", int, 3)
     verify_seconds = Variable(
-        "the timeout of a verification in seconds, to which `ssm-deep` adds 20 minutes at level 4; the default is the"
-        " duration of level 4 of `dcgmi diag`",
+        "the timeout of a verification in seconds, to which `ssm-deep` and `ssm-pair` add 20 minutes at level 4; the"
+        " default is the duration of level 4 of `dcgmi diag`",
         int,
         5400,
     )

@@ -10,8 +10,13 @@ from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.compute.dcgm_verifier import SsmDcgmVerifier
 from faultbridge.adapters.compute.hyperpod_verifier import HyperPodVerifier
 from faultbridge.adapters.compute.request_log import RequestLog
+from faultbridge.adapters.verification.ec2_peers import Ec2Peers
+from faultbridge.adapters.verification.pair_verifier import SsmPairVerifier
+from faultbridge.adapters.verification.peer_leases import PeerLeases
+from faultbridge.decoders.verification.peer_checks import PeerChecks
 from faultbridge.errors import Rejected
 from faultbridge.ports import Verdict, Verifier
+from faultbridge.registry.verification.peers import VerificationPeers
 from faultbridge.simulation.fakes import FakeTable, FakeVerifier, ManualClock
 from tests.contracts.aws import ON_MOTO
 from tests.contracts.test_provider import group_of
@@ -22,7 +27,7 @@ def no_report(_: bytes) -> tuple[()]:
     raise Rejected("no_report")
 
 
-@pytest.fixture(params=["fake", "ssm", "hyperpod"])
+@pytest.fixture(params=["fake", "ssm", "ssm-pair", "hyperpod"])
 def world(request: pytest.FixtureRequest, clients: Clients) -> Iterator[tuple[Verifier, str]]:
     if request.param == "fake":
         yield FakeVerifier(), "i-1"
@@ -36,7 +41,16 @@ def world(request: pytest.FixtureRequest, clients: Clients) -> Iterator[tuple[Ve
     elif not ON_MOTO:
         pytest.skip("only moto has the compute services")
     else:
-        yield SsmDcgmVerifier(clients, level=3, timeout_seconds=60, read_report=no_report), group_of(clients)[1][0]
+        deep = SsmDcgmVerifier(clients, level=3, timeout_seconds=60, read_report=no_report)
+        yield (deep if request.param == "ssm" else with_peers(clients, deep)), group_of(clients)[1][0]
+
+
+def with_peers(clients: Clients, deep: Verifier) -> Verifier:
+    clock = ManualClock()
+    table = FakeTable(clock)
+    peers = Ec2Peers(clients, VerificationPeers(table, clock))
+    leases = PeerLeases(table, clock)
+    return SsmPairVerifier(clients, deep=deep, level=3, tests=PeerChecks(), peers=peers, leases=leases)
 
 
 @pytest.fixture

@@ -173,7 +173,7 @@ def test_the_version_depends_on_the_content_and_not_on_the_format() -> None:
         ("rules: [7]", "number 1", "the rule", "a mapping with the fields name, match, severity"),
         ("rules: {a: 1}", None, "rules", "a list, each item a mapping with the fields name, match"),
         ("limits: {concurrent: 501}", None, "limits.concurrent", "a whole number from 0 to 500 is expected"),
-        ("limits: {verify_level: 5}", None, "limits.verify_level", "a whole number from 1 to 4 or null is expected"),
+        ("limits: {verify_level: 6}", None, "limits.verify_level", "a whole number from 1 to 5 or null is expected"),
         ("limits: {concurrent: 1.5}", None, "limits.concurrent", "a whole number from 0 to 500"),
         ("limits: {act_within: }", None, "limits.act_within", "a duration from 1s to 90d is expected, such as 2h"),
         ("limits: 3", None, "limits", "a mapping with the fields concurrent, per_hour"),

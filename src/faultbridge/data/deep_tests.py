@@ -32,17 +32,27 @@ class Expected:
 
 @cache
 def deep_tests() -> tuple[DeepTest, ...]:
-    """Return the tests in the order in which they run."""
-    rows: list[dict[str, Any]] = _document()["tests"]
-    return tuple(
-        DeepTest(row["name"], row["level"], row["seconds"], (FOLDER / row["script"]).read_text()) for row in rows
-    )
+    """Return the tests on one instance in the order in which they run."""
+    return _tests("tests")
+
+
+@cache
+def peer_tests() -> tuple[DeepTest, ...]:
+    """Return the tests between two instances; both run the same script, which begins with `server=ADDRESS`."""
+    return _tests("peer_tests")
 
 
 @cache
 def expected_by_instance_type() -> Mapping[str, Expected]:
     """Return what each EC2 instance type must show (HyperPod adds the prefix `ml.`)."""
     return {name: Expected(**row) for name, row in _document()["instance_types"].items()}
+
+
+def _tests(name: str) -> tuple[DeepTest, ...]:
+    rows: list[dict[str, Any]] = _document()[name]
+    return tuple(
+        DeepTest(row["name"], row["level"], row["seconds"], (FOLDER / row["script"]).read_text()) for row in rows
+    )
 
 
 def _document() -> dict[str, Any]:

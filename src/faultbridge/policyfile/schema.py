@@ -142,7 +142,7 @@ class RulePart(_Part):
     isolate: bool = True
     wait_seconds: Seconds = 0
     repair_actions: tuple[RepairAction, ...] = tuple(RepairAction)
-    verify_level: Annotated[int, Field(ge=1, le=4)] | None = None
+    verify_level: Annotated[int, Field(ge=1, le=5)] | None = None
     approval: tuple[RepairAction, ...] = ()
     approval_deadline: Duration = _DAY
     windows: Annotated[tuple[WindowPart, ...], Field(max_length=20)] = ()
@@ -166,9 +166,9 @@ class LimitsPart(_Part):
     follow_deadline: Duration = 3_600
     launch_deadline: Duration = 8 * 3_600
     verify_deadline: Duration = 2 * 3_600
-    verify_level: Annotated[int, Field(ge=1, le=4)] | None = None
+    verify_level: Annotated[int, Field(ge=1, le=5)] | None = None
     probation: Annotated[int, BeforeValidator(parse_duration), Field(ge=0, le=90 * _DAY), _AS_TEXT] = _DAY
-    relapse_verify_level: Annotated[int, Field(ge=1, le=4)] = 4
+    relapse_verify_level: Annotated[int, Field(ge=1, le=5)] = 4
     finding_precision: Annotated[int, Field(ge=1, le=100)] | None = None
     update_deadline: Duration = 6 * 3_600
     update_grace: Annotated[int, BeforeValidator(parse_duration), Field(ge=0, le=_DAY), _AS_TEXT] = 900

@@ -37,7 +37,8 @@ class Verifier(Protocol):
     def start(self, instance_id: str, token: str, level: int | None = None) -> str:
         """Start a verification and return its operation id; a token starts at most one.
 
-        `level` is the diagnostics level from 1 to 4; None means the level of the installation.
+        `level` is the diagnostics level from 1 to 5; None means the level of the installation. Level 5 adds tests
+        between two instances; a verifier without such tests runs level 4.
         """
 
     def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:

@@ -11,7 +11,7 @@ Reading order:
 - `provider_check`: records what the provider reports about a whole cluster, and how many nodes to expect.
 - `inventory_sync`: compares running instances with registered nodes, and updates the nodes.
 - `replacement_detection`: updates a node whose instance another controller changed or removed.
-- `verification_cases`: require a verification before an instance serves.
+- `verification`: cases that require a verification before an instance serves, and the peers that it may use.
 - `inventory_events`: starts a sync when a provider event names an instance or a group.
 - `retirement`: removes a node from its cluster.
 - `gpus_of_nodes`: the devices of nodes whose instances are still the same.

@@ -34,7 +34,7 @@ from faultbridge.registry.new_node import (
 )
 from faultbridge.registry.repair_owner import check_repair_owner
 from faultbridge.registry.roster import new_row
-from faultbridge.registry.verification_cases import verify_before_service
+from faultbridge.registry.verification.cases import verify_before_service
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Absent, Equals, Put
 

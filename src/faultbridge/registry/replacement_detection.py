@@ -30,7 +30,7 @@ from faultbridge.pipeline.fold.expire import end_scopes
 from faultbridge.ports import Table
 from faultbridge.registry.aliases import AliasChange, alias_writes, usable_names
 from faultbridge.registry.roster import row_update
-from faultbridge.registry.verification_cases import move_node, require_verification
+from faultbridge.registry.verification.cases import move_node, require_verification
 from faultbridge.rules.rulebook import Rulebook
 from faultbridge.storage.writes import Write
 

@@ -177,6 +177,7 @@ ITEM_KINDS = (
     ItemKind(
         "claim", r"INSTANCE#.+", "CLAIM", unproven="cluster node case attempt", limit=_WORK + " Its step is an entry."
     ),
+    ItemKind("lease of a peer", r"INSTANCE#.+", "PEER", unproven="holder until expires_at", limit=_WORK),
     ItemKind(
         "page of a case",
         r"CASE#.+",

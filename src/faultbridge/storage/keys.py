@@ -138,6 +138,11 @@ def claim(instance_id: str) -> Key:
     return Key(f"INSTANCE#{instance_id}", "CLAIM")
 
 
+def peer_lease(instance_id: str) -> Key:
+    """Return the key of the lease of an instance as the peer of a verification."""
+    return Key(f"INSTANCE#{instance_id}", "PEER")
+
+
 def poison_message(message: str) -> Key:
     """Return the key of the attempt counter of a message that may crash its worker."""
     return Key(f"TRY#{message}", "TRY")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.simulation.mutants.planted_bug import PlantedBug, planted
 
-_VERIFICATION_CASES = "registry/verification_cases.py"
+_VERIFICATION_CASES = "registry/verification/cases.py"
 GROWTH_GUARDS: tuple[PlantedBug, ...] = (
     planted(
         "registry/groups.py",

@@ -147,8 +147,13 @@ class ComputePorts:
         """Return the verifiers by name."""
         from faultbridge.adapters.compute.dcgm_verifier import OutputBucket, SsmDcgmVerifier
         from faultbridge.adapters.compute.hyperpod_verifier import HyperPodVerifier
+        from faultbridge.adapters.verification.ec2_peers import Ec2Peers
+        from faultbridge.adapters.verification.pair_verifier import SsmPairVerifier
+        from faultbridge.adapters.verification.peer_leases import PeerLeases
         from faultbridge.decoders.dcgm.diag import read_report
         from faultbridge.decoders.verification.deep_checks import DeepChecks
+        from faultbridge.decoders.verification.peer_checks import PeerChecks
+        from faultbridge.registry.verification.peers import VerificationPeers
 
         settings = self.settings
         output = OutputBucket(settings.bucket, settings.output_prefix, self.objects)
@@ -160,10 +165,19 @@ class ComputePorts:
             read_report=read_report,
             output=output,
         )
-        hyperpod = HyperPodVerifier(self._hyperpod, self._requests)
+        deep, hyperpod = verifier(deep=DeepChecks()), HyperPodVerifier(self._hyperpod, self._requests)
+        pair = SsmPairVerifier(
+            self.compute,
+            deep=deep,
+            level=settings.verify_level,
+            tests=PeerChecks(),
+            peers=Ec2Peers(self.compute, VerificationPeers(self.table, self.clock)),
+            leases=PeerLeases(self.table, self.clock),
+        )
         built_in: dict[str, Verifier] = {
             "ssm-dcgm": verifier(),
-            "ssm-deep": verifier(deep=DeepChecks()),
+            "ssm-deep": deep,
+            "ssm-pair": pair,
             "hyperpod": hyperpod,
         }
         return Parts("verifiers", ports.Verifier, built_in, self.surroundings)

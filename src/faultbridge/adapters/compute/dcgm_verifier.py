@@ -20,6 +20,7 @@ from faultbridge.ports import ObjectStore, Verdict, Verification
 
 OUTPUT_PATH = "awsrunShellScript/0.awsrunShellScript/stdout"
 DEPLOYMENT_LEVEL = 1
+DCGM_LEVELS = 4
 DEPLOYMENT = frozenset({"deployment", "software"})
 
 STATUSES: Mapping[str, Verdict] = {
@@ -164,7 +165,7 @@ class SsmDcgmVerifier:
         if self._output is not None:
             output = {"OutputS3BucketName": self._output.bucket, "OutputS3KeyPrefix": self._output.prefix}
         further = self._deep.script(level) if self._deep else ()
-        script = (f"dcgmi diag -r {level} -j", *further)
+        script = (f"dcgmi diag -r {min(level, DCGM_LEVELS)} -j", *further)
         seconds = self._timeout_seconds + (self._deep.seconds(level) if self._deep else 0)
         try:
             return ssm_commands.send(self._clients.ssm, instance_id, token, script, seconds=seconds, output=output)

@@ -24,10 +24,11 @@ EFA_INTERFACES = frozenset({"efa", "efa-only"})
 
 @dataclass(frozen=True, slots=True)
 class InstanceHardware:
-    """What EC2 states about an instance: its type and its number of EFA interfaces; None where it states nothing."""
+    """What EC2 states about an instance: type, number of EFA interfaces, private address; None where nothing."""
 
     instance_type: str | None = None
     efa_interfaces: int | None = None
+    address: str | None = None
 
 
 def presence_of(clients: Clients, instance_id: str) -> Presence:
@@ -51,9 +52,14 @@ def hardware_of(clients: Clients, instance_id: str) -> InstanceHardware:
     found = next((one for group in answer["Reservations"] for one in group.get("Instances", [])), None)
     if found is None:
         return InstanceHardware()
+    return hardware_in(found)
+
+
+def hardware_in(found: Any) -> InstanceHardware:  # noqa: ANN401 - the stubs' type exists only for type checkers
+    """Return the hardware of an instance that EC2 describes."""
     interfaces = found.get("NetworkInterfaces")
     efa = None if interfaces is None else sum(one.get("InterfaceType") in EFA_INTERFACES for one in interfaces)
-    return InstanceHardware(found.get("InstanceType"), efa)
+    return InstanceHardware(found.get("InstanceType"), efa, found.get("PrivateIpAddress"))
 
 
 def launched_instance_of(instance: Any) -> LaunchedInstance:  # noqa: ANN401 - the stubs' type exists only for type checkers

@@ -31,19 +31,26 @@ def comment_of(token: str) -> str:
 
 
 def find(ssm: Any, instance_id: str, token: str) -> str | None:  # noqa: ANN401 - the stubs' type exists only for type checkers
-    """Return the id of the first command sent to an instance with this token, or None.
+    """Return the id of the first command sent to an instance with this token, or None."""
+    found = sent(ssm, instance_id, comment := comment_of(token))
+    return next((command for command, text in found if text == comment), None)
+
+
+def sent(ssm: Any, instance_id: str, prefix: str) -> list[tuple[str, str]]:  # noqa: ANN401 - the stubs' type exists only for type checkers
+    """Return the id and the comment of each command that was sent with such a comment, the first one first.
 
     `ListCommands` may refuse an instance whose agent has never registered; no command was sent to such an instance.
     """
-    comment = comment_of(token)
     pages = ssm.get_paginator("list_commands").paginate(InstanceId=instance_id)
     try:
-        commands = [command for page in pages for command in page["Commands"] if command.get("Comment") == comment]
+        commands = [
+            (command["CommandId"], command.get("Comment", "")) for page in pages for command in page["Commands"]
+        ]
     except ClientError as error:
         if code_of(error) == "InvalidInstanceId":
-            return None
+            return []
         raise
-    return str(commands[-1]["CommandId"]) if commands else None
+    return [(str(command), str(comment)) for command, comment in reversed(commands) if comment.startswith(prefix)]
 
 
 def send(
@@ -54,10 +61,14 @@ def send(
     *,
     seconds: int,
     output: Mapping[str, str] | None = None,
+    others: Sequence[str] = (),
 ) -> str:
-    """Send a shell script, given as lines, with a time limit in seconds; returns the command id."""
+    """Send a shell script, given as lines, with a time limit in seconds; returns the command id.
+
+    `others` are further instances that run the same command.
+    """
     answer = ssm.send_command(
-        InstanceIds=[instance_id],
+        InstanceIds=[instance_id, *others],
         DocumentName=DOCUMENT,
         Comment=comment_of(token),
         TimeoutSeconds=DELIVERY_SECONDS,

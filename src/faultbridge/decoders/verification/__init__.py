@@ -6,4 +6,5 @@ Read in this order:
 - `nccl_tests`: the output of `all_reduce_perf`
 - `fabric_tests`: the output of `fi_pingpong` for each EFA device
 - `deep_checks`: the verdict of each test for an instance type
+- `peer_checks`: the verdict of the tests between an instance and its peers
 """

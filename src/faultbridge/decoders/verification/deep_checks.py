@@ -60,12 +60,10 @@ class DeepChecks:
         """
         before, sections = split(output)
         tests = _tests_at(level)
-        expected = _listed(instance_type)
-        if expected is None or instance_type is None:
-            why = f"no thresholds for instance type {instance_type}" if instance_type else "instance type unknown"
-            return before, [_unverified(test.name, why) for test in tests]
-        instance = Instance(instance_type.removeprefix("ml."), expected, efa_interfaces)
-        return before, [_judge(test, sections.get(test.name), instance) for test in tests]
+        instance = instance_of(instance_type, efa_interfaces)
+        if isinstance(instance, str):
+            return before, [unverified(test.name, instance) for test in tests]
+        return before, [judge(test, sections.get(test.name), instance) for test in tests]
 
 
 def _tests_at(level: int) -> tuple[DeepTest, ...]:
@@ -76,26 +74,35 @@ def _listed(instance_type: str | None) -> Expected | None:
     return expected_by_instance_type().get((instance_type or "").removeprefix("ml."))
 
 
-def _judge(test: DeepTest, section: Section | None, instance: Instance) -> DeepResult:
+def instance_of(instance_type: str | None, efa_interfaces: int | None) -> Instance | str:
+    """Return the instance that was tested, or why it cannot be judged."""
+    expected = _listed(instance_type)
+    if expected is None or instance_type is None:
+        return f"no thresholds for instance type {instance_type}" if instance_type else "instance type unknown"
+    return Instance(instance_type.removeprefix("ml."), expected, efa_interfaces)
+
+
+def judge(test: DeepTest, section: Section | None, instance: Instance) -> DeepResult:
+    """Return the result of a test; None is the section of a test that the output lacks."""
     if section is None or section.status is None:
-        return _unverified(test.name, "the output ends before the test")
+        return unverified(test.name, "the output ends before the test")
     if section.status in TIMED_OUT:
-        return _unverified(test.name, f"not complete after {test.seconds} seconds")
+        return unverified(test.name, f"not complete after {test.seconds} seconds")
     if section.status == NOT_STARTED:
-        return _unverified(test.name, f"its tool did not start: {section.last_line or 'it printed nothing'}")
+        return unverified(test.name, f"its tool did not start: {section.last_line or 'it printed nothing'}")
     try:
-        return _JUDGES[test.name](section, instance)
+        return _JUDGES[test.name](test.name, section, instance)
     except Rejected as error:
-        return _unverified(test.name, f"{error.detail} (exit status {section.status})")
+        return unverified(test.name, f"{error.detail} (exit status {section.status})")
 
 
-def _judge_nccl(section: Section, instance: Instance) -> DeepResult:
+def _judge_nccl(name: str, section: Section, instance: Instance) -> DeepResult:
     found, gpus = read_all_reduce(section.text), gpus_by_instance_type().get(instance.type)
-    name, least = "nccl-all-reduce", instance.expected.nccl_gigabytes_per_second
+    least = instance.expected.nccl_gigabytes_per_second
     if found.wrong:
         return DeepResult(False, f"{name} failed: the GPUs computed wrong values")
     if section.status != 0:
-        return _unverified(name, f"exit status {section.status}")
+        return unverified(name, f"exit status {section.status}")
     if found.gpus != gpus:
         return DeepResult(False, f"{name} failed: {found.gpus} of {gpus} GPUs took part")
     measured = f"{found.gigabytes_per_second:.1f} GB/s bus bandwidth; at least {least:g} expected"
@@ -103,35 +110,37 @@ def _judge_nccl(section: Section, instance: Instance) -> DeepResult:
     return DeepResult(passed, f"{name} {'passed' if passed else 'failed'}: {measured}")
 
 
-def _judge_efa(section: Section, instance: Instance) -> DeepResult:
-    name, found = "efa-loopback", read_loopback(section.text)
+def _judge_efa(name: str, section: Section, instance: Instance) -> DeepResult:
+    found = read_loopback(section.text)
     if section.status != 0:
-        return _unverified(name, f"exit status {section.status}")
+        return unverified(name, f"exit status {section.status}")
     working = [one.megabytes_per_second for one in found if one.megabytes_per_second is not None]
     without = [one for one in found if one.megabytes_per_second is None]
     reasons = [f"{one.domain}: {one.reason}" for one in without]
     if not working:
         # One cause for all devices is rather a setting, such as a security group, than the hardware.
         none = f"libfabric lists no EFA device: {section.last_line}".removesuffix(": ")
-        return _unverified(name, reasons[0] if reasons else none)
+        return unverified(name, reasons[0] if reasons else none)
     attached, full = instance.efa_interfaces, instance.expected.efa_devices
     text = "; ".join((f"{len(working)} of {full if attached is None else attached} EFA devices work", *reasons))[:480]
     if any(one.complete for one in without) or (attached is not None and len(found) < attached):
         return DeepResult(False, f"{name} failed: {text}")
     if without:
-        return _unverified(name, text)
+        return unverified(name, text)
     if attached is None and len(working) < full:
-        return _unverified(name, f"{text}; the number of attached EFA interfaces is unknown")
+        return unverified(name, f"{text}; the number of attached EFA interfaces is unknown")
     fewer = f"; the instance type has {full}" if len(working) < full else ""
     speed = f"the slowest has {min(working):.0f} MB/s"
     return DeepResult(True, f"{name} passed: {len(working)} EFA devices; {speed}{fewer}")
 
 
-def _unverified(name: str, reason: str) -> DeepResult:
+def unverified(name: str, reason: str) -> DeepResult:
+    """Return the result of a test that neither passed nor failed."""
     return DeepResult(None, f"{name} not verified: {reason}")
 
 
-_JUDGES: Mapping[str, Callable[[Section, Instance], DeepResult]] = {
+_JUDGES: Mapping[str, Callable[[str, Section, Instance], DeepResult]] = {
     "nccl-all-reduce": _judge_nccl,
     "efa-loopback": _judge_efa,
+    "efa-peer-pair": _judge_efa,
 }

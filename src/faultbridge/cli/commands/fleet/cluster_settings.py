@@ -27,7 +27,7 @@ OrchestratorOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="Orchestrator that cordons and drains nodes: none, eks or slurm.")
 ]
 VerifierOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Verifies nodes: ssm-dcgm, ssm-deep or hyperpod.")
+    str | None, typer.Option(metavar="NAME", help="Verifies nodes: ssm-dcgm, ssm-deep, ssm-pair, hyperpod.")
 ]
 RestarterOption = Annotated[str | None, typer.Option(metavar="NAME", help="Resets and reboots: ssm or hyperpod.")]
 TrustOption = Annotated[

@@ -1,0 +1,53 @@
+"""Peers of an instance under verification: verified spares, and instances that an operator named by a tag."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.errors import translated
+from faultbridge.adapters.compute.instances import InstanceHardware, hardware_in, hardware_of, live_instances
+from faultbridge.registry.verification.peers import VerificationPeers
+
+PEER_TAG = "faultbridge:peer"
+"""The tag of an instance that runs no work and serves as a peer; its value is the name of the cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """An instance with which another one may be tested: its id and its private address."""
+
+    instance_id: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ec2Peers:
+    """Finds the peers of an instance: same cluster, type and number of EFA interfaces, and no work."""
+
+    clients: Clients
+    known: VerificationPeers
+
+    def of(self, instance_id: str, hardware: InstanceHardware) -> tuple[Peer, ...]:
+        """Return the peers of an instance: verified spares first, then instances with the tag, each by id."""
+        cluster = self.known.cluster_of(instance_id)
+        if cluster is None:
+            return ()
+        found = dict([*self._spares(cluster), *self._tagged(cluster, hardware)])
+        same = hardware.instance_type, hardware.efa_interfaces
+        return tuple(
+            Peer(peer, one.address)
+            for peer, one in found.items()
+            if peer != instance_id and one.address and (one.instance_type, one.efa_interfaces) == same
+        )
+
+    def _spares(self, cluster: str) -> Iterator[tuple[str, InstanceHardware]]:
+        return ((spare, hardware_of(self.clients, spare)) for spare in sorted(self.known.ready_spares(cluster)))
+
+    def _tagged(self, cluster: str, hardware: InstanceHardware) -> list[tuple[str, InstanceHardware]]:
+        filters = {f"tag:{PEER_TAG}": cluster, "instance-type": hardware.instance_type or ""}
+        with translated(f"listing the peers of {cluster}"):
+            found = {one["InstanceId"]: one for one in live_instances(self.clients, filters)}
+        running = (one for one in sorted(found) if found[one]["State"]["Name"] == "running")
+        return [(one, hardware_in(found[one])) for one in running if self.known.is_free(one)]

@@ -1,0 +1,184 @@
+"""Verify an instance deeply, and then together with a known-good peer through one SSM command to both.
+
+SSM keeps the commands of 30 days, so they are the record of the peers that a verification has used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from botocore.exceptions import ClientError
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.errors import code_of, translated
+from faultbridge.adapters.compute import ssm_commands
+from faultbridge.adapters.compute.dcgm_verifier import DeepResult
+from faultbridge.adapters.compute.instances import InstanceHardware, hardware_of
+from faultbridge.adapters.compute.ssm_commands import RUNNING, UNFINISHED
+from faultbridge.adapters.verification.ec2_peers import PEER_TAG, Ec2Peers, Peer
+from faultbridge.adapters.verification.peer_leases import PeerLeases
+from faultbridge.errors import Transient
+from faultbridge.ports import Verdict, Verification, Verifier
+
+DEEP_LEVEL = 4
+PAIR_LEVEL = 5
+"""The level at which a verification without a result with a peer is no result; at level 4 it ends without it."""
+
+MAX_PEERS = 4
+"""With how many peers an instance is tested at most."""
+
+
+class PeerDecision(Protocol):
+    """What the tests with all peers so far decide: passed, failed, or None for undecided; and one line for each."""
+
+    @property
+    def passed(self) -> bool | None:
+        """Return the decision."""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Return one line for each peer."""
+
+    @property
+    def failures(self) -> int:
+        """Return with how many peers the tests failed."""
+
+
+class PeerTests(Protocol):
+    """Tests between two instances that run the same script."""
+
+    @property
+    def seconds(self) -> int:
+        """Return their time limit."""
+
+    def script(self, server: str) -> Sequence[str]:
+        """Return the lines of their script; the instance with the address `server` answers."""
+
+    def read(self, output: bytes, instance_type: str | None, efa_interfaces: int | None) -> DeepResult:
+        """Return the result by the output of the instance that asked."""
+
+    def unanswered(self, reason: str) -> DeepResult:
+        """Return the result of a test that gave no output."""
+
+    def decide(self, results: Sequence[tuple[str, bool | None, str]]) -> PeerDecision:
+        """Return what the results with peers decide about the instance; each has the peer's id, result and line."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """The test with one peer: its instance id and the SSM command."""
+
+    peer: str
+    command: str
+
+
+class SsmPairVerifier:
+    """A Verifier that runs `deep` and, if that passes at level 4 or 5, tests of the instance with a peer."""
+
+    def __init__(
+        self, clients: Clients, *, deep: Verifier, level: int, tests: PeerTests, peers: Ec2Peers, leases: PeerLeases
+    ) -> None:
+        self._clients, self._deep, self._level = clients, deep, level
+        self._tests, self._peers, self._leases = tests, peers, leases
+
+    def start(self, instance_id: str, token: str, level: int | None = None) -> str:
+        """Start the deep verification unless the token did; returns its operation id.
+
+        Raises Transient while another verification uses the instance as its peer.
+        """
+        if self._leases.holder(instance_id) is not None:
+            raise Transient(f"{instance_id} is still the peer of another verification")
+        return self._deep.start(instance_id, token, level)
+
+    def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
+        """Return the status of the deep verification until it passed, then that of the tests with peers."""
+        found, asked = self._deep.status(instance_id, operation, level), level or self._level
+        if found.verdict is not Verdict.PASSED or asked < DEEP_LEVEL:
+            return found
+        with translated(f"verifying {instance_id} with a peer"):
+            return self._with_peers(instance_id, operation, found, asked)
+
+    def _with_peers(self, instance_id: str, operation: str, deep: Verification, level: int) -> Verification:
+        hardware = hardware_of(self._clients, instance_id)
+        results: list[tuple[str, bool | None, str]] = []
+        for one in self._rounds(instance_id, operation):
+            result = self._result(one, instance_id, hardware)
+            if result is None:
+                return Verification(Verdict.PENDING)
+            self._leases.release(one.peer, operation)
+            results.append((one.peer, result.passed, result.line))
+        decision = self._tests.decide(results)
+        if decision.passed is not None:
+            verdict = Verdict.PASSED if decision.passed else Verdict.FAILED
+            return replace(deep, verdict=verdict, findings=(*deep.findings, *decision.lines), level=level)
+        tried = {peer for peer, *_ in results}
+        if len(tried) < MAX_PEERS and self._begin(instance_id, operation, hardware, tried):
+            return Verification(Verdict.PENDING)
+        other = "other " if tried else ""
+        kind = f"{hardware.instance_type} with {hardware.efa_interfaces} EFA interfaces"
+        reason = f"no {other}peer: no verified spare and no instance with the tag {PEER_TAG} is free, {kind}"
+        if decision.failures:
+            lines = (*decision.lines, f"one failure blames neither instance, and there is {reason}")
+            return replace(deep, verdict=Verdict.UNKNOWN, findings=lines)
+        lines = (*decision.lines, f"not verified with a peer: {reason}")
+        if level >= PAIR_LEVEL:
+            return replace(deep, verdict=Verdict.UNKNOWN, findings=lines)
+        return replace(deep, findings=(*deep.findings, *lines))
+
+    def _rounds(self, instance_id: str, operation: str) -> list[_Round]:
+        """Return the tests of a verification, the first one first, one for each peer."""
+        prefix = _comment(operation, "")
+        sent = ssm_commands.sent(self._clients.ssm, instance_id, prefix)
+        commands: dict[str, str] = {}
+        for command, comment in sent:
+            commands.setdefault(comment.removeprefix(prefix), command)
+        return [_Round(peer, command) for peer, command in commands.items()]
+
+    def _result(self, one: _Round, instance_id: str, hardware: InstanceHardware) -> DeepResult | None:
+        """Return the result of a test once the command ended on both instances; None before."""
+        answers = [ssm_commands.invocation(self._clients.ssm, each, one.command) for each in (instance_id, one.peer)]
+        details = [ssm_commands.details_of(answer) if answer else "" for answer in answers]
+        for answer, detail in zip(answers, details, strict=True):
+            if answer is None or (answer["Status"] in RUNNING and detail not in UNFINISHED):
+                return None
+        if details[0] in UNFINISHED:
+            return self._tests.unanswered(f"the command ended as {details[0]}")
+        if details[1] in UNFINISHED:
+            return self._tests.unanswered(f"the command ended as {details[1]} on the peer")
+        output = str((answers[0] or {}).get("StandardOutputContent", ""))
+        return self._tests.read(output.encode(), hardware.instance_type, hardware.efa_interfaces)
+
+    def _begin(self, instance_id: str, operation: str, hardware: InstanceHardware, tried: set[str]) -> bool:
+        """Start the test with another peer; returns whether one started, or may once a peer is free again."""
+        peers = [peer for peer in self._peers.of(instance_id, hardware) if peer.instance_id not in tried]
+        holders = [self._leases.holder(peer.instance_id) for peer in peers]
+        if operation in holders:
+            return True  # A command was sent a moment ago and SSM does not list it yet, or the caller crashed before.
+        busy = False
+        for peer, holder in zip(peers, holders, strict=True):
+            if holder is not None or not self._leases.take(peer.instance_id, operation):
+                busy = True
+            elif self._send(instance_id, operation, peer):
+                return True
+        return busy
+
+    def _send(self, instance_id: str, operation: str, peer: Peer) -> bool:
+        """Send the command to both instances; returns False if SSM does not reach one of them."""
+        script, token = self._tests.script(peer.address), _comment(operation, peer.instance_id)
+        seconds = self._tests.seconds + 60
+        try:
+            ssm_commands.send(
+                self._clients.ssm, instance_id, token, script, seconds=seconds, others=(peer.instance_id,)
+            )
+        except ClientError as error:
+            if code_of(error) != "InvalidInstanceId":
+                raise
+            self._leases.release(peer.instance_id, operation)
+            return False
+        return True
+
+
+def _comment(operation: str, peer: str) -> str:
+    return f"{operation} pair {peer}"

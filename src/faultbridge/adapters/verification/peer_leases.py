@@ -1,0 +1,48 @@
+"""Leases of peers: at most one verification at a time runs tests with an instance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from faultbridge.domain.times import from_text, to_milliseconds, to_text
+from faultbridge.errors import Conflict
+from faultbridge.ports import Clock, Table
+from faultbridge.storage import items, keys
+from faultbridge.storage.writes import Absent, AnyOf, Below, Delete, Equals, Put
+
+LEASE = timedelta(minutes=30)
+"""Longer than a command between two instances can take: ten minutes to its delivery, and its time limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerLeases:
+    """The leases of one installation, by instance; a lease ends by itself."""
+
+    table: Table
+    clock: Clock
+
+    def take(self, instance_id: str, operation: str) -> bool:
+        """Take the lease of an instance for a verification; returns False while any verification has it."""
+        now = self.clock.now()
+        until = now + LEASE
+        attributes = {"holder": operation, "until": to_text(until), "expires_at": to_milliseconds(until) // 1000}
+        free = AnyOf((Absent(), Below("until", to_text(now))))
+        try:
+            self.table.write(Put(items.item(keys.peer_lease(instance_id), now, attributes), when=free))
+        except Conflict:
+            return False
+        return True
+
+    def holder(self, instance_id: str) -> str | None:
+        """Return the verification that has the lease of an instance now, or None."""
+        found = self.table.get(keys.peer_lease(instance_id))
+        live = found is not None and from_text(str(found["until"])) >= self.clock.now()
+        return str(found["holder"]) if found is not None and live else None
+
+    def release(self, instance_id: str, operation: str) -> None:
+        """End the lease that a verification has; one that another verification has stays."""
+        try:
+            self.table.write(Delete(keys.peer_lease(instance_id), when=Equals("holder", operation)))
+        except Conflict:
+            return

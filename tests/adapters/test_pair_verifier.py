@@ -1,0 +1,368 @@
+"""Verification with a peer: which peer is used, what one or two failures decide, and what a missing peer means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from faultbridge.adapters.verification.ec2_peers import PEER_TAG, Ec2Peers
+from faultbridge.adapters.verification.pair_verifier import MAX_PEERS, SsmPairVerifier
+from faultbridge.adapters.verification.peer_leases import LEASE, PeerLeases
+from faultbridge.decoders.verification.peer_checks import PeerChecks
+from faultbridge.domain.cluster.spares import SpareStatus
+from faultbridge.errors import Misconfigured, Transient
+from faultbridge.ports import Verdict, Verification
+from faultbridge.registry.new_node import NewNode
+from faultbridge.registry.registration import Registration
+from faultbridge.registry.verification.peers import VerificationPeers
+from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.spares.pool import SparePool
+from faultbridge.simulation.fakes import FakeVerifier
+from tests.adapters.stubs import client_error, served
+from tests.decoders.test_deep_checks import DOMAINS, TYPE, loopback
+from tests.scenarios.provider.test_spares import ready, world_with_ready
+from tests.scenarios.world import CLUSTER, GROUP, World
+
+NEW = "i-00000000000000001"
+KEPT = "i-0000000000000beef"
+GOOD = loopback()
+BAD = loopback(DOMAINS[:3]) + f"domain: {DOMAINS[3]}\nfi_endpoint: -12\nexit: 1\n"
+SILENT = loopback(row="[error] util/pingpong.c:408 : failed to connect: Connection refused\n", status=111)
+
+
+@dataclass
+class FakeSsm:
+    """SSM Run Command (fake): what each peer's test prints, and which instances it does not reach."""
+
+    outputs: dict[str, str] = field(default_factory=dict)
+    status: dict[str, str] = field(default_factory=dict)
+    unreachable: set[str] = field(default_factory=set)
+    denied: bool = False
+    listed: bool = True
+    sent: list[dict[str, Any]] = field(default_factory=list)
+
+    def send_command(self, **call: Any) -> dict[str, Any]:
+        if self.denied:
+            raise client_error("AccessDeniedException", operation="SendCommand")
+        if self.unreachable & set(call["InstanceIds"]):
+            raise client_error("InvalidInstanceId", operation="SendCommand")
+        command = {"CommandId": f"{len(self.sent):036d}", "Comment": call["Comment"]}
+        self.sent.append({**command, "InstanceIds": call["InstanceIds"], "script": call["Parameters"]["commands"]})
+        return {"Command": command}
+
+    def list_commands(self, *, InstanceId: str) -> dict[str, Any]:  # noqa: N803 - AWS's
+        found = [one for one in reversed(self.sent) if InstanceId in one["InstanceIds"] and self.listed]
+        return {"Commands": [{"CommandId": one["CommandId"], "Comment": one["Comment"]} for one in found]}
+
+    def get_command_invocation(self, *, CommandId: str, InstanceId: str) -> dict[str, Any]:  # noqa: N803 - AWS's
+        _, peer = self.sent[int(CommandId)]["InstanceIds"]
+        status = self.status.get(InstanceId, "Success" if peer in self.outputs else "InProgress")
+        text = self.outputs.get(peer, "")
+        marked = f"\n#faultbridge begin efa-peer-pair\n{text}\n#faultbridge end efa-peer-pair 0\n"
+        details = "DeliveryTimedOut" if status == "TimedOut" else status
+        return {"Status": status, "StatusDetails": details, "StandardOutputContent": marked}
+
+    @property
+    def peers(self) -> list[str]:
+        return [one["InstanceIds"][1] for one in self.sent]
+
+
+@dataclass
+class FakeEc2:
+    """EC2 (fake): the instances of one type, and the tags of some."""
+
+    types: dict[str, str] = field(default_factory=dict)
+    interfaces: dict[str, int] = field(default_factory=dict)
+    states: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+
+    def describe_instances(self, *, InstanceIds: list[str] | None = None, Filters: Any = ()) -> dict[str, Any]:  # noqa: N803 - AWS's
+        wanted = {one["Name"]: one["Values"] for one in Filters}
+        if InstanceIds is None:
+            (value,) = wanted[f"tag:{PEER_TAG}"]
+            tagged = [one for one, cluster in self.tags.items() if cluster == value]
+            InstanceIds = [one for one in tagged if self.type_of(one) in wanted["instance-type"]]  # noqa: N806 - AWS's
+        return {"Reservations": [{"Instances": [self.described(one) for one in InstanceIds]}]}
+
+    def type_of(self, instance: str) -> str:
+        return self.types.get(instance, TYPE)
+
+    def described(self, instance: str) -> dict[str, Any]:
+        return {
+            "InstanceId": instance,
+            "InstanceType": self.type_of(instance),
+            "PrivateIpAddress": f"10.0.0.{int(instance[-2:], 16)}",
+            "State": {"Name": self.states.get(instance, "running")},
+            "NetworkInterfaces": [{"InterfaceType": "efa"}] * self.interfaces.get(instance, len(DOMAINS)),
+        }
+
+
+@dataclass
+class Installation:
+    """A verifier with peers, and what it reaches."""
+
+    world: World
+    ssm: FakeSsm
+    ec2: FakeEc2
+    deep: FakeVerifier
+    leases: PeerLeases
+    verifier: SsmPairVerifier
+    operation: str = ""
+
+    def begin(self, instance: str, attempt: int = 1) -> str:
+        return self.verifier.start(instance, f"c-1/{attempt}/verify", 4)
+
+    def status(self, level: int | None = 4, instance: str = NEW, operation: str | None = None) -> Verification:
+        return self.verifier.status(instance, operation or self.operation, level)
+
+    def decided(self, level: int = 4) -> Verification:
+        """Ask until there is a result."""
+        for _ in range(MAX_PEERS + 2):
+            found = self.status(level)
+            if found.verdict is not Verdict.PENDING:
+                return found
+        pytest.fail("no result")
+
+
+@contextmanager
+def installation(spares: int = 2) -> Iterator[Installation]:
+    world = world_with_ready(spares)
+    ssm, ec2, deep = FakeSsm(), FakeEc2(), FakeVerifier(duration=timedelta(0))
+    with served("ssm", ssm) as clients, served("ec2", ec2) as typed:
+        clients.ec2 = typed.ec2
+        leases = PeerLeases(world.table, world.clock)
+        peers = Ec2Peers(clients, VerificationPeers(world.table, world.clock))
+        verifier = SsmPairVerifier(clients, deep=deep, level=3, tests=PeerChecks(), peers=peers, leases=leases)
+        made = Installation(world, ssm, ec2, deep, leases, verifier)
+        made.operation = made.begin(NEW)
+        yield made
+
+
+@pytest.fixture
+def made() -> Iterator[Installation]:
+    with installation() as one:
+        yield one
+
+
+def test_an_instance_is_tested_with_a_verified_spare_through_one_command_to_both(made: Installation) -> None:
+    first, _ = ready(made.world)
+    assert made.status().verdict is Verdict.PENDING
+    (command,) = made.ssm.sent
+    assert command["InstanceIds"] == [NEW, first]
+    assert "server=10.0.0.2" in "\n".join(command["script"])
+    made.ssm.outputs[first] = GOOD
+    found = made.status()
+    line = f"with {first}: efa-peer-pair passed: 4 EFA devices; the slowest has 6102 MB/s"
+    assert (found.verdict, found.findings, found.level) == (Verdict.PASSED, (line,), 4)
+
+
+@pytest.mark.parametrize("level", [None, 1, 3])
+def test_below_level_4_no_peer_is_used(made: Installation, level: int | None) -> None:
+    assert made.status(level).verdict is Verdict.PASSED
+    assert made.ssm.sent == []
+
+
+@pytest.mark.parametrize("verdict", [Verdict.PENDING, Verdict.FAILED, Verdict.UNKNOWN])
+def test_an_instance_that_did_not_pass_the_deep_tests_uses_no_peer(made: Installation, verdict: Verdict) -> None:
+    made.deep.results[NEW] = Verification(verdict, ("pcie",))
+    found = made.status(5)
+    assert (found.verdict, found.findings) == (verdict, ("pcie",))
+    assert made.ssm.sent == []
+
+
+def test_one_failure_blames_neither_and_a_second_peer_passes_the_instance(made: Installation) -> None:
+    first, second = ready(made.world)
+    made.ssm.outputs = {first: BAD, second: GOOD}
+    found = made.decided()
+    assert made.ssm.peers == [first, second]
+    assert found.verdict is Verdict.PASSED
+    assert found.findings[0].startswith(f"with {first}: efa-peer-pair failed: 3 of 4 EFA devices work")
+    assert found.findings[0].endswith("(this peer is suspected: another one passed)")
+    assert found.findings[1].startswith(f"with {second}: efa-peer-pair passed")
+
+
+def test_a_failure_with_two_peers_fails_the_instance(made: Installation) -> None:
+    made.ssm.outputs = dict.fromkeys(ready(made.world), BAD)
+    found = made.decided()
+    assert (found.verdict, len(found.findings)) == (Verdict.FAILED, 2)
+
+
+@pytest.mark.parametrize("level", [4, 5])
+def test_a_failure_with_the_only_peer_is_no_result(level: int) -> None:
+    with installation(spares=1) as made:
+        made.ssm.outputs = dict.fromkeys(ready(made.world), BAD)
+        found = made.decided(level)
+        assert found.verdict is Verdict.UNKNOWN
+        assert "one failure blames neither instance, and there is no other peer" in found.findings[1]
+
+
+@pytest.mark.parametrize(("level", "verdict"), [(4, Verdict.PASSED), (5, Verdict.UNKNOWN)])
+def test_without_a_peer_level_4_ends_with_the_deep_tests_and_level_5_has_no_result(
+    level: int, verdict: Verdict
+) -> None:
+    with installation(spares=0) as made:
+        found = made.decided(level)
+        assert found.verdict is verdict
+        assert found.findings == (
+            "not verified with a peer: no peer: no verified spare and no instance with the tag faultbridge:peer is "
+            "free, p4d.24xlarge with 4 EFA interfaces",
+        )
+
+
+@pytest.mark.parametrize(("level", "verdict"), [(4, Verdict.PASSED), (5, Verdict.UNKNOWN)])
+def test_a_peer_that_does_not_answer_is_no_failure(made: Installation, level: int, verdict: Verdict) -> None:
+    made.ssm.outputs = dict.fromkeys(ready(made.world), SILENT)
+    found = made.decided(level)
+    assert (found.verdict, len(found.findings)) == (verdict, 3)
+    assert "not verified" in found.findings[0]
+
+
+def test_a_peer_on_which_the_command_did_not_run_is_no_failure(made: Installation) -> None:
+    first, second = ready(made.world)
+    made.ssm.outputs = {first: BAD, second: GOOD}
+    made.ssm.status[first] = "TimedOut"
+    found = made.decided()
+    assert found.verdict is Verdict.PASSED
+    assert found.findings[0].endswith("not verified: the command ended as DeliveryTimedOut on the peer")
+
+
+def test_a_peer_that_ssm_does_not_reach_is_skipped_and_is_free_again(made: Installation) -> None:
+    first, second = ready(made.world)
+    made.ssm.unreachable, made.ssm.outputs = {first}, {second: GOOD}
+    assert made.decided().verdict is Verdict.PASSED
+    assert made.ssm.peers == [second]
+    assert made.leases.holder(first) is None
+
+
+def test_at_most_four_peers_are_used() -> None:
+    with installation(spares=MAX_PEERS + 1) as made:
+        made.ssm.outputs = dict.fromkeys(ready(made.world), SILENT)
+        assert made.decided(5).verdict is Verdict.UNKNOWN
+        assert len(made.ssm.peers) == MAX_PEERS
+
+
+def test_a_missing_permission_is_stated_and_a_later_call_goes_on(made: Installation) -> None:
+    made.ssm.denied = True
+    with pytest.raises(Misconfigured):
+        made.status()
+    made.ssm.denied = False
+    made.world.clock.advance(LEASE + timedelta(seconds=1))
+    made.ssm.outputs = dict.fromkeys(ready(made.world), GOOD)
+    assert made.decided().verdict is Verdict.PASSED
+
+
+class TestLease:
+    def test_two_verifications_never_use_one_peer_at_the_same_time(self, made: Installation) -> None:
+        operations = [made.operation, made.begin(NEW, 2), made.begin(NEW, 3)]
+        assert {made.status(operation=one).verdict for one in operations} == {Verdict.PENDING}
+        assert made.ssm.peers == ready(made.world)
+
+    def test_a_peer_is_free_again_after_its_test(self, made: Installation) -> None:
+        made.ssm.outputs = dict.fromkeys(ready(made.world), GOOD)
+        made.decided()
+        assert [made.leases.holder(one) for one in ready(made.world)] == [None, None]
+
+    def test_a_command_that_ssm_does_not_list_yet_is_not_sent_again(self, made: Installation) -> None:
+        made.status()
+        made.ssm.listed = False
+        assert made.status().verdict is Verdict.PENDING
+        assert len(made.ssm.sent) == 1
+
+    def test_a_peer_whose_lease_is_over_is_used_after_a_crash(self, made: Installation) -> None:
+        first, second = ready(made.world)
+        assert made.leases.take(first, made.operation)
+        assert made.status().verdict is Verdict.PENDING
+        assert made.ssm.sent == []
+        made.world.clock.advance(LEASE + timedelta(seconds=1))
+        made.status()
+        assert made.ssm.peers == [first]
+        assert made.leases.holder(second) is None
+
+    def test_the_verification_of_an_instance_that_is_a_peer_waits(self, made: Installation) -> None:
+        made.status()
+        (peer,) = made.ssm.peers
+        with pytest.raises(Transient, match="is still the peer of another verification"):
+            made.begin(peer)
+        made.ssm.outputs[peer] = GOOD
+        made.status()
+        assert made.begin(peer)
+
+    def test_only_the_holder_releases_a_lease(self, made: Installation) -> None:
+        assert made.leases.take(NEW, "a")
+        made.leases.release(NEW, "b")
+        assert made.leases.holder(NEW) == "a"
+
+
+class TestPeers:
+    def test_a_spare_that_a_case_took_is_no_peer(self, made: Installation) -> None:
+        first, second = ready(made.world)
+        pool = SparePool(made.world.table, made.world.clock)
+        place = next(one for one in pool.spares(CLUSTER) if one.instance_id == first)
+        pool.change(place, status=SpareStatus.TAKEN, case="c-1")
+        made.status()
+        assert made.ssm.peers == [second]
+
+    def test_a_spare_of_another_type_or_with_other_interfaces_is_no_peer(self, made: Installation) -> None:
+        first, second = ready(made.world)
+        made.ec2.types[first], made.ec2.interfaces[second] = "p5.48xlarge", 2
+        assert made.status(5).verdict is Verdict.UNKNOWN
+        assert made.ssm.sent == []
+
+    def test_a_spare_is_tested_with_the_other_spare(self, made: Installation) -> None:
+        first, second = ready(made.world)
+        made.status(instance=second, operation=made.begin(second))
+        assert made.ssm.peers == [first]
+
+    def test_a_node_in_service_is_no_peer_whatever_its_tag(self) -> None:
+        with installation(spares=0) as made:
+            other = in_service(made.world)
+            made.ec2.tags[other] = CLUSTER
+            assert made.status(5).verdict is Verdict.UNKNOWN
+            assert made.ssm.sent == []
+
+    def test_a_good_node_that_an_operator_keeps_out_of_service_is_a_peer(self) -> None:
+        with installation(spares=0) as made:
+            other = in_service(made.world)
+            made.ec2.tags[other] = CLUSTER
+            made.world.node_orders.quarantine(made.world.key(2), OperatorOrder("an operator", "peer"))
+            made.world.until(lambda: made.world.status(2) == "quarantined", minutes=10)
+            made.status()
+            assert made.ssm.peers == [other]
+            made.world.fault(2)
+            assert made.status(5, operation=made.begin(NEW, 2)).verdict is Verdict.UNKNOWN
+            assert made.ssm.peers == [other]
+
+    @pytest.mark.parametrize(("tag", "state", "used"), [(CLUSTER, "running", True), ("b", "running", False)])
+    def test_an_instance_outside_the_cluster_serves_by_its_tag(self, tag: str, state: str, used: bool) -> None:
+        with installation(spares=0) as made:
+            made.ec2.tags[KEPT], made.ec2.states[KEPT] = tag, state
+            made.status()
+            assert made.ssm.peers == ([KEPT] if used else [])
+
+    def test_a_stopped_instance_is_no_peer(self) -> None:
+        with installation(spares=0) as made:
+            made.ec2.tags[KEPT], made.ec2.states[KEPT] = CLUSTER, "stopped"
+            assert made.status().verdict is Verdict.PASSED
+            assert made.ssm.sent == []
+
+    def test_verified_spares_come_first(self) -> None:
+        with installation(spares=1) as made:
+            made.ec2.tags[KEPT] = CLUSTER
+            made.ssm.outputs = dict.fromkeys((*ready(made.world), KEPT), BAD)
+            made.decided()
+            assert made.ssm.peers == [*ready(made.world), KEPT]
+
+
+def in_service(world: World) -> str:
+    """Register a second node, and return its instance."""
+    since = world.clock.now() - timedelta(days=1)
+    instance = world.fleet.launch(GROUP, "i-0000000000000000a", since)
+    placement = NewNode("node-2", instance, GROUP, TYPE, None, since=since)
+    Registration(world.table, world.append, world.clock).add_node(CLUSTER, placement)
+    world.process_entries()
+    return instance
