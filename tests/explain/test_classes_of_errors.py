@@ -81,3 +81,53 @@ def test_a_launcher_that_ends_its_processes_is_not_the_platform() -> None:
 
 def test_a_line_of_source_code_is_no_error() -> None:
     assert verdict("    raise KeyError(name) from error\n").cause is None
+
+
+@pytest.mark.parametrize(
+    ("library", "error", "domain"),
+    [
+        ("botocore/httpsession.py", "RuntimeError: the body was cut", "storage"),
+        ("google/cloud/storage/blob.py", "OSError: the upload was cut", "storage"),
+        ("aiohttp/streams.py", "asyncio.exceptions.TimeoutError", "network"),
+        ("urllib3/response.py", "acme.StreamProtocolError: the reply was cut", "network"),
+        ("acme/model.py", "RuntimeError: the body was cut", "software"),
+        ("botocore/client.py", "KeyError: 'Bucket'", "software"),
+    ],
+)
+def test_the_innermost_frames_of_an_error_without_a_known_text_give_its_domain(
+    library: str, error: str, domain: str
+) -> None:
+    frames = f'  File "/opt/train.py", line 7, in main\n    run()\n  File "/lib/{library}", line 9, in call\n    f()\n'
+    assert verdict(f"Traceback (most recent call last):\n{frames}{error}\n").domain == domain
+
+
+@pytest.mark.parametrize(
+    ("line", "outlook", "domain"),
+    [
+        ("RuntimeError: cannot finish gs://bucket/step_9/params", Outlook.RESTART, "storage"),
+        ("RuntimeError: s3://bucket/index.json not found! Check the path", Outlook.STOP, "software"),
+        ("loading gs://bucket/step_9/params", Outlook.RESTART, "unknown"),
+        ("fsspec.exceptions.FSTimeoutError", Outlook.RESTART, "storage"),
+        ("acme.conf.TrainerConfigError", Outlook.STOP, "software"),
+        ("OSError: [Errno 39] Directory not empty: '/ckpt/weights'", Outlook.RESTART, "storage"),
+        ("OSError: [Errno 98] Address already in use", Outlook.RESTART, "software"),
+        ("FloatingPointError: gradients are inconsistent between workers", Outlook.RESTART, "numerical"),
+        ("slurmstepd: error: container_g_join failed: 119383", Outlook.RESTART, "platform"),
+        ("init.cc:9 NCCL WARN Mismatched NCCL version detected : rank 0 22005 rank 8 21903", Outlook.STOP, "software"),
+    ],
+)
+def test_a_line_is_judged_by_its_path_its_error_number_or_its_source(line: str, outlook: Outlook, domain: str) -> None:
+    found = verdict(f"{line}\n")
+    assert (found.outlook, found.domain) == (outlook, domain)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "\u2502 \u2771 526 \u2502   except KeyError: \u2502",
+        "    except KeyError:",
+        "    raise acme.conf.TrainerConfigError",
+    ],
+)
+def test_source_code_that_a_traceback_shows_is_no_error(line: str) -> None:
+    assert verdict(f"{line}\n").outlook is Outlook.RESTART

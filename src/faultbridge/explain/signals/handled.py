@@ -72,6 +72,11 @@ def how_handled(name: str, error: Surroundings) -> str:
     return _first(rows, own) or _first(rows, _around(error))
 
 
+def frames_of(error: Surroundings) -> list[str]:
+    """Return the lines of the traceback that ends in a line, with those that it is chained to; the innermost last."""
+    return list(_around(error)["frame"])
+
+
 def _first(rows: Iterable[Row], texts: Mapping[str, Sequence[str]]) -> str:
     for row in rows:
         if any(row.pattern.find(text) for place in row.places for text in texts.get(place, ())):

@@ -4,37 +4,42 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import itemgetter
 
 from faultbridge.decoders.kernel.line_filter import whole_lines
 from faultbridge.explain.signals.evidence_store import MAX_SIGNALS, EvidenceStore
-from faultbridge.explain.signals.handled import Surroundings, how_handled
+from faultbridge.explain.signals.handled import Surroundings, frames_of, how_handled
 from faultbridge.explain.signals.line_facts import host_of, rank_of, rank_of_file, time_of
 from faultbridge.explain.signals.patterns import FRAGMENTS, LogPattern, group_by_text, matches_of
 from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
+from faultbridge.explain.signals.text_search import EACH_END, MAX_LINE, TextSearch
 
-MAX_LINE = 8192
 MAX_LINES_OF_TEXT = MAX_SIGNALS
 """So many lines with one text are read of a log, then only some of each piece: a job may print an error without end."""
 
 MIN_LINES_AT_END = 1024
 """So many lines with one text are read at least of each of the last pieces."""
 
-EACH_END = 8
-"""So many lines with one text are read at least at each end of a piece."""
-
 MAX_TEXT = 400
 MAX_SAID = 160
+STEPS_OF_SURVIVAL = 2
+"""After an error that ended a rank, no rank of the job can report so many more steps."""
+
 END_PIECES = 2
 """The last pieces of a log, of one mebibyte each, are searched for every text."""
 _BEFORE = 4096
 _AFTER = 1024
 _TAIL = 64 * 1024
+_STEPS_TAIL = 16 * 1024
 _DIGITS = re.compile(r"\d{1,32}")
 _PROGRESS = re.compile(rb"(?:\b[Ii]ter(?:ation)?|\b[Ss]tep|\b[Ee]poch|'loss')\W{1,12}\d")
+_STEP = re.compile(
+    rb"\b(?:[Ii]ter(?:ation)?|[Ss]tep)\W{1,12}(\d{1,12})\b[^\n]{0,512}?\b(?:loss|lr|grad|tokens|tgs|tps|mfu|time)\b"
+    rb"|'loss': [^\n]{0,256}?'epoch': (\d{1,6}(?:\.\d{1,9})?)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,7 @@ class JobLogReader:
         """Take the name of the file, and its node where the caller knows it."""
         self._file, self._context, self._node = file, context, node
         self._patterns = group_by_text(context.patterns)
+        self._search = TextSearch(self._patterns)
         self._store = EvidenceStore()
         self._lines_of: Counter[bytes] = Counter()
         self._lines = 0
@@ -61,6 +67,8 @@ class JobLogReader:
         self._near_at: datetime | None = None
         self._searched_to = 0
         self._progress: tuple[datetime | None, int | None] = (None, None)
+        self._steps: deque[tuple[float, int, bytes]] = deque(maxlen=STEPS_OF_SURVIVAL)
+        self._first_step, self._steps_made = 0.0, 0
 
     def read(self, pieces: Iterable[bytes]) -> tuple[list[Signal], LogSpan]:
         """Return the signals of the log and what it covers."""
@@ -75,6 +83,10 @@ class JobLogReader:
         span = LogSpan(
             self._file, Trust.JOB, "job-log", self._node, self._first_at, self._last_at, at, line, self._lines
         )
+        if len(self._steps) == STEPS_OF_SURVIVAL:
+            _, steps_line, text = self._steps[0]
+            steps_at = time_of(_text(text), self._context.received_at)
+            span = replace(span, steps_at=steps_at, steps_line=steps_line, steps=self._steps_made)
         return self._store.signals(), span
 
     def _read_piece(self, piece: bytes, *, is_end: bool) -> None:
@@ -89,22 +101,24 @@ class JobLogReader:
             counted = start
             self._read_line(piece, start, line_number, patterns)
         self._read_progress(piece)
+        self._read_steps(piece)
         self._near_at = self._last_at = time_of(_text(piece[-_BEFORE:]), received_at, last=True) or self._last_at
         self._lines += piece.count(b"\n")
 
     def _hits(self, piece: bytes, *, is_end: bool) -> dict[int, list[LogPattern]]:
         """Return the starts of the lines with a fixed text, each with the patterns of its texts."""
         found: dict[int, list[LogPattern]] = defaultdict(list)
+        known = self._search.positions(piece)
         for text, patterns in self._patterns.items():
             left = max(MIN_LINES_AT_END if is_end else 0, MAX_LINES_OF_TEXT - self._lines_of[text])
-            for position in _positions(piece, text, left + 2 * EACH_END):
+            for position in known.of(text, left + 2 * EACH_END):
                 self._lines_of[text] += 1
                 found[_start_of_line(piece, position)].extend(patterns)
         return found
 
     def _read_line(self, piece: bytes, start: int, number: int, patterns: Iterable[LogPattern]) -> None:
         line = _text(_line_at(piece, start))
-        found = matches_of(patterns, line)
+        found = matches_of(patterns, line, lambda: frames_of(self._around(piece, start, line, 0)))
         if not found:
             return
         at = self._time(piece, start, line)
@@ -166,22 +180,21 @@ class JobLogReader:
         at = time_of(_text(_line_at(piece, start)), received_at) or time_of(_text(before), received_at, last=True)
         self._progress = (at, self._lines + 1 + piece.count(b"\n", 0, start))
 
-
-def _positions(piece: bytes, text: bytes, limit: int) -> Iterator[int]:
-    """Yield the positions of a text, one for each line; of more than `limit` lines the first and the last ones."""
-    position, number = piece.find(text), 0
-    while position >= 0 and number < limit - EACH_END:
-        yield position
-        end = piece.find(b"\n", position)
-        position = piece.find(text, min(end, position + MAX_LINE)) if end >= 0 else -1
-        number += 1
-    if position < 0:
-        return
-    last, found = len(piece), 0
-    while found < EACH_END and (last := piece.rfind(text, position, last)) >= 0:
-        yield last
-        last = max(piece.rfind(b"\n", max(0, last - MAX_LINE), last), last - MAX_LINE, 0)
-        found += 1
+    def _read_steps(self, piece: bytes) -> None:
+        """Keep the lines of the last steps whose numbers rise: a step that is only mentioned again is no progress."""
+        tail = piece[-_STEPS_TAIL:]
+        offset = len(piece) - len(tail)
+        counted, line = 0, self._lines + 1 + piece.count(b"\n", 0, offset)
+        for found in _STEP.finditer(tail):
+            line, counted = line + tail.count(b"\n", counted, found.start()), found.start()
+            number = float(found[1] or found[2])
+            if self._steps and number == self._steps[-1][0]:
+                continue
+            if not self._steps or number < self._steps[-1][0]:
+                self._steps.clear()
+                self._first_step = number
+            self._steps.append((number, line, _line_at(tail, tail.rfind(b"\n", 0, found.start()) + 1)))
+            self._steps_made = max(self._steps_made, int(number - self._first_step))
 
 
 def _start_of_line(piece: bytes, position: int) -> int:

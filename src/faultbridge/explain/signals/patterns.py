@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import islice
@@ -19,8 +19,11 @@ FRAGMENTS = (
 )  # fmt: skip
 """Parts of most fixed texts. Every fixed text is searched for in a piece of a log with one of them, and at its end."""
 
-_EXCEPTION = re.compile(r"(?<![\w.])(?:[A-Za-z_]\w{0,63}\.){0,8}([A-Z]\w{2,63})(?=:(?: |\Z)|\): )")
+_EXCEPTION = re.compile(r"(?<![\w.])(?:[A-Za-z_]\w{0,63}\.){0,8}([A-Z]\w{2,63})(?=:(?: |\Z)|\): |\s{0,8}\Z)")
+_SOURCE_CODE = re.compile(r"\b(?:raise|except|import|class|from|return|catch) \(?[\w., ]{0,64}\Z")
 _MAX_NAMES = 16
+_MAX_BEFORE = 80
+_INNERMOST = 6
 HEDGES = re.compile(
     r"[Pp]otential root causes|[Pp]ossible (?:reasons|causes)|[Tt]his can happen if|[Tt]his (?:indicates|can mean) that"
     r"|[Ee]ither (?:the|a) |[Pp]revious (?:attempt|run) |[Rr]estart count \d(?:\S{0,16} last |(?!.{0,512}Error: ))"
@@ -33,7 +36,8 @@ class LogPattern:
     """One pattern of a signal, with the lines that must and must not match it.
 
     With `classes`, the line must name an exception whose class fits one of these globs, after the pattern matched. A
-    glob with a dot is that of the full name. A `fallback` counts only in a line that no other pattern matches.
+    glob with a dot is that of the full name. With `frames`, the innermost frames of its traceback must be in a file
+    whose path contains one of these parts. A `fallback` counts only in a line that no other pattern matches.
     """
 
     name: str
@@ -42,6 +46,7 @@ class LogPattern:
     cases: tuple[str, ...]
     not_cases: tuple[str, ...]
     classes: tuple[str, ...] = ()
+    frames: tuple[str, ...] = ()
     is_fallback: bool = False
 
     def find(self, line: str) -> re.Match[str] | None:
@@ -50,20 +55,41 @@ class LogPattern:
         return self._exception(line) if found and self.classes else found
 
     def _exception(self, line: str) -> re.Match[str] | None:
-        """Return where a line names an exception of one of the classes."""
+        """Return where a line names an exception of one of the classes.
+
+        A line of source code, as tracebacks show it, names none. A name with no text behind it needs its module.
+        """
         for found in islice(_EXCEPTION.finditer(line), _MAX_NAMES):
-            if any(fnmatchcase(found[0] if "." in one else found[1], one) for one in self.classes):
+            has_text = bool(line[found.end() :].strip())
+            fits = any(fnmatchcase(found[0] if "." in one else found[1], one) for one in self.classes)
+            before = line[max(0, found.start() - _MAX_BEFORE) : found.start()]
+            if fits and (has_text or "." in found[0]) and not _SOURCE_CODE.search(before):
                 return found
         return None
 
 
-def matches_of(patterns: Iterable[LogPattern], line: str) -> list[tuple[LogPattern, re.Match[str]]]:
-    """Return the patterns that match a line; the first fallback only if no other one does."""
+def matches_of(
+    patterns: Iterable[LogPattern], line: str, frames: Callable[[], Sequence[str]] = list
+) -> list[tuple[LogPattern, re.Match[str]]]:
+    """Return the patterns that match a line; the first fallback only if no other one does.
+
+    `frames` returns the frames of the traceback that ends in the line, the innermost last.
+    """
     patterns, hedge = tuple(patterns), HEDGES.search(line)
     line = line[: hedge.start()] if hedge else line
-    found = [(one, match) for one in patterns if not one.is_fallback and (match := one.find(line))]
+    found = [
+        (one, match)
+        for one in patterns
+        if not one.is_fallback and (match := one.find(line)) and (not one.frames or _is_in(one.frames, frames()))
+    ]
     fallbacks = ((one, match) for one in patterns if one.is_fallback and (match := one.find(line)))
     return found or list(islice(fallbacks, 1))
+
+
+def _is_in(parts: Sequence[str], frames: Sequence[str]) -> bool:
+    """Return whether one of the innermost frames is in a file whose path contains one of the parts."""
+    files = [one for one in frames if 'File "' in one][-_INNERMOST:]
+    return any(part in one for one in files for part in parts)
 
 
 def read_patterns(rows: Iterable[Mapping[str, Any]]) -> tuple[LogPattern, ...]:
@@ -80,6 +106,7 @@ def _read(row: Mapping[str, Any]) -> LogPattern:
         tuple(row["cases"]),
         tuple(row.get("not_cases", ())),
         tuple(row.get("classes", ())),
+        tuple(row.get("frames", ())),
         row.get("fallback", False),
     )
 

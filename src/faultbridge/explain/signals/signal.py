@@ -61,7 +61,11 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class LogSpan:
-    """What one log file covers: how far its source is trusted, its node, and the times of its lines and of progress."""
+    """What one log file covers: how far its source is trusted, its node, and the times of its lines and of progress.
+
+    `steps_at` and `steps_line` are those of the last step but one: an error before it ended no rank. `steps` is how
+    many steps the job made in one attempt.
+    """
 
     file: str
     trust: Trust
@@ -72,3 +76,6 @@ class LogSpan:
     progress_at: datetime | None = None
     progress_line: int | None = None
     lines: int = 0
+    steps_at: datetime | None = None
+    steps_line: int | None = None
+    steps: int = 0

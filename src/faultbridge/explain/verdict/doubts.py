@@ -7,13 +7,15 @@ from datetime import timedelta
 
 from faultbridge.explain.signals.signal import Role, Signal, Trust
 from faultbridge.explain.verdict.mechanisms import Mechanism, Outlook
-from faultbridge.explain.verdict.situation import Situation
+from faultbridge.explain.verdict.situation import Situation, is_same_attempt, timing
 
 DOUBTS = frozenset({"handled", "teardown", "late", "failed_after_end", "one_node"})
 """Points against STOP: with one of them, it is not shown that the job would fail again."""
 
 _MIN_RANKS_OF_NODE = 2
-_COMPLETED, _HANG = "job.completed", "nccl.timeout"
+_COMPLETED, _HANG, _CANCELED = "job.completed", "nccl.timeout", "scheduler.canceled"
+_NCCL = "nccl."
+_FAILED = frozenset({_HANG, "elastic.child_failed", "process.killed", "process.aborted"})
 
 
 def doubts(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iterator[tuple[str, Signal]]:
@@ -28,7 +30,10 @@ def doubts(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iterator
         yield "handled", lead
     symptom, skew = situation.line.symptom, timedelta(seconds=situation.weights.limits["skew_seconds"])
     is_again = any((one.name, one.said) == (lead.name, lead.said) for one in situation.line.recovered)
-    if symptom and symptom.at and lead.at and lead.at - symptom.at > skew and not is_again:
+    hang = _hang_before(situation, lead)
+    if hang is not None:
+        yield "late", hang
+    elif symptom and symptom.at and lead.at and lead.at - symptom.at > skew and not is_again:
         yield "late", symptom
     if lead.name == _COMPLETED:
         failed = next((one for one in situation.firsts if _is_failure_after(situation, lead, one)), None)
@@ -48,6 +53,22 @@ def _keeps_returning_on_one_node(situation: Situation, lead: Signal) -> bool:
         seconds=situation.weights.limits["recovered_seconds"]
     )
     return is_repeated and {one.node for one in same} < nodes and len({one.node for one in same}) == 1
+
+
+def _hang_before(situation: Situation, lead: Signal) -> Signal | None:
+    """Return a failure that came before an error of the same attempt and that this error cannot have caused.
+
+    Ranks wait for minutes until a collective times out, so the error of another rank came before that; only NCCL's own
+    report of a mismatch comes after it. A user cancels a job that has already failed, and launchers interrupt the ranks
+    that remain.
+    """
+    if lead.name.startswith(_NCCL):
+        return None
+    names = _FAILED if lead.name == _CANCELED else frozenset({_HANG})
+    line = situation.line
+    earlier = (one for one in line.signals if one.name in names or (lead.name == _CANCELED and one is line.symptom))
+    is_job = (one for one in earlier if one is not lead and one.trust is Trust.JOB and one.name != lead.name)
+    return next((one for one in is_job if line.is_before(one, lead) and is_same_attempt(situation, one, lead)), None)
 
 
 def _is_failure_after(situation: Situation, end: Signal, one: Signal) -> bool:
@@ -83,7 +104,13 @@ def _with_same_error(situation: Situation, lead: Signal) -> tuple[set[int], set[
     return {one.rank for one in same if one.rank is not None}, {one.node for one in same}
 
 
-def is_on_many_ranks(situation: Situation, one: Signal) -> bool:
-    """Return whether several ranks, of which two are known to be on different nodes, printed the same error."""
+def is_on_many_ranks(situation: Situation, mechanism: Mechanism, one: Signal) -> bool:
+    """Return whether several ranks, of which two are known to be on different nodes, printed the same error.
+
+    Or whether the own sources of as many nodes show the mechanism.
+    """
+    many = situation.weights.limits["many_ranks"]
     ranks, nodes = _with_same_error(situation, one)
-    return len(ranks) >= situation.weights.limits["many_ranks"] and len(nodes - {None}) > 1
+    shown = (each for each in situation.leads if each.trust is Trust.NODE and mechanism.strength(each) is not None)
+    own = {each.node for each in shown if timing(situation, each) is None}
+    return len(own) >= many or (len(ranks) >= many and len(nodes - {None}) > 1)

@@ -73,13 +73,13 @@ def is_in_teardown(situation: Situation, one: Signal) -> bool:
     if one.trust is not Trust.JOB or one.role is not Role.INITIATING or one.name.startswith(_OF_PLATFORM):
         return False
     signals = (each for each in situation.firsts if each.name in _TERMINATED and each.trust is Trust.JOB)
+    return any(situation.line.is_before(each, one) and is_same_attempt(situation, each, one) for each in signals)
+
+
+def is_same_attempt(situation: Situation, ended: Signal, one: Signal) -> bool:
+    """Return whether no progress of the job is known between a failure and a later line of the same file."""
     progress = max((each.progress_line or 0 for each in situation.spans if each.file == one.file), default=0)
-    return any(situation.line.is_before(each, one) and not _is_earlier_attempt(each, one, progress) for each in signals)
-
-
-def _is_earlier_attempt(ended: Signal, one: Signal, progress_line: int) -> bool:
-    """Return whether the job made progress between a launcher's end of its processes and a later line of the file."""
-    return ended.file == one.file and (ended.line or 0) < progress_line <= (one.line or 0)
+    return not (ended.file == one.file and (ended.line or 0) < progress <= (one.line or 0))
 
 
 def in_time(situation: Situation, signal: Signal) -> bool:

@@ -92,11 +92,20 @@ def _order(one: Signal) -> tuple[float, int, str, int]:
 
 
 def _is_recovered(one: Signal, span: LogSpan | None, progress_at: datetime | None, limits: Mapping[str, int]) -> bool:
+    if one.role is Role.INITIATING and span is not None and _is_before_steps(one, span):
+        return True
     if one.at and progress_at:
         return progress_at - one.at > timedelta(seconds=limits["recovered_seconds"])
     if span is None or span.progress_line is None or one.line is None:
         return False
     return span.progress_line - one.line > limits["recovered_lines"]
+
+
+def _is_before_steps(one: Signal, span: LogSpan) -> bool:
+    """Return whether the job reported two more steps after an error. Lines that a program kept back are older."""
+    if span.steps_line is None or one.line is None or one.line >= span.steps_line:
+        return False
+    return one.at is None or span.steps_at is None or one.at <= span.steps_at + _ROUNDED
 
 
 def _is_survived(one: Signal, ending: Signal | None, limits: Mapping[str, int]) -> bool:
@@ -114,4 +123,4 @@ def _has_started_well(spans: Iterable[LogSpan], limits: Mapping[str, int]) -> bo
         if one.progress_at and one.first_at
         else (one.progress_line or 0) > limits["recovered_lines"]
         for one in spans
-    )
+    ) or any(one.steps >= limits["progress_steps"] for one in spans)

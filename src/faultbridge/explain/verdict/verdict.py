@@ -116,7 +116,7 @@ def _outlook(situation: Situation, cause: Hypothesis | None, ranked: Sequence[Hy
 
 def _own_outlook(situation: Situation, one: Hypothesis) -> Outlook:
     many = one.mechanism.on_many_ranks
-    if many and is_on_many_ranks(situation, one.lead):
+    if many and is_on_many_ranks(situation, one.mechanism, one.lead):
         return many
     after = one.mechanism.after_progress
     return after if after and situation.line.has_started_well else one.mechanism.outlook

@@ -1,0 +1,81 @@
+"""Finds the fixed texts of all patterns in a piece of a log, without searching the piece for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from faultbridge.explain.signals.patterns import FRAGMENTS
+
+MAX_LINE = 8192
+EACH_END = 8
+"""So many lines with one text are read at least at each end of a piece."""
+
+_KEYS = (*FRAGMENTS, b"ailed", b"emory", b"cted", b"nnec", b"vaila", b"evic", b"RROR", b"lloc", b"xceed", b"not ")
+_FEW = 64
+
+
+class TextSearch:
+    """The fixed texts of patterns. Many of them have a part in common, such as `rror`.
+
+    Where a piece has few of these parts, a text with one of them is compared only there.
+    """
+
+    def __init__(self, texts: Iterable[bytes]) -> None:
+        """Take the texts."""
+        self._keys = {text: next((key for key in _KEYS if key in text), None) for text in texts}
+
+    def positions(self, piece: bytes) -> _KeyPositions:
+        """Return where to search for each text of a piece."""
+        return _KeyPositions(piece, self._keys)
+
+
+class _KeyPositions:
+    """The positions of the common parts in one piece, as far as they are few."""
+
+    def __init__(self, piece: bytes, keys: dict[bytes, bytes | None]) -> None:
+        self._piece, self._keys = piece, keys
+        self._few = {key: _few(piece, key) for key in {*keys.values()} if key is not None}
+
+    def of(self, text: bytes, limit: int) -> Iterator[int]:
+        """Yield the positions of a text, one for each line; of more than `limit` lines the first and the last ones."""
+        key = self._keys[text]
+        few = None if key is None else self._few[key]
+        if key is None or few is None:
+            yield from lines_with(self._piece, text, limit)
+            return
+        offset, read_to = text.index(key), 0
+        for found in few:
+            start = found - offset
+            if start >= read_to and self._piece.startswith(text, start):
+                yield start
+                end = self._piece.find(b"\n", start)
+                read_to = min(end if end >= 0 else len(self._piece), start + MAX_LINE)
+
+
+def _few(piece: bytes, key: bytes) -> list[int] | None:
+    """Return the positions of a part, or None if there are many."""
+    found: list[int] = []
+    position = piece.find(key)
+    while position >= 0:
+        found.append(position)
+        if len(found) > _FEW:
+            return None
+        position = piece.find(key, position + 1)
+    return found
+
+
+def lines_with(piece: bytes, text: bytes, limit: int) -> Iterator[int]:
+    """Yield the positions of a text, one for each line; of more than `limit` lines the first and the last ones."""
+    position, number = piece.find(text), 0
+    while position >= 0 and number < limit - EACH_END:
+        yield position
+        end = piece.find(b"\n", position)
+        position = piece.find(text, min(end, position + MAX_LINE)) if end >= 0 else -1
+        number += 1
+    if position < 0:
+        return
+    last, found = len(piece), 0
+    while found < EACH_END and (last := piece.rfind(text, position, last)) >= 0:
+        yield last
+        last = max(piece.rfind(b"\n", max(0, last - MAX_LINE), last), last - MAX_LINE, 0)
+        found += 1

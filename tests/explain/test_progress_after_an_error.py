@@ -1,0 +1,65 @@
+"""An error stops a job only if it ended it: laws for every text that can stop a job, with steps or a hang around it."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultbridge.explain.signals.patterns import LogPattern
+from faultbridge.explain.verdict.mechanisms import Outlook
+from tests.explain.verdicts import BOOK, verdict
+
+HANG = "[rank0]:[E321 02:07:08.408 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught collective operation timeout\n"
+STOPS = {name for one in BOOK.mechanisms if one.outlook is Outlook.STOP for name in one.initiators}
+LINES = [(one, line) for one in BOOK.patterns if one.name in STOPS for line in one.cases]
+ERRORS = [
+    f"[rank3]: {error}\n"
+    for error in (
+        "KeyError: 'label'",
+        "ImportError: no x",
+        "FileNotFoundError: /x",
+        "torch.OutOfMemoryError: CUDA out of memory.",
+    )
+]
+
+
+def steps(first: int, last: int, at: str = "") -> str:
+    return "".join(f"{at}step {number} loss=2.1 lr=3e-4\n" for number in range(first, last))
+
+
+@pytest.mark.parametrize(("pattern", "line"), LINES, ids=lambda one: one.name if isinstance(one, LogPattern) else "")
+def test_no_error_after_which_the_job_made_steps_stops_it(pattern: LogPattern, line: str) -> None:
+    assert verdict(f"{steps(1, 5)}{line}\n{steps(5, 8)}{HANG}").outlook is Outlook.RESTART
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_an_error_after_the_last_step_stops_the_job(error: str) -> None:
+    assert verdict(f"{steps(1, 5)}{error}").outlook is Outlook.STOP
+    assert verdict(f"{steps(1, 5)}{error}step 5 loss=2.1 lr=3e-4\n").outlook is Outlook.STOP
+    assert verdict(f"{steps(1, 5)}{error}{'dump of step 4, time 3 s' * 3}\n").outlook is Outlook.STOP
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_steps_that_a_program_printed_late_are_older_than_the_error(error: str) -> None:
+    error = f"2026-07-10 10:05:00 {error}"
+    assert verdict(error + steps(5, 9, "2026-07-10 10:00:00 ")).outlook is Outlook.STOP
+    assert verdict(error + steps(5, 9, "2026-07-10 10:06:00 ")).outlook is Outlook.RESTART
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_an_error_after_the_ranks_had_waited_in_vain_does_not_stop_the_job(error: str) -> None:
+    assert verdict(HANG + error).outlook is Outlook.RESTART
+    assert verdict(error + HANG).outlook is Outlook.STOP
+
+
+def test_an_interruption_of_a_job_that_had_failed_is_no_cancellation() -> None:
+    assert verdict("KeyboardInterrupt\n").outlook is Outlook.STOP
+    assert verdict(f"{HANG}KeyboardInterrupt\n").outlook is Outlook.RESTART
+    assert verdict("OSError: [Errno 116] Stale file handle: '/fsx/x'\nKeyboardInterrupt\n").domain == "storage"
+
+
+def test_a_job_that_made_twenty_steps_had_started_well() -> None:
+    killed = "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0.\n"
+    assert verdict(f"{steps(1, 5)}{killed}").outlook is Outlook.STOP
+    assert (
+        verdict(f"step 41000 loss=2.1\nstep 41010 loss=2.1\nstep 41020 loss=2.1\n{killed}").outlook is Outlook.RESTART
+    )
