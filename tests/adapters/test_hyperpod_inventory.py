@@ -9,12 +9,13 @@ import pytest
 
 from faultbridge.adapters.compute.hyperpod_inventory import HyperPodInventory
 from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.errors import Misconfigured
+from faultbridge.errors import Misconfigured, Transient
 from faultbridge.registry.instances import GroupMember
 from tests.adapters.stubs import ENVIRONMENT, stubbed
 
 CLUSTER = ClusterConfig("train-a", provider="hyperpod", hyperpod_cluster="hp-train")
 LAUNCHED = datetime(2026, 2, 3, 11, 0, tzinfo=UTC)
+ARN = "arn:aws:sagemaker:us-west-2:123456789012:cluster/abcdefghijkl"
 LIST = {"ClusterName": "hp-train", "IncludeNodeLogicalIds": True, "MaxResults": 100}
 
 
@@ -80,12 +81,37 @@ def test_an_instance_is_named_by_its_logical_id_and_has_all_its_names_as_aliases
     assert (found.domain, found.domains["zone"], found.launched_at) == ("us-7", "us-west-2a", LAUNCHED)
 
 
-def test_an_instance_that_is_not_listed_or_shuts_down_is_gone() -> None:
+def test_an_instance_that_shuts_down_or_is_neither_listed_nor_described_is_gone() -> None:
     with stubbed("sagemaker") as (clients, stub):
         listed = [node(1), node(2, "ShuttingDown"), node(3, "Failure")]
         stub.add_response("list_cluster_nodes", {"ClusterNodeSummaries": listed}, LIST)
-        gone = HyperPodInventory(clients).gone(CLUSTER, [instance(one) for one in (1, 2, 3, 4)])
-    assert gone == {instance(2), instance(4)}
+        stub.add_client_error("describe_cluster_node", "ValidationException")
+        stub.add_response("describe_cluster_node", {"NodeDetails": node(5)})
+        stub.add_response("describe_cluster_node", {"NodeDetails": node(6, "ShuttingDown")})
+        gone = HyperPodInventory(clients).gone(CLUSTER, [instance(one) for one in (1, 2, 3, 4, 5, 6)])
+    assert gone == {instance(2), instance(4), instance(6)}
+
+
+def test_a_missing_instance_that_cannot_be_read_is_not_gone() -> None:
+    with stubbed("sagemaker") as (clients, stub):
+        stub.add_response("list_cluster_nodes", {"ClusterNodeSummaries": []}, LIST)
+        stub.add_client_error("describe_cluster_node", "ThrottlingException")
+        with pytest.raises(Transient):
+            HyperPodInventory(clients).gone(CLUSTER, [instance(1)])
+
+
+def test_after_a_status_that_cannot_be_read_the_nodes_are_listed_again() -> None:
+    described: dict[str, Any] = {"ClusterStatus": "InService", "ClusterArn": ARN, "InstanceGroups": []}
+    with stubbed("sagemaker") as (clients, stub):
+        inventory = HyperPodInventory(clients)
+        stub.add_response("describe_cluster", described)
+        stub.add_response("list_cluster_nodes", {"ClusterNodeSummaries": [node(1)]}, LIST)
+        inventory.provider_status(CLUSTER, [])
+        stub.add_client_error("describe_cluster", "ThrottlingException")
+        with pytest.raises(Transient):
+            inventory.provider_status(CLUSTER, [])
+        stub.add_response("list_cluster_nodes", {"ClusterNodeSummaries": [node(2)]}, LIST)
+        assert list(inventory.list_members(CLUSTER, ["gpu-workers"])["gpu-workers"]) == [instance(2)]
 
 
 def test_a_missing_hyperpod_registration_names_the_option_to_set() -> None:

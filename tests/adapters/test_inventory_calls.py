@@ -60,6 +60,10 @@ class Fleet:
         assert len(request["InstanceIds"]) <= PAGE
         return {"Instances": []}
 
+    def DescribeCluster(self, request: dict[str, Any]) -> dict[str, Any]:  # noqa: N802 - AWS's name
+        assert request["ClusterName"] == "hp"
+        return {"ClusterStatus": "InService", "InstanceGroups": []}
+
     def ListClusterNodes(self, request: dict[str, Any]) -> dict[str, Any]:  # noqa: N802 - AWS's name
         first = int(request.get("NextToken") or 0)
         nodes = [
@@ -133,4 +137,15 @@ def test_hyperpod_nodes_are_listed_100_per_call(counted: tuple[Clients, Counter[
     config = ClusterConfig("train-a", provider="hyperpod", hyperpod_cluster="hp")
     assert len(HyperPodInventory(clients).list_members(config, ["gpu"])["gpu"]) == NODES
     assert dict(calls) == {"ListClusterNodes": NODES // PAGE}
-    assert sum(calls.values()) * SYNCS_PER_MINUTE == 25
+
+
+def test_a_sync_of_a_hyperpod_cluster_lists_its_nodes_once(counted: tuple[Clients, Counter[str]]) -> None:
+    clients, calls = counted
+    config = ClusterConfig("train-a", provider="hyperpod", hyperpod_cluster="hp")
+    inventory = HyperPodInventory(clients)
+    for sync in (1, 2):
+        inventory.provider_status(config, ["gpu"])
+        assert len(inventory.list_members(config, ["gpu"])["gpu"]) == NODES
+        assert inventory.gone(config, [instance(1)]) == frozenset()
+        assert dict(calls) == {"DescribeCluster": sync, "ListClusterNodes": sync * NODES // PAGE}
+    assert sum(calls.values()) / 2 * SYNCS_PER_MINUTE == pytest.approx(25.2)

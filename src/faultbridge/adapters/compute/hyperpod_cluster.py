@@ -81,6 +81,15 @@ class HyperPodCluster:
             raise translate(error, action) from error
         return None if status_of(details) in LEAVING else details
 
+    def describes(self, instance_id: str) -> bool:
+        """Return whether the cluster has details of a node that it is not shutting down."""
+        try:
+            return status_of(self._details(instance_id)) not in LEAVING
+        except (ClientError, BotoCoreError, ResponseParserError) as error:
+            if isinstance(error, ClientError) and code_of(error) in NO_SUCH_NODE:
+                return False
+            raise translate(error, f"reading node {instance_id} of {self.name}") from error
+
     def events(self, instance_id: str, since: datetime) -> tuple[Mapping[str, Any], ...]:
         """Return the events of one instance since a time; none in a cluster without continuous provisioning."""
         try:

@@ -6,7 +6,7 @@ node stays the same when its instance is replaced, so node names are derived fro
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from faultbridge.adapters.aws.clients import Clients
@@ -28,23 +28,28 @@ LOGICAL_ID_SHOWN = 8
 
 
 class HyperPodInventory:
-    """An Inventory of SageMaker HyperPod clusters."""
+    """An Inventory of SageMaker HyperPod clusters.
+
+    A sync begins with `provider_status`, which lists the nodes of the cluster; the calls after it use that list.
+    """
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
+        self._listed: dict[str, tuple[Mapping[str, Any], ...]] = {}
 
     def serving_instances(self, config: ClusterConfig, group: str) -> tuple[Instance, ...]:
         """Return the running instances of an instance group.
 
         Raises `unknown_group` when the group does not exist or is empty.
         """
+        self._listed.pop(config.cluster, None)
         found = self.list_members(config, [group])
         if group not in found:
             raise Rejected("unknown_group", f"instance group not found or empty: {group!r} in {_name(config)}")
         return self.describe(config, group, {one: member for one, member in found[group].items() if member.serving})
 
     def list_members(self, config: ClusterConfig, groups: Collection[str]) -> dict[str, dict[str, GroupMember]]:
-        """Return the members of each instance group that has any; one call per 100 nodes."""
+        """Return the members of each instance group that has any; without a sync, one call per 100 nodes."""
         found: dict[str, dict[str, GroupMember]] = {}
         for one in self._nodes(config):
             if one.get("InstanceGroupName") in groups and one.get("InstanceId"):
@@ -61,9 +66,11 @@ class HyperPodInventory:
         return tuple(sorted(instances, key=lambda instance: instance.name))
 
     def gone(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
-        """Return the instances that the cluster no longer lists, or is shutting down."""
-        present = {one["InstanceId"] for one in self._nodes(config) if one.get("InstanceId") and not _is_leaving(one)}
-        return frozenset(instances) - present
+        """Return the instances that the cluster shuts down, or neither lists nor describes; describes at most 100."""
+        listed = {one["InstanceId"]: _is_leaving(one) for one in self._nodes(config) if one.get("InstanceId")}
+        unlisted, cluster = sorted(set(instances) - set(listed))[:MAX_DESCRIBED], self._cluster(config)
+        leaving = {one for one in instances if listed.get(one)}
+        return frozenset(leaving | {one for one in unlisted if not cluster.describes(one)})
 
     def opted_out(self, config: ClusterConfig) -> frozenset[str]:
         """Return no instances: HyperPod nodes have no tags; on EKS a node label opts out."""
@@ -75,13 +82,17 @@ class HyperPodInventory:
         return repair_setting(_name(config), self._cluster(config).describe())
 
     def provider_status(self, config: ClusterConfig, groups: Collection[str]) -> ProviderStatus:
-        """Return the conditions of the cluster and the state of all its groups; two kinds of calls."""
+        """Return the conditions of the cluster and the state of all its groups; begins a sync."""
         del groups
+        self._listed.pop(config.cluster, None)
         cluster = self._cluster(config)
-        return status_of_cluster(_name(config), cluster.describe(), cluster.nodes())
+        described, self._listed[config.cluster] = cluster.describe(), tuple(cluster.nodes())
+        return status_of_cluster(_name(config), described, self._listed[config.cluster])
 
-    def _nodes(self, config: ClusterConfig) -> Iterator[Any]:
-        return self._cluster(config).nodes()
+    def _nodes(self, config: ClusterConfig) -> Sequence[Mapping[str, Any]]:
+        """Return the summary of every node: of the current sync, or listed now if it has none."""
+        listed = self._listed.get(config.cluster)
+        return listed if listed is not None else tuple(self._cluster(config).nodes())
 
     def _cluster(self, config: ClusterConfig) -> HyperPodCluster:
         return HyperPodCluster(self._clients.for_role(config.provider_role), _name(config))
