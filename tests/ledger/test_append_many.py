@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.errors import Misconfigured
 from faultbridge.ledger.append import MAX_ENTRIES, MAX_WRITES, Appended, NodeDraft, group_commits
 from faultbridge.repair.append_many import append_many
 from faultbridge.repair.isolation_backoff import isolation_note
@@ -94,7 +95,7 @@ def test_a_node_whose_item_cannot_be_read_stops_no_other() -> None:
     table = world.ports.table
     row = dict(table.get(keys.node_state(NODES[5])) or {})
     table.write(Put({**row, "state": "not a packed state"}))
-    with pytest.raises(Exception):  # noqa: B017, PT011 - the error of the decoder
+    with pytest.raises(Misconfigured, match=NODES[5].node):
         append_many(world.app.ledger.append, dict.fromkeys(NODES, note), actor=Actor.ISOLATE)
     assert [len(noted(world, node)) for node in NODES] == [int(node != NODES[5]) for node in NODES]
 

@@ -35,7 +35,7 @@ class PeerChecks:
         return sum(test.seconds for test in peer_tests())
 
     def read(self, output: bytes, instance_type: str | None, efa_interfaces: int | None) -> DeepResult:
-        """Return the result of the tests by the output of the instance that asked: a failure counts most."""
+        """Return the worst result of the tests in the output of the instance that acted as the client."""
         sections, instance = split(output)[1], instance_of(instance_type, efa_interfaces)
         if isinstance(instance, str):
             return self.unanswered(instance)

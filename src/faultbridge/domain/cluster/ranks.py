@@ -43,7 +43,10 @@ def _ranks_of(text: str) -> Iterator[int]:
 
 
 def gpu_of(devices: Iterable[Component], index: int) -> Component | None:
-    """Return the GPU with an index: the one of this local rank, if each rank uses one GPU in the order of the bus."""
+    """Return the GPU with an index.
+
+    If each rank uses one GPU in the order of the bus, it is the GPU of the local rank with this number.
+    """
     return next((one for one in devices if one.type is ComponentType.GPU and one.index == index), None)
 
 

@@ -24,7 +24,7 @@ class VerificationPeers:
     clock: Clock
 
     def cluster_of(self, instance_id: str) -> str | None:
-        """Return the cluster whose node or spare an instance is, or None."""
+        """Return the cluster to which an instance belongs, as a node or as a spare; None if it belongs to none."""
         node = self._node_of(instance_id)
         if node is not None:
             return node.cluster

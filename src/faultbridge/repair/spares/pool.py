@@ -65,7 +65,7 @@ class SparePool:
     def take(
         self, cluster: str, group: str, case: str, instance_type: str | None, fits: Callable[[str], bool]
     ) -> str | None:
-        """Take a verified spare that fits, with as many GPUs as a type has. Returns its instance id, or None."""
+        """Take a verified spare that fits and has as many GPUs as `instance_type`. Returns its instance id, or None."""
         now = self.clock.now()
         for spare in self.spares(cluster):
             same = spare.instance_type is not None and with_same_gpu_count((spare.instance_type,), instance_type)

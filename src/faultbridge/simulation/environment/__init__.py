@@ -2,7 +2,6 @@
 
 Reading order: `action_plan` (which actions a seed draws), `samples` (the records that sources send), `sources`,
 `agents`, `domain_faults`, `growth`, `owner_actions`, `capacity`, `volumes`, `operators` and `cloud_actions` (how each
-action is carried out),
-`environment` (all of them), `provider_repair` (a provider that replaces its own instances), `inventory_runs` (when the
-inventory runs).
+action is carried out), `environment` (all of them), `provider_repair` (a provider that replaces its own instances),
+`inventory_runs` (when the inventory runs).
 """
