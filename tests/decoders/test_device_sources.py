@@ -130,6 +130,11 @@ SEL = "   {} | 02/03/2026 | 04:05:06 | {} | {} | {}\n"
         ("Fan FAN3", "Lower Non-recoverable going low", "host.cooling_failed"),
         ("Temperature CPU1", "Upper Critical going high", "host.cooling_failed"),
         ("Drive Slot Bay4", "Drive Fault", "host.disk_failing"),
+        ("Drive Slot Bay4", "Predictive Failure", "host.disk_failing"),
+        ("Voltage P12V", "Lower Critical going low", "host.power_failed"),
+        ("Critical Interrupt #0x72", "PCI SERR", "host.pcie_fatal"),
+        ("Temperature Inlet", "Upper Non-critical going high", None),
+        ("Power Supply PSU1", "Presence detected", None),
         ("OS Boot #0x22", "boot completed - device not specified", None),
         ("Critical Interrupt #0x72", "Bus Correctable Error", None),
         ("Event Logging Disabled #0x07", "Log area reset/cleared", None),
@@ -233,3 +238,33 @@ def test_the_errors_of_a_gpus_links_are_one_counter_sample_from_json_and_from_a_
             {"DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL": 24, "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL": 0},
         )
         assert registry.recognize(body.encode()) == "dcgm-nvlink"
+
+
+def redfish(message: str, severity: str, origin: str = "") -> str:
+    links = {"OriginOfCondition": {"@odata.id": origin}} if origin else {}
+    entry = {"@odata.type": "#LogEntry.v1_15_0.LogEntry", "Severity": severity, "Message": message, "Links": links}
+    return json.dumps({"Members": [entry | {"Created": "2026-02-03T04:05:06+00:00"}]})
+
+
+def test_an_xid_that_the_baseboard_controller_reports_is_a_fault_of_its_gpu() -> None:
+    text = "The resource property Driver Event Message has detected errors of type 'XID 94, Contained memory error'."
+    for severity, expected in (("Critical", ("error", "run_diagnostics")), ("Warning", ("warning", "none"))):
+        (fault,) = read("bmc-events", redfish(text, severity, "/redfish/v1/Systems/HGX_0/Processors/GPU_SXM_3"))
+        assert isinstance(fault, Fault)
+        assert (fault.code, fault.component.name) == ("xid.94", "GPU_SXM_3")
+        assert (fault.severity, fault.action) == expected
+
+
+def test_a_warning_of_a_controller_is_reported_also_if_its_kind_is_not_known() -> None:
+    text = "The resource property PCIe Link Speed has detected errors of type 'PCIe link speed degraded'."
+    assert [one.code for one in read("bmc-events", redfish(text, "Warning"))] == ["host.bmc_warning"]
+    assert read("bmc-events", redfish("The health of resource GPU_SXM_2 has changed to OK.", "OK")) == []
+
+
+def test_a_journal_of_the_kernel_with_a_line_of_the_plugin_is_a_kernel_log() -> None:
+    shared = {"_TRANSPORT": "kernel", "SYSLOG_IDENTIFIER": "kernel"}
+    plugin = {"_TRANSPORT": "stdout", "SYSLOG_IDENTIFIER": "nvidia-device-plugin", "MESSAGE": "GPU unhealthy"}
+    fault = shared | {"MESSAGE": "NVRM: Xid (PCI:0000:75:00): 79, GPU has fallen off the bus."}
+    body = "\n".join(map(json.dumps, (shared | {"MESSAGE": "eth0: up"}, plugin, fault)))
+    assert registry.recognize(body.encode()) == "kernel-log"
+    assert [one.code for one in read("kernel-log", body)] == ["xid.79"]

@@ -189,3 +189,34 @@ def test_the_worst_bit_of_a_status_decides() -> None:
     line = "[ 1.0] NVRM: Xid (PCI:0000:04:00): 145, RLW_REMAP Nonfatal XC0 i0 Link 03 (0x00000004 {} 0x0)"
     assert load_catalog().classify(only(line.format("0x00000140"))).action is Action.RESET_GPU
     assert load_catalog().classify(only(line.format("0x00000300"))).action is Action.NONE
+
+
+ENA = "ena 0000:00:06.0 ens6: "
+
+
+@pytest.mark.parametrize(
+    ("says", "code"),
+    [
+        ("The number of lost tx completions is above the threshold (129 > 128). Reset the device", "net.device_hang"),
+        ("Lost TX completions are above the threshold (129 > 128). Completion", "net.device_hang"),
+        ("Keep alive watchdog timeout.", "net.device_hang"),
+        ("ENA admin queue is not in running state!", "net.device_hang"),
+        ("Potential MSIX issue on Rx side Queue = 3. Reset the device", "net.device_hang"),
+        ("The ena device didn't send a completion for the admin cmd 9 status 0", "net.device_hang"),
+        ("Trigger reset is on", "net.device_hang"),
+        ("Reset attempt failed. Can not reset the device", "net.nic_unhealthy"),
+        ("Found a Tx that wasn't completed on time, qid 3, index 11.", None),
+        ("Device reset completed successfully, Driver info: Elastic Network Adapter (ENA) v2.13.0g", None),
+    ],
+)
+def test_a_reset_of_the_ena_adapter_is_a_fault_and_a_late_packet_is_not(says: str, code: str | None) -> None:
+    for prefix in ("[ 9.0] ", "Feb  3 04:05:06 gpu-1 kernel: ", "3,9,5123456,-;", "gpu-1 unknown: "):
+        found = read("[ 1.0] x: up", f"{prefix}{ENA}{says}")
+        assert [(one.code, one.component.pci) for one in found] == ([(code, "0000:00:06")] if code else []), prefix
+
+
+def test_the_cause_of_a_reset_and_the_reset_are_one_fault_of_their_adapter() -> None:
+    caused = [f"[ 10.1] {ENA}Keep alive watchdog timeout.", f"[ 10.2] {ENA}Trigger reset is on"]
+    other = "[ 10.3] ena 0000:00:07.0 ens7: Trigger reset is on"
+    later = f"[ 90.0] {ENA}Trigger reset is on"
+    assert [one.component.pci for one in read(*caused, other, later)] == ["0000:00:06", "0000:00:07", "0000:00:06"]

@@ -163,8 +163,9 @@ REPORT = """{1}[Hardware Error]: Hardware error from APEI Generic Hardware Error
 
 def test_the_sections_of_the_firmwares_reports_are_attributes_of_their_faults() -> None:
     fatal, corrected = (one for one in read(*(f"[ 5.0] {line}" for line in REPORT.splitlines())))
-    assert (fatal.code, corrected.code) == ("host.machine_check", "host.machine_check_corrected")
-    assert (fatal.attributes["section"], fatal.attributes["pci"]) == ("PCIe error", "0000:c1:00.0")
+    assert (fatal.code, corrected.code) == ("host.pcie_fatal", "host.memory_corrected")
+    assert (fatal.attributes["section"], fatal.component.pci) == ("PCIe error", "0000:c1:00")
+    assert (corrected.component.type, corrected.component.name) == ("memory", "CPU 1 DIMM 4")
     assert (corrected.attributes["section"], corrected.attributes["dimm"]) == ("memory error", "CPU 1 DIMM 4")
     assert corrected.attributes["error_type"] == "2, single-bit ECC"
     assert "address" in corrected.attributes
@@ -173,3 +174,26 @@ def test_the_sections_of_the_firmwares_reports_are_attributes_of_their_faults() 
 
 def test_a_section_without_the_start_of_its_report_is_no_fault() -> None:
     assert read("[ 5.0] {7}[Hardware Error]:   section_type: PCIe error", "[ 5.1] eth0: up") == []
+
+
+@pytest.mark.parametrize(
+    ("severity", "kind", "expected"),
+    [
+        ("recoverable", "030200", ("host.pcie_nonfatal", "gpu")),
+        ("fatal", "020700", ("host.pcie_fatal", "nic")),
+        ("corrected", "010802", ("host.pcie_corrected", "disk")),
+        ("recoverable", "060400", ("host.pcie_nonfatal", "node")),
+    ],
+)
+def test_the_firmwares_report_of_a_pcie_error_is_a_fault_of_its_device(
+    severity: str, kind: str, expected: tuple[str, str]
+) -> None:
+    lines = f"event severity: {severity}", "  section_type: PCIe error", "  device_id: 0000:3b:00.0"
+    (fault,) = read(*(f"[ 5.0] {{3}}[Hardware Error]: {line}" for line in (*lines, f"  class_code: {kind}")))
+    assert (fault.code, fault.component.type, fault.component.pci) == (*expected, "0000:3b:00")
+    assert "PCIe error" in fault.message
+
+
+def test_the_firmwares_report_of_a_processor_stays_a_machine_check() -> None:
+    lines = "event severity: fatal", "  section_type: general processor error"
+    assert codes(*(f"[ 5.0] {{3}}[Hardware Error]: {line}" for line in lines)) == ["host.machine_check"]

@@ -8,8 +8,9 @@ import pytest
 
 from faultbridge.decoders import registry
 from faultbridge.decoders.common.decoder import Hints
-from faultbridge.domain.faults import NODE_COMPONENT, Snapshot
+from faultbridge.domain.faults import NODE_COMPONENT, CounterSample, Fault, Snapshot
 from faultbridge.errors import Rejected
+from faultbridge.pipeline.normalize.compare import differences
 from tests.decoders.captures import decoded
 
 TEXT, CSV = "nvidia-smi-text", "nvidia-smi-query-csv"
@@ -148,3 +149,59 @@ def test_rows_without_a_header_are_rejected(body: str, reason: str) -> None:
     with pytest.raises(Rejected) as rejected:
         snapshot(CSV, body)
     assert rejected.value.reason == reason
+
+
+GPUS = ["GPU 0: NVIDIA H200 (UUID: GPU-0a1b2c3d-0000-0000-0000-000000000001)", "GPU 1: NVIDIA H200"]
+
+
+def links(*lines: str) -> str:
+    return "".join(f"{gpu}\n" + "".join(f"\t Link {line}\n" for line in lines) for gpu in GPUS)
+
+
+def test_the_errors_of_nvlinks_are_counters_and_no_inactive_links() -> None:
+    errors = links("0: Replay Errors: 0", "0: CRC Errors: 2", "1: Replay Errors: 3", "1: CRC Errors: 5")
+    for body in (errors, links("0: 26.562 GB/s", "1: 26.562 GB/s") + errors):
+        *snapshots, first, second = registry.decode(TEXT, body.encode())
+        assert isinstance(first, CounterSample)
+        assert isinstance(second, CounterSample)
+        assert first.values == {
+            "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL": 3,
+            "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL": 7,
+        }
+        assert (first.component.index, second.component.index) == (0, 1)
+        assert [one.present for one in snapshots if isinstance(one, Snapshot)] == [()] * len(snapshots)
+        assert registry.recognize(body.encode()) == TEXT
+
+
+def test_more_errors_of_an_nvlink_than_before_are_a_fault() -> None:
+    before, after = (registry.decode(TEXT, links(f"0: Replay Errors: {count}").encode()) for count in (3, 9))
+    found = differences([*before, *after])
+    assert [one.code for one in found if isinstance(one, Fault)] == ["dcgm.nvlink_replays"] * 2
+
+
+WIDTHS = "index, name, pcie.link.width.current\n0, NVIDIA L40S, {}\n1, NVIDIA L40S, {}\n2, NVIDIA L4, 8\n"
+
+
+@pytest.mark.parametrize(
+    ("lanes", "narrow"), [((16, 8), [1]), ((4, 16), [0]), ((8, 8), []), (("[N/A]", 8), []), ((16, 16), [])]
+)
+def test_a_gpu_with_fewer_lanes_than_another_of_its_model_is_a_fault(
+    lanes: tuple[object, object], narrow: list[int]
+) -> None:
+    found = snapshot(CSV, WIDTHS.format(*lanes))
+    assert [(one.code, one.component.index) for one in found.present] == [
+        ("host.pcie_width_reduced", at) for at in narrow
+    ]
+    covered = [one.index for one in found.covers.get("host.pcie_width_reduced", ())]
+    assert covered == ([] if "[N/A]" in lanes else [0, 1])
+
+
+def test_the_lanes_are_read_from_the_text_and_the_xml_too() -> None:
+    gpu = "GPU 00000000:{:02x}:00.0\n    PCI\n        GPU Link Info\n            Link Width\n"
+    gpu += "                Current : {}x\n"
+    text = HEAD.partition("GPU 0")[0] + gpu.format(1, 16) + gpu.format(2, 8)
+    width = "<gpu id='00000000:{:02x}:00.0'><pci><pci_gpu_link_info><link_widths><current_link_width>{}x"
+    width += "</current_link_width></link_widths></pci_gpu_link_info></pci></gpu>"
+    xml = f"<nvidia_smi_log>{width.format(1, 16)}{width.format(2, 8)}</nvidia_smi_log>"
+    for source, body in ((TEXT, text), ("nvidia-smi-xml", xml)):
+        assert [one.component.pci for one in snapshot(source, body).present] == ["0000:02:00"]

@@ -410,3 +410,42 @@ def test_rows_of_sinfo_without_a_heading_are_nodes_if_every_line_is_one() -> Non
         registry.decode("slurm-node", rows + b"the server went down\n")
     with pytest.raises(Rejected):
         registry.recognize(rows)
+
+
+UUID = "GPU-0a1b2c3d-000"
+
+
+def gpud(component: str, reason: str) -> list[Fault | Clear]:
+    states = [{"time": "2026-02-03T04:05:06Z", "name": "x", "health": "Unhealthy", "reason": reason}]
+    return faults_and_clears(decoded("gpud", [{"component": component, "states": states}]))
+
+
+@pytest.mark.parametrize(
+    ("component", "reason", "code", "name"),
+    [
+        ("error-xid", "XID 79 GPU lost detected on GPU PCI:0000:ca:00", "xid.79", "0000:ca:00"),
+        ("error-xid", "XID 94 (Contained) detected on PCI:0000:1c:00", "xid.94", "0000:1c:00"),
+        ("remapped-rows", f"GPU {UUID}1 needs reset (pending remapping true)", "smi.row_remap_pending", f"{UUID}1"),
+        ("remapped-rows", f"{UUID}1 qualifies for RMA (remapping failed)", "smi.row_remap_failure", f"{UUID}1"),
+        ("remapped-rows", f"{UUID}1 and {UUID}2: pending remapping", "smi.row_remap_pending", None),
+        ("remapped-rows", "something else", "agent.row_remap", None),
+    ],
+)
+def test_the_text_of_gpud_states_the_fault_and_its_gpu(
+    component: str, reason: str, code: str, name: str | None
+) -> None:
+    (fault,) = gpud(f"accelerator-nvidia-{component}", reason)
+    assert (fault.code, fault.component.pci or fault.component.uuid) == (code, name)
+
+
+def test_a_healthy_state_of_gpud_ends_the_remappings_that_it_reported() -> None:
+    states = [{"health": "Healthy", "reason": "ok"}]
+    (snapshot,) = snapshots(decoded("gpud", [{"component": "accelerator-nvidia-remapped-rows", "states": states}]))
+    assert {"agent.row_remap", "smi.row_remap_pending", "smi.row_remap_failure"} <= snapshot.covers.keys()
+
+
+def test_a_condition_that_names_a_gpu_is_a_fault_of_that_gpu() -> None:
+    condition = {"type": "AcceleratedHardwareReady", "status": "False", "reason": "NvidiaXID95Error"}
+    for message, pci in (("Detected XID 95 on GPU 0000:97:00.0", "0000:97:00"), ("Detected XID 95", None)):
+        (fault,) = faults_and_clears(decoded("eks-node-condition", [condition | {"message": message}]))
+        assert (fault.code, fault.component.type, fault.component.pci) == ("xid.95", "gpu", pci)

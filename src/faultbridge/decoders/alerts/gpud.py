@@ -25,10 +25,10 @@ from faultbridge.decoders.common.fields import (
     evidence,
     members,
     objects_in,
-    pci_of,
     text,
     truncate,
 )
+from faultbridge.decoders.common.named_gpu import gpu_named_in
 from faultbridge.domain.faults import (
     NODE_COMPONENT,
     Component,
@@ -41,8 +41,7 @@ from faultbridge.domain.faults import (
 from faultbridge.errors import Rejected
 
 SOURCE = "gpud"
-_XID_IN_TEXT = re.compile(r"\b(S?XID) (\d{1,5}) ?\(", re.IGNORECASE)
-_DEVICE_IN_TEXT = re.compile(r"\bon (PCI:[0-9a-fA-F:.]{7,20}|GPU-[0-9a-fA-F-]{1,48})")
+_XID_IN_TEXT = re.compile(r"\b(S?XID):? (\d{1,5})\b(?! to \d)", re.IGNORECASE)
 _UNHEALTHY = frozenset({"Unhealthy", "Degraded"})
 # GPUd uses other event types for information that needs no repair.
 _BAD_EVENTS = frozenset({"Warning", "Critical", "Fatal"})
@@ -82,6 +81,8 @@ def _snapshot(components: Sequence[Mapping[str, Any]], mapped: Mapping[str, Any]
             # A healthy state does not name the Xid that ended, so it covers no Xid; a verified repair ends the fault.
             if health in {"Healthy", *_UNHEALTHY} and row is not _OTHER:
                 covers[row["code"]].append(_component(row))
+                for stated in row.get("texts", ()):
+                    covers[stated["code"]].append(Component(ComponentType.GPU))
     if covers or present:
         yield Snapshot(SOURCE, {code: tuple(set(found)) for code, found in covers.items()}, tuple(present))
 
@@ -120,18 +121,16 @@ def _events(component: Mapping[str, Any], mapped: Mapping[str, Any]) -> Iterator
 def _fault(message: str, row: Mapping[str, Any], component: Mapping[str, Any]) -> Fault:
     """Return a fault with the code of the Xid or SXid in a text, else the code of the component."""
     found = _XID_IN_TEXT.search(message)
-    code = f"{found[1].lower()}.{int(found[2])}" if found else str(row["code"])
-    where = _device(message, code) if found else _component(row)
+    stated = next((text["code"] for text in row.get("texts", ()) if text["contains"] in message), None)
+    code = f"{found[1].lower()}.{int(found[2])}" if found else str(stated or row["code"])
+    where = _device(message, code) if found else gpu_named_in(message) if stated else _component(row)
     summary = truncate(message or f"{str(component['component'])[:128]} is unhealthy.")
     return Fault(SOURCE, code, where, summary, evidence=evidence(message))
 
 
 def _device(message: str, code: str) -> Component:
     kind = ComponentType.NVSWITCH if code.startswith("sxid.") else ComponentType.GPU
-    found = _DEVICE_IN_TEXT.search(message)
-    if found is None:
-        return Component(kind)
-    return Component(kind, uuid=found[1]) if found[1].startswith("GPU-") else Component(kind, pci=pci_of(found[1]))
+    return replace(gpu_named_in(message), type=kind)
 
 
 def _component(row: Mapping[str, Any]) -> Component:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -45,17 +46,36 @@ _MEANINGS: tuple[tuple[re.Pattern[str], str, ComponentType], ...] = tuple(
             ComponentType.MEMORY,
         ),
         (r"(?<!un)correctable (?:\w+ )?(?:ecc|memory)", "host.memory_corrected", ComponentType.MEMORY),
-        (r"bus (?:fatal|uncorrectable) error|pcie.*(?:fatal|uncorrectable)", "host.pcie_fatal", ComponentType.NODE),
+        (
+            r"bus (?:fatal|uncorrectable) error|pcie.*(?<!non-)(?:fatal|uncorrectable)|\bPCI SERR\b",
+            "host.pcie_fatal",
+            ComponentType.NODE,
+        ),
         (r"\bIERR\b|machine check|CPU.*(?:uncorrectable|configuration) error", "host.machine_check", ComponentType.CPU),
-        (r"power supply.*(?:fail|lost|out-of-range)|redundancy lost|AC lost", "host.power_failed", ComponentType.NODE),
+        (
+            r"power supply.*(?:fail|lost|out-of-range)|redundancy lost|AC lost"
+            r"|voltage.*(?:upper|lower) (?:critical|non-recoverable)",
+            "host.power_failed",
+            ComponentType.NODE,
+        ),
         (
             r"thermal trip|fan.*(?:lower|fail|critical)|temp.*upper (?:critical|non-recoverable)",
             "host.cooling_failed",
             ComponentType.NODE,
         ),
-        (r"drive (?:slot|bay).*fault", "host.disk_failing", ComponentType.DISK),
+        (
+            r"drive (?:slot|bay).*(?:fault|predictive failure|in (?:critical|failed) array)",
+            "host.disk_failing",
+            ComponentType.DISK,
+        ),
     )
 )
+# The Xid that NVIDIA's baseboard controller names in an event of a GPU.
+_XID = re.compile(r"\bXID {0,2}:? ?(\d{1,4})\b", re.IGNORECASE)
+_GPU = re.compile(r"\bGPU_(?:SXM_)?\d{1,3}\b")
+_UNNAMED_GPU = Component(ComponentType.GPU)
+# An event of a kind that is not known is as severe as the controller says.
+_UNKNOWN = {"Critical": "host.bmc_critical", "Warning": "host.bmc_warning"}
 # The log keeps events for years, so they call for diagnostics and not for a repair.
 _OF_THE_PAST = frozenset({"host.memory_uncorrected", "host.pcie_fatal", "host.machine_check"})
 
@@ -93,18 +113,36 @@ def _entries(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _of_entry(entry: Mapping[str, Any]) -> Fault | Clear | None:
-    severity, message = text(entry.get("Severity")) or "OK", text(entry.get("Message")) or ""
+    severity = text(entry.get("Severity")) or text(entry.get("MessageSeverity")) or "OK"
+    message = text(entry.get("Message")) or ""
     sensor = " ".join(filter(None, (text(entry.get("SensorType")), text(members(entry.get("Links")).get("Name")))))
     at = instant(entry.get("EventTimestamp")) or instant(entry.get("Created"))
     if severity == "OK" or entry.get("Resolved") is True:
         return None
-    return _fault(f"{sensor}: {message}" if sensor else message, sensor or None, at, f"{severity} {message}", severity)
+    raw = f"{severity} {message}"
+    if (xid := _XID.search(message)) is not None:
+        return _of_xid(xid, f"{message} {_origin(entry)}", Fault(SOURCE, "", _UNNAMED_GPU, truncate(message), at, raw))
+    return _fault(f"{sensor}: {message}" if sensor else message, sensor or None, at, raw, severity)
+
+
+def _origin(entry: Mapping[str, Any]) -> str:
+    return text(members(members(entry.get("Links")).get("OriginOfCondition")).get("@odata.id")) or ""
+
+
+def _of_xid(xid: re.Match[str], named: str, fault: Fault) -> Fault:
+    """Return the fault of an Xid; it may be years old, so it calls for diagnostics and not for a repair."""
+    gpu = _GPU.search(named)
+    component = Component(ComponentType.GPU, name=gpu[0] if gpu else None)
+    found = replace(fault, code=f"xid.{int(xid[1])}", component=component, evidence=evidence(fault.evidence))
+    if fault.evidence.startswith("Critical"):
+        return found.classified(Severity.ERROR, Action.RUN_DIAGNOSTICS)
+    return found.classified(Severity.WARNING, Action.NONE)
 
 
 def _fault(shown: str, sensor: str | None, at: datetime | None, raw: str, severity: str = "") -> Fault | None:
     meaning = next(((code, kind) for pattern, code, kind in _MEANINGS if pattern.search(shown[:512])), None)
-    if meaning is None and severity == "Critical":
-        meaning = ("host.bmc_critical", ComponentType.NODE)
+    if meaning is None and severity in _UNKNOWN:
+        meaning = (_UNKNOWN[severity], ComponentType.NODE)
     if meaning is None:
         return None
     code, kind = meaning

@@ -7,11 +7,12 @@ drivers, of containers or of a boot match no rule. Source: Linux 4 to 6.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from faultbridge.decoders.common.decoder import to_clear
 from faultbridge.decoders.common.prefix import USER, KernelMessage
-from faultbridge.decoders.kernel.host_rules import RULES
+from faultbridge.decoders.kernel.firmware_report import with_report_field
+from faultbridge.decoders.kernel.host_rules import DEVICE_HANG, RESETS, RULES
 from faultbridge.decoders.kernel.os_rules import OOPS, PANIC
 from faultbridge.decoders.kernel.rule import Rule
 from faultbridge.decoders.kernel.xid import device_fault
@@ -24,11 +25,12 @@ _REQUESTED_CRASH = re.compile(r"sysrq: (?:SysRq : )?Trigger a crash", re.IGNOREC
 # The firmware's report of an error (CPER) continues on lines that start with the same number in braces.
 _REPORT = re.compile(r"(?:\{(\d{1,6})\})?\[Hardware Error\]: ")
 _REPORT_FIELD = re.compile(
-    r"\s{0,8}(section_type|DIMM location|physical_address|error_type): (.{1,100})$"
+    r"\s{0,8}(section_type|DIMM location|physical_address|error_type|class_code): (.{1,100})$"
     r"|\s{0,8}(device_id): ([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])$"
 )
 _REPORT_NAMES = {"section_type": "section", "DIMM location": "dimm", "device_id": "pci", "physical_address": "address"}
 _SAME_CRASH_SECONDS = 2.0
+_SAME_RESET_SECONDS = 10.0
 _UNCORRECTED_BIT = 61
 
 
@@ -39,6 +41,7 @@ class HostReader:
     found: list[Fault | Clear]
     _without_carrier: set[str] = field(default_factory=set)
     _last_crash: float | None = None
+    _last_hang: dict[str | None, float] = field(default_factory=dict)
     _crash_requested: bool = False
     _report: tuple[str | None, int] | None = None
 
@@ -61,9 +64,8 @@ class HostReader:
             return False
         position, fault = self._report[1], self.found[self._report[1]]
         name, value = field_[1] or field_[3], field_[2] or field_[4]
-        details = {_REPORT_NAMES.get(name, name): value.strip()}
         # A report can have several sections; the first one is the cause.
-        self.found[position] = replace(fault, attributes={**details, **fault.attributes})
+        self.found[position] = with_report_field(fault, {_REPORT_NAMES.get(name, name): value.strip()})
         return True
 
     def _append(self, rule: Rule, message: KernelMessage, details: dict[str, str]) -> None:
@@ -77,6 +79,8 @@ class HostReader:
             return
         if rule.code in _CRASHES and (self._crash_requested or (rule.code == OOPS and self._is_same_crash(message))):
             return
+        if rule.code == DEVICE_HANG and self._is_stated(rule, component, message):
+            return
         fault = device_fault(message, _code(rule, details), component, message.text, details)
         if rule.code == CARRIER_CODE:
             self._flap(fault, component.name or "", is_up=rule.ends)
@@ -87,11 +91,14 @@ class HostReader:
 
     def _is_same_crash(self, message: KernelMessage) -> bool:
         """Return whether an oops was read at the same time; the kernel prints several lines about one."""
-        at = (
-            float(message.uptime) if message.uptime else message.observed_at.timestamp() if message.observed_at else 0.0
-        )
-        last, self._last_crash = self._last_crash, at
-        return last is not None and abs(at - last) <= _SAME_CRASH_SECONDS
+        last, self._last_crash = self._last_crash, _seconds(message)
+        return last is not None and abs(self._last_crash - last) <= _SAME_CRASH_SECONDS
+
+    def _is_stated(self, rule: Rule, component: Component, message: KernelMessage) -> bool:
+        """Return whether a message only announces the reset whose cause the same device has just stated."""
+        last, at = self._last_hang.get(component.pci), _seconds(message)
+        self._last_hang[component.pci] = at
+        return rule.phrase == RESETS and last is not None and abs(at - last) <= _SAME_RESET_SECONDS
 
     def _flap(self, fault: Fault, name: str, *, is_up: bool) -> None:
         """Append a loss of carrier and its end; a loss that both the kernel and networkd report counts once."""
@@ -102,6 +109,13 @@ class HostReader:
         elif not is_up and name not in self._without_carrier:
             self._without_carrier.add(name)
             self.found.append(fault)
+
+
+def _seconds(message: KernelMessage) -> float:
+    """Return the seconds since boot, or else the time, of a message; 0 without both."""
+    if message.uptime:
+        return float(message.uptime)
+    return message.observed_at.timestamp() if message.observed_at else 0.0
 
 
 def _details(rule: Rule, text: str) -> dict[str, str] | None:

@@ -15,6 +15,7 @@ _MLX5 = (
     rf"(?:mlx5_core (?P<pci>{_BDF})(?: \w{{1,16}})?: )?"
     r"(?:[a-z]\w{1,40}(?::\d{1,6})?:?(?:\(pid \d{1,10}\))?: )?"
 )
+_ENA = rf"ena (?P<pci>{_BDF})(?: (?P<name>[\w.-]{{1,32}}))?(?: \(\w{{1,32}}\))?: "
 _DISK = r"(?P<name>[\w!-]{1,32})"
 _FILESYSTEM = r"(?:EXT[234]-fs|XFS|BTRFS)(?: \w{1,16})?:? \((?:device )?(?P<name>[\w-]{1,32})\):? ?"
 _UNNAMED = r"(?:BTRFS[^:]{0,64}: )?"
@@ -34,7 +35,20 @@ _EFA_DEAD = (
     "Reset indication didn't turn off",
 )
 
+# The ENA driver states why it resets its device, and then that it does.
+DEVICE_HANG, RESETS = "net.device_hang", "Trigger reset is on"
+_ENA_HANGS = (
+    r"(?:The number of lost tx|Lost TX) completions (?:is|are) above the threshold \((?P<lost>\d{1,9})",
+    r"Keep alive watchdog timeout",
+    r"(?:ENA )?admin queue is not in running state",
+    r"Potential MSIX issue on (?:Tx|Rx) side Queue = (?P<queue>\d{1,5})",
+    r"The ena device (?:didn't send a completion|sent a completion but the driver didn't receive a MSI-X interrupt)",
+)
+
 _NETWORK: tuple[Rule, ...] = (
+    *(_rule("ena ", _ENA + reason, DEVICE_HANG, _NIC) for reason in _ENA_HANGS),
+    _rule(RESETS, _ENA + RESETS, DEVICE_HANG, _NIC),
+    _rule("an not reset", _ENA + r"(?:Reset attempt failed\. )?Can not reset", "net.nic_unhealthy", _NIC),
     *(_rule(phrase, _EFA + re.escape(phrase), "net.efa_error", _NIC) for phrase in _EFA_DEAD),
     *(
         _rule(phrase, _EFA + phrase + r"(?: (?P<command>\w{1,40}))?", "net.efa_command_failed", _NIC)

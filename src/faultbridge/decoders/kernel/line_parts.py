@@ -30,7 +30,7 @@ _SPACES = re.compile(r"[ \t]{2,1024}|\t")
 _DRIVER = ("NVRM:", "nvidia-nvswitch")
 # The start of each message that the readers know; searched behind a prefix that is not known.
 _START = re.compile(
-    rf"{_RECORD}|NVRM: |nvGpuOps|mlx5_core [0-9a-f]{{4}}:|infiniband \w|efa [0-9a-f]{{4}}:|block nvme|nvme "
+    rf"{_RECORD}|NVRM: |nvGpuOps|mlx5_core [0-9a-f]{{4}}:|infiniband \w|(?:efa|ena) [0-9a-f]{{4}}:|block nvme|nvme "
     r"|\w{1,16} [0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]: |EXT[234]-fs |XFS \(|BTRFS |md/raid|watchdog: |BUG: "
     r"|INFO: |task \S|Out of memory|Kernel panic|blk_update_request|end_request|Buffer I/O|I/O error, dev|mce: "
     r"|\[Hardware Error\]|\{\d{1,6}\}\[Hardware|EDAC |NETDEV WATCHDOG|Port module event|systemd-networkd\["

@@ -26,7 +26,9 @@ _XID = re.compile(rf"XidCriticalError: Xid=(\d{{1,6}})(?: on Device={_UUID}|, Al
 _MARKED = re.compile(rf"'[\w./-]{{1,128}}' device marked unhealthy: {_UUID}")
 _TIME = re.compile(r"(?:(\d{4})/(\d\d)/(\d\d) (\d\d:\d\d:\d\d)|[IWEF](\d\d)(\d\d) (\d\d:\d\d:\d\d)(?:\.\d{1,9})?) ")
 _FRAMING = re.compile(
-    rb"XidCriticalError: Xid=|device marked unhealthy: |nvidia-device-plugin|Registered device plugin for '"
+    rb"XidCriticalError: Xid=|device marked unhealthy: |Registered device plugin for '"
+    rb"|^(?!.{0,4096}_TRANSPORT\b).{0,4096}nvidia-device-plugin",
+    re.MULTILINE,
 )
 
 

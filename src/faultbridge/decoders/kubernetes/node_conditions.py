@@ -20,6 +20,7 @@ from faultbridge.decoders.common.decoder import Decoder, Hints
 from faultbridge.decoders.common.documents import text_of
 from faultbridge.decoders.common.fault_codes import code_in_family, expand_families
 from faultbridge.decoders.common.fields import attributes_of, evidence, members, truncate
+from faultbridge.decoders.common.named_gpu import gpu_named_in
 from faultbridge.decoders.kubernetes.node_objects import Condition, NodeConditions, NodeEvent, node_reports
 from faultbridge.domain.faults import NODE_COMPONENT, Component, ComponentType, Fault, Observation, Snapshot
 from faultbridge.domain.times import to_text
@@ -158,7 +159,7 @@ def _fault(source: str, code: str, condition: Condition, node: NodeConditions) -
     return Fault(
         source=source,
         code=code,
-        component=_GPU if on_gpu else NODE_COMPONENT,
+        component=gpu_named_in(condition.message) if on_gpu else NODE_COMPONENT,
         message=truncate(text),
         observed_at=condition.changed_at,
         evidence=evidence(", ".join(part for part in (statement, condition.reason, condition.message) if part)),

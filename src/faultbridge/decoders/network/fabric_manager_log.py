@@ -94,7 +94,8 @@ def _fault(record: LogRecord, *, has_switches: bool) -> Fault | None:
     if record.is_of_persistence_daemon:
         return _fault_of(record, PERSISTENCE_FAILED, NODE_COMPONENT, {"level": record.level})
     code = FAILED if is_failure and has_switches else ERROR
-    return _fault_of(record, code, NODE_COMPONENT, {"level": record.level})
+    fault = _fault_of(record, code, NODE_COMPONENT, {"level": record.level})
+    return fault if has_switches else fault.classified(Severity.INFO, Action.NONE)
 
 
 def _switch_error(record: LogRecord, found: re.Match[str]) -> Fault:

@@ -18,6 +18,7 @@ from faultbridge.decoders.common.decoder import Decoder, Hints
 from faultbridge.decoders.common.documents import text_of
 from faultbridge.decoders.common.fields import bounded
 from faultbridge.decoders.nvidia_smi.failures import failures, find_failures, has_failure
+from faultbridge.decoders.nvidia_smi.peers import WIDTH
 from faultbridge.decoders.nvidia_smi.snapshot import GpuOutput, gpu_component, gpu_snapshot, index_of
 from faultbridge.domain.faults import Observation
 from faultbridge.errors import Rejected
@@ -42,6 +43,7 @@ _FIELD_PATHS: Mapping[str, str] = {
     "retired_pages.pending": "retired_pages/pending_retirement",
     "retired_pages.single_bit_ecc.count": "retired_pages/single_bit",
     "retired_pages.double_bit.count": "retired_pages/double_bit",
+    "pcie.link.width.current": WIDTH,
     "fan.speed": "fan_speed",
     "temperature.gpu": "temperature/gpu_temp",
     "power.draw": "power_readings/power_draw",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from faultbridge.decoders.common.fields import MAX_GPUS
+from faultbridge.decoders.nvidia_smi.peers import WIDTH
 from faultbridge.decoders.nvidia_smi.snapshot import GpuOutput, gpu_component, local_time
 from faultbridge.errors import Rejected
 
@@ -34,6 +35,7 @@ _FIELD_PATHS: Mapping[str, str] = {
     "retired_pages/single_bit_ecc": "retired_pages/single_bit",
     "retired_pages/double_bit_ecc": "retired_pages/double_bit",
     "temperature/gpu_current_temp": "temperature/gpu_temp",
+    "pci/gpu_link_info/link_width/current": WIDTH,
     "gpu_power_readings/instantaneous_power_draw": "gpu_power_readings/instant_power_draw",
 }
 _CLOCKS = re.compile(r"clocks_(event|throttle)_reasons/(?:hw_slowdown/)?(\w+)")

@@ -11,6 +11,7 @@ from datetime import datetime
 from faultbridge.decoders.common.clock import MONTHS, calendar_time
 from faultbridge.decoders.common.fields import bounded, evidence, pci_of, truncate
 from faultbridge.decoders.nvidia_smi.checks import LOST, NEEDS_RESET, Fields, GpuCheckResult, check_results
+from faultbridge.decoders.nvidia_smi.peers import width_results
 from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Severity, Snapshot
 
 LOST_CODE = "smi.gpu_lost"
@@ -48,8 +49,9 @@ def gpu_snapshot(
     for fault in present:
         covers[fault.code].append(fault.component)
     outputs = bounded(outputs)
-    for output in outputs:
-        for result in _results(output):
+    compared = dict(width_results([output.fields for output in outputs]))
+    for position, output in enumerate(outputs):
+        for result in _results(output, compared.get(position)):
             covers[result.code].append(output.component)
             if result.message:
                 present.append(_fault(source, result, output.component, at, node))
@@ -83,11 +85,11 @@ def local_time(text: str) -> datetime | None:
     return calendar_time(*found.groups())
 
 
-def _results(output: GpuOutput) -> list[GpuCheckResult]:
+def _results(output: GpuOutput, compared: GpuCheckResult | None) -> list[GpuCheckResult]:
     texts = output.texts
     if LOST in texts or f"[{LOST}]" in texts:
         return [GpuCheckResult(LOST_CODE, "GPU is lost.")]
-    results = [GpuCheckResult(LOST_CODE), *check_results(output.fields)]
+    results = [GpuCheckResult(LOST_CODE), *check_results(output.fields), *([compared] if compared else [])]
     if NEEDS_RESET in texts or f"[{NEEDS_RESET}]" in texts:
         recovery = {"recovery_action": "0x1", "recovery_action_text": NEEDS_RESET}
         needs = GpuCheckResult("smi.recovery_action", "GPU requires reset.", recovery, Severity.FATAL, Action.RESET_GPU)

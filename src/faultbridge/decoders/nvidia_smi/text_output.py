@@ -1,4 +1,4 @@
-"""Decodes `nvidia-smi-text`: `nvidia-smi -q`, its table, `-L`, `nvlink -s`, and error messages.
+"""Decodes `nvidia-smi-text`: `nvidia-smi -q`, its table, `-L`, `nvlink -s` and `-e`, and error messages.
 
 Grammar: `-q` prints `Key : Value` and headings, four spaces deeper for each level (`full_query_text`); the others
 print one or two lines a GPU. A key occurs at several depths, so a field is identified by its whole path. A text that is
@@ -15,18 +15,11 @@ from datetime import datetime
 
 from faultbridge.decoders.common.decoder import Decoder, Hints
 from faultbridge.decoders.common.documents import text_of
-from faultbridge.decoders.common.fields import bounded
 from faultbridge.decoders.nvidia_smi.failures import failures, find_failures, has_failure
 from faultbridge.decoders.nvidia_smi.full_query_text import is_full_query, read_full_query
-from faultbridge.decoders.nvidia_smi.snapshot import (
-    GpuOutput,
-    gpu_component,
-    gpu_snapshot,
-    index_of,
-    local_time,
-    stated_fault,
-)
-from faultbridge.domain.faults import Action, Component, Fault, Observation, Severity, Snapshot
+from faultbridge.decoders.nvidia_smi.nvlink import is_links, read_links
+from faultbridge.decoders.nvidia_smi.snapshot import GpuOutput, gpu_component, gpu_snapshot, index_of, local_time
+from faultbridge.domain.faults import Observation
 from faultbridge.errors import Rejected
 
 SOURCE = "nvidia-smi-text"
@@ -51,12 +44,12 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
         outputs, at = read_table(text)
         return (gpu_snapshot(SOURCE, outputs, at, complete=False, stated_faults=stated_faults),)
     if is_links(text):
-        return (read_links(SOURCE, text),)
+        return read_links(SOURCE, text)
     if is_list(text):
         return (gpu_snapshot(SOURCE, read_list(text), None, complete=not stated_faults, stated_faults=stated_faults),)
     if has_failure(text):
         return failures(SOURCE, text)
-    raise Rejected("no_framing", "not an output of nvidia-smi -q, its table, -L or nvlink -s")
+    raise Rejected("no_framing", "not an output of nvidia-smi -q, its table, -L, nvlink -s or -e")
 
 
 def recognize(body: bytes) -> bool:
@@ -69,7 +62,7 @@ def recognize(body: bytes) -> bool:
 
 DECODER = Decoder(
     name=SOURCE,
-    summary="nvidia-smi -q, its table, nvidia-smi -L and nvlink -s, and its error messages",
+    summary="nvidia-smi -q, its table, nvidia-smi -L, nvlink -s and -e, and its error messages",
     example="Unable to determine the device handle for GPU 0000:02:00.0: GPU is lost.  Reboot the system to recover it",
     recognize=recognize,
     decode=decode,
@@ -77,7 +70,6 @@ DECODER = Decoder(
 
 
 _LISTED = re.compile(r"^GPU (\d{1,3}): [^\n(]{1,100}\(UUID: (GPU-[0-9A-Za-z-]{1,64})\)", re.MULTILINE)
-_LINK = re.compile(r"^[ \t]{1,16}Link (\d{1,3}): (<inactive>|[\d.]{1,10} GB/s)", re.MULTILINE)
 _ROW = re.compile(
     r"^\| {1,4}(\d{1,3}) [^|\n]{1,80}\| {1,4}([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]) [^|\n]{1,30}"
     r"\|([^|\n]{1,40})\|",
@@ -85,18 +77,11 @@ _ROW = re.compile(
 )
 _CELLS = re.compile(r"^\| ?(\S{1,8}) +(\S{1,8}) +(\S{1,8}) +([^|\n]{1,40})\|", re.MULTILINE)
 _CLOCK = re.compile(r"^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} +\d{1,2} \d\d:\d\d:\d\d \d{4}", re.MULTILINE)
-_INACTIVE = "<inactive>"
-LINK_CODE = "smi.nvlink_inactive"
 
 
 def is_list(text: str) -> bool:
     """Return whether a text is the list of GPUs (`-L`)."""
     return _LISTED.search(text) is not None
-
-
-def is_links(text: str) -> bool:
-    """Return whether a text is the list of NVLinks of each GPU (`nvlink -s`)."""
-    return _LINK.search(text) is not None and is_list(text)
 
 
 def is_table(text: str) -> bool:
@@ -125,38 +110,3 @@ def _rows(text: str) -> Iterator[GpuOutput]:
             fields |= dict(zip(names, cells.groups(), strict=False))
             fields["power_readings/power_draw"] = cells[4].partition("/")[0].strip()
         yield GpuOutput(fields, gpu_component(row[2], "", "", index_of(row[1])), frozenset(fields.values()))
-
-
-def _model(gpu: re.Match[str]) -> str:
-    return gpu[0].partition(": ")[2].partition(" (UUID")[0]
-
-
-def read_links(source: str, text: str) -> Snapshot:
-    """Return a health snapshot of NVLinks: an inactive link beside active links of its GPU or node is a fault."""
-    listed = bounded(_LISTED.finditer(text))
-    present: list[Fault] = []
-    covered: list[Component] = []
-    ends = [gpu.start() for gpu in listed[1:]] + [len(text)]
-    of_gpu = [dict(_LINK.findall(text, gpu.end(), end)) for gpu, end in zip(listed, ends, strict=True)]
-    # A model without NVLinks lists none or only inactive ones; beside a GPU of the same model with links, it lost them.
-    linked_models = {
-        _model(gpu)
-        for gpu, links in zip(listed, of_gpu, strict=True)
-        if any(one != _INACTIVE for one in links.values())
-    }
-    for gpu, links in zip(listed, of_gpu, strict=True):
-        inactive = sorted(int(number) for number, speed in links.items() if speed == _INACTIVE)
-        component = gpu_component("", gpu[2], "", index_of(gpu[1]))
-        if len(inactive) == len(links):
-            if _model(gpu) in linked_models:
-                covered.append(component)
-                lost = stated_fault(source, LINK_CODE, component, "All NVLinks inactive.", {"links": "all"})
-                present.append(lost.classified(Severity.ERROR, Action.RESET_GPU))
-            continue
-        covered.append(component)
-        if inactive:
-            numbers = ", ".join(map(str, inactive))
-            present.append(
-                stated_fault(source, LINK_CODE, component, f"NVLink {numbers} inactive.", {"links": numbers})
-            )
-    return Snapshot(source, {LINK_CODE: tuple(covered)} if covered else {}, tuple(present))

@@ -1,0 +1,23 @@
+"""Finds the GPU that a message in words names, by its PCI address or its UUID."""
+
+from __future__ import annotations
+
+import re
+
+from faultbridge.domain.faults import Component, ComponentType, normalize_pci
+
+_ADDRESS = re.compile(
+    r"(?<![0-9a-zA-Z:.])(?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?(?![0-9a-zA-Z:])"
+)
+_UUID = re.compile(r"\bGPU-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4,12}){0,4}(?![\w-])")
+_MAX_TEXT = 4096
+
+
+def gpu_named_in(text: str | None) -> Component:
+    """Return the GPU in a message; a GPU without identifiers if the message names none or several."""
+    shown = (text or "")[:_MAX_TEXT]
+    addresses = {normalize_pci(address) for address in _ADDRESS.findall(shown)}
+    uuids = set(_UUID.findall(shown))
+    if len(addresses) > 1 or len(uuids) > 1:
+        return Component(ComponentType.GPU)
+    return Component(ComponentType.GPU, pci=next(iter(addresses), None), uuid=next(iter(uuids), None))

@@ -1,0 +1,102 @@
+"""Reads `nvidia-smi nvlink -s` and `-e`: the state and the error counters of each GPU's NVLinks.
+
+Grammar: `GPU N: MODEL (UUID: U)`, new drivers without the UUID, then `Link N: SPEED GB/s`, `Link N: <inactive>` or
+`Link N: NAME Errors: COUNT`. Both listings can stand in one text. Units: errors since the driver was loaded.
+Source: nvidia-smi 525 to 580, NVML's NVLink error counters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from faultbridge.decoders.common.fields import bounded
+from faultbridge.decoders.nvidia_smi.snapshot import gpu_component, index_of, stated_fault
+from faultbridge.domain.faults import (
+    Action,
+    Component,
+    CounterSample,
+    Fault,
+    Observation,
+    Severity,
+    Snapshot,
+)
+
+LINK_CODE = "smi.nvlink_inactive"
+_GPU = re.compile(
+    r"^GPU (\d{1,3}): ([^\n(]{1,100}?)(?: \(UUID: (GPU-[0-9A-Za-z-]{1,64})\))?[ \t\r]{0,8}$", re.MULTILINE
+)
+_STATE = re.compile(r"^[ \t]{1,16}Link (\d{1,3}): (<inactive>|[\d.]{1,10} GB/s)", re.MULTILINE)
+_ERRORS = re.compile(r"^[ \t]{1,16}Link \d{1,3}: ([A-Z][A-Za-z ]{2,24}) Errors: (\d{1,18})[ \t\r]{0,8}$", re.MULTILINE)
+_INACTIVE = "<inactive>"
+# The names of DCGM's counters of the same errors, which have the thresholds; NVML's CRC errors are those of flits.
+_COUNTERS: Mapping[str, str] = {
+    "CRC": "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL",
+    "CRC Flit": "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL",
+    "CRC Data": "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL",
+    "Replay": "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL",
+    "Recovery": "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL",
+}
+
+
+@dataclass(slots=True)
+class _LinkedGpu:
+    """One GPU with the states of its links, and the sums of their errors."""
+
+    component: Component
+    model: str
+    states: dict[str, str] = field(default_factory=dict)
+    errors: dict[str, int | str] = field(default_factory=dict)
+
+
+def is_links(text: str) -> bool:
+    """Return whether a text lists the states or the errors of the NVLinks of each GPU."""
+    return _GPU.search(text) is not None and (_STATE.search(text) or _ERRORS.search(text)) is not None
+
+
+def read_links(source: str, text: str) -> tuple[Observation, ...]:
+    """Return a health snapshot of the links whose states are listed, and a counter sample of each GPU with counters."""
+    gpus = list(_gpus(text))
+    samples = (CounterSample(source, gpu.component, gpu.errors) for gpu in gpus if gpu.errors)
+    has_states = any(gpu.states for gpu in gpus)
+    return (*([_snapshot(source, gpus)] if has_states else []), *samples)
+
+
+def _gpus(text: str) -> Iterator[_LinkedGpu]:
+    headings = bounded(_GPU.finditer(text))
+    ends = [heading.start() for heading in headings[1:]] + [len(text)]
+    found: dict[str, _LinkedGpu] = {}
+    for heading, end in zip(headings, ends, strict=True):
+        number, model, uuid = heading.groups()
+        gpu = found.setdefault(number, _LinkedGpu(gpu_component("", uuid or "", "", index_of(number)), model))
+        gpu.states |= dict(_STATE.findall(text, heading.end(), end))
+        errors: dict[str, int | str] = {}
+        for name, count in _ERRORS.findall(text, heading.end(), end):
+            if name in _COUNTERS:
+                errors[_COUNTERS[name]] = int(errors.get(_COUNTERS[name], 0)) + int(count)
+        # A second listing of the same GPU is a later one.
+        gpu.errors |= errors
+    yield from found.values()
+
+
+def _snapshot(source: str, gpus: list[_LinkedGpu]) -> Snapshot:
+    """Return the inactive links; a link is a fault beside active links of its GPU or of a GPU of the same model."""
+    present: list[Fault] = []
+    covered: list[Component] = []
+    # A model without NVLinks lists none or only inactive ones; beside a GPU of the same model with links, it lost them.
+    linked_models = {gpu.model for gpu in gpus if any(one != _INACTIVE for one in gpu.states.values())}
+    for gpu in gpus:
+        inactive = sorted(int(number) for number, speed in gpu.states.items() if speed == _INACTIVE)
+        if len(inactive) == len(gpu.states):
+            if gpu.model in linked_models:
+                covered.append(gpu.component)
+                lost = stated_fault(source, LINK_CODE, gpu.component, "All NVLinks inactive.", {"links": "all"})
+                present.append(lost.classified(Severity.ERROR, Action.RESET_GPU))
+            continue
+        covered.append(gpu.component)
+        if inactive:
+            numbers = ", ".join(map(str, inactive))
+            text = f"NVLink {numbers} inactive."
+            present.append(stated_fault(source, LINK_CODE, gpu.component, text, {"links": numbers}))
+    return Snapshot(source, {LINK_CODE: tuple(covered)} if covered else {}, tuple(present))

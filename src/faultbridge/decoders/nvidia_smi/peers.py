@@ -1,0 +1,42 @@
+"""Compares the PCIe links of the GPUs of one model in one output of nvidia-smi.
+
+A slot can have fewer lanes than its GPU, as those of many instance types have, so the GPU's own maximum proves nothing.
+A GPU with fewer lanes than another one of the same model on the same node has lost lanes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from faultbridge.decoders.nvidia_smi.checks import Fields, GpuCheckResult
+
+FEWER_LANES = "host.pcie_width_reduced"
+WIDTH = "pci/pci_gpu_link_info/link_widths/current_link_width"
+_LANES = re.compile(r"(\d{1,2})x?")
+
+
+def width_results(gpus: Sequence[Fields]) -> Iterator[tuple[int, GpuCheckResult]]:
+    """Yield the position and the result of each GPU whose lanes can be compared with those of another one."""
+    lanes_of: defaultdict[str, dict[int, int]] = defaultdict(dict)
+    for position, gpu in enumerate(gpus):
+        found = _LANES.fullmatch(gpu.get(WIDTH, ""))
+        if found is not None:
+            lanes_of[_model(gpu)][position] = int(found[1])
+    for lanes in lanes_of.values():
+        most = max(lanes.values())
+        for position, count in lanes.items() if len(lanes) > 1 else ():
+            yield position, _result(count, most)
+
+
+def _result(count: int, most: int) -> GpuCheckResult:
+    if count >= most:
+        return GpuCheckResult(FEWER_LANES)
+    text = f"The GPU uses {count} PCIe lanes; another one of its model uses {most}."
+    details: Mapping[str, str] = {"lanes": str(count), "lanes_of_peers": str(most)}
+    return GpuCheckResult(FEWER_LANES, text, details)
+
+
+def _model(gpu: Fields) -> str:
+    return gpu.get("product_name") or gpu.get("name") or gpu.get("gpu_name") or ""
