@@ -59,31 +59,31 @@ class Bill:
 class Meter:
     """Counts the calls of a list and the changes of a table from its creation on.
 
-    `partitions` contains the read units of the queries of each partition.
+    `queried` contains the read units of the queries of each partition.
     """
 
     def __init__(self, calls: Sequence[Call], table: FakeTable) -> None:
         self._made, self._table = calls, table
         self._calls, self._changes = len(calls), len(table.stream)
         self.invocations: Counter[str] = Counter()
-        self.partitions: Counter[str] = Counter()
+        self.queried: Counter[str] = Counter()
         query = table.query
 
         def measured(pk: str, **others: Any) -> Page:
             page = query(pk, **others)
-            self.partitions[pk] += max(1, _units(sum(map(item_bytes, page.items)), READ_UNIT))
+            self.queried[pk] += max(1, _units(sum(map(item_bytes, page.items)), READ_UNIT))
             return page
 
-        # A run has one meter at a time, and every reader of the table calls it through this attribute.
+        # Every reader of the table calls it through this attribute. Earlier meters of the table count on.
         table.query = measured  # type: ignore[method-assign]
 
-    def item_reads(self) -> Counter[Key]:
-        """Return the read units of each item that was read by its key."""
-        units: Counter[Key] = Counter()
+    def reads_by_partition(self) -> Counter[str]:
+        """Return the read units of each partition key: of its queries, and of its items that were read by their keys."""
+        units = Counter(self.queried)
         items = {Key(str(item["pk"]), str(item["sk"])): item for item in self._table.items()}
         for call in self._made[self._calls :]:
             for key in _read_keys(call):
-                units[key] += _item_units(items.get(key))
+                units[key.pk] += _item_units(items.get(key))
         return units
 
     def max_item_bytes(self) -> int:
@@ -104,7 +104,7 @@ class Meter:
             "sqs_request": _units(messages, QUEUE_AT_ONCE) * 3 + counted["queue.send"],
             "write_request_unit": self._write_units(calls),
             "read_request_unit": sum(_item_units(items.get(key)) for call in calls for key in _read_keys(call))
-            + self.partitions.total(),
+            + self.queried.total(),
             "eventbridge_event": sum(_event_units(call) for call in calls if call.name == "bus.put"),
             "s3_put": counted["objects.put"] + counted["sink.put"],
             "sns_publish": sum(number for name, number in counted.items() if name.startswith("pager.")),

@@ -5,8 +5,8 @@
 The agent's own code makes the messages of the calm fleet. In a burst every node of a cluster has one Xid 79 within a
 second, and Faultbridge repairs the cluster: entries are published and archived, nodes are isolated, and the budget
 decides which repairs start; the steps of those repairs are not included. Fakes take the place of AWS. Each call counts
-as the calls of its adapter, and each page of a query is billed by its size. `--large` adds fleets of 12,500
-nodes, which take minutes.
+as the calls of its adapter, and each page of a query is billed by its size. A key is a partition key. `--large` adds
+fleets of 12,500 nodes, which take minutes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LIMITS = {
     "read units a node in a burst": 8,
     "calls of an idle sweep": 60,
     "largest item of a burst, KB": 32,
-    "read units of the hottest item of a burst": 1_000,
+    "read units of the hottest key of a burst": 1_000,
 }
 
 
@@ -109,18 +109,16 @@ def burst(nodes: int, mapping: BatchingMapping, *, mode: str = "act", nodes_per_
     run = Burst(nodes, mapping, mode, nodes_per_shard)
     bill, seconds = run.measure([("fatal", f"n{number}") for number in range(nodes)])
     shards = rules_of(run.world.app.rules.rulebook, run.world.config.cluster).config.shards
-    item, units = max(run.meter.item_reads().items(), key=lambda one: one[1])
-    partition, queried = max(run.meter.partitions.items(), key=lambda one: one[1])
+    hottest, units = max(run.meter.reads_by_partition().items(), key=lambda one: one[1])
     return {
         "burst": f"{nodes:,} nodes, {mode}, {shards} shards",
         "calls": bill.call_count,
         "read units a node": round(bill.billed["read_request_unit"] / nodes, 1),
         "write units a node": round(bill.billed["write_request_unit"] / nodes, 1),
         "largest item, KB": round(run.meter.max_item_bytes() / 1024, 1),
-        "hottest item": units,
-        "hottest partition": queried,
+        "units of the hottest key": units,
         "us a record": round(seconds / nodes * 1e6),
-        "where": {"item": f"{item.pk} {item.sk}", "partition": partition},
+        "where": {"hottest key": hottest},
         "by call": dict(sorted(bill.calls.items())),
         "by function": dict(sorted(bill.invocations.items())),
     }
@@ -153,7 +151,7 @@ def broken(calm_rows: list[Row], bursts: list[Row], sweeps: list[Row]) -> Iterat
         "read units a node in a burst": max(row["read units a node"] for row in acting),
         "calls of an idle sweep": max(row["calls"] for row in sweeps),
         "largest item of a burst, KB": max(row["largest item, KB"] for row in thousand),
-        "read units of the hottest item of a burst": max(row["hottest item"] for row in thousand),
+        "read units of the hottest key of a burst": max(row["units of the hottest key"] for row in thousand),
     }
     yield from (f"{name}: {value}, limit {LIMITS[name]}" for name, value in figures.items() if value > LIMITS[name])
 
