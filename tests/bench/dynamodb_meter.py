@@ -78,7 +78,7 @@ class Meter:
         table.query = measured  # type: ignore[method-assign]
 
     def reads_by_partition(self) -> Counter[str]:
-        """Return the read units of each partition key: of its queries, and of its items that were read by their keys."""
+        """Return the read units of each partition key: of its queries, and of its items read by their keys."""
         units = Counter(self.queried)
         items = {Key(str(item["pk"]), str(item["sk"])): item for item in self._table.items()}
         for call in self._made[self._calls :]:

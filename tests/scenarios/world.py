@@ -53,6 +53,7 @@ from faultbridge.repair.cluster_status import ClusterRollup
 from faultbridge.repair.controls import Controls
 from faultbridge.repair.dispatch import Dispatch
 from faultbridge.repair.isolate import Isolate
+from faultbridge.repair.isolate_many import IsolateMany
 from faultbridge.repair.node_orders import NodeOrders
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.spares.reconcile import ReconcileSpares
@@ -126,9 +127,10 @@ class World:
         self.node_orders = NodeOrders(self.append, self.rulebook)
         fresh = Controls(self.table, self.clock, stack)
         self.isolate = Isolate(self.append, self.rulebook, {"none": self.orchestrator}, fresh)
+        self.isolate_many = IsolateMany(self.isolate)
         self.rollup = ClusterRollup(self.reads, self.clock, stack, self.rulebook)
         used = self.append, self.isolate, self.workflow, self.rulebook
-        self.dispatch = Dispatch(self.reads, self.clock, *used, self.reads.forget)
+        self.dispatch = Dispatch(self.reads, self.clock, *used, self.reads.read_items_again)
         self.incident_changes = IncidentChanges(self.reads, self.controls)
         held, onsets = HeldCases(self.reads, self.append), Onsets(self.reads, self.clock)
         self.correlate = Correlate(self.reads, self.rulebook, self.incident_changes, held, onsets)
@@ -139,7 +141,7 @@ class World:
         self.react = React(
             self.correlate,
             self.guard,
-            self.isolate,
+            self.isolate_many,
             self.rollup,
             self.dispatch,
             JobImpact(self.append, jobs),
@@ -154,7 +156,7 @@ class World:
             tick_node,
             self.correlate,
             self.guard,
-            self.isolate,
+            self.isolate_many,
             self.rollup,
             self.dispatch,
             JobImpact(self.append, jobs),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from faultbridge.repair.controls import Controls
     from faultbridge.repair.dispatch import Dispatch
     from faultbridge.repair.isolate import Isolate
+    from faultbridge.repair.isolate_many import IsolateMany
     from faultbridge.repair.node_orders import NodeOrders
     from faultbridge.repair.opt_out import OptOut
 
@@ -61,6 +62,13 @@ class Repair:
         return Isolate(of.ledger.append, of.rules.rulebook, of.ports.orchestrators, fresh)
 
     @cached_property
+    def isolate_many(self) -> IsolateMany:
+        """Return the service that isolates the nodes of a batch."""
+        from faultbridge.repair.isolate_many import IsolateMany
+
+        return IsolateMany(self.isolate)
+
+    @cached_property
     def cluster_status(self) -> ClusterRollup:
         """Return the service that computes the status of clusters."""
         from faultbridge.repair.cluster_status import ClusterRollup
@@ -76,7 +84,7 @@ class Repair:
         of = self.installation
         ports = of.ports
         shared = of.ledger.append, self.isolate, ports.workflow, of.rules.rulebook
-        return Dispatch(of.table, ports.clock, *shared, of.table.forget)
+        return Dispatch(of.table, ports.clock, *shared, of.table.read_items_again)
 
     @cached_property
     def case_orders(self) -> CaseOrders:
@@ -177,7 +185,7 @@ class Operations:
         return React(
             of.incidents.correlate,
             repair.breakers,
-            repair.isolate,
+            repair.isolate_many,
             repair.cluster_status,
             repair.dispatch,
             of.jobs.impact,
@@ -221,7 +229,7 @@ class Operations:
             tick_node=tick_node,
             correlate=of.incidents.correlate,
             breakers=repair.breakers,
-            isolate=repair.isolate,
+            isolate=repair.isolate_many,
             rollup=repair.cluster_status,
             dispatch=repair.dispatch,
             job_impact=of.jobs.impact,

@@ -21,7 +21,7 @@ from faultbridge.repair.attempt.leaked_slots import ReleaseLeakedSlots
 from faultbridge.repair.breakers import Breakers
 from faultbridge.repair.cluster_status import ClusterRollup
 from faultbridge.repair.dispatch import Dispatch
-from faultbridge.repair.isolate import Isolate
+from faultbridge.repair.isolate_many import IsolateMany
 from faultbridge.repair.spares.reconcile import ReconcileSpares
 from faultbridge.repair.successor.unused import EndUnusedLaunches
 from faultbridge.rules.rulebook import rules_of
@@ -36,7 +36,7 @@ class ClusterSteps:
     tick_node: TickNode
     correlate: Correlate
     breakers: Breakers
-    isolate: Isolate
+    isolate: IsolateMany
     rollup: ClusterRollup
     dispatch: Dispatch
     job_impact: JobImpact
@@ -96,11 +96,11 @@ class ClusterSteps:
         serving = [row for row in rows if row["status"] == NodeStatus.DEGRADED and row.get("case")]
         requested = shard_rows(self.table, config, REQUESTED_ISOLATIONS)
         nodes = list(dict.fromkeys(str(row["node"]) for row in (*serving, *requested)))
-        for node, isolate in self.isolate.for_nodes(cluster, nodes, control).items():
+        for names, isolate in self.isolate(cluster, nodes, control).items():
             # An orchestrator that does not respond costs seconds for each node.
             if limit.is_over():
                 return
-            with failures.collect(f"isolating {node}"):
+            with failures.collect(f"isolating {names}"):
                 isolate()
 
     def _record_job_impact(self, cluster: str, failures: Failures) -> None:

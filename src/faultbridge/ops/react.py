@@ -21,7 +21,7 @@ from faultbridge.ops.failures import Failures
 from faultbridge.repair.breakers import Breakers
 from faultbridge.repair.cluster_status import ClusterRollup
 from faultbridge.repair.dispatch import Dispatch
-from faultbridge.repair.isolate import Isolate
+from faultbridge.repair.isolate_many import IsolateMany
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class React:
 
     correlate: Correlate
     breakers: Breakers
-    isolate: Isolate
+    isolate: IsolateMany
     rollup: ClusterRollup
     dispatch: Dispatch
     job_impact: JobImpact
@@ -81,8 +81,8 @@ class React:
                 self.dispatch(cluster)
 
     def _isolate(self, cluster: str, nodes: Sequence[str], control: Control | None, failures: Failures) -> None:
-        for node, isolate in self.isolate.for_nodes(cluster, nodes, control).items():
-            with failures.collect(f"isolating {node}"):
+        for names, isolate in self.isolate(cluster, nodes, control).items():
+            with failures.collect(f"isolating {names}"):
                 isolate()
 
     def _record_job_impact(self, cluster: str, nodes: Sequence[str], failures: Failures) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.nodes import NodeKey
@@ -12,34 +12,27 @@ from faultbridge.log import log_cause
 from faultbridge.storage import items, keys
 
 
-def append_many(
-    append: Append,
-    changes: Mapping[NodeKey, Revise],
-    *,
-    actor: Actor,
-    on_commit: Callable[[NodeKey], None] = lambda _: None,
-) -> dict[NodeKey, Appended]:
-    """Commit a transition of each of many nodes, as `Append` does for one; returns the results by node.
+def append_many(append: Append, changes: Mapping[NodeKey, Revise], *, actor: Actor) -> Iterator[Appended]:
+    """Commit a transition of each of many nodes, as `Append` does for one; yields each result once it is committed.
 
     All nodes are read with batch reads. If a node of a transaction has changed since, each node of that transaction is
-    committed alone. `on_commit` is called for each node once its transaction is committed. A node that cannot be read
-    or computed stops no other: the first such error is raised after the others are committed.
+    committed alone. A node that cannot be read or computed stops no other: the first such error is raised after the
+    others are committed.
     """
     drafts, errors = _draft_each(append, changes, actor)
-    results: dict[NodeKey, Appended] = {}
     for group in group_commits(drafts):
-        nodes = {draft.appended.state.key: draft.appended for draft in group}
+        done = [draft.appended for draft in group]
         try:
             append.commit([write for draft in group for write in draft.writes])
         except Conflict as conflict:
+            nodes = [one.state.key for one in done]
             log_split(str(conflict), nodes)
-            nodes = {node: append(node, changes[node], actor=actor) for node in nodes}
-        results |= nodes
-        for node in nodes:
-            on_commit(node)
+            for node in nodes:
+                yield append(node, changes[node], actor=actor)
+        else:
+            yield from done
     if errors:
         raise errors[0]
-    return results
 
 
 def _draft_each(

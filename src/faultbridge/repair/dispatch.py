@@ -50,7 +50,10 @@ class DispatchResult:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Gives the free repair slots of a cluster to its most urgent cases; `forget` makes the next reads fresh."""
+    """Gives the free repair slots of a cluster to its most urgent cases.
+
+    `read_again` reads the cluster's configuration, policy and control state again where services share reads.
+    """
 
     table: Table
     clock: Clock
@@ -58,7 +61,7 @@ class Dispatch:
     isolate: Isolate
     workflow: Workflow
     rulebook: Rulebook
-    forget: Callable[[], None] = lambda: None
+    read_again: Callable[[], None] = lambda: None
 
     @property
     def _queued_cases(self) -> QueuedCases:
@@ -69,7 +72,9 @@ class Dispatch:
         rules = rules_of(self.rulebook, cluster)
         if not rules.config.opens_cases or not self._queued(rules):
             return DispatchResult()
-        self.forget()  # no condition of a write protects what the registration and the policy decide
+        # No condition of a write protects what the registration and the policy decide. A queued case may have been read
+        # before: its node is read again before its repair starts.
+        self.read_again()
         rules = rules_of(self.rulebook, cluster)
         queued = self._queued(rules) if rules.config.opens_cases else []
         if rules.config.mode is Mode.DRY_RUN:

@@ -7,11 +7,10 @@ node that recovers in between is uncordoned again. Only a confirmed isolation ma
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from functools import partial
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cluster.breakers import BreakerState
@@ -22,7 +21,7 @@ from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import Isolation, NodeKey, NodeState
 from faultbridge.errors import Misconfigured
-from faultbridge.ledger.append import Append
+from faultbridge.ledger.append import Append, Revise
 from faultbridge.log import log_cause
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.open_case import Rules
@@ -35,6 +34,7 @@ from faultbridge.rules.rulebook import Rulebook, rules_of
 
 CONFIRMED = "isolation confirmed"
 NO_ORCHESTRATOR = "isolation not applicable: the cluster has no orchestrator"
+HELD_BY_BREAKER = "the breaker is not closed"
 WITHDRAWN = "isolation withdrawn: the node has no fault that needs a repair"
 PROVIDER_ISOLATES = "isolation not applicable: the provider repairs the node and keeps work off it"
 
@@ -66,41 +66,26 @@ class Isolate:
         keeps every node in service; a half-open one keeps all but those whose repair starts.
         """
         state = self.append.read(key)
-        return self._isolate_as_read(state, rules_of(self.rulebook, key.cluster), ordered=ordered)
+        return self.as_read(state, rules_of(self.rulebook, key.cluster), ordered=ordered)
 
-    def for_nodes(
-        self, cluster: str, nodes: Sequence[str], control: Control | None = None
-    ) -> Mapping[str, Callable[[], IsolationResult]]:
-        """Read many nodes with few calls. Returns, by node name, the function that isolates the node.
+    def as_read(
+        self, state: NodeState, rules: Rules, control: Control | None = None, *, ordered: bool = False
+    ) -> IsolationResult:
+        """Isolate one node as it was just read.
 
         `control` is the cluster's control state as just read; a breaker that is open there is not read again.
         """
-        if not nodes:
-            return {}
-        rules = rules_of(self.rulebook, cluster)
-        states = self.append.read_many(NodeKey(cluster, node) for node in nodes)
-        return {state.key.node: partial(self._isolate_in_batch, state, rules, control) for state in states}
-
-    def _isolate_in_batch(self, state: NodeState, rules: Rules, control: Control | None) -> IsolationResult:
-        if state.isolation is Isolation.REQUESTED:
-            # The next call may go to the orchestrator, and no condition of a write protects that call.
-            state = self.append.read(state.key)
-        return self._isolate_as_read(state, rules, control)
-
-    def _isolate_as_read(
-        self, state: NodeState, rules: Rules, control: Control | None = None, *, ordered: bool = False
-    ) -> IsolationResult:
         config = rules.config
         permitted = state.registered and opted_out_until(state, config, self.append.clock.now()) is None
         if permitted and config.follows_provider:
             return self._confirm_for_provider(state, ordered=ordered)
         if not permitted or config.mode is not Mode.ACT or not config.acts:
             return IsolationResult.NOTHING
-        orchestrator = self._orchestrator(config)
-        if _needs_isolation(state, ordered=ordered):
+        orchestrator = self.orchestrator(config)
+        if needs_isolation(state, ordered=ordered):
             if self._held_by_breaker(state, control, ordered=ordered):
                 # Each sweep repeats this for each node; the breaker itself is logged when it changes.
-                _log(state, "isolation_held", "the breaker is not closed", level=logging.DEBUG)
+                log_isolation(state, "isolation_held", HELD_BY_BREAKER, level=logging.DEBUG)
                 return IsolationResult.HELD
             return self._isolate(state, rules, orchestrator, ordered=ordered)
         if state.isolation is Isolation.REQUESTED and _in_service(state):
@@ -109,14 +94,14 @@ class Isolate:
 
     def _confirm_for_provider(self, state: NodeState, *, ordered: bool) -> IsolationResult:
         """Confirm the isolation of a node that the provider repairs: the provider itself keeps jobs off it."""
-        if not _needs_isolation(state, ordered=ordered):
+        if not needs_isolation(state, ordered=ordered):
             return IsolationResult.NOTHING
         return self._confirm(state, Isolation.NOT_APPLICABLE, PROVIDER_ISOLATES, ordered=ordered)
 
     def _held_by_breaker(self, state: NodeState, control: Control | None, *, ordered: bool) -> bool:
-        if control is not None and _breaker_holds(control, state, ordered=ordered):
+        if control is not None and breaker_holds(control, state, ordered=ordered):
             return True
-        return _breaker_holds(self.controls.read(state.key.cluster), state, ordered=ordered)
+        return breaker_holds(self.controls.read(state.key.cluster), state, ordered=ordered)
 
     def _isolate(self, state: NodeState, rules: Rules, orchestrator: Orchestrator, *, ordered: bool) -> IsolationResult:
         config = rules.config
@@ -143,40 +128,30 @@ class Isolate:
 
         def revise(now: NodeState, at: datetime) -> Transition:
             proof = reason_to_proceed(now, rules.policy, at)
-            if proof is None or not _needs_isolation(now, ordered=ordered):
+            if proof is None or not needs_isolation(now, ordered=ordered):
                 return Transition(now)
             return _quarantine(now, at, f"isolation not confirmed: {proof}")
 
         after = self.append(state.key, revise, actor=Actor.ISOLATE, current=state).state
         if after.status is not NodeStatus.QUARANTINED:
             return IsolationResult.FAILED
-        _log(state, "isolation_skipped", "the orchestrator is out of reach and the instance is proven dead")
+        log_isolation(state, "isolation_skipped", "the orchestrator is out of reach and the instance is proven dead")
         return IsolationResult.DONE
 
     def _request(self, state: NodeState, *, ordered: bool) -> NodeState:
         def revise(now: NodeState, at: datetime) -> Transition:
-            needed = _needs_isolation(now, ordered=ordered) and now.isolation is Isolation.NONE
+            needed = needs_isolation(now, ordered=ordered) and now.isolation is Isolation.NONE
             requested = replace(now, isolation=Isolation.REQUESTED, isolation_since=at, orchestrator_lost_at=None)
             return Transition(requested if needed else now)
 
         after = self.append(state.key, revise, actor=Actor.ISOLATE, current=state).state
         if after.isolation is Isolation.REQUESTED:
-            _log(after, "isolation_requested", after.live_case.code if after.live_case else "")
+            log_isolation(after, "isolation_requested", after.live_case.code if after.live_case else "")
         return after
 
     def _confirm(self, state: NodeState, how: Isolation, reason: str, *, ordered: bool) -> IsolationResult:
-        def revise(now: NodeState, at: datetime) -> Transition:
-            # If the node recovered in the meantime, the request stays recorded until it is withdrawn.
-            if not _needs_isolation(now, ordered=ordered):
-                return Transition(now)
-            isolated, drafts = end_backoff(replace(now, isolation=how), at)
-            return _quarantine(isolated, at, reason, *drafts)
-
-        after = self.append(state.key, revise, actor=Actor.ISOLATE, current=state).state
-        if after.status is not NodeStatus.QUARANTINED:
-            return IsolationResult.NOTHING
-        _log(after, "isolation_confirmed", reason)
-        return IsolationResult.DONE
+        revise = confirm(how, reason, ordered=ordered)
+        return confirmed(self.append(state.key, revise, actor=Actor.ISOLATE, current=state).state, reason)
 
     def _withdraw(self, state: NodeState, rules: Rules, orchestrator: Orchestrator) -> IsolationResult:
         answer = orchestrator.uncordon(ClusterNode.of(state, rules.config))
@@ -185,7 +160,7 @@ class Isolate:
             return IsolationResult.FAILED
 
         def revise(now: NodeState, at: datetime) -> Transition:
-            if now.isolation is not Isolation.REQUESTED or _needs_isolation(now, ordered=False):
+            if now.isolation is not Isolation.REQUESTED or needs_isolation(now, ordered=False):
                 return Transition(now)
             draft = isolation_note(now, WITHDRAWN, at)
             # Only a tick may set the status `healthy`, so the node is due at once.
@@ -193,7 +168,7 @@ class Isolate:
             return Transition(serving, (draft, *drafts))
 
         self.append(state.key, revise, actor=Actor.ISOLATE)
-        _log(state, "isolation_withdrawn", WITHDRAWN)
+        log_isolation(state, "isolation_withdrawn", WITHDRAWN)
         return IsolationResult.WITHDRAWN
 
     def _record_failure(self, state: NodeState, rules: Rules, answer: CallResult) -> NodeState:
@@ -201,10 +176,11 @@ class Isolate:
             return record_failed_call(now, at, answer, rules.policy.limits)
 
         after = self.append(state.key, revise, actor=Actor.ISOLATE).state
-        _log(after, "isolation_retried", answer.reason, level=logging.WARNING, failure=answer.failure)
+        log_isolation(after, "isolation_retried", answer.reason, level=logging.WARNING, failure=answer.failure)
         return after
 
-    def _orchestrator(self, config: ClusterConfig) -> Orchestrator:
+    def orchestrator(self, config: ClusterConfig) -> Orchestrator:
+        """Return the orchestrator of a cluster. Raises Misconfigured for an unknown one."""
         found = self.orchestrators.get(config.orchestrator)
         if found is None:
             known = ", ".join(sorted(self.orchestrators)) or "none"
@@ -212,12 +188,34 @@ class Isolate:
         return found
 
 
+def confirm(how: Isolation, reason: str, *, ordered: bool) -> Revise:
+    """Return the change that confirms the isolation of a node, if the node still needs it."""
+
+    def revise(now: NodeState, at: datetime) -> Transition:
+        # If the node recovered in the meantime, the request stays recorded until it is withdrawn.
+        if not needs_isolation(now, ordered=ordered):
+            return Transition(now)
+        isolated, drafts = end_backoff(replace(now, isolation=how), at)
+        return _quarantine(isolated, at, reason, *drafts)
+
+    return revise
+
+
+def confirmed(state: NodeState, reason: str) -> IsolationResult:
+    """Return the result of a confirmation that left the node in this state, and log it."""
+    if state.status is not NodeStatus.QUARANTINED:
+        return IsolationResult.NOTHING
+    log_isolation(state, "isolation_confirmed", reason)
+    return IsolationResult.DONE
+
+
 def _quarantine(state: NodeState, at: datetime, reason: str, *drafts: Draft) -> Transition:
     draft = entry_builder.status_change(state, NodeStatus.QUARANTINED, at, reason)
     return Transition(replace(state, status=NodeStatus.QUARANTINED), (*drafts, draft))
 
 
-def _breaker_holds(control: Control, state: NodeState, *, ordered: bool) -> bool:
+def breaker_holds(control: Control, state: NodeState, *, ordered: bool) -> bool:
+    """Return whether a breaker keeps a node in service; a half-open one permits only an ordered isolation."""
     breaker = control.breaker(state.placement.domain)
     return breaker is not None and (breaker.state is BreakerState.OPEN or not ordered)
 
@@ -226,12 +224,14 @@ def _in_service(state: NodeState) -> bool:
     return state.status is not None and state.status.in_service
 
 
-def _needs_isolation(state: NodeState, *, ordered: bool) -> bool:
+def needs_isolation(state: NodeState, *, ordered: bool) -> bool:
+    """Return whether a node is in service although its case, or with `ordered` its repair, keeps it out."""
     case = state.live_case
     faulty = any(condition.action.opens_case for condition in state.active())
     return case is not None and (case.isolate or ordered) and _in_service(state) and (faulty or case.keeps_out)
 
 
-def _log(state: NodeState, decision: str, reason: str, level: int = logging.INFO, **fields: object) -> None:
+def log_isolation(state: NodeState, decision: str, reason: str, level: int = logging.INFO, **fields: object) -> None:
+    """Log one decision about the isolation of a node."""
     ids = {"cluster": state.key.cluster, "node": state.key.node}
     log_cause(decision, reason=reason, level=level, case_id=state.live_case and state.live_case.id, **ids, **fields)

@@ -38,12 +38,11 @@ class QueuedCases:
             rule = rules.policy.rule_named(refusal.queued.rule)
             return lambda state, now: record_refusal(state, refusal, rule, now)
 
-        def log(key: NodeKey) -> None:
+        changes = {key: revision(one) for key, one in refused.items()}
+        for appended in append_many(self.append, changes, actor=Actor.DISPATCH):
+            key = appended.state.key
             waiting_for, reason = refused[key].waiting_for.value, refused[key].reason
             log_admission(key, refused[key].queued.case, "admission_refused", reason, waiting_for=waiting_for)
-
-        changes = {key: revision(one) for key, one in refused.items()}
-        append_many(self.append, changes, actor=Actor.DISPATCH, on_commit=log)
 
     def escalate(self, pick: QueuedCase, reason: str) -> None:
         """Escalate a case to an operator because the policy permits no repair action for it."""

@@ -93,7 +93,8 @@ def test_a_breaker_that_opens_after_it_was_read_still_prevents_isolation(ordered
         results = {world.isolate(world.key(node), ordered=True) for node in range(1, 6)}
     else:
         names = [world.key(node).node for node in range(1, 6)]
-        results = {isolate() for isolate in world.isolate.for_nodes(CLUSTER, names, before).values()}
+        isolating = world.isolate_many(CLUSTER, names, before).values()
+        results = {result for isolate in isolating for result in isolate().values()}
     assert results == {IsolationResult.HELD}
     assert world.orchestrator.cordoned == set()
     assert [world.status(node) for node in range(1, 6)] == [NodeStatus.DEGRADED] * 5

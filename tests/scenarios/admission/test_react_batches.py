@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from datetime import timedelta
 
+from faultbridge.domain.cluster.breakers import BreakerLimit
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import Isolation
 from faultbridge.ports import ProviderFailure
 from faultbridge.repair.isolate import IsolationResult
+from faultbridge.repair.isolate_many import GROUP
 from tests.scenarios.admission.test_breaker import CLUSTER_LIMIT, fail
 from tests.scenarios.world import CLUSTER, World
 
@@ -38,11 +40,11 @@ def test_a_node_that_recovered_after_the_read_is_not_cordoned():
     world = World(nodes=2, orchestrated=True)
     world.fault(1)
     world.fault(2)
-    isolating = world.isolate.for_nodes(CLUSTER, node_names(2))
+    isolating = world.isolate_many(CLUSTER, node_names(2))
     world.clock.advance(5)
     world.clear(2)
-    assert isolating["node-1"]() is IsolationResult.DONE
-    assert isolating["node-2"]() is IsolationResult.NOTHING
+    assert isolating["node-1"]() == {"node-1": IsolationResult.DONE}
+    assert isolating["node-2"]() == {"node-2": IsolationResult.NOTHING}
     assert world.orchestrator.cordoned == {"node-1"}
     assert (world.node(2).isolation, world.status(2)) == (Isolation.NONE, NodeStatus.HEALTHY)
 
@@ -51,22 +53,38 @@ def test_a_node_is_read_again_before_the_orchestrator_is_called_again():
     world = World(orchestrated=True)
     world.orchestrator.fail_next(ProviderFailure.TIMEOUT)
     world.fault_and_react()
-    isolating = world.isolate.for_nodes(CLUSTER, node_names(1))
+    isolating = world.isolate_many(CLUSTER, node_names(1))
     world.orchestrator.failures.clear()
     world.clock.advance(5)
     world.clear()
     world.advance_minutes()
     assert world.node().isolation is Isolation.NONE
     world.clock.advance(timedelta(minutes=10))
-    assert isolating["node-1"]() is IsolationResult.NOTHING
+    assert isolating["node-1"]() == {"node-1": IsolationResult.NOTHING}
     assert world.orchestrator.cordoned == set()
 
 
 def test_a_breaker_that_opened_after_the_read_keeps_the_other_nodes_in_service():
     world = World(nodes=10, breakers=(CLUSTER_LIMIT,))
     world.fault(1)
-    isolating = world.isolate.for_nodes(CLUSTER, node_names(1), world.control())
+    isolating = world.isolate_many(CLUSTER, node_names(1), world.control())
     fail(world, *range(2, 10))
     assert world.control().breakers
-    assert isolating["node-1"]() is IsolationResult.HELD
+    assert isolating["node-1"]() == {"node-1": IsolationResult.HELD}
     assert {world.status(node) for node in range(1, 10)} == {NodeStatus.DEGRADED}
+
+
+def test_nodes_without_orchestrator_are_isolated_in_groups_until_a_breaker_opens():
+    world = World(nodes=4 * GROUP, breakers=(BreakerLimit(nodes=2 * GROUP, percent=20),))
+    for node in range(1, 2 * GROUP):
+        world.fault(node)
+    world.guard(CLUSTER)
+    first, second = world.isolate_many(CLUSTER, node_names(2 * GROUP - 1), world.control()).values()
+    before = len(world.seam.calls)
+    assert set(first().values()) == {IsolationResult.DONE}
+    assert sum(call.name == "table.transact" for call in world.seam.calls[before:]) <= GROUP // 5
+    world.fault(2 * GROUP)
+    world.guard(CLUSTER)
+    assert set(second().values()) == {IsolationResult.HELD}
+    in_service = [node for node in range(1, 2 * GROUP + 1) if world.status(node) is NodeStatus.DEGRADED]
+    assert in_service == list(range(GROUP + 1, 2 * GROUP + 1))

@@ -38,6 +38,7 @@ WATERMARKS = (
     "ingest/canary.py",
     "ingest/node_batch.py",
     "repair/isolate.py",
+    "repair/isolate_many.py",
     "jobs/jobs.py",
     "repair/isolation_backoff.py",
     "pager/deliver.py",

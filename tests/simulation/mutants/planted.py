@@ -124,7 +124,7 @@ PLANTED: tuple[PlantedBug, ...] = (
         _ISOLATE,
         "Isolate._held_by_breaker",
         "isolation trusts a breaker that was read before it opened",
-        "return _breaker_holds(self.controls.read(state.key.cluster), state, ordered=ordered)",
+        "return breaker_holds(self.controls.read(state.key.cluster), state, ordered=ordered)",
         "return False",
     ),
 )
