@@ -2,8 +2,8 @@
 
 Read in this order:
 
-- `isolate`: keeps new work off a faulty node, `isolate_many` off many with few calls; `isolation_backoff` spaces out calls
-  to a failing orchestrator.
+- `isolate`: keeps new work off a faulty node, `isolate_many` off many with few calls; `isolation_backoff` spaces out
+  calls to a failing orchestrator.
 - `dispatch`: admits queued cases and starts their executions; `admission` has the state changes of one case, and
   `queued_cases` records decisions that start no repair, `append_many` those of many nodes in few transactions.
 - `controls`: pause, breakers, budget and slots of a cluster; `breakers` updates breakers and budget.
