@@ -58,12 +58,14 @@ class _Causes:
 
     @classmethod
     def of(cls, before: NodeState, after: NodeState, *, starts_chains: bool) -> _Causes:
+        """Return the events that a node already names, before the first entry of its commit."""
         conditions = (*before.conditions.items(), *after.conditions.items())
         known = {key: one.event_id for key, one in conditions if one.event_id}
         last_in_case = dict([before.case_event] if before.case_event else ())
         return cls(starts_chains, last_in_case, before.status_event, known)
 
     def cause_of(self, draft: Draft) -> str | None:
+        """Return the id of the event that caused a draft, or None for one that starts a chain."""
         if draft.type in FAULT_TYPES:
             return self.last_action or self.faults.get(draft.subject or "")
         if draft.case_id is not None:
@@ -72,6 +74,7 @@ class _Causes:
         return self.last or (None if self.starts_chains else self.status)
 
     def add(self, draft: Draft, event_id: str) -> None:
+        """Make the event of a draft available as a cause of the next drafts."""
         self.last = event_id
         if draft.type in FAULT_TYPES:
             self._add_fault(draft, event_id)
@@ -93,6 +96,7 @@ class _Causes:
             self.faults[draft.subject] = self.detected[draft.subject] = self.codes[str(draft.data["code"])]
 
     def stored_in(self, state: NodeState) -> NodeState:
+        """Return a node that names these events, for the causes of its next commits."""
         conditions = {
             key: replace(one, event_id=self.detected[key]) if key in self.detected else one
             for key, one in state.conditions.items()

@@ -46,11 +46,13 @@ class _Drawing:
     elements: list[str] = field(default_factory=list)
 
     def add(self, tag: str, text: str | None = None, **attributes: object) -> None:
+        """Add an element; `_` in the name of an attribute stands for `-`."""
         names = {name: name.rstrip("_").replace("_", "-") for name in attributes}
         named = " ".join(f'{names[name]}="{_value(value)}"' for name, value in attributes.items())
         self.elements.append(f"<{tag} {named}/>" if text is None else f"<{tag} {named}>{escape(text)}</{tag}>")
 
     def svg(self) -> str:
+        """Return the SVG document."""
         head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self.height}" role="img"'
         lines = [f'{head} aria-label="{escape(self.title)}">', f"<style>{STYLE}</style>"]
         lines.append(f'<rect width="{WIDTH}" height="{self.height}" fill="#ffffff"/>')

@@ -51,13 +51,13 @@ class PeerTests(Protocol):
 
     @property
     def seconds(self) -> int:
-        """Return their time limit."""
+        """Return the time limit of all tests together."""
 
     def script(self, server: str) -> Sequence[str]:
-        """Return the lines of their script; the instance with the address `server` answers."""
+        """Return the lines of their script; the instance with the address `server` acts as the server."""
 
     def read(self, output: bytes, instance_type: str | None, efa_interfaces: int | None) -> DeepResult:
-        """Return the result by the output of the instance that asked."""
+        """Return the worst result of the tests in the output of the instance that acted as the client."""
 
     def unanswered(self, reason: str) -> DeepResult:
         """Return the result of a test that gave no output."""

@@ -40,6 +40,7 @@ class _Filling:
     shares: bool = True
 
     def has_room(self, record: OutgoingRecord, unpacked: int) -> bool:
+        """Return whether a record, with a body of `unpacked` bytes, fits into the message."""
         return (
             self.shares
             and len(self.records) < MAX_SHARED_RECORDS
@@ -48,6 +49,7 @@ class _Filling:
         )
 
     def add(self, record: OutgoingRecord, unpacked: int | None) -> None:
+        """Add a record; one whose size unpacked is None shares its message with no other."""
         self.records.append(record)
         self.size += record.size + 1
         self.unpacked += unpacked or 0

@@ -54,6 +54,7 @@ class _Violation:
     details: dict[str, str]
 
     def fault(self) -> Fault:
+        """Return the fault that the lines report."""
         text = " ".join(self.lines)
         return Fault(
             SOURCE, self.code, _UNKNOWN_GPU, truncate(text), self.at, evidence("\n".join(self.lines)), self.details

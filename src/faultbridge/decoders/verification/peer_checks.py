@@ -26,7 +26,7 @@ class PeerChecks:
     """The tests between two instances, and the decoder of their output."""
 
     def script(self, server: str) -> tuple[str, ...]:
-        """Return the lines of the script that both instances run; the one with the address `server` answers."""
+        """Return the lines of the script that both instances run; `server` is the address of the one that serves."""
         return script_of([replace(test, script=f"server={server}\n{test.script}") for test in peer_tests()])
 
     @property

@@ -101,6 +101,7 @@ class _Comparison:
         self._roots = (old, new)
 
     def compare(self, old: Schema, new: Schema, pointer: str) -> Iterator[Change]:
+        """Yield the changes between two parts of the schemas; `pointer` is the place of both."""
         old, new = _resolved(self._roots[0], old), _resolved(self._roots[1], new)
         yield from _keywords(old, new, pointer)
         yield from _enum_values(old, new, pointer)

@@ -66,12 +66,14 @@ class _Stack:
         self._memo: dict[int, Any] = {}
 
     def result(self) -> Any:  # noqa: ANN401 - as above
+        """Return the one value that is left; raises TypeError or ValueError if it is no document."""
         (value,) = self._values
         if not isinstance(value, dict | list | tuple):
             raise TypeError(value)
         return value
 
     def apply(self, name: str, argument: Any) -> None:  # noqa: ANN401 - as above
+        """Apply one opcode to the stack."""
         values = self._values
         if name in _LITERALS:
             values.append(argument)

@@ -74,6 +74,7 @@ class _Clock:
         self._source = "sent" if sent_at and is_plausible else "received"
 
     def with_time(self, observation: _AnyObservation) -> _AnyObservation:
+        """Return an observation with its final time; the original time of a fault is kept as an attribute."""
         if isinstance(observation, Snapshot):
             present = tuple(self.with_time(fault) for fault in observation.present)
             return replace(observation, observed_at=self._instant(observation.observed_at), present=present)

@@ -91,7 +91,7 @@ class StepContext:
 
     @property
     def volumes(self) -> Volumes:
-        """Return what moves the volumes of the cluster's instances."""
+        """Return the adapter that moves the volumes of the cluster's instances."""
         return _by_name(self.compute.volumes, "provider with volumes", self.rules.config.provider)
 
     @property

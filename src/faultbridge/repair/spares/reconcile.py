@@ -98,6 +98,7 @@ class _SpareReconciler:
 
     @property
     def surplus(self) -> bool:
+        """Return whether the configuration has no place for the spare any more."""
         return self.spare.number > self.config.spares or self.spare.group != self.config.spare_group
 
     @property
