@@ -152,8 +152,12 @@ fuzz: setup ## decode 200,000 damaged inputs; each decoder must return observati
 	@$(BIN)/python -m tests.decoders.fuzz --inputs 200000
 
 .PHONY: nightly
-nightly: setup machines ## run the tests that take minutes
+nightly: setup machines laws ## run the tests that take minutes, and the search for counterexamples
 	@$(BIN)/pytest -m nightly
+
+.PHONY: laws
+laws: setup machines ## search for counterexamples of the property tests with new random inputs, ten times as many
+	@$(BIN)/pytest -n 2 -m "hypothesis and not nightly" --hypothesis-profile=search
 
 # The site's packages have a virtual environment of their own; the stamp's name holds a checksum of their lock.
 DOCS := $(VENV)/docs
