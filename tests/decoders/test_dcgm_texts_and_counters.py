@@ -131,3 +131,40 @@ def test_gpus_of_which_none_has_links_are_no_fault() -> None:
     (snapshot,) = registry.decode("nvidia-smi-text", "".join(LINKS.format(n, DOWN) for n in range(4)).encode())
     assert isinstance(snapshot, Snapshot)
     assert snapshot.present == ()
+
+
+NESTED = """root@gpu-1:~# dcgmi health -c -g 2
++------------------------+---------------------------------------------------+
+| Health Monitor Report                                                      |
++========================+===================================================+
+| Overall Health         | {health}                                           |
+| GPU                    |                                                   |
+| -> 2                   | Failure                                           |
+|    -> Errors           |                                                   |
+|       -> Memory system | Failure                                           |
+|                        | GPU 2 had memory errors and row remappings are    |
+|                        | pending                                           |
+|       -> Driver        | Warning                                           |
+|                        | something that has no name                        |
+| -> 6                   | Failure                                           |
+|    -> Errors           |                                                   |
+|       -> PCIe system   | Failure                                           |
+|                        | GPU 6 has fallen off the bus.                     |
++------------------------+---------------------------------------------------+
+"""
+
+
+def test_the_table_that_prints_each_level_as_a_row_is_read_like_the_json() -> None:
+    found = health(NESTED.format(health="Failure").encode())
+    assert [(one.component.index, one.code, one.severity) for one in found] == [
+        (2, "dcgm.pending_row_remap", Severity.ERROR),
+        (2, "dcgm.health_driver", Severity.WARNING),
+        (6, "dcgm.fallen_off_bus", Severity.FATAL),
+    ]
+    assert found[0].message == "GPU 2 had memory errors and row remappings are pending"
+    assert registry.recognize(NESTED.format(health="Failure").encode()) == "dcgm-health"
+
+
+def test_a_healthy_table_with_nested_rows_has_no_fault() -> None:
+    body = NESTED.format(health="Healthy").partition("| GPU  ")[0] + "+---+---+\n"
+    assert health(body.encode()) == []

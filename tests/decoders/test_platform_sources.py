@@ -449,3 +449,66 @@ def test_a_condition_that_names_a_gpu_is_a_fault_of_that_gpu() -> None:
     for message, pci in (("Detected XID 95 on GPU 0000:97:00.0", "0000:97:00"), ("Detected XID 95", None)):
         (fault,) = faults_and_clears(decoded("eks-node-condition", [condition | {"message": message}]))
         assert (fault.code, fault.component.type, fault.component.pci) == ("xid.95", "gpu", pci)
+
+
+LABELS = {"alertname": "GPUThermalThrottling", "pci_bus_id": "00000000:3B:00.0", "Hostname": "ip-10-0-0-7"}
+RULE = {"labels": LABELS, "annotations": {"summary": "hot"}, "value": "1e+00", "activeAt": "2026-02-03T12:00:00Z"}
+LISTED = {"labels": LABELS, "annotations": {}, "fingerprint": "a1", "receivers": [{"name": "x"}]}
+LISTED |= {"startsAt": "2026-02-03T12:00:00Z", "endsAt": "2026-02-03T12:09:00Z"}
+
+
+@pytest.mark.parametrize("state", ["firing", "pending", "inactive"])
+def test_a_firing_alert_of_prometheus_is_a_fault_and_a_pending_one_is_not(state: str) -> None:
+    body = json.dumps({"status": "success", "data": {"alerts": [RULE | {"state": state}]}}).encode()
+    assert registry.recognize(body) == "alertmanager"
+    found = faults_and_clears(registry.decode("alertmanager", body))
+    shown = [(one.code, one.component.pci, one.observed_at, one.node) for one in found]
+    expected = ("smi.hw_thermal_slowdown", "0000:3b:00", NOON, "ip-10-0-0-7")
+    assert shown == ([expected] if state == "firing" else [])
+
+
+@pytest.mark.parametrize(("state", "count"), [("active", 1), ("unprocessed", 1), ("suppressed", 0)])
+def test_an_alert_that_alertmanager_lists_is_a_fault_unless_it_is_suppressed(state: str, count: int) -> None:
+    body = json.dumps([LISTED | {"status": {"state": state, "silencedBy": []}}]).encode()
+    assert registry.recognize(body) == "alertmanager"
+    found = faults_and_clears(registry.decode("alertmanager", body))
+    assert [(type(one), one.observed_at) for one in found] == [(Fault, NOON)] * count
+
+
+CHECK = "SysLogsXIDError"
+SENTINEL = "ErrorCode:79 PCI:0000:3b:00 kernel: NVRM: Xid (PCI:0000:3b:00): 79, lost Recommended Action=RESTART_VM;"
+
+
+def sentinel(status: str, message: str) -> dict[str, Any]:
+    word = "IsNotHealthy" if status == "True" else "IsHealthy"
+    condition = {"type": CHECK, "status": status, "reason": f"{CHECK}{word}", "message": message}
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+    changed = {"lastTransitionTime": "2026-02-03T12:00:00Z"}
+    status_ = {"conditions": [ready | changed, condition | changed], "nodeInfo": {}}
+    return {"kind": "Node", "metadata": {"name": "gpu-1", "labels": {"x": "y" * 5000}}, "status": status_}
+
+
+KILLED = {
+    "kind": "Event",
+    "type": "Warning",
+    "reason": "OOMKilling",
+    "involvedObject": {"kind": "Node", "name": "gpu-1"},
+}
+KILLED |= {"source": {"component": "kernel-monitor"}, "lastTimestamp": "2026-02-03T12:00:00Z"}
+
+
+@pytest.mark.parametrize("extra", [[], [KILLED]])
+def test_the_conditions_of_nvsentinel_are_read_from_a_whole_node_also_beside_events(extra: list[Any]) -> None:
+    document = {"kind": "List", "items": [sentinel("True", SENTINEL), *extra]}
+    assert registry.recognize(json.dumps(document).encode()) == "kubernetes-node"
+    found = [one for one in faults_and_clears(decoded("kubernetes-node", document)) if one.code != "agent.notice"]
+    assert [(one.code, one.component.pci, one.node, one.source) for one in found] == [
+        ("xid.79", "0000:3b:00", "gpu-1", "kubernetes-node")
+    ]
+    assert [one.code for one in faults_and_clears(decoded("nvsentinel", document))] == ["xid.79"]
+
+
+def test_a_healthy_condition_of_nvsentinel_on_a_node_is_no_fault() -> None:
+    document = sentinel("False", "No Health Failures")
+    assert registry.recognize(json.dumps(document).encode()) == "kubernetes-node"
+    assert list(faults_and_clears(decoded("kubernetes-node", document))) == []

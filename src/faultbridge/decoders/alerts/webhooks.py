@@ -1,11 +1,13 @@
-"""Decodes `alertmanager` and `grafana`: alert webhooks of Prometheus Alertmanager and Grafana.
+"""Decodes `alertmanager` and `grafana`: alert webhooks of Prometheus Alertmanager and Grafana, and their alert lists.
 
 The mapping `alerts` selects the label that names the node and the rule that names the fault. An alert without a
 rule becomes `agent.alert`, which changes no node.
 
-Grammar: a JSON object with `alerts`; each alert has its own status, labels and annotations. Times: `startsAt`, or
-`endsAt` of a resolved alert, with a time zone; the year 1 means not set. Units: none.
-Errors: `Rejected(no_framing)` for a body without alerts. Source: the webhook formats of Alertmanager and Grafana.
+Grammar: a JSON object with `alerts`; each alert has its own status, labels and annotations. Also the answers of
+Prometheus' `/api/v1/alerts` (`data.alerts` with `state` and `activeAt`) and of Alertmanager's `/api/v2/alerts`; pending
+and suppressed alerts are skipped there, because neither notifies. Times: `startsAt`, or `endsAt` of a resolved alert,
+with a time zone; the year 1 means not set. Units: none. Errors: `Rejected(no_framing)` for a body without alerts.
+Source: the webhook formats of Alertmanager and Grafana, the HTTP interfaces of Prometheus and Alertmanager.
 """
 
 from __future__ import annotations
@@ -34,18 +36,28 @@ def _is_webhook(document: Mapping[str, Any]) -> bool:
     return isinstance(document.get("alerts"), list) and ("groupLabels" in document or "receiver" in document)
 
 
+def _alerts(document: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...] | None:
+    """Return the alerts of a document in the form of a notification's alerts; None for another document."""
+    if _is_webhook(document):
+        return tuple(objects_in(document["alerts"]))
+    listed = members(document.get("data")).get("alerts")
+    if isinstance(listed, list):
+        firing = (alert for alert in objects_in(listed) if alert.get("state") == "firing")
+        return tuple({**alert, "startsAt": alert.get("activeAt")} for alert in firing)
+    state = members(document.get("status")).get("state")
+    if "labels" in document and "startsAt" in document and isinstance(state, str):
+        # An alert that is not resolved has the time at which it would be as `endsAt`.
+        return () if state == "suppressed" else ({**document, "status": "firing"},)
+    return None
+
+
 def _decode(source: str, body: bytes, hints: Hints) -> tuple[Observation, ...]:
     """Return a fault or clear for each alert; a firing group may contain resolved alerts."""
     mapped = mapping("alerts", hints.mappings)
-    webhooks = [document for _, document in objects(text_of(body)) if _is_webhook(document)]
-    if not webhooks:
-        raise Rejected("no_framing", "no notification with `alerts`")
-    return tuple(
-        observation
-        for webhook in webhooks
-        for alert in objects_in(webhook["alerts"])
-        for observation in _alert(source, alert, mapped)
-    )
+    found = [alerts for _, document in objects(text_of(body)) if (alerts := _alerts(document)) is not None]
+    if not found:
+        raise Rejected("no_framing", "no notification with `alerts`, and no list of alerts")
+    return tuple(observation for alerts in found for alert in alerts for observation in _alert(source, alert, mapped))
 
 
 def _alert(source: str, alert: Mapping[str, Any], mapped: Mapping[str, Any]) -> Iterator[Fault | Clear]:
@@ -128,8 +140,10 @@ def _node(labels: _Labels, mapped: Mapping[str, Any]) -> str | None:
 
 
 def _recognize_alertmanager(body: bytes) -> bool:
-    """Return whether a body is an alert notification without Grafana's organization field."""
-    return b'"alerts"' in body and b'"groupLabels"' in body and b'"orgId"' not in body
+    """Return whether a body is an alert notification without Grafana's organization field, or a list of alerts."""
+    if b'"alerts"' in body:
+        return (b'"groupLabels"' in body or b'"activeAt"' in body) and b'"orgId"' not in body
+    return b'"startsAt"' in body and b'"fingerprint"' in body and b'"receivers"' in body
 
 
 def _recognize_grafana(body: bytes) -> bool:
@@ -139,7 +153,8 @@ def _recognize_grafana(body: bytes) -> bool:
 
 ALERTMANAGER = Decoder(
     name="alertmanager",
-    summary="Alertmanager's webhook, version 4; the mapping `alerts` names nodes and faults",
+    summary="Alertmanager's webhook, version 4, its /api/v2/alerts, and Prometheus' /api/v1/alerts; the mapping "
+    "`alerts` names nodes and faults",
     example='{"version": "4", "status": "firing", "receiver": "faultbridge", "groupLabels": {}, "alerts": [{"status": '
     '"firing", "labels": {"alertname": "GpuXidError", "xid": "79", "gpu": "3", "node": "ip-10-0-0-7"}, '
     '"annotations": {}, "startsAt": "2026-02-03T04:05:06.789012345Z", "endsAt": "0001-01-01T00:00:00Z"}]}',

@@ -1,6 +1,7 @@
 """Reads the table of `dcgmi health -c` into the same tree as its JSON.
 
 Grammar: `| GPU 3 | Memory: Failure |` starts a system of a device, an empty first cell continues the text before it.
+Newer versions print each level of the tree as a row, with `->` before its name: `| -> 3 | Failure |`.
 Source: dcgmi's Health.cpp and DCGM's documentation.
 """
 
@@ -12,7 +13,10 @@ from typing import Any
 
 _TITLE = "Health Monitor Report"
 _ROW = re.compile(r"^\|([^|\n]{0,64})\|([^|\n]{0,256})\|", re.MULTILINE)
-_OVERALL = re.compile(r"Overall Health: {0,8}(Healthy|Warning|Failure|Internal error)", re.IGNORECASE)
+_OVERALL = re.compile(
+    r"Overall Health(?:: {0,8}| {0,64}\|(?: {0,8}))(Healthy|Warning|Failure|Internal error)", re.IGNORECASE
+)
+_NESTED = re.compile(r"^\|(?P<indent> {1,16})-> ", re.MULTILINE)
 _DEVICE = re.compile(r"(GPU|NvSwitch|CPU|NIC|ConnectX)(?: ID:?)? {0,4}(\d{1,4})$", re.IGNORECASE)
 _SYSTEM = re.compile(
     r"([A-Za-z][\w ]{1,40}?)(?: system)?: {0,4}(Healthy|Warning|Failure|Internal error)$", re.IGNORECASE
@@ -30,6 +34,8 @@ def report_of_table(text: str) -> Mapping[str, Any] | None:
     if overall is None or not is_health_table(text):
         return None
     report: dict[str, Any] = {"Overall Health": {"value": overall[1].capitalize()}}
+    if _NESTED.search(text) is not None:
+        return _nested(text) | report
     systems: dict[str, Any] | None = None
     overflow: list[str] = []
     for row in _ROW.finditer(text):
@@ -45,4 +51,26 @@ def report_of_table(text: str) -> Mapping[str, Any] | None:
             systems[system[1]] = {"value": system[2].capitalize(), "overflow": overflow}
         elif systems is not None and not name and cell:
             overflow.append(cell)
+    return report
+
+
+def _nested(text: str) -> dict[str, Any]:
+    """Return the tree of a table that prints each level of the JSON output as a row, indented before `->`."""
+    report: dict[str, Any] = {}
+    # The open levels: the indentation of each, and its children.
+    levels: list[tuple[int, dict[str, Any]]] = []
+    overflow: list[str] = []
+    for row in _ROW.finditer(text):
+        name, cell = row[1].strip(), row[2].strip()
+        if not name:
+            overflow += [cell] if cell else []
+            continue
+        indent = len(row[1]) - len(row[1].lstrip()) if name.startswith("->") else 0
+        while levels and levels[-1][0] >= indent:
+            levels.pop()
+        overflow = []
+        children: dict[str, Any] = {}
+        parent = levels[-1][1] if levels else report
+        parent[name.removeprefix("->").strip()] = {"value": cell, "overflow": overflow, "children": children}
+        levels.append((indent, children))
     return report

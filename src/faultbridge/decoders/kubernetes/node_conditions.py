@@ -13,6 +13,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from faultbridge.data.mapping import mapping
@@ -21,7 +22,14 @@ from faultbridge.decoders.common.documents import text_of
 from faultbridge.decoders.common.fault_codes import code_in_family, expand_families
 from faultbridge.decoders.common.fields import attributes_of, evidence, members, truncate
 from faultbridge.decoders.common.named_gpu import gpu_named_in
-from faultbridge.decoders.kubernetes.node_objects import Condition, NodeConditions, NodeEvent, node_reports
+from faultbridge.decoders.kubernetes.node_objects import (
+    Condition,
+    NodeConditions,
+    NodeEvent,
+    is_node,
+    node_reports,
+)
+from faultbridge.decoders.nvsentinel.health_events import node_observations
 from faultbridge.domain.faults import NODE_COMPONENT, Component, ComponentType, Fault, Observation, Snapshot
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Rejected
@@ -44,16 +52,16 @@ class ConditionReader:
     def decode(self, body: bytes, hints: Hints) -> tuple[Observation, ...]:
         """Return a health snapshot of each node, and its events; a body with neither is `Rejected`."""
         mapped = mapping("conditions", hints.mappings)
-        nodes = tuple(node_reports(text_of(body)))
+        document = text_of(body)
+        nodes = tuple(node_reports(document))
         if not nodes:
             raise Rejected("no_framing", "no condition, event or table row of a Kubernetes node")
-        return tuple(
-            observation
+        of_nvsentinel = node_observations(document, self.source, hints) if self.source == NODE_SOURCE else ()
+        observations = (
+            self._events(node, mapped) if isinstance(node, NodeEvent) else self._snapshot(node, mapped)
             for node in nodes
-            for observation in (
-                self._events(node, mapped) if isinstance(node, NodeEvent) else self._snapshot(node, mapped)
-            )
         )
+        return (*chain.from_iterable(observations), *of_nvsentinel)
 
     def _snapshot(self, node: NodeConditions, mapped: Mapping[str, Any]) -> Iterator[Observation]:
         covers: defaultdict[str, list[Component]] = defaultdict(list)
@@ -107,18 +115,12 @@ class ConditionReader:
 
 def names_condition_type(body: bytes, source: str) -> bool:
     """Return whether a body, other than a whole node, contains a condition type of a source."""
-    if _is_node(body):
+    if is_node(body):
         return False
     if b"lastTransitionTime" not in body and b"lastHeartbeatTime" not in body:
         return False
     types = members(mapping("conditions", {})["types"])
     return any(source in row["sources"] and re.search(rb"\b%s\b" % name.encode(), body) for name, row in types.items())
-
-
-def _is_node(body: bytes) -> bool:
-    # A collector that wraps the lines of a document escapes its quotes.
-    body = body.replace(b'\\"', b'"') if b'\\"kind' in body else body
-    return b'"kind"' in body and b'"Node"' in body and b'"involvedObject"' not in body
 
 
 def _wrong_code(condition: Condition, row: Mapping[str, Any], mapped: Mapping[str, Any]) -> str | None:
@@ -175,7 +177,7 @@ def _fault(source: str, code: str, condition: Condition, node: NodeConditions) -
 
 def _recognize_node(body: bytes) -> bool:
     """Return whether a body is a node, a table of nodes, or a list of the kubelet's own conditions."""
-    if _is_node(body) or b"LastTransitionTime" in body or (b"NAME " in body and b" ROLES " in body):
+    if is_node(body) or b"LastTransitionTime" in body or (b"NAME " in body and b" ROLES " in body):
         return True
     others = (EKS_SOURCE, DETECTOR_SOURCE)
     return names_condition_type(body, NODE_SOURCE) and not any(names_condition_type(body, other) for other in others)
@@ -186,12 +188,13 @@ def _recognize_detector(body: bytes) -> bool:
     if names_condition_type(body, EKS_SOURCE):
         return False
     is_event = b"involvedObject" in body and any(component in body for component in _DETECTOR_COMPONENTS)
+    is_event = is_event and not is_node(body)
     return is_event or names_condition_type(body, DETECTOR_SOURCE)
 
 
 def _recognize_eks(body: bytes) -> bool:
     """Return whether a body has a condition type of the EKS agent or is its event."""
-    is_event = b"eks-node-monitoring-agent" in body and b"involvedObject" in body
+    is_event = b"eks-node-monitoring-agent" in body and b"involvedObject" in body and not is_node(body)
     return is_event or names_condition_type(body, EKS_SOURCE)
 
 

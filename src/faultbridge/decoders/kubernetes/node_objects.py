@@ -68,11 +68,22 @@ def node_reports(body: str) -> Iterator[NodeConditions | NodeEvent]:
         yield from _of_yaml(body)
 
 
+def is_node(body: bytes) -> bool:
+    """Return whether a body is a whole node or a list with one; an event only names its node."""
+    # A collector that wraps the lines of a document escapes its quotes.
+    body = body.replace(b'\\"', b'"') if b'\\"kind' in body else body
+    return b'"kind"' in body and b'"Node"' in body and (b'"involvedObject"' not in body or b'"nodeInfo"' in body)
+
+
+def items_of(document: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """Return the items of a list, or the document itself."""
+    return tuple(objects_in(document.get("items"))) if "items" in document else (document,)
+
+
 def _of_json(body: str) -> Iterator[NodeConditions | NodeEvent]:
     bare: list[Condition] = []
     for _, document in objects(body):
-        items = objects_in(document.get("items")) if "items" in document else (document,)
-        for item in items:
+        for item in items_of(document):
             found = _condition(item)
             if found is not None:
                 bare.append(found)

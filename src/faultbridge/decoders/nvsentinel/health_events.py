@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -23,6 +24,7 @@ from faultbridge.decoders.common.decoder import Decoder, Hints
 from faultbridge.decoders.common.documents import objects, text_of
 from faultbridge.decoders.common.fault_codes import expand_families
 from faultbridge.decoders.common.fields import attributes_of, evidence, text, truncate
+from faultbridge.decoders.kubernetes.node_objects import is_node, items_of
 from faultbridge.decoders.nvsentinel.event import (
     HealthEvent,
     code_of,
@@ -31,7 +33,7 @@ from faultbridge.decoders.nvsentinel.event import (
     diagnostic_code,
     health_events,
 )
-from faultbridge.decoders.nvsentinel.node_conditions import node_condition_events
+from faultbridge.decoders.nvsentinel.node_conditions import IS_CHECKED, node_condition_events
 from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Observation, Severity, Snapshot
 from faultbridge.errors import Rejected
 
@@ -43,22 +45,38 @@ _Recoveries = defaultdict[tuple[str | None, datetime | None, str], dict[str, dic
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     """Return the faults of distinct unhealthy events, and health snapshots for recoveries."""
     mapped, body_text = mapping("nvsentinel", hints.mappings), text_of(body)
-    documents = [item for _, item in objects(body_text)]
+    documents = [item for _, document in objects(body_text) for item in items_of(document)]
     events = [event for item in documents for event in (*health_events(item), *node_condition_events(item))]
     diagnostics = [item for item in documents if item.get("module") == _PREFLIGHT or "error_code" in item]
     if not events and not diagnostics and "ErrorCode:" not in body_text:
         raise Rejected("no_framing", "no health event of NVSentinel")
     if not documents:
         events = list(condition_events(body_text))
-    return (
-        *_faults(dict.fromkeys(event for event in events if not event.healthy), mapped),
-        *_snapshots((event for event in events if event.healthy), mapped),
-        *(fault for item in diagnostics for fault in _diagnostic(item)),
-    )
+    return (*_observations(events, mapped), *(fault for item in diagnostics for fault in _diagnostic(item)))
+
+
+def node_observations(body: str, source: str, hints: Hints) -> Iterator[Observation]:
+    """Yield what NVSentinel's conditions on the nodes of a document say, as observations of another source."""
+    if IS_CHECKED.search(body) is None:
+        return
+    mapped = mapping("nvsentinel", hints.mappings)
+    nodes = (item for _, document in objects(body) for item in items_of(document))
+    for one in _observations([event for node in nodes for event in node_condition_events(node)], mapped):
+        yield replace(one, source=source)
+
+
+def _observations(events: Sequence[HealthEvent], mapped: Mapping[str, Any]) -> Iterator[Fault | Snapshot]:
+    yield from _faults(dict.fromkeys(event for event in events if not event.healthy), mapped)
+    yield from _snapshots((event for event in events if event.healthy), mapped)
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body names a check of NVSentinel or has the form of its condition messages."""
+    """Return whether a body names a check of NVSentinel or has the form of its condition messages.
+
+    A whole node with such a condition is one of the source `kubernetes-node`, which reads them too.
+    """
+    if is_node(body):
+        return False
     events = b'"checkName"' in body and (b'"entitiesImpacted"' in body or b'"componentClass"' in body)
     return events or b"ErrorCode:" in body[:4096] or _PREFLIGHT.encode() in body
 

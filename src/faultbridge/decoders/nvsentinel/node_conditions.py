@@ -7,6 +7,7 @@ exist. The heartbeat time is the time of the last health event of the check.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,9 @@ from faultbridge.decoders.common.fields import members, objects_in, text
 from faultbridge.decoders.kubernetes.node_objects import node_name
 from faultbridge.decoders.nvsentinel.event import HealthEvent, condition_events
 from faultbridge.domain.faults import NODE_COMPONENT
+
+# The reason of a condition that NVSentinel wrote, in a document.
+IS_CHECKED = re.compile(r"\b\w{1,64}Is(?:Not)?Healthy\b")
 
 
 def is_check(condition: Mapping[str, Any]) -> bool:
