@@ -63,3 +63,49 @@ def test_a_job_that_made_twenty_steps_had_started_well() -> None:
     assert (
         verdict(f"step 41000 loss=2.1\nstep 41010 loss=2.1\nstep 41020 loss=2.1\n{killed}").outlook is Outlook.RESTART
     )
+
+
+CHAIN = "[rank3]: During handling of the above exception, another exception occurred:\n"
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize(
+    "first",
+    [
+        "OSError: [Errno 116] Stale file handle: '/fsx/x'",
+        "RuntimeError: CUDA error: unspecified launch failure",
+        "acme.net.ReplyTimeoutError: no reply",
+    ],
+)
+def test_an_error_raised_while_another_one_was_handled_does_not_stop_the_job(first: str, error: str) -> None:
+    frames = '[rank3]: Traceback (most recent call last):\n[rank3]:   File "/opt/x.py", line 7, in close\n'
+    assert verdict(f"[rank3]: {first}\n{CHAIN}{frames}{error}").outlook is Outlook.RESTART
+    assert verdict(f"[rank3]: KeyError: 'x'\n{CHAIN}{frames}{error}").outlook is Outlook.STOP
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_an_error_of_a_rank_that_had_lost_its_peers_does_not_stop_the_job(error: str) -> None:
+    lost = "[rank{}]: RuntimeError: NCCL communicator was aborted on rank 3.\n"
+    assert verdict(lost.format(3) + error).outlook is Outlook.RESTART
+    assert verdict(lost.format(5) + error).outlook is Outlook.STOP
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_an_error_beside_one_that_only_hardware_has_does_not_stop_the_job(error: str) -> None:
+    assert verdict(f"[rank9]: CUDA error: uncorrectable ECC error encountered\n{error}").outlook is Outlook.RESTART
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "checksum mismatch for shard 7",
+        "expected 900 bytes, got 8",
+        "expected 32 members, got 31: a peer did not join",
+        "all ranks must reach the barrier",
+        "driver/library version mismatch",
+        "the server must be restarted",
+    ],
+)
+def test_words_of_a_rule_do_not_stop_a_job_where_something_outside_the_program_breaks_it(message: str) -> None:
+    assert verdict("[rank3]: RuntimeError: the batch size must be even\n").outlook is Outlook.STOP
+    assert verdict(f"[rank3]: RuntimeError: {message}\n").outlook is Outlook.RESTART

@@ -16,6 +16,7 @@ from faultbridge.explain.signals.line_facts import rank_of
 
 _TRACEBACK = "Traceback (most recent call last)"
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
+_TAG = re.compile(r"(?:\[[^\]]{0,64}\]:? ?|\([^)]{0,64}\) ?){1,4}")
 _LINE_END = re.compile(r"[\r\n]")
 _MAX_CHAIN = 8
 _INTRODUCTION_LINES = 2
@@ -75,6 +76,19 @@ def how_handled(name: str, error: Surroundings) -> str:
 def frames_of(error: Surroundings) -> list[str]:
     """Return the lines of the traceback that ends in a line, with those that it is chained to; the innermost last."""
     return list(_around(error)["frame"])
+
+
+def is_chained(error: Surroundings) -> bool:
+    """Return whether an error was raised while its process handled an earlier one."""
+    if not any(one.encode() in error.before for one in _CHAINED):
+        return False
+    lines = list(_of_rank(_LINE_END.split(_text(error.before)), rank_of(error.line)))
+    above = (one for one in reversed(lines) if not _is_of_traceback(_TAG.sub("", one, count=1)))
+    return any(one in next(above, "") for one in _CHAINED)
+
+
+def _is_of_traceback(line: str) -> bool:
+    return not line.strip() or line[0] in " \t" or _TRACEBACK in line
 
 
 def _first(rows: Iterable[Row], texts: Mapping[str, Sequence[str]]) -> str:

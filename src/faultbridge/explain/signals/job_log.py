@@ -11,7 +11,7 @@ from operator import itemgetter
 
 from faultbridge.decoders.kernel.line_filter import whole_lines
 from faultbridge.explain.signals.evidence_store import MAX_SIGNALS, EvidenceStore
-from faultbridge.explain.signals.handled import Surroundings, frames_of, how_handled
+from faultbridge.explain.signals.handled import Surroundings, frames_of, how_handled, is_chained
 from faultbridge.explain.signals.line_facts import host_of, rank_of, rank_of_file, time_of
 from faultbridge.explain.signals.patterns import FRAGMENTS, LogPattern, group_by_text, matches_of
 from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
@@ -147,6 +147,7 @@ class JobLogReader:
                         rank,
                         said=_DIGITS.sub("0", line[match.start() :][:MAX_SAID]),
                         handled=handled,
+                        is_chained=pattern.role is Role.INITIATING and is_chained(around),
                     ),
                     handled,
                 )

@@ -34,7 +34,8 @@ class Signal:
     `count` is the number of equal signals within some minutes, of which this is the first; `last_at` and `last_line`
     are the time and the line of the last one. `said` is the start of the known text of a line without its numbers: it
     shows whether several ranks report the same error. `handled` states how the process of an error continued, such as
-    `retried`; empty if the log does not show that it did.
+    `retried`; empty if the log does not show that it did. `is_chained` states that an error was raised while another
+    one was handled.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Signal:
     handled: str = ""
     last_at: datetime | None = None
     last_line: int | None = None
+    is_chained: bool = False
 
     def matches(self, glob: str) -> bool:
         """Return whether a name such as `xid.79` or `nccl.*` covers this signal."""

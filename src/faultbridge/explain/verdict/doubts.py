@@ -9,13 +9,17 @@ from faultbridge.explain.signals.signal import Role, Signal, Trust
 from faultbridge.explain.verdict.mechanisms import Mechanism, Outlook
 from faultbridge.explain.verdict.situation import Situation, is_same_attempt, timing
 
-DOUBTS = frozenset({"handled", "teardown", "late", "failed_after_end", "one_node"})
+DOUBTS = frozenset({"handled", "teardown", "late", "failed_after_end", "one_node", "hardware_sign"})
 """Points against STOP: with one of them, it is not shown that the job would fail again."""
 
 _MIN_RANKS_OF_NODE = 2
 _COMPLETED, _HANG, _CANCELED = "job.completed", "nccl.timeout", "scheduler.canceled"
-_NCCL = "nccl."
-_FAILED = frozenset({_HANG, "elastic.child_failed", "process.killed", "process.aborted"})
+_NCCL, _CONNECTIONS, _CHAIN_LINES = "nccl.", ("socket.", "store."), 200
+_FAILURES = frozenset({Role.INITIATING, Role.CASCADE})
+_PEERS_LOST = frozenset(
+    {"nccl.remote_error", "nccl.system_error", "nccl.aborted", "nccl.monitor_abort", "rendezvous.failed"}
+)
+_OF_HARDWARE = frozenset({"cuda.ecc", "cuda.nvlink", "cuda.hardware_stack", "cuda.device_lost"})
 
 
 def doubts(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iterator[tuple[str, Signal]]:
@@ -28,20 +32,27 @@ def doubts(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iterator
         return
     if lead.handled:
         yield "handled", lead
-    symptom, skew = situation.line.symptom, timedelta(seconds=situation.weights.limits["skew_seconds"])
-    is_again = any((one.name, one.said) == (lead.name, lead.said) for one in situation.line.recovered)
-    hang = _hang_before(situation, lead)
-    if hang is not None:
-        yield "late", hang
-    elif symptom and symptom.at and lead.at and lead.at - symptom.at > skew and not is_again:
-        yield "late", symptom
+    earlier = _failure_before(situation, lead) or _failure_long_before(situation, lead)
+    if earlier is not None:
+        yield "late", earlier
     if lead.name == _COMPLETED:
         failed = next((one for one in situation.firsts if _is_failure_after(situation, lead, one)), None)
         if failed is not None:
             yield "failed_after_end", failed
+    sign = next((one for one in situation.firsts if one.name in _OF_HARDWARE and one.trust is Trust.JOB), None)
+    if sign is not None:
+        yield "hardware_sign", sign
     other = _error_of_another_node(situation, lead) or _earlier_on_the_same_rank(situation, mechanism, lead)
     if other is not None:
         yield "one_node", other
+
+
+def _failure_long_before(situation: Situation, lead: Signal) -> Signal | None:
+    """Return the first failure of the job if it came more than a minute before an error that was not printed before."""
+    symptom, skew = situation.line.symptom, timedelta(seconds=situation.weights.limits["skew_seconds"])
+    is_again = any((one.name, one.said) == (lead.name, lead.said) for one in situation.line.recovered)
+    is_long = symptom is not None and symptom.at and lead.at and lead.at - symptom.at > skew
+    return symptom if is_long and not is_again else None
 
 
 def _keeps_returning_on_one_node(situation: Situation, lead: Signal) -> bool:
@@ -55,20 +66,34 @@ def _keeps_returning_on_one_node(situation: Situation, lead: Signal) -> bool:
     return is_repeated and {one.node for one in same} < nodes and len({one.node for one in same}) == 1
 
 
-def _hang_before(situation: Situation, lead: Signal) -> Signal | None:
-    """Return a failure that came before an error of the same attempt and that this error cannot have caused.
+def _failure_before(situation: Situation, lead: Signal) -> Signal | None:
+    """Return a failure of the same attempt that came before an error, and that this error cannot have caused.
 
     Ranks wait for minutes until a collective times out, so the error of another rank came before that; only NCCL's own
     report of a mismatch comes after it. A user cancels a job that has already failed, and launchers interrupt the ranks
-    that remain.
+    that remain. A rank that lost its peers, or that handles an error, fails with other errors.
     """
     if lead.name.startswith(_NCCL):
         return None
-    names = _FAILED if lead.name == _CANCELED else frozenset({_HANG})
     line = situation.line
-    earlier = (one for one in line.signals if one.name in names or (lead.name == _CANCELED and one is line.symptom))
-    is_job = (one for one in earlier if one is not lead and one.trust is Trust.JOB and one.name != lead.name)
-    return next((one for one in is_job if line.is_before(one, lead) and is_same_attempt(situation, one, lead)), None)
+    others = (one for one in line.signals if one is not lead and one.trust is Trust.JOB and one.name != lead.name)
+    failures = (one for one in others if one.role in _FAILURES and not one.handled)
+    earlier = (one for one in failures if line.is_before(one, lead) and is_same_attempt(situation, one, lead))
+    return next((one for one in earlier if _can_be_the_reason(situation, lead, one)), None)
+
+
+def _can_be_the_reason(situation: Situation, lead: Signal, earlier: Signal) -> bool:
+    """Return whether an earlier failure can be why a later error was printed."""
+    if earlier.name == _HANG:
+        return True
+    if lead.name == _CANCELED:
+        return not earlier.name.startswith(_CONNECTIONS)
+    is_same_rank = earlier.rank is None or earlier.rank == lead.rank
+    if is_same_rank and earlier.name in _PEERS_LOST:
+        return True
+    is_near = earlier.file == lead.file and (lead.line or 0) - (earlier.line or 0) <= _CHAIN_LINES
+    stops = (one for one in situation.mechanisms if one.outlook is Outlook.STOP)
+    return lead.is_chained and is_near and is_same_rank and not any(one.strength(earlier) for one in stops)
 
 
 def _is_failure_after(situation: Situation, end: Signal, one: Signal) -> bool:
