@@ -13,7 +13,7 @@ from faultbridge.explain.verdict.mechanisms import Outlook
 from faultbridge.explain.verdict.verdict import Verdict
 from tests.explain.verdicts import verdict
 
-FILE = Path(__file__).parent / "excerpts.yaml"
+FILE = Path(__file__).parent / "corpus" / "excerpts.yaml"
 
 
 @cache
