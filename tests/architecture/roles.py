@@ -10,10 +10,22 @@ from tests.architecture.project import resources, template
 
 
 def statements(role: str) -> list[dict[str, Any]]:
-    """Return every statement of a role, conditional ones included."""
-    policies = resources("AWS::IAM::Role")[role]["Properties"].get("Policies", [])
+    """Return every statement of a role, inline or of a managed policy of the template, conditional ones included."""
+    inline = resources("AWS::IAM::Role")[role]["Properties"].get("Policies", [])
+    policies = [*inline, *(managed_policies()[name] for name in attached_policies(role))]
     found = [statement for policy in policies for statement in policy["PolicyDocument"]["Statement"]]
     return [s["Fn::If"][1] if "Fn::If" in s else s for s in found]
+
+
+def attached_policies(role: str) -> list[str]:
+    """Return the managed policies of the template that a role has."""
+    attached = resources("AWS::IAM::Role")[role]["Properties"].get("ManagedPolicyArns", ())
+    return [str(one["Ref"]) for one in attached]
+
+
+def managed_policies() -> dict[str, dict[str, Any]]:
+    """Return the properties of each managed policy of the template."""
+    return {name: one["Properties"] for name, one in resources("AWS::IAM::ManagedPolicy").items()}
 
 
 def actions(statement: dict[str, Any]) -> list[str]:
@@ -61,4 +73,9 @@ def _name(reference: str) -> str:
 def inline_size(role: str) -> int:
     """Return the number of characters of a role's inline policies, without white space, as IAM counts them."""
     policies = resources("AWS::IAM::Role")[role]["Properties"].get("Policies", [])
-    return sum(len(json.dumps(deployed(one["PolicyDocument"]), separators=(",", ":"))) for one in policies)
+    return sum(document_size(one) for one in policies)
+
+
+def document_size(policy: dict[str, Any]) -> int:
+    """Return the number of characters of a policy without white space, as IAM counts them."""
+    return len(json.dumps(deployed(policy["PolicyDocument"]), separators=(",", ":")))

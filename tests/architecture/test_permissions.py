@@ -9,7 +9,7 @@ import pytest
 from botocore import xform_name
 
 from tests.architecture.project import PACKAGE, ROOT, resources
-from tests.architecture.roles import actions, inline_size, statements
+from tests.architecture.roles import actions, document_size, inline_size, managed_policies, statements
 
 ROW = re.compile(r"^\| (?P<role>\w+) \| (?P<sid>\w+) \| (?P<may>`.+?) \| (?P<on>.+?) \| (?P<by>.+?) \|$", re.MULTILINE)
 
@@ -71,3 +71,18 @@ def test_the_file_that_is_said_to_need_a_right_makes_the_call(grant: Grant, by: 
 def test_the_inline_policies_of_a_role_fit_into_the_limit_of_iam(role: str) -> None:
     """IAM rejects more than 10,240 characters, and with them the deployment (IAM User Guide, "IAM quotas")."""
     assert inline_size(role) <= 10_240
+
+
+@pytest.mark.parametrize("policy", sorted(managed_policies()))
+def test_a_managed_policy_fits_into_the_limit_of_iam(policy: str) -> None:
+    """IAM rejects more than 6,144 characters."""
+    assert document_size(managed_policies()[policy]) <= 6_144
+
+
+def test_the_statements_of_a_managed_policy_count_for_each_of_its_roles() -> None:
+    launches = {role for role in ("SweepRole", "ReplacementRole", "ReactRole") if "LaunchFrom" in sids(role)}
+    assert launches == {"SweepRole", "ReplacementRole"}
+
+
+def sids(role: str) -> set[str]:
+    return {str(one["Sid"]) for one in statements(role)}

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
+from tests.architecture.project import template
+from tests.architecture.roles import attached_policies, managed_policies
 from tests.local.stack import PrivateStack
 
 
@@ -55,7 +58,34 @@ def deployed_statements(stack: PrivateStack) -> list[Statement]:
         for policy in roles.list_role_policies(RoleName=role)["PolicyNames"]:
             document = roles.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
             found += [_statement(short, one) for one in document["Statement"]]
+        # The emulator cannot return the managed policies that a template attaches to a role.
+        for name in attached_policies(role.split("-")[-2]):
+            document = _resolved(managed_policies()[name]["PolicyDocument"], _names(stack))
+            found += [_statement(short, one) for one in document["Statement"]]
     return found
+
+
+def _names(stack: PrivateStack) -> dict[str, str | None]:
+    """Return what the template's references become on this stack, which has no optional part."""
+    defaults = {name: str(one.get("Default", "")) for name, one in template()["Parameters"].items()}
+    _, partition, _, region, account, _ = stack.outputs["UrgentTopicArn"].split(":")
+    own = {"Partition": partition, "Region": region, "AccountId": account, "StackName": stack.info.stack}
+    return {**defaults, **{f"AWS::{name}": value for name, value in own.items()}, "AWS::NoValue": None}
+
+
+def _resolved(value: Any, names: Mapping[str, str | None]) -> Any:
+    match value:
+        case {"Fn::If": [_, _, otherwise]}:
+            return _resolved(otherwise, names)
+        case {"Ref": str(name)}:
+            return names[name]
+        case {"Fn::Sub": str(text)}:
+            return re.sub(r"\$\{([\w:]+)\}", lambda found: str(names[found[1]]), text)
+        case [*parts]:
+            return [one for one in (_resolved(part, names) for part in parts) if one is not None]
+        case dict():
+            return {name: _resolved(item, names) for name, item in value.items()}
+    return value
 
 
 def _statement(function: str, statement: Mapping[str, Any]) -> Statement:
