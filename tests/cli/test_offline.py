@@ -105,6 +105,15 @@ def test_auto_prints_the_recognized_source(call: Call) -> None:
     assert ran.err == "faultbridge: recognized standard input as kernel-log\n"
 
 
+def test_a_capture_of_several_commands_is_read_output_by_output(call: Call) -> None:
+    lost = "0000:c2:00.0 3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev ff)\n"
+    capture = f"$ uptime\n up 12 days\n$ dmesg\n{XID}\n$ lspci\n{lost}"
+    ran = call("decode", "--jsonl", "-", text=capture.encode())
+    assert [line["code"] for line in ran.lines] == ["xid.79", "host.pci_device_unreadable"]
+    assert "as the outputs of several commands: kernel-log, pci-devices\n" in ran.err
+    assert "`uptime` was not read: " in ran.err
+
+
 def test_what_was_not_understood_is_a_warning_and_a_summary(call: Call) -> None:
     result = call(
         "decode", "--all", "--jsonl", "--source", "kernel-log", text=b"[ 1.0] NVRM: Xid (PCI:0000:c1:00): abc"

@@ -97,7 +97,7 @@ SSHD = {"MESSAGE": "Accepted publickey", "_TRANSPORT": "syslog", "SYSLOG_IDENTIF
 @pytest.mark.parametrize(
     ("body", "source"),
     [
-        (MDSTAT, "unknown_format"),
+        (MDSTAT, "disk-health"),
         ("gpu-1 idle none\ngpu-2 down* Not responding\n", "unknown_format"),
         ("NODELIST STATE REASON\ngpu-1 idle none\n", "slurm-node"),
         ("2: ens5: <UP,LOWER_UP> mtu 9001 qdisc mq state UP mode DEFAULT\n", "link-state"),

@@ -83,7 +83,7 @@ _OF_THE_PAST = frozenset({"host.memory_uncorrected", "host.pcie_fatal", "host.ma
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     """Return a fault for each event that reports one, and a clear for each that ended."""
     whole = text_of(body)
-    if whole.lstrip()[:1] in {"{", "["}:
+    if _HEAD.search(whole) is None and whole.lstrip()[:1] in {"{", "["}:
         entries = [entry for _, document in objects(whole) for entry in _entries(document)]
         if not entries:
             raise Rejected("no_framing", "no LogEntry of Redfish")

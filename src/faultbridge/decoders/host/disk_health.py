@@ -1,8 +1,9 @@
-"""Decodes `disk-health`: what a disk reports about itself, from smartctl or `nvme smart-log`.
+"""Decodes `disk-health`: what a disk reports about itself, from smartctl or `nvme smart-log`, and arrays of disks.
 
-Grammar: smartctl's JSON (-j) or `Name: value` text of an NVMe or SATA disk; `nvme smart-log` as text or JSON. EBS
-volumes report zeros everywhere, so a spare of 0 with a limit of 0 is healthy. A disk without a health log is unknown.
-Times: none. Units: percent. Errors: `Rejected(no_framing)` for other input. Source: smartmontools 7, nvme-cli 1 and 2.
+Grammar: smartctl's JSON (-j) or `Name: value` text of an NVMe or SATA disk; `nvme smart-log` as text or JSON; also
+`/proc/mdstat` (`arrays`). EBS volumes report zeros everywhere, so a spare of 0 with a limit of 0 is healthy. A disk
+without a health log is unknown. smartctl names no disk in its text: the command line does. Times: none. Units: percent.
+Errors: `Rejected(no_framing)` for other input. Source: smartmontools 7, nvme-cli 1 and 2, Linux 4 to 6.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from faultbridge.decoders.command_outputs import outputs_of
 from faultbridge.decoders.common.decoder import Decoder, Hints
 from faultbridge.decoders.common.documents import objects, text_of
 from faultbridge.decoders.common.fields import bounded, evidence, members, text
+from faultbridge.decoders.host.arrays import faults_of_arrays, is_mdstat
 from faultbridge.domain.faults import Component, ComponentType, Fault, Observation, Snapshot
 from faultbridge.errors import Rejected
 
@@ -24,6 +27,7 @@ _LINE = re.compile(r"^[ \t]{0,8}([A-Za-z][\w /().-]{1,63}?)[ \t]{0,40}: {0,40}(\
 _NUMBER = re.compile(r"(0x[0-9a-fA-F]{1,8}|[\d,]{1,24})")
 _MARKS = (b'"nvme_smart_health_information_log"', b'"smart_status"', b"Smart Log for NVME device:", b'"percent_used"')
 _START = re.compile(r"^(?:Smart Log for NVME device:|smartctl \d)", re.MULTILINE)
+_VERDICT = re.compile(r"^SMART overall-health self-assessment test result: ", re.MULTILINE)
 # The bits of an NVMe disk's critical warning; bit 1 is the temperature.
 _WARNINGS = {0: "spare below its limit", 2: "reliability degraded", 3: "read-only", 4: "backup of its cache failed"}
 _HOT = 1
@@ -31,22 +35,25 @@ _USED_UP = 100
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return one health snapshot of the disks that have a health log."""
-    disks = bounded(_disks(text_of(body)))
-    if not disks:
-        raise Rejected("no_framing", "no health log of a disk")
+    """Return one health snapshot of the disks that have a health log, and a fault of each array that lacks a disk."""
+    text_ = text_of(body)
+    disks, of_arrays = bounded(_disks(text_)), tuple(faults_of_arrays(SOURCE, text_))
+    if not disks and not is_mdstat(text_):
+        raise Rejected("no_framing", "no health log of a disk, and no array")
     known = {name: fields for name, fields in disks if fields}
     covered = tuple(Component(ComponentType.DISK, name=name) for name in known)
     present = tuple(fault for name, fields in known.items() for fault in _faults(name, fields))
-    return (Snapshot(SOURCE, dict.fromkeys((FAILING, WORN), covered) if covered else {}, present),)
+    return (Snapshot(SOURCE, dict.fromkeys((FAILING, WORN), covered) if covered else {}, present), *of_arrays)
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has the health log of a disk, or is smartctl's output about one."""
+    """Return whether a body has a disk's health log, the list of arrays, or smartctl's output about a disk."""
     return (
-        any(mark in body for mark in _MARKS)
+        (b"Personalities : " in body and is_mdstat(text_of(body)))
+        or any(mark in body for mark in _MARKS)
         or (b'"smartctl"' in body and b'"device"' in body)
-        or (body.startswith(b"smartctl ") and b"=== START OF" in body)
+        or (b"smartctl " in body and b"=== START OF" in body and _START.search(text_of(body)) is not None)
+        or (b"SMART overall-health" in body and _VERDICT.search(text_of(body)) is not None)
     )
 
 
@@ -57,14 +64,23 @@ def _disks(body: str) -> Iterator[tuple[str | None, Mapping[str, Any]]]:
             if "smartctl" in document or "critical_warning" in document:
                 yield _of_json(document)
         return
-    starts = [found.start() for found in _START.finditer(body)]
-    for start, end in zip(starts, [*starts[1:], len(body)], strict=False):
-        part = body[start:end]
-        device = _DEVICE.search(part)
-        fields = {_key(name): value.strip() for name, value in _LINE.findall(part)}
+    for title, text_ in _parts(body):
+        fields = {_key(name): value.strip() for name, value in _LINE.findall(text_)}
         passed = fields.get("smart_overall_health_self_assessment_test_result") or fields.get("smart_health_status")
         has_log = passed is not None or "critical_warning" in fields
+        device = _DEVICE.search(text_.partition("\n")[0]) or _DEVICE.search(title) or _DEVICE.search(text_)
         yield device[1] if device else None, fields | {"passed": passed} if has_log else {}
+
+
+def _parts(body: str) -> Iterator[tuple[str, str]]:
+    """Yield the output about each disk, and the line before it, which names the disk if the command line does."""
+    for output in outputs_of(body):
+        starts = [found.start() for found in _START.finditer(output.text)]
+        if not starts and _VERDICT.search(output.text):
+            starts = [0]
+        for start, end in zip(starts, [*starts[1:], len(output.text)], strict=False):
+            before = output.text[:start].rstrip().rpartition("\n")[2]
+            yield before or output.title, output.text[start:end]
 
 
 def _of_json(document: Mapping[str, Any]) -> tuple[str | None, Mapping[str, Any]]:
@@ -116,7 +132,7 @@ def _number(fields: Mapping[str, Any], *names: str) -> int | None:
 
 DECODER = Decoder(
     name=SOURCE,
-    summary="smartctl -a or -x (also -j) and nvme smart-log (also -o json): what disks report about themselves",
+    summary="smartctl -a or -x (also -j), nvme smart-log (also -o json) and /proc/mdstat: disks and their arrays",
     example="Smart Log for NVME device:nvme1n1 namespace-id:ffffffff\ncritical_warning : 0\navailable_spare : 100%\n"
     "available_spare_threshold : 10%\npercentage_used : 3%\n",
     recognize=recognize,

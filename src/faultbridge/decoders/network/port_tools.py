@@ -26,7 +26,7 @@ _PERFQUERY = re.compile(
 _VALUE = re.compile(r"^(\w{1,60}):\.{1,60}(\d{1,20})\s{0,4}$", re.MULTILINE)
 _FIELD = re.compile(r"^([A-Z][\w \[\]-]{1,60}?) {0,60}: (\S[^\n]{0,200})$", re.MULTILINE)
 _COLOR = re.compile(r"\x1b\[[0-9;]{0,16}m")
-_SECTIONS = ("Physical Counters and BER Info", "Operational Info", "Module Info")
+_SECTIONS = ("Physical Counters and BER Info", "Operational Info", "Module Info", "Troubleshooting Info")
 _NUMBER = re.compile(r"\d{1,20}")
 # The names of both tools for the counters of sysfs, which have the thresholds.
 _COUNTERS: Mapping[str, str] = {
@@ -42,6 +42,9 @@ _COUNTERS: Mapping[str, str] = {
     "Link Error Recovery Counter": "link_error_recovery",
     "Link Down Counter": "link_downed",
 }
+# What the firmware recommends to look at; NVIDIA lists it for the opcodes 15, 17, 42, 48, 49 and 52 of a link.
+_BAD_SIGNAL = re.compile(r"bad signal integrity", re.IGNORECASE)
+SIGNAL_FAULT = "signal_fault"
 _MODULE_FAULTS = ("Module FW Fault", "DataPath FW Fault", "Tx Fault [per lane]")
 MODULE_FAULT = "module_fault"
 
@@ -53,9 +56,21 @@ def is_port_tool(body: bytes) -> bool:
 
 def ports_of_tools(body: str) -> tuple[Port, ...]:
     """Return the ports of each sample in order; an output of mlxlink without a device is `Rejected`."""
-    outputs = _outputs(_COLOR.sub("", body))
-    found = (port for device, text in outputs for port in (*_of_perfquery(device, text), *_of_mlxlink(device, text)))
+    readers: dict[tuple[str, int], object] = {}
+    found = (
+        port
+        for device, text in _outputs(_COLOR.sub("", body))
+        for read in (_of_perfquery, _of_mlxlink)
+        for port in read(device, text)
+        # The tools count with different widths, so a port has the counters of only one of them.
+        if readers.setdefault((port.device, port.number), read) is read or _without_counters(port)
+    )
     return tuple(islice(found, MAX_PORTS))
+
+
+def _without_counters(port: Port) -> bool:
+    port.counters = {}
+    return bool(port.fields)
 
 
 def _outputs(body: str) -> Iterator[tuple[tuple[str, int] | None, str]]:
@@ -84,6 +99,8 @@ def _of_mlxlink(device: tuple[str, int] | None, text: str) -> Iterator[Port]:
     faults = [name for name in _MODULE_FAULTS if "1" in str(fields.get(name, "")).split(",")]
     port = Port(*device, counters=_counters(fields))
     port.fields |= {MODULE_FAULT: ", ".join(faults)} if faults else {}
+    recommended = str(fields.get("Recommendation", ""))
+    port.fields |= {SIGNAL_FAULT: recommended[:128]} if _BAD_SIGNAL.search(recommended) else {}
     yield port
 
 

@@ -17,7 +17,7 @@ from faultbridge.data.counters import counters_of
 from faultbridge.decoders.common.decoder import Decoder, Hints
 from faultbridge.decoders.common.documents import objects, text_of
 from faultbridge.decoders.common.fields import evidence, members, number, text
-from faultbridge.decoders.network.port_tools import MODULE_FAULT, is_port_tool, ports_of_tools
+from faultbridge.decoders.network.port_tools import MODULE_FAULT, SIGNAL_FAULT, is_port_tool, ports_of_tools
 from faultbridge.decoders.network.rdma_ports import Port, ports_of
 from faultbridge.domain.faults import CounterSample, Fault, Observation
 from faultbridge.errors import Rejected
@@ -37,7 +37,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
         raise Rejected("no_framing", "no counter of an RDMA port")
     with_threshold = counters_of(SOURCE)
     samples = (_reading(port, with_threshold) for port in ports)
-    faults = (_module_fault(port) for port in ports if MODULE_FAULT in port.fields)
+    faults = (_fault(port, name, code) for port in ports for name, code in _FAULTS.items() if name in port.fields)
     return (*faults, *(sample for sample in samples if sample.values))
 
 
@@ -54,10 +54,12 @@ def _reading(port: Port, with_threshold: frozenset[str]) -> CounterSample:
     return CounterSample(SOURCE, port.component, values)
 
 
-def _module_fault(port: Port) -> Fault:
-    shown = f"{port.component.name}: {port.fields[MODULE_FAULT]}"
-    details = {"error": port.fields[MODULE_FAULT]}
-    return Fault(SOURCE, "net.port_module_error", port.component, f"{shown}.", None, evidence(shown), details)
+_FAULTS = {MODULE_FAULT: "net.port_module_error", SIGNAL_FAULT: "net.link_integrity"}
+
+
+def _fault(port: Port, name: str, code: str) -> Fault:
+    shown = f"{port.component.name}: {port.fields[name]}"
+    return Fault(SOURCE, code, port.component, f"{shown}.", None, evidence(shown), {"error": port.fields[name]})
 
 
 def _statistic(document: str) -> Iterator[Port]:

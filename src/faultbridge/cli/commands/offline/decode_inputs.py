@@ -16,6 +16,7 @@ from faultbridge.cli.render.observations import Caller, documents, summary_docum
 from faultbridge.cli.render.output import Document, notice
 from faultbridge.data import load_catalog
 from faultbridge.decoders import registry
+from faultbridge.decoders.captures import Part, may_be_capture, parts_of, read_parts
 from faultbridge.decoders.common.decoder import LINE_SOURCES, Decoded, Hints
 from faultbridge.domain.faults import Component, CounterSample, Observation
 from faultbridge.errors import Rejected
@@ -72,13 +73,20 @@ class Inputs:
         with _open(file) as stream:
             first = stream.read(CHUNK_BYTES)
             source = self.source
-            if source == AUTO and registry.needs_whole(first):
+            is_capture = source == AUTO and may_be_capture(first)
+            if source == AUTO and (is_capture or registry.needs_whole(first)):
                 first += stream.read(registry.MAX_BYTES)
-            if source == AUTO:
-                source = registry.recognize(first)
-                notice(f"recognized {_title(file)} as {source}")
-            chunks = chain([first], iter(lambda: stream.read(CHUNK_BYTES), b""))
-            found = registry.read_pieces(source, self._counted(source, chunks), self.hints)
+            parts = parts_of(first) if is_capture and len(first) <= registry.MAX_BYTES else ()
+            if parts:
+                source = ", ".join(dict.fromkeys(part.source for part in parts if part.source))
+                notice(f"recognized {_title(file)} as the outputs of several commands: {source}")
+                found = self._read_parts(parts)
+            else:
+                if source == AUTO:
+                    source = registry.recognize(first)
+                    notice(f"recognized {_title(file)} as {source}")
+                chunks = chain([first], iter(lambda: stream.read(CHUNK_BYTES), b""))
+                found = registry.read_pieces(source, self._counted(source, chunks), self.hints)
         self.unparsed += found.unparsed
         for note in (*found.notes, *_unparsed_note(found)):
             notice(f"{_title(file)}: {note}")
@@ -87,6 +95,12 @@ class Inputs:
         decoded = documents(self._compared(observations), caller, everything=self.everything)
         is_partial = self.everything and (found.unparsed > 0 or found.notes != ())
         return chain(decoded, [summary_document(source, found)]) if is_partial else decoded
+
+    def _read_parts(self, parts: tuple[Part, ...]) -> Decoded:
+        for part in parts:
+            for _ in self._counted(part.source or "", [part.output.body]):
+                pass
+        return read_parts(parts, self.hints)
 
     def _counted(self, source: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """Yield the chunks of an input, and count its lines if it is a log."""

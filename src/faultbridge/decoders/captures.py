@@ -1,0 +1,86 @@
+"""Reads a capture of several commands: the output of each with the decoder that recognizes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from faultbridge.decoders import registry
+from faultbridge.decoders.command_outputs import CommandOutput, has_headings, outputs_of
+from faultbridge.decoders.common.decoder import NO_HINTS, Decoded, Hints
+from faultbridge.decoders.common.documents import text_of
+from faultbridge.domain.faults import Component, CounterSample, Observation
+from faultbridge.errors import Rejected
+
+_MAX_OUTPUTS = 256
+_MAX_TITLE = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The output of one command, and the source that recognizes it; else the reason why none does."""
+
+    output: CommandOutput
+    source: str | None
+    reason: str = ""
+
+
+def may_be_capture(head: bytes) -> bool:
+    """Return whether the first bytes of a body name a command whose output follows."""
+    return has_headings(text_of(head))
+
+
+def parts_of(body: bytes) -> tuple[Part, ...]:
+    """Return the outputs in a capture; nothing if one source reads the body as a whole."""
+    found = list[Part]()
+    for output in outputs_of(text_of(body)):
+        if len(found) == _MAX_OUTPUTS:
+            return ()
+        found.append(_part(output))
+    sources = {part.source for part in found if part.source is not None}
+    if len(sources) > 1:
+        return tuple(found)
+    # A command whose output no source recognizes must not get lost in the output of another one.
+    has_unknown = any(part.source is None and part.output.title for part in found)
+    return tuple(found) if sources and has_unknown else ()
+
+
+def read_parts(parts: tuple[Part, ...], hints: Hints = NO_HINTS) -> Decoded:
+    """Decode each output; one that no source recognizes or that is rejected is noted and counted as not understood."""
+    observations, unparsed, notes = list[Observation](), 0, list[str]()
+    tools: dict[tuple[str, Component], str] = {}
+    for part in parts:
+        title = part.output.title[:_MAX_TITLE] or "the first lines"
+        decoded, reason = _read(part, hints)
+        if decoded is None:
+            unparsed += 1
+            notes.append(f"`{title}` was not read: {reason}")
+            continue
+        notes += decoded.notes
+        unparsed += decoded.unparsed
+        observations += [one for one in decoded.observations if _is_first_tool(one, part.output.tool, tools)]
+    return Decoded(tuple(observations), unparsed, tuple(notes))
+
+
+def _read(part: Part, hints: Hints) -> tuple[Decoded | None, str]:
+    if part.source is None:
+        return None, part.reason
+    try:
+        return registry.read(part.source, part.output.body, hints), ""
+    except Rejected as error:
+        return None, error.detail or error.reason
+
+
+def _is_first_tool(one: Observation, tool: str, tools: dict[tuple[str, Component], str]) -> bool:
+    """Return false for a sample of a device that another tool has sampled: their counters are not comparable."""
+    return not isinstance(one, CounterSample) or tools.setdefault((one.source, one.component), tool) == tool
+
+
+def _part(output: CommandOutput) -> Part:
+    return Part(output, *_source_of(output.body))
+
+
+def _source_of(body: bytes) -> tuple[str | None, str]:
+    try:
+        return registry.recognize(body), ""
+    except Rejected as error:
+        return None, error.detail or error.reason

@@ -1,0 +1,77 @@
+"""Splits a capture of several commands into their outputs, so that each is read by its own decoder.
+
+Grammar: an output follows a line with a shell prompt and its command (`$ COMMAND`, `user@host:~$ COMMAND`, `[user@host
+~]# COMMAND`, `# COMMAND` of a known tool), or a heading (`=== TITLE ===`). What precedes the first one has no title.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_TOOLS = (
+    "nvidia-smi|dcgmi|dmesg|journalctl|ibstat|ibstatus|ibv_devinfo|rdma|perfquery|mlxlink|ip|ethtool|lspci|ipmitool|nvme"
+    "|smartctl|sinfo|scontrol|kubectl|neuron-[a-z]{1,16}|ras-mc-ctl|edac-util|mcelog|systemctl|cat|tail|head|grep|curl|aws"
+)
+_HEADING = re.compile(
+    r"^(?:(?:\(\w{1,32}\) )?\[?[\w.-]{1,64}@[\w.-]{1,128}[: ][^\n$#]{0,128}[$#] {1,4}(?P<prompt>[^\s#][^\n]{0,400})"
+    r"|\$ {1,4}(?P<shell>[a-z/][^\n]{0,400})"
+    rf"|# {{1,4}}(?P<root>(?:sudo )?(?:{_TOOLS})(?: [^\n]{{0,400}})?)"
+    r"|={2,8} (?!START OF|END OF)(?P<title>[^=\n]{1,100}?) ={2,8})[ \t\r]{0,8}$",
+    re.MULTILINE,
+)
+_DEVICE = {
+    "perfquery": re.compile(r" (?:-C|--Ca) ?(\S{1,64})"),
+    "mlxlink": re.compile(r" (?:-d|--device) ?(?:/dev/mst/)?(\S{1,64})"),
+}
+_PORT = re.compile(r" (?:-P|-p|--Port|--port) ?(\d{1,3})\b")
+_DISK_TOOL = re.compile(r"\b(?:smartctl|nvme)\b[^\n]{0,200}?(/dev/\w{1,32})")
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOutput:
+    """The output of one command and the command line or heading before it, which is empty for the first lines."""
+
+    title: str
+    text: str
+
+    @property
+    def body(self) -> bytes:
+        """Return the output; a line before it names the device where only the command line does."""
+        device = self._device()
+        return (f"# {device}\n{self.text}" if device else self.text).encode("utf-8", "replace")
+
+    @property
+    def tool(self) -> str:
+        """Return the first word of the command line or heading, without `sudo`."""
+        return next(iter(self.title.removeprefix("sudo ").split()), "")
+
+    def _device(self) -> str | None:
+        """Return the device in the form of a line that the decoders of its tool accept."""
+        for tool, option in _DEVICE.items():
+            found = option.search(self.title) if tool in self.title else None
+            if found is not None:
+                port = _PORT.search(self.title)
+                return f"{found[1]}/{port[1] if port else 1}"
+        disk = _DISK_TOOL.search(self.title)
+        return disk[1] if disk else None
+
+
+def has_headings(text: str) -> bool:
+    """Return whether a text has a line that names the command whose output follows."""
+    return _HEADING.search(text) is not None
+
+
+def outputs_of(text: str) -> Iterator[CommandOutput]:
+    """Yield the outputs that have at least one line that is not blank, in order."""
+    title, start = "", 0
+    for heading in _HEADING.finditer(text):
+        yield from _output(title, text[start : heading.start()])
+        title, start = next(filter(None, heading.groups())).strip(), heading.end() + 1
+    yield from _output(title, text[start:])
+
+
+def _output(title: str, text: str) -> Iterator[CommandOutput]:
+    if text.strip():
+        yield CommandOutput(title, text)

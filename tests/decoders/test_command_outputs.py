@@ -1,0 +1,152 @@
+"""A capture of several commands: each output is read by its own decoder, and one that none reads is stated."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultbridge.data import load_catalog
+from faultbridge.decoders import registry
+from faultbridge.decoders.captures import may_be_capture, parts_of, read_parts
+from faultbridge.decoders.command_outputs import outputs_of
+from faultbridge.domain.faults import CounterSample, Fault, faults_of
+from tests.decoders.captures import SAMPLES, expected
+
+DMESG = "[ 8123.617543] NVRM: Xid (PCI:0000:c1:00): 79, pid=1, name=python, GPU has fallen off the bus.\n"
+LSPCI = "0000:c2:00.0 3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev ff)\n"
+SEL = "   3 | 02/03/2026 | 04:05:06 | Memory DIMM_A1 | Uncorrectable ECC | Asserted\n"
+UPTIME = " 04:05:06 up 12 days, 3:04, 1 user, load average: 0.00, 0.01, 0.05\n"
+PERFQUERY = """# Port counters: Lid 118 port 1 (CapMask: 0x5A00)
+PortSelect:......................1
+SymbolErrorCounter:..............{symbols}
+"""
+MLXLINK = """Troubleshooting Info
+--------------------
+Status Opcode                      : {opcode}
+Recommendation                     : \x1b[31m{says}\x1b[0m
+
+Physical Counters and BER Info
+------------------------------
+Symbol Errors                      : 88211
+"""
+SMART = """smartctl 7.4 2023-08-01 r5530 [x86_64-linux-6.8.0] (local build)
+
+=== START OF SMART DATA SECTION ===
+SMART overall-health self-assessment test result: {verdict}
+Available Spare:                    {spare}%
+Available Spare Threshold:          10%
+"""
+MDSTAT = "Personalities : [raid1]\nmd1 : {}\n      937560384 blocks super 1.2 {}\n\nunused devices: <none>\n"
+
+
+def found(capture: str) -> list[tuple[str, str | None]]:
+    observations = read_parts(parts_of(capture.encode())).observations
+    faults = [fault for one in observations for fault in faults_of(one)]
+    return [(one.code, one.component.pci or one.component.name) for one in faults]
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "$ {}",
+        "# {}",
+        "$ sudo {}",
+        "[root@gpu-1 ~]# {}",
+        "ubuntu@gpu-1:~$ {}",
+        "=== {} ===",
+        "(base) user@gpu-1:/tmp$ {}",
+    ],
+)
+def test_each_output_is_read_by_its_own_decoder_behind_every_prompt(heading: str) -> None:
+    capture = f"{heading.format('dmesg')}\n{DMESG}\n{heading.format('lspci -d 10de:')}\r\n{LSPCI}"
+    assert may_be_capture(capture.encode())
+    assert found(capture) == [("xid.79", "0000:c1:00"), ("host.pci_device_unreadable", "0000:c2:00")]
+
+
+def test_lines_before_the_first_prompt_are_an_output_too() -> None:
+    assert [code for code, _ in found(f"{DMESG}$ lspci\n{LSPCI}")] == ["xid.79", "host.pci_device_unreadable"]
+
+
+def test_an_output_that_no_source_recognizes_is_stated_and_counted() -> None:
+    parts = parts_of(f"$ uptime\n{UPTIME}$ ipmitool sel elist\n{SEL}$ true\n".encode())
+    decoded = read_parts(parts)
+    assert [part.source for part in parts] == [None, "bmc-events"]
+    assert (decoded.unparsed, len(decoded.notes)) == (1, 1)
+    assert decoded.notes[0].startswith("`uptime` was not read: ")
+    assert [one.code for one in decoded.observations if isinstance(one, Fault)] == ["host.memory_uncorrected"]
+
+
+@pytest.mark.parametrize("text", [DMESG, f"$ dmesg\n{DMESG}$ dmesg\n{DMESG}", f"$ uptime\n{UPTIME}", "", DMESG + SEL])
+def test_a_text_of_one_source_or_of_none_is_no_capture(text: str) -> None:
+    assert parts_of(text.encode()) == ()
+
+
+def test_no_sample_of_one_source_is_taken_for_a_capture() -> None:
+    for folder in (SAMPLES, SAMPLES.parent / "samples_platform"):
+        for capture in expected(folder / "expectations.toml"):
+            assert parts_of((folder / capture.file).read_bytes()) == (), capture.file
+
+
+def test_the_command_line_names_the_device_of_a_tool_that_does_not() -> None:
+    title = "perfquery -C mlx5_3 -P 2"
+    (output,) = outputs_of(f"# {title}\n{PERFQUERY.format(symbols=0)}")
+    (sample,) = registry.decode("rdma-counters", output.body)
+    assert (output.title, sample.component.name) == (title, "mlx5_3/2")
+    (output,) = outputs_of(f"$ sudo smartctl -H /dev/nvme5\n{SMART.format(verdict='FAILED!', spare=4)}")
+    (failing,) = faults_of(registry.decode("disk-health", output.body)[0])
+    assert failing.component.name == "nvme5"
+
+
+def test_counters_of_two_tools_are_not_compared_with_each_other() -> None:
+    mlxlink = MLXLINK.format(opcode=0, says="No issue was observed")
+    perfquery = PERFQUERY.format(symbols=65535)
+    parts = f"$ dmesg\n{DMESG}$ perfquery -C mlx5_0 -P 1\n{perfquery}$ mlxlink -d mlx5_0 -c\n{mlxlink}"
+    whole = f"# mlx5_0/1\n{perfquery}# mlx5_0/1\n{mlxlink}"
+    for observations in (
+        read_parts(parts_of(parts.encode())).observations,
+        registry.decode("rdma-counters", whole.encode()),
+    ):
+        samples = [one.values["symbol_error"] for one in observations if isinstance(one, CounterSample) and one.values]
+        assert samples == [65535]
+
+
+@pytest.mark.parametrize(
+    ("says", "codes"), [("Bad signal integrity", ["net.link_integrity"]), ("No issue was observed", [])]
+)
+def test_bad_signal_integrity_of_a_link_is_a_fault(says: str, codes: list[str]) -> None:
+    capture = f"$ dmesg\n{DMESG}$ mlxlink -d /dev/mst/mlx5_4 -c\n{MLXLINK.format(opcode=15, says=says)}"
+    assert found(capture)[1:] == [(code, "mlx5_4") for code in codes]
+
+
+def test_each_disk_is_named_by_its_own_output() -> None:
+    nvme = "Smart Log for NVME device:nvme3 namespace-id:ffffffff\ncritical_warning : 0x4\navailable_spare : 100%\n"
+    smart = SMART.format(verdict="FAILED!", spare=4)
+    mdstat = MDSTAT.format("active raid1 nvme9n1p2[1] nvme8n1p2[0](F)", "[2/1] [_U]")
+    body = f"$ nvme smart-log /dev/nvme3\n{nvme}$ smartctl -H /dev/nvme5\n{smart}$ cat /proc/mdstat\n{mdstat}"
+    faults = [fault for one in registry.decode("disk-health", body.encode()) for fault in faults_of(one)]
+    assert [(one.code, one.component.name) for one in faults] == [
+        ("host.disk_failing", "nvme3"),
+        ("host.disk_failing", "nvme5"),
+        ("host.raid_member_failed", "md1"),
+    ]
+    assert parts_of(body.encode()) == ()
+
+
+@pytest.mark.parametrize(
+    ("state", "blocks", "severity"),
+    [
+        ("active raid1 nvme1n1[1] nvme0n1[0]", "[2/2] [UU]", None),
+        ("active (auto-read-only) raid1 nvme1n1[1] nvme0n1[0]", "[2/2] [UU]\n      resync=PENDING", None),
+        ("active raid1 nvme1n1[1] nvme0n1[0]", "[2/2] [UU]\n      [==>....]  check = 12.1% (1/2)", None),
+        ("active raid0 nvme2n1[1] nvme1n1[0]", "512k chunks", None),
+        ("active raid1 nvme1n1[1] nvme0n1[0](F)", "[2/2] [UU]", "error"),
+        ("active raid1 nvme1n1[1]", "[2/1] [_U]\n      [==>....]  recovery = 12.1% (1/2)", "error"),
+        ("broken raid0 nvme2n1[1] nvme1n1[0]", "512k chunks", "error"),
+        ("inactive nvme1n1[0](S)", "", "warning"),
+    ],
+)
+def test_an_array_that_lacks_a_disk_or_failed_is_a_fault(state: str, blocks: str, severity: str | None) -> None:
+    body = MDSTAT.format(state, blocks).encode()
+    assert registry.recognize(body) == "disk-health"
+    faults = [fault for one in registry.decode("disk-health", body) for fault in faults_of(one)]
+    shown = [(one.code, one.component.name, load_catalog().classify(one).severity) for one in faults]
+    assert shown == ([("host.raid_member_failed", "md1", severity)] if severity else [])
