@@ -512,3 +512,17 @@ def test_a_healthy_condition_of_nvsentinel_on_a_node_is_no_fault() -> None:
     document = sentinel("False", "No Health Failures")
     assert registry.recognize(json.dumps(document).encode()) == "kubernetes-node"
     assert list(faults_and_clears(decoded("kubernetes-node", document))) == []
+
+
+def test_the_conditions_of_nvsentinel_are_read_from_a_described_node() -> None:
+    times = "Tue, 03 Feb 2026 12:00:00 +0000   Tue, 03 Feb 2026 12:00:00 +0000"
+    rows = [
+        f"  {CHECK}   True   {times}   {CHECK}IsNotHealthy   {SENTINEL}",
+        f"  GpuMemWatch   False   {times}   GpuMemWatchIsHealthy   No Health Failures",
+        f"  Ready   True   {times}   KubeletReady   kubelet is posting ready status",
+    ]
+    head = "  Type   Status   LastHeartbeatTime   LastTransitionTime   Reason   Message"
+    body = "\n".join(["Name:   gpu-1", *[f"Label: {'x' * 80}"] * 80, "Conditions:", head, *rows]).encode()
+    assert registry.recognize(body) == "kubernetes-node"
+    found = list(faults_and_clears(registry.decode("kubernetes-node", body)))
+    assert [(one.code, one.component.pci, one.node) for one in found] == [("xid.79", "0000:3b:00", "gpu-1")]

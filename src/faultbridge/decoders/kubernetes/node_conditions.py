@@ -56,7 +56,8 @@ class ConditionReader:
         nodes = tuple(node_reports(document))
         if not nodes:
             raise Rejected("no_framing", "no condition, event or table row of a Kubernetes node")
-        of_nvsentinel = node_observations(document, self.source, hints) if self.source == NODE_SOURCE else ()
+        listed = (node for node in nodes if isinstance(node, NodeConditions))
+        of_nvsentinel = node_observations(document, listed, self.source, hints) if self.source == NODE_SOURCE else ()
         observations = (
             self._events(node, mapped) if isinstance(node, NodeEvent) else self._snapshot(node, mapped)
             for node in nodes

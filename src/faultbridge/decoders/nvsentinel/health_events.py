@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -24,7 +24,7 @@ from faultbridge.decoders.common.decoder import Decoder, Hints
 from faultbridge.decoders.common.documents import objects, text_of
 from faultbridge.decoders.common.fault_codes import expand_families
 from faultbridge.decoders.common.fields import attributes_of, evidence, text, truncate
-from faultbridge.decoders.kubernetes.node_objects import is_node, items_of
+from faultbridge.decoders.kubernetes.node_objects import NodeConditions, is_node, items_of
 from faultbridge.decoders.nvsentinel.event import (
     HealthEvent,
     code_of,
@@ -33,7 +33,7 @@ from faultbridge.decoders.nvsentinel.event import (
     diagnostic_code,
     health_events,
 )
-from faultbridge.decoders.nvsentinel.node_conditions import IS_CHECKED, node_condition_events
+from faultbridge.decoders.nvsentinel.node_conditions import IS_CHECKED, listed_condition_events, node_condition_events
 from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Observation, Severity, Snapshot
 from faultbridge.errors import Rejected
 
@@ -55,13 +55,20 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     return (*_observations(events, mapped), *(fault for item in diagnostics for fault in _diagnostic(item)))
 
 
-def node_observations(body: str, source: str, hints: Hints) -> Iterator[Observation]:
-    """Yield what NVSentinel's conditions on the nodes of a document say, as observations of another source."""
+def node_observations(body: str, listed: Iterable[NodeConditions], source: str, hints: Hints) -> Iterator[Observation]:
+    """Yield what NVSentinel's conditions on nodes say, as observations of another source.
+
+    The nodes are read from a JSON document again, which has more fields; of other text, the listed nodes are used.
+    """
     if IS_CHECKED.search(body) is None:
         return
     mapped = mapping("nvsentinel", hints.mappings)
-    nodes = (item for _, document in objects(body) for item in items_of(document))
-    for one in _observations([event for node in nodes for event in node_condition_events(node)], mapped):
+    if body.lstrip()[:1] in {"{", "["}:
+        nodes = (item for _, document in objects(body) for item in items_of(document))
+        events = [event for node in nodes for event in node_condition_events(node)]
+    else:
+        events = [event for node in listed for event in listed_condition_events(node)]
+    for one in _observations(events, mapped):
         yield replace(one, source=source)
 
 
@@ -75,7 +82,7 @@ def recognize(body: bytes) -> bool:
 
     A whole node with such a condition is one of the source `kubernetes-node`, which reads them too.
     """
-    if is_node(body):
+    if is_node(body) or b"LastTransitionTime" in body:
         return False
     events = b'"checkName"' in body and (b'"entitiesImpacted"' in body or b'"componentClass"' in body)
     return events or b"ErrorCode:" in body[:4096] or _PREFLIGHT.encode() in body

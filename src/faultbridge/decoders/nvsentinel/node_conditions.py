@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from faultbridge.decoders.common.clock import instant
 from faultbridge.decoders.common.fields import members, objects_in, text
-from faultbridge.decoders.kubernetes.node_objects import node_name
+from faultbridge.decoders.kubernetes.node_objects import NodeConditions, node_name
 from faultbridge.decoders.nvsentinel.event import HealthEvent, condition_events
 from faultbridge.domain.faults import NODE_COMPONENT
 
@@ -37,9 +38,22 @@ def node_condition_events(node: Mapping[str, Any]) -> Iterator[HealthEvent]:
         return
     name = node_name(text(members(node.get("metadata")).get("name"), 253))
     for condition in filter(is_check, objects_in(members(node.get("status")).get("conditions"))):
-        check, message = str(condition["type"])[:64], text(condition.get("message")) or ""
         at = instant(condition.get("lastHeartbeatTime")) or instant(condition.get("lastTransitionTime"))
-        if condition.get("status") == "False":
-            yield HealthEvent(name, check, True, False, message, "", (), NODE_COMPONENT, at)
-        else:
-            yield from (replace(event, check=check, node=name, at=at) for event in condition_events(message))
+        message = text(condition.get("message")) or ""
+        yield from _check_events(name, str(condition["type"])[:64], str(condition.get("status")), message, at)
+
+
+def listed_condition_events(node: NodeConditions) -> Iterator[HealthEvent]:
+    """Yield the same events for a node that was read from text (`kubectl describe`, YAML)."""
+    for one in node.conditions:
+        if is_check({"type": one.type, "reason": one.reason}):
+            yield from _check_events(node.name, one.type[:64], one.status, one.message or "", one.changed_at)
+
+
+def _check_events(
+    node: str | None, check: str, status: str, message: str, at: datetime | None
+) -> Iterator[HealthEvent]:
+    if status == "False":
+        yield HealthEvent(node, check, True, False, message, "", (), NODE_COMPONENT, at)
+    else:
+        yield from (replace(event, check=check, node=node, at=at) for event in condition_events(message))
