@@ -150,3 +150,24 @@ def test_an_array_that_lacks_a_disk_or_failed_is_a_fault(state: str, blocks: str
     faults = [fault for one in registry.decode("disk-health", body) for fault in faults_of(one)]
     shown = [(one.code, one.component.name, load_catalog().classify(one).severity) for one in faults]
     assert shown == ([("host.raid_member_failed", "md1", severity)] if severity else [])
+
+
+TABLE = """| NVIDIA-SMI 550.54    Driver Version: 550.54    CUDA Version: 12.4 |
+|   0  NVIDIA H200                    On  |   00000000:53:00.0 Off |                    0 |
+| N/A   41C    P0             112W / 700W |       0MiB / 143771MiB |      0%      Default |
+"""
+GPU_LINE = "GPU 0: NVIDIA H200 (UUID: GPU-0a1b2c3d-0000-0000-0000-000000000001)\n"
+LINKS = f"{GPU_LINE}\t Link 0: 26.562 GB/s\n\t Link 1: <inactive>\n"
+
+
+@pytest.mark.parametrize("capture", [f"$ nvidia-smi\n{TABLE}$ nvidia-smi nvlink -s\n{LINKS}", TABLE + LINKS])
+def test_several_outputs_of_one_tool_are_all_read(capture: str) -> None:
+    parts = parts_of(capture.encode())
+    observations = read_parts(parts).observations if parts else registry.decode("nvidia-smi-text", capture.encode())
+    assert [fault.code for one in observations for fault in faults_of(one)] == ["smi.nvlink_inactive"]
+    assert len(parts) == (2 if "$" in capture else 0)
+
+
+def test_outputs_that_are_combined_are_read_together() -> None:
+    smart = "$ smartctl -H /dev/nvme{0}\n" + SMART.format(verdict="PASSED", spare=99)
+    assert parts_of((smart.format(0) + smart.format(1)).encode()) == ()

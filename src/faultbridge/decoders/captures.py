@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from faultbridge.decoders import registry
 from faultbridge.decoders.command_outputs import CommandOutput, has_headings, outputs_of
-from faultbridge.decoders.common.decoder import NO_HINTS, Decoded, Hints
+from faultbridge.decoders.common.decoder import LINE_SOURCES, NO_HINTS, Decoded, Hints
 from faultbridge.decoders.common.documents import text_of
 from faultbridge.domain.faults import Component, CounterSample, Observation
 from faultbridge.errors import Rejected
 
+# Sources that read all outputs in one text, and partly combine them.
+_READ_TOGETHER = LINE_SOURCES | {"slurm-node", "disk-health", "rdma-counters"}
 _MAX_OUTPUTS = 256
 _MAX_TITLE = 80
 
@@ -36,8 +38,8 @@ def parts_of(body: bytes) -> tuple[Part, ...]:
         if len(found) == _MAX_OUTPUTS:
             return ()
         found.append(_part(output))
-    sources = {part.source for part in found if part.source is not None}
-    if len(sources) > 1:
+    sources = [part.source for part in found if part.source is not None]
+    if len(set(sources)) > 1 or (len(sources) > 1 and sources[0] not in _READ_TOGETHER):
         return tuple(found)
     # A command whose output no source recognizes must not get lost in the output of another one.
     has_unknown = any(part.source is None and part.output.title for part in found)

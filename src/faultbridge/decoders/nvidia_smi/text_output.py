@@ -42,7 +42,9 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
         )
     if is_table(text):
         outputs, at = read_table(text)
-        return (gpu_snapshot(SOURCE, outputs, at, complete=False, stated_faults=stated_faults),)
+        # The links can be listed below the table.
+        links = read_links(SOURCE, text) if is_links(text) else ()
+        return (gpu_snapshot(SOURCE, outputs, at, complete=False, stated_faults=stated_faults), *links)
     if is_links(text):
         return read_links(SOURCE, text)
     if is_list(text):

@@ -103,6 +103,8 @@ def decode(
 ) -> None:
     """Decode raw text to faults and clears. A clear reports the end of a fault.
 
+    A capture of several commands is split at their prompts or headings, and each output is recognized by itself.
+
     Exit code 65: the input is not in the format of the source.
     """
     if source != AUTO:
