@@ -19,6 +19,11 @@ def codes(*lines: str) -> list[str]:
 
 
 LINES = {
+    "mce: Uncorrected hardware memory error in user-access at 1a2b3c4d40": "host.memory_uncorrected",
+    "Memory failure: 0x1a2b3c4: Sending SIGBUS to python3:4242 due to hardware memory corruption": (
+        "host.memory_uncorrected"
+    ),
+    "Memory failure: 0x1a2b3c4: Killing python3:4242 due to hardware memory corruption": "host.memory_uncorrected",
     "nvme nvme0: controller is down; will reset: CSTS=0x3, PCI_STATUS=0x10": "host.disk_controller_down",
     "nvme nvme2: Removing after probe failure status: -19": "host.disk_failed",
     "blk_update_request: critical medium error, dev nvme1n1, sector 7814037 op 0x0:(READ)": "host.disk_io_error",

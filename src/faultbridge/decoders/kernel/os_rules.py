@@ -16,6 +16,7 @@ _NEURON = (
     r"(?:.{{0,80}}?\baction=(?P<suggested>\w{{1,40}}))?"
 )
 OOPS, PANIC = "host.kernel_oops", "host.kernel_panic"
+MEMORY_LOST = "host.memory_uncorrected"
 
 RULES: tuple[Rule, ...] = (
     rule("BUG: ", r"BUG: (?:unable to handle|kernel NULL pointer dereference)(?P<detail>.{0,120})", OOPS, _NODE),
@@ -62,6 +63,20 @@ RULES: tuple[Rule, ...] = (
     rule("Connection to", _LUSTRE + rf"to {_SERVER} \(at .{{1,64}}?\) was lost", "host.file_server_lost", _DISK),
     rule(
         "Connection restored", _LUSTRE + rf"restored to {_SERVER}(?: \(|$)", "host.file_server_lost", _DISK, ends=True
+    ),
+    # A processor read memory that it could not correct; most instances have no driver of the memory controller.
+    rule(
+        "ardware memory error",
+        r"mce: Uncorrected hardware memory error in user-access at (?P<address>[0-9a-f]{1,16})",
+        MEMORY_LOST,
+        ComponentType.MEMORY,
+    ),
+    rule(
+        "ardware memory corruption",
+        r"Memory failure: (?P<page>0x[0-9a-f]{1,16}): (?:Sending SIGBUS to|Killing) (?P<process>.{1,64}):\d{1,10}"
+        r" due to hardware memory corruption",
+        MEMORY_LOST,
+        ComponentType.MEMORY,
     ),
     rule(
         "segfault at ",
