@@ -39,7 +39,7 @@ class Asset:
 
 @cache
 def asset(name: str) -> Asset:
-    """Return an asset by its name."""
+    """Return the style sheet, the script or the icon by its file name."""
     return Asset(name, (FOLDER / name).read_text(encoding="utf-8"))
 
 

@@ -43,7 +43,7 @@ class _Held:
 
 @dataclass(slots=True)
 class ClusterReads:
-    """Implements `Table`: outside `once` and for everything else it passes each call on unchanged."""
+    """A `Table` that shares reads about one cluster within `once`; it passes every other call on unchanged."""
 
     table: Table
     clock: Clock
@@ -149,7 +149,7 @@ class ClusterReads:
 
 
 def _shared(cluster: str, *, policy: bool) -> frozenset[Key]:
-    """Return the keys of the items that are read together."""
+    """Return the keys of the items that one read fetches; `policy` adds the current policy and the baselines."""
     own = keys.cluster_config(cluster), keys.cluster_control(cluster), keys.cluster_state(cluster)
     decided_by = (findings.baselines_key(cluster, 0), keys.CURRENT_POLICY) if policy else ()
     return frozenset((*own, *decided_by))

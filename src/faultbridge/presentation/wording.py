@@ -39,7 +39,7 @@ _NAME = re.compile(rf"(?<![\w.`/-])({'|'.join(_NOUNS)})(?![\w`-])")
 
 
 def words(name: object) -> str:
-    """Return a name from a document as words."""
+    """Return a name from a document as words, such as `out of service` for `out_of_service`."""
     return str(name).replace("_", " ")
 
 

@@ -107,7 +107,7 @@ class LogReceipts:
                     yield event["message"]
 
     def _pages(self, group: str, since: int) -> Iterator[Sequence[Any]]:
-        """Return the pages of a group; continues by time when the endpoint omits the token after a full page."""
+        """Return the events of a log group by pages; without a token after a full page it continues by time."""
         where: dict[str, Any] = {"startTime": since}
         while True:
             answer = self._filter(group, where)

@@ -49,7 +49,7 @@ def open_schema(name: str) -> Schema:
 
 
 def closed_form(schema: Any) -> Any:  # noqa: ANN401 - any JSON
-    """Return the closed form of a published schema."""
+    """Return a published schema that refuses fields and values of later versions."""
     if isinstance(schema, list):
         return [closed_form(one) for one in schema]
     if not isinstance(schema, dict):

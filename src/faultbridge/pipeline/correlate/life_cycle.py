@@ -61,7 +61,7 @@ def correlate(
 
 
 def _is_known(incident: Incident, snapshot: ClusterSnapshot) -> bool:
-    """Return whether a snapshot can change an incident; an `intake` incident needs to know whether records arrive."""
+    """Return whether a snapshot can change an incident; for `intake` it must state whether records arrive."""
     return snapshot.knows_intake or incident.domain.kind is not DomainKind.INTAKE
 
 

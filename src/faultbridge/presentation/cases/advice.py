@@ -179,7 +179,7 @@ def advice_for(case: Document) -> Advice:
 
 
 def without_repair(case: Document) -> str:
-    """Return the template of why a case has no repair; empty if it was repaired or its repair runs."""
+    """Return the text (a template) of why a case has no repair; empty if it was repaired or its repair runs."""
     exact = str(case["resolution"]) if case["resolution"] else situation(case)
     if exact == "queued approval" and not (case["approval"] or {}).get("by_rule", True):
         exact = "queued unproven"  # no rule asks: the attempt itself did, because it found no evidence of capacity

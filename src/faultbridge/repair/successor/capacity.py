@@ -63,7 +63,7 @@ class CapacityCheck:
 
     @property
     def text(self) -> str:
-        """Return the reason with the source that counts, for the intent."""
+        """Return the source of capacity that permits the release, and the reason, as the text of the intent."""
         source = f"capacity from {self.used.source.value}" if self.used else "no source of capacity counts"
         return f"{source}: {self.reason}" if self.reason else source
 

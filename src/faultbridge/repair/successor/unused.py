@@ -40,7 +40,7 @@ def end_for_case(context: StepContext) -> None:
 class EndUnusedLaunches:
     """Terminates the unused instances of closed cases of a cluster; a repeated call is harmless.
 
-    It reads the claim of each launched instance, so it works only in the first minute of each hour.
+    It reads the case of each launched instance. To limit these reads, it works only in the first minute of each hour.
     """
 
     tools: StepTools

@@ -17,7 +17,7 @@ def _about(body: Mapping[str, Any]) -> str | None:
 
 
 def _with_effects(view: SystemView) -> Iterator[str]:
-    """Find entries that a finding or its mark caused, except the later notes about a finding."""
+    """Find entries that a note about a finding caused; only another such note may be caused by it."""
     everything = [body for bodies in view.bodies.values() for body in bodies]
     findings = {body["metadata"]["event_id"]: name for body in everything if (name := _about(body))}
     for body in everything:
