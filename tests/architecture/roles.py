@@ -20,7 +20,7 @@ def statements(role: str) -> list[dict[str, Any]]:
 def attached_policies(role: str) -> list[str]:
     """Return the managed policies of the template that a role has."""
     attached = resources("AWS::IAM::Role")[role]["Properties"].get("ManagedPolicyArns", ())
-    return [str(one["Ref"]) for one in attached]
+    return [str(one["Ref"]) for one in attached if "Ref" in one]
 
 
 def managed_policies() -> dict[str, dict[str, Any]]:

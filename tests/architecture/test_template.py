@@ -336,3 +336,19 @@ def test_the_pager_receives_every_event_that_requires_a_page(rule: PageRule) -> 
     for one in received:
         asked = one.get("detail", {}).get("data", {})
         assert all(set(rule.when[field]) <= set(allowed) for field, allowed in asked.items())
+
+
+def test_what_calls_slurmrestd_can_run_in_a_vpc_with_the_permission_for_it_and_runs_outside_by_default() -> None:
+    callers = {
+        name.removesuffix("Function")
+        for name in NAMES
+        if "FAULTBRIDGE_SLURM_TOKENS" in properties(name).get("Environment", {}).get("Variables", {})
+    }
+    assert callers == {"React", "Replacement", "Sweep"}
+    attached = {"SubnetIds": {"Ref": "SlurmSubnets"}, "SecurityGroupIds": {"Ref": "SlurmSecurityGroups"}}
+    config = {"Fn::If": ["RunsInVpc", attached, {"Ref": "AWS::NoValue"}]}
+    assert {name for name in NAMES if "VpcConfig" in properties(name)} == {f"{one}Function" for one in callers}
+    for caller in callers:
+        assert properties(f"{caller}Function")["VpcConfig"] == config
+        assert "AWSLambdaVPCAccessExecutionRole" in str(properties(f"{caller}Role")["ManagedPolicyArns"])
+    assert [template()["Parameters"][one]["Default"] for one in ("SlurmSubnets", "SlurmSecurityGroups")] == ["", ""]
