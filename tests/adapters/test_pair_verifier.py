@@ -80,14 +80,17 @@ class FakeEc2:
     interfaces: dict[str, int] = field(default_factory=dict)
     states: dict[str, str] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
+    unlisted: set[str] = field(default_factory=set)
 
     def describe_instances(self, *, InstanceIds: list[str] | None = None, Filters: Any = ()) -> dict[str, Any]:  # noqa: N803 - AWS's
         wanted = {one["Name"]: one["Values"] for one in Filters}
+        assert all(value for values in wanted.values() for value in values)
         if InstanceIds is None:
             (value,) = wanted[f"tag:{PEER_TAG}"]
             tagged = [one for one, cluster in self.tags.items() if cluster == value]
             InstanceIds = [one for one in tagged if self.type_of(one) in wanted["instance-type"]]  # noqa: N806 - AWS's
-        return {"Reservations": [{"Instances": [self.described(one) for one in InstanceIds]}]}
+        listed = [one for one in InstanceIds if one not in self.unlisted]
+        return {"Reservations": [{"Instances": [self.described(one) for one in listed]}]}
 
     def type_of(self, instance: str) -> str:
         return self.types.get(instance, TYPE)
@@ -306,6 +309,12 @@ class TestPeers:
         pool.change(place, status=SpareStatus.TAKEN, case="c-1")
         made.status()
         assert made.ssm.peers == [second]
+
+    def test_an_instance_that_ec2_does_not_list_has_no_peer(self, made: Installation) -> None:
+        made.ec2.unlisted.add(NEW)
+        made.ec2.tags[KEPT] = CLUSTER
+        assert made.status(5).verdict is Verdict.UNKNOWN
+        assert made.ssm.sent == []
 
     def test_a_spare_of_another_type_or_with_other_interfaces_is_no_peer(self, made: Installation) -> None:
         first, second = ready(made.world)

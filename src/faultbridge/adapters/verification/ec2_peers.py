@@ -32,7 +32,7 @@ class Ec2Peers:
     def of(self, instance_id: str, hardware: InstanceHardware) -> tuple[Peer, ...]:
         """Return the peers of an instance: verified spares first, then instances with the tag, each by id."""
         cluster = self.known.cluster_of(instance_id)
-        if cluster is None:
+        if cluster is None or hardware.instance_type is None:
             return ()
         found = dict([*self._spares(cluster), *self._tagged(cluster, hardware)])
         same = hardware.instance_type, hardware.efa_interfaces
