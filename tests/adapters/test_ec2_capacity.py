@@ -30,6 +30,7 @@ def ask(
     instance: dict[str, Any] | None = None,
     refused: str = "",
     filters: list[dict[str, Any]] | None = None,
+    block_status: list[dict[str, Any]] | str | None = None,
     provider: type[AutoScalingProvider | LaunchTemplateProvider] = AutoScalingProvider,
 ) -> Capacity:
     """Ask about an instance, by default of reservation cr-1; the stub checks the request and the response."""
@@ -45,6 +46,11 @@ def ask(
             stub.add_client_error("describe_capacity_reservations", refused, http_status_code=403)
         elif reservations or instance is None or filters:
             stub.add_response("describe_capacity_reservations", {"CapacityReservations": [*reservations]}, asked)
+        if isinstance(block_status, str):
+            stub.add_client_error("describe_capacity_block_status", block_status)
+        elif block_status is not None:
+            status = {"CapacityBlockStatuses": block_status}
+            stub.add_response("describe_capacity_block_status", status, {"CapacityBlockIds": ["cb-1"]})
         asking: Provider = provider(clients)
         return asking.capacity(source, INSTANCE, "g")
 
@@ -100,6 +106,31 @@ def test_a_capacity_block_is_a_source_of_its_own_and_has_an_end() -> None:
     found = ask(BLOCK, block)
     assert (found.evidence, found.count, found.ends_at) == (CapacityEvidence.OWN_RESERVATION, 3, ENDS)
     assert ask(BLOCK, reservation(ReservationType="default")).evidence is ABSENT
+
+
+STATUS = {"CapacityBlockId": "cb-1", "TotalCapacity": 16, "TotalUnavailableCapacity": 2}
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (
+            [{**STATUS, "InterconnectStatus": "impaired"}],
+            "capacity block cb-1: 2 of 16 unavailable after failed status checks, interconnect impaired",
+        ),
+        ([STATUS], "capacity block cb-1: 2 of 16 unavailable after failed status checks, interconnect unknown"),
+        ([], "EC2 has no status of capacity block cb-1"),
+        ("UnauthorizedOperation", "reading the status of capacity block cb-1: UnauthorizedOperation"),
+        ("InternalError", "reading the status of capacity block cb-1: InternalError"),
+    ],
+)
+def test_the_status_of_a_capacity_block_is_stated_and_decides_nothing(
+    status: list[dict[str, Any]] | str, text: str
+) -> None:
+    block = reservation(ReservationType="capacity-block", EndDate=ENDS, CapacityBlockId="cb-1")
+    found = ask(BLOCK, block, block_status=status)
+    assert found.reason.startswith(f"cr-1: 3 of 16 instances free; {text}")
+    assert (found.evidence, found.free, found.count) == (CapacityEvidence.OWN_RESERVATION, True, 3)
 
 
 def test_the_end_of_a_reservation_that_is_no_block_does_not_count_because_its_instances_continue() -> None:

@@ -5,7 +5,7 @@ The calls go to the routes of `servers.compute_plane`; `servers.fault_injection`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -111,6 +111,11 @@ def set_capacity(endpoint: str, instance_type: str, *, available: bool, zone: st
     """
     body = {"instance_type": instance_type, "zone": zone, "available": available}
     http_call(f"{endpoint}/faultbridge/capacity", body, timeout=30.0)
+
+
+def set_reservations(endpoint: str, reservations: Sequence[Mapping[str, Any]]) -> None:
+    """Set what `DescribeCapacityReservations` lists, in its own form; no launch uses a reservation."""
+    http_call(f"{endpoint}/faultbridge/capacity-reservations", {"reservations": [dict(one) for one in reservations]})
 
 
 def set_launch_faults(endpoint: str, seed: int, rates: LaunchFaultRates) -> None:

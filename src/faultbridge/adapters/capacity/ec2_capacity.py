@@ -9,7 +9,7 @@ from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import translated
 from faultbridge.adapters.compute.failures import failure_of
 from faultbridge.domain.cluster.capacity_sources import CapacitySource
-from faultbridge.errors import Misconfigured
+from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ports import Capacity, CapacityEvidence, ProviderFailure
 
 ACTIVE, BLOCK = "active", "capacity-block"
@@ -79,14 +79,31 @@ class Ec2Capacity:
             reason = f"capacity reservation {reservation} is {described['State']}"
             return Capacity(evidence, free=False, reason=reason, count=0)
         free, total = described["AvailableInstanceCount"], described["TotalInstanceCount"]
+        block = described.get("CapacityBlockId") if described.get("ReservationType") == BLOCK else None
         return Capacity(
             evidence,
             free=self._frees_slot or free > 0,
-            reason=f"{reservation}: {free} of {total} instances free",
+            reason=f"{reservation}: {free} of {total} instances free{self._status_of_block(block)}",
             count=free,
             # EC2 terminates the instances of a block that ends; those of another reservation continue on demand.
             ends_at=described.get("EndDate") if described.get("ReservationType") == BLOCK else None,
         )
+
+    def _status_of_block(self, block: str | None) -> str:
+        """Return what EC2 states about failed hosts and the interconnect of a capacity block; it decides nothing."""
+        if not block:
+            return ""
+        try:
+            with translated(f"reading the status of capacity block {block}"):
+                answer = self._clients.ec2.describe_capacity_block_status(CapacityBlockIds=[block])
+        except (Misconfigured, Transient) as error:
+            return f"; {error}"
+        status: Any = next(iter(answer.get("CapacityBlockStatuses") or ()), None)
+        if status is None:
+            return f"; EC2 has no status of capacity block {block}"
+        counts = f"{status.get('TotalUnavailableCapacity', 'unknown')} of {status.get('TotalCapacity', 'unknown')}"
+        interconnect = status.get("InterconnectStatus", "unknown")
+        return f"; capacity block {block}: {counts} unavailable after failed status checks, interconnect {interconnect}"
 
     def _open(self, instance: Mapping[str, Any]) -> Capacity:
         """Return the free capacity of open reservations for the instance's type, platform, tenancy and zone."""

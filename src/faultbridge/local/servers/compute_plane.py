@@ -112,6 +112,13 @@ def _set_capacity(body: dict[str, Any]) -> object:
     return {}
 
 
+def _set_reservations(body: dict[str, Any]) -> object:
+    from faultbridge.local.gaps.capacity_reservations import RESERVATIONS
+
+    RESERVATIONS[:] = [dict(one) for one in body["reservations"]]
+    return {}
+
+
 def _set_launch_faults(body: dict[str, Any]) -> object:
     LAUNCH_FAULTS.set_rates(
         int(body["seed"]), LaunchFaultRates(**{name: float(rate) for name, rate in body["rates"].items()})
@@ -140,6 +147,7 @@ def _reset(_body: dict[str, Any]) -> object:
     from faultbridge.local.kubernetes import clusters
 
     FAULTS.reset()
+    _set_reservations({"reservations": []})
     LAUNCH_FAULTS.set_rates(0, LaunchFaultRates())
     clusters.reset()
     return {}
@@ -150,6 +158,7 @@ _ROUTES: dict[tuple[str, str], Callable[[dict[str, Any]], object]] = {
     ("POST", "command-output"): _set_command_output,
     ("POST", "heal"): _heal,
     ("POST", "capacity"): _set_capacity,
+    ("POST", "capacity-reservations"): _set_reservations,
     ("POST", "launch-faults"): _set_launch_faults,
     ("POST", "kubernetes-cluster"): _configure_kubernetes,
     ("POST", "hyperpod-cluster"): _configure_hyperpod,
