@@ -15,6 +15,7 @@ from faultbridge.adapters.verification.pair_verifier import MAX_PEERS, SsmPairVe
 from faultbridge.adapters.verification.peer_leases import LEASE, PeerLeases
 from faultbridge.decoders.verification.peer_checks import PeerChecks
 from faultbridge.domain.cluster.spares import SpareStatus
+from faultbridge.domain.nodes import Alias, AliasRow
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ports import Verdict, Verification
 from faultbridge.registry.new_node import NewNode
@@ -23,6 +24,8 @@ from faultbridge.registry.verification.peers import VerificationPeers
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.simulation.fakes import FakeVerifier
+from faultbridge.storage import items
+from faultbridge.storage.writes import Put
 from tests.adapters.stubs import client_error, served
 from tests.decoders.test_deep_checks import DOMAINS, TYPE, loopback
 from tests.scenarios.provider.test_spares import ready, world_with_ready
@@ -234,6 +237,14 @@ def test_a_peer_on_which_the_command_did_not_run_is_no_failure(made: Installatio
     assert found.findings[0].endswith("not verified: the command ended as DeliveryTimedOut on the peer")
 
 
+def test_a_command_that_did_not_run_on_the_instance_is_no_failure(made: Installation) -> None:
+    made.ssm.outputs = dict.fromkeys(ready(made.world), BAD)
+    made.ssm.status[NEW] = "TimedOut"
+    found = made.decided(5)
+    assert found.verdict is Verdict.UNKNOWN
+    assert found.findings[0].endswith("not verified: the command ended as DeliveryTimedOut")
+
+
 def test_a_peer_that_ssm_does_not_reach_is_skipped_and_is_free_again(made: Installation) -> None:
     first, second = ready(made.world)
     made.ssm.unreachable, made.ssm.outputs = {first}, {second: GOOD}
@@ -295,6 +306,12 @@ class TestLease:
         made.status()
         assert made.begin(peer)
 
+    def test_a_lease_is_taken_once(self, made: Installation) -> None:
+        assert made.leases.take(NEW, "a")
+        assert not made.leases.take(NEW, "b")
+        made.world.clock.advance(LEASE + timedelta(seconds=1))
+        assert made.leases.take(NEW, "b")
+
     def test_only_the_holder_releases_a_lease(self, made: Installation) -> None:
         assert made.leases.take(NEW, "a")
         made.leases.release(NEW, "b")
@@ -342,8 +359,27 @@ class TestPeers:
             made.world.until(lambda: made.world.status(2) == "quarantined", minutes=10)
             made.status()
             assert made.ssm.peers == [other]
+            made.leases.release(other, made.operation)
+            assert made.status(5, instance=other, operation=made.begin(other)).verdict is Verdict.UNKNOWN
             made.world.fault(2)
             assert made.status(5, operation=made.begin(NEW, 2)).verdict is Verdict.UNKNOWN
+            assert made.ssm.peers == [other]
+
+    def test_a_node_that_an_operator_returns_is_no_peer(self) -> None:
+        with installation(spares=0) as made:
+            made.ec2.tags[in_service(made.world)] = CLUSTER
+            made.world.node_orders.quarantine(made.world.key(2), OperatorOrder("an operator", "peer"))
+            made.world.until(lambda: made.world.status(2) == "quarantined", minutes=10)
+            made.world.node_orders.return_node(made.world.key(2), OperatorOrder("an operator", "done"))
+            assert made.status(5).verdict is Verdict.UNKNOWN
+
+    def test_an_instance_that_no_longer_backs_its_node_serves_by_its_tag(self) -> None:
+        with installation(spares=0) as made:
+            other, now = in_service(made.world), made.world.clock.now()
+            closed = AliasRow(made.world.key(2), other, now - timedelta(days=1), now)
+            made.world.table.write(Put(items.alias_item(Alias("instance", other), closed, now)))
+            made.ec2.tags[other] = CLUSTER
+            made.status()
             assert made.ssm.peers == [other]
 
     @pytest.mark.parametrize(("tag", "state", "used"), [(CLUSTER, "running", True), ("b", "running", False)])

@@ -16,13 +16,14 @@ from tests.decoders.test_deep_checks import DOMAINS, HEADING, ROW, TYPE
 SERVER = "10.0.0.7"
 NEEDED = ("sh", "timeout", "sed", "sort", "cat", "touch", "rm")
 REFUSED = "[error] util/pingpong.c:408 : failed to connect: Connection refused"
-LISTENING = f"""all=" $*"
+LISTENING = f"""all=" $*" domain=$6
 for last; do :; done
-case "$*" in *" -P "*) ;; *) touch "$SHARED/$last"; exit 0;; esac
+case "$*" in *" -P "*) ;; *) echo "$domain" > "$SHARED/$last"; exit 0;; esac
 while [ "$1" != -P ]; do shift; done
 [ -e "$SHARED/$2" ] || {{ echo "{REFUSED}"; exit 111; }}
+[ "$(cat "$SHARED/$2")" = "$domain" ] || exit 22
 """
-"""The begin of a fake fi_pingpong: a server leaves a file with the name of its port, a client needs it."""
+"""The begin of a fake fi_pingpong: a server leaves its domain in a file named after its port."""
 
 
 class Pair:
@@ -78,6 +79,11 @@ class TestScript:
         found = PeerChecks().read(pair.run("client"), TYPE, len(DOMAINS))
         assert found.passed is None
         assert "failed to connect: Connection refused" in found.line
+
+    def test_a_peer_that_starts_later_is_awaited(self, pair: Pair) -> None:
+        start = "\n".join(f'echo {name} > "$SHARED/{47601 + number}"' for number, name in enumerate(sorted(DOMAINS)))
+        pair.install("client", "sleep", start)
+        assert PeerChecks().read(pair.run("client"), TYPE, len(DOMAINS)).passed is True
 
     def test_one_device_that_fails_twice_fails_the_test(self, pair: Pair) -> None:
         broken = f'case "$all" in *{DOMAINS[2]}*) echo "fi_cq_read: -5"; exit 5;; esac'
