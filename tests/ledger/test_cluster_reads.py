@@ -108,15 +108,12 @@ def test_after_a_lost_race_the_version_is_read_again():
         assert world.version(CONTROL) == 2
 
 
-def test_the_items_can_be_read_again_without_the_rows_which_still_become_no_older_than_five_seconds():
+def test_forget_makes_the_next_reads_fresh():
     world = Fixture()
     with world.reads.once(CLUSTER):
         world.version(CONTROL), world.rows()
         world.write_as_another(CONTROL), world.write_as_another(ROW)
-        world.table.clock.advance(MAX_AGE)
-        world.reads.read_items_again()
-        assert (world.version(CONTROL), world.rows()) == (2, [])
-        world.table.clock.advance(0.001)
+        world.reads.forget()
         assert (world.version(CONTROL), world.rows()) == (2, [ROW.sk])
 
 

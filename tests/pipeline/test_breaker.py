@@ -77,15 +77,26 @@ def test_a_half_open_breaker_opens_again_by_another_node() -> None:
     assert next_state(breaker(HALF_OPEN), failing(-1, 1), after(minutes=5)) is CLOSED
 
 
-def test_a_half_open_breaker_opens_again_when_a_trial_repair_fails_but_not_for_an_earlier_failed_repair() -> None:
+def test_a_half_open_breaker_opens_again_when_a_repair_fails_but_not_for_one_that_failed_before() -> None:
     def with_failed_repair(minute: float) -> list[FailingNode]:
         failed = replace(*failing(-1, status=NodeStatus.FAILED), failed_step_at=after(minutes=minute))
         return [failed, *failing(-1, -1)]
 
     change = change_of(breaker(HALF_OPEN), with_failed_repair(1), after(minutes=5))
     assert change is not None
-    assert (change.breaker.state, change.reason.partition(";")[0]) == (OPEN, "a trial repair failed")
+    assert (change.breaker.state, change.reason.partition(";")[0]) == (OPEN, "a repair failed")
     assert next_state(breaker(HALF_OPEN), with_failed_repair(0), after(minutes=5)) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "opened"),
+    [(NodeStatus.VALIDATING, -1), (NodeStatus.FAILED, -20)],
+    ids=["without result", "ignored case"],
+)
+def test_a_failed_repair_counts_also_for_a_node_that_does_not(status: NodeStatus, opened: float) -> None:
+    failed = replace(*failing(opened, status=status), failed_step_at=after(minutes=1))
+    half_open = breaker(HALF_OPEN, ignored_before=after(minutes=-10))
+    assert next_state(half_open, [failed, *failing(-1, -1, -1)], after(minutes=5)) is OPEN
 
 
 @pytest.mark.parametrize(("first", "stays_open"), [(-24 * 60 + 2, True), (-24 * 60 + 1, False)])
@@ -116,6 +127,13 @@ def test_a_breaker_that_stays_open_closes_by_an_operator_or_when_no_node_fails()
     assert next_state(held, [], after(minutes=10)) is CLOSED
     closed = close_manually(held, NOON)
     assert (closed.opened, closed.stays_open) == ((), False)
+
+
+def test_a_breaker_that_the_policy_no_longer_has_is_closed() -> None:
+    tripped = {CLUSTER_BREAKER: breaker(HALF_OPEN), "domain:rack-1": replace(breaker(OPEN), stays_open=True)}
+    (change,) = evaluate_breakers(tripped, [LIMIT], failing(-1, -1, -1, domain="rack-1"), {None: 10}, NOON)
+    assert (change.name, change.breaker.state, change.breaker.stays_open) == ("domain:rack-1", CLOSED, False)
+    assert change.reason == "the policy no longer has this breaker"
 
 
 def test_each_failure_domain_is_counted_separately_against_its_own_nodes() -> None:

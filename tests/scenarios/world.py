@@ -130,7 +130,7 @@ class World:
         self.isolate_many = IsolateMany(self.isolate)
         self.rollup = ClusterRollup(self.reads, self.clock, stack, self.rulebook)
         used = self.append, self.isolate, self.workflow, self.rulebook
-        self.dispatch = Dispatch(self.reads, self.clock, *used, self.reads.read_items_again)
+        self.dispatch = Dispatch(self.reads, self.clock, *used, self.reads.forget)
         self.incident_changes = IncidentChanges(self.reads, self.controls)
         held, onsets = HeldCases(self.reads, self.append), Onsets(self.reads, self.clock)
         self.correlate = Correlate(self.reads, self.rulebook, self.incident_changes, held, onsets)

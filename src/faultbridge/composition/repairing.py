@@ -84,7 +84,7 @@ class Repair:
         of = self.installation
         ports = of.ports
         shared = of.ledger.append, self.isolate, ports.workflow, of.rules.rulebook
-        return Dispatch(of.table, ports.clock, *shared, of.table.read_items_again)
+        return Dispatch(of.table, ports.clock, *shared, of.table.forget)
 
     @cached_property
     def case_orders(self) -> CaseOrders:

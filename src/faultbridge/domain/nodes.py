@@ -11,7 +11,7 @@ from typing import NamedTuple
 from faultbridge.domain.cases import Case
 from faultbridge.domain.cluster.volumes import MovingVolume
 from faultbridge.domain.conditions import Condition, Tombstone, worst_severity
-from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import Component, Severity
 from faultbridge.domain.probation import Probation
 
@@ -172,9 +172,10 @@ class NodeState:
 
     @property
     def failed_step_at(self) -> datetime | None:
-        """Return when the step began at which the repair of a `failed` node failed; None for other nodes."""
+        """Return when the step began at which the node's repair ended without success, or None."""
         case = self.live_case
-        return case.attempt.since if self.status is NodeStatus.FAILED and case and case.attempt else None
+        failed = case is not None and case.status is CaseStatus.ESCALATED and case.repair_action.needs_slot
+        return case.attempt.since if case and case.attempt and failed else None
 
     @property
     def severity(self) -> Severity | None:

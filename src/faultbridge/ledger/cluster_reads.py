@@ -2,8 +2,8 @@
 
 Within `once`, services share the reads of the same items and rows; these are at most five seconds old. After a write of
 such an item, its next read reads everything again. A write of a row drops the rows of its shard. Rows are always read
-after the items: a writer that commits on the version of an item has never seen rows older than this version, unless it
-called `read_items_again`. A decision must still be conditional on the version that it read.
+after the items: a writer that commits on the version of an item has never seen rows older than this version. A
+decision must still be conditional on the version that it read, or read again after `forget`.
 """
 
 from __future__ import annotations
@@ -61,13 +61,10 @@ class ClusterReads:
         finally:
             self._held = outer
 
-    def read_items_again(self) -> None:
-        """Read the shared items again, and keep the rows, before a decision that no condition on an item protects.
-
-        The decision must check the state of each node that a row names, which may be newer than the row.
-        """
-        if self._held is not None and self._held.read_at is not None:
-            self._read_items(self._held)
+    def forget(self) -> None:
+        """Read everything again from now on, before something is decided that no condition protects."""
+        if self._held is not None:
+            self._held.forget()
 
     def get(self, key: Key) -> Item | None:
         """Return one item; see `Table`."""
@@ -125,13 +122,9 @@ class ClusterReads:
         now = self.clock.now()
         if held.read_at is None or now - held.read_at > MAX_AGE or not held.items.keys() >= set(wanted):
             held.forget()
-            self._read_items(held)
-            held.read_at = now
+            found = self.table.get_many(sorted(held.shared))
+            held.read_at, held.items = now, {key: found.get(key) for key in held.shared}
         return held.items
-
-    def _read_items(self, held: _Held) -> None:
-        found = self.table.get_many(sorted(held.shared))
-        held.items = {key: found.get(key) for key in held.shared}
 
     def _rows(self, held: _Held, pk: str) -> tuple[Item, ...]:
         self._items(held)

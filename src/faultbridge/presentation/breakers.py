@@ -23,7 +23,7 @@ def breaker_end(breaker: Document, limit: BreakerLimit | None, now: datetime) ->
     if breaker["state"] == "half_open":
         return (
             f"The breaker permits {trial} at a time as a trial, until fewer nodes fail than its limit.",
-            "If another node or a trial fails before, it opens again. An operator can close it.",
+            "If another node or a repair fails before, it opens again. An operator can close it.",
         )
     if breaker["stays_open"]:
         return (

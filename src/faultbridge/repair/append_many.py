@@ -2,37 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.nodes import NodeKey
-from faultbridge.errors import Conflict
+from faultbridge.errors import Conflict, Transient
 from faultbridge.ledger.append import Append, Appended, NodeDraft, Revise, group_commits, log_split
 from faultbridge.log import log_cause
 from faultbridge.storage import items, keys
 
 
-def append_many(append: Append, changes: Mapping[NodeKey, Revise], *, actor: Actor) -> Iterator[Appended]:
+def append_many(
+    append: Append,
+    changes: Mapping[NodeKey, Revise],
+    *,
+    actor: Actor,
+    alone: Callable[[NodeKey], Appended | None] | None = None,
+) -> Iterator[Appended]:
     """Commit a transition of each of many nodes, as `Append` does for one; yields each result once it is committed.
 
-    All nodes are read with batch reads. If a node of a transaction has changed since, each node of that transaction is
-    committed alone. A node that cannot be read or computed stops no other: the first such error is raised after the
-    others are committed.
+    All nodes are read with batch reads. If a transaction fails, for example because one of its nodes has changed since,
+    `alone` commits each of its nodes; by default as `Append` does. A node that cannot be read, computed or committed
+    stops no other: the first such error is raised after the others are committed. Raises Transient at once when the
+    table is not available.
     """
     drafts, errors = _draft_each(append, changes, actor)
+    commit_alone = alone or (lambda node: append(node, changes[node], actor=actor))
     for group in group_commits(drafts):
-        done = [draft.appended for draft in group]
-        try:
-            append.commit([write for draft in group for write in draft.writes])
-        except Conflict as conflict:
-            nodes = [one.state.key for one in done]
-            log_split(str(conflict), nodes)
-            for node in nodes:
-                yield append(node, changes[node], actor=actor)
-        else:
-            yield from done
+        if _is_committed(append, group):
+            yield from (draft.appended for draft in group)
+            continue
+        for node in (draft.appended.state.key for draft in group):
+            try:
+                done = commit_alone(node)
+            except Exception as error:  # noqa: BLE001 - it concerns this node only; the first is raised at the end
+                errors.append(_logged("commit_failed", node, actor, error))
+                continue
+            if done is not None:
+                yield done
     if errors:
         raise errors[0]
+
+
+def _is_committed(append: Append, group: Sequence[NodeDraft]) -> bool:
+    """Commit a group in one transaction; False if its nodes have to be committed alone."""
+    try:
+        append.commit([write for draft in group for write in draft.writes])
+    except Exception as error:
+        if isinstance(error, Transient) and not isinstance(error, Conflict):
+            raise
+        log_split(f"{type(error).__name__}: {error}", [draft.appended.state.key for draft in group])
+        return False
+    return True
 
 
 def _draft_each(
@@ -48,7 +69,12 @@ def _draft_each(
             before = items.read_state(node, found.get(key))
             drafts.append(NodeDraft(*append.draft(before, changes[node], actor=actor)))
         except Exception as error:  # noqa: BLE001 - a bug with one node must not stop the others; the first is raised
-            reason = f"{type(error).__name__}: {error}"
-            log_cause("draft_failed", reason=reason, cluster=node.cluster, node=node.node, actor=actor.value)
-            errors.append(error)
+            errors.append(_logged("draft_failed", node, actor, error))
     return drafts, errors
+
+
+def _logged(decision: str, node: NodeKey, actor: Actor, error: Exception) -> Exception:
+    """Log an error of one node, and return it."""
+    reason = f"{type(error).__name__}: {error}"
+    log_cause(decision, reason=reason, cluster=node.cluster, node=node.node, actor=actor.value)
+    return error

@@ -34,7 +34,7 @@ from faultbridge.repair.isolate import Isolate
 from faultbridge.repair.queued_cases import QueuedCases, log_admission
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import items, keys
-from faultbridge.storage.projections import QUEUE, read_queued
+from faultbridge.storage.projections import QUEUE, queue_row, read_queued
 
 MAX_CONFLICTS = 3
 """How often a case is retried after a lost race before the cases behind it get their turn."""
@@ -50,10 +50,7 @@ class DispatchResult:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Gives the free repair slots of a cluster to its most urgent cases.
-
-    `read_again` reads the cluster's configuration, policy and control state again where services share reads.
-    """
+    """Gives the free repair slots of a cluster to its most urgent cases; `forget` makes the next reads fresh."""
 
     table: Table
     clock: Clock
@@ -61,7 +58,7 @@ class Dispatch:
     isolate: Isolate
     workflow: Workflow
     rulebook: Rulebook
-    read_again: Callable[[], None] = lambda: None
+    forget: Callable[[], None] = lambda: None
 
     @property
     def _queued_cases(self) -> QueuedCases:
@@ -72,9 +69,7 @@ class Dispatch:
         rules = rules_of(self.rulebook, cluster)
         if not rules.config.opens_cases or not self._queued(rules):
             return DispatchResult()
-        # No condition of a write protects what the registration and the policy decide. A queued case may have been read
-        # before: its node is read again before its repair starts.
-        self.read_again()
+        self.forget()  # no condition of a write protects what the registration and the policy decide
         rules = rules_of(self.rulebook, cluster)
         queued = self._queued(rules) if rules.config.opens_cases else []
         if rules.config.mode is Mode.DRY_RUN:
@@ -111,7 +106,8 @@ class Dispatch:
         return items.read_control(cluster, found)
 
     def _admit(self, control: Control, picks: Sequence[QueuedCase], rules: Rules, now: datetime) -> AdmittedBatch:
-        ready = [one for pick in picks if (one := self._make_ready(pick, rules)) is not None]
+        made_ready = [one for pick in picks if (one := self._make_ready(pick, rules)) is not None]
+        ready = self._still_admitted(made_ready, control, rules, now)
         if not ready:
             return AdmittedBatch()
         try:
@@ -137,7 +133,7 @@ class Dispatch:
             if not admit(control, rules.policy, (pick,), now, rules.config.update_holds).picks:
                 return AdmittedBatch(full=True)
             ready = self._make_ready(pick, rules)
-            if ready is None:
+            if ready is None or not self._still_admitted([ready], control, rules, now):
                 break
             try:
                 return AdmittedBatch(self._commit(control, (ready,), now))
@@ -171,6 +167,20 @@ class Dispatch:
             self._queued_cases.record_refusals((refused,), rules)
             return None
         return ReadyCase(state, case, choice.repair_action, choice.reason)
+
+    def _still_admitted(
+        self, ready: Sequence[ReadyCase], control: Control, rules: Rules, now: datetime
+    ) -> list[ReadyCase]:
+        """Return the cases that are also admitted as their nodes were just read, with the repair actions chosen.
+
+        The row of a case may be older than its node: since then an operator may have ordered another repair action.
+        """
+        rows = [(one.repair_action, row) for one in ready if (row := queue_row(one.state, now)) is not None]
+        # The approval of this very repair action was checked when the case was made ready.
+        fresh = [replace(read_queued(rules.config, row), repair_action=action, approved=True) for action, row in rows]
+        picks = admit(control, rules.policy, fresh, now, rules.config.update_holds).picks
+        admitted = {pick.case for pick in picks}
+        return [one for one in ready if one.case.id in admitted]
 
     def _isolated(self, pick: QueuedCase) -> NodeState:
         state = self.append.read(pick.key)

@@ -85,8 +85,13 @@ class IsolateMany:
                 log_isolation(state, "isolation_held", HELD_BY_BREAKER, level=logging.DEBUG)
                 results[_name(state)] = IsolationResult.HELD
         revise = confirm(Isolation.NOT_APPLICABLE, NO_ORCHESTRATOR, ordered=False)
-        for appended in append_many(self.isolate.append, {one.key: revise for one in free}, actor=Actor.ISOLATE):
-            results[_name(appended.state)] = confirmed(appended.state, NO_ORCHESTRATOR)
+
+        def isolate_alone(node: NodeKey) -> None:
+            results[node.node] = self.isolate(node)  # it reads the breakers again
+
+        changes = {one.key: revise for one in free}
+        for done in append_many(self.isolate.append, changes, actor=Actor.ISOLATE, alone=isolate_alone):
+            results[_name(done.state)] = confirmed(done.state, NO_ORCHESTRATOR)
         return results
 
 

@@ -41,6 +41,8 @@ class QueuedCases:
         changes = {key: revision(one) for key, one in refused.items()}
         for appended in append_many(self.append, changes, actor=Actor.DISPATCH):
             key = appended.state.key
+            if not appended.entries:
+                continue
             waiting_for, reason = refused[key].waiting_for.value, refused[key].reason
             log_admission(key, refused[key].queued.case, "admission_refused", reason, waiting_for=waiting_for)
 

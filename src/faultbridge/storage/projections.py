@@ -89,10 +89,10 @@ def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
             "families": _families(state),
             "case": case.id if case else None,
             "opened": to_text(case.opened_at) if case else None,
-            "failed_step": to_text(failed_step) if failed_step else None,
             "deferred_until": to_text(state.case_deferred_until) if state.case_deferred_until else None,
             "event": state.status_event,
             "incident": _incident(state),
+            **({"failed_step": to_text(failed_step)} if failed_step else {}),
         },
     )
 

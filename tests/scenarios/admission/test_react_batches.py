@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from datetime import timedelta
 
+import pytest
+
 from faultbridge.domain.cluster.breakers import BreakerLimit
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import Isolation
+from faultbridge.errors import Misconfigured
 from faultbridge.ports import ProviderFailure
 from faultbridge.repair.isolate import IsolationResult
 from faultbridge.repair.isolate_many import GROUP
+from faultbridge.storage import keys
+from tests.races import run_before_write, writes_to
 from tests.scenarios.admission.test_breaker import CLUSTER_LIMIT, fail
 from tests.scenarios.world import CLUSTER, World
 
@@ -88,3 +93,39 @@ def test_nodes_without_orchestrator_are_isolated_in_groups_until_a_breaker_opens
     assert set(second().values()) == {IsolationResult.HELD}
     in_service = [node for node in range(1, 2 * GROUP + 1) if world.status(node) is NodeStatus.DEGRADED]
     assert in_service == list(range(GROUP + 1, 2 * GROUP + 1))
+
+
+def test_a_node_that_cannot_be_isolated_keeps_no_other_of_its_group_in_service(monkeypatch):
+    world = World(nodes=5)
+    for node in range(1, 6):
+        world.fault(node)
+    transact = type(world.table).transact
+
+    def refuse(table, writes, token=None):
+        if any(write.key.pk.endswith("node-2") for write in writes):
+            message = "the item is too large"
+            raise Misconfigured(message)
+        transact(table, writes, token)
+
+    monkeypatch.setattr(type(world.table), "transact", refuse)
+    (isolate,) = world.isolate_many(CLUSTER, node_names(5)).values()
+    with pytest.raises(Misconfigured, match="too large"):
+        isolate()
+    degraded = [node for node in range(1, 6) if world.status(node) is NodeStatus.DEGRADED]
+    assert degraded == [2]
+
+
+def test_after_a_conflict_in_a_group_the_breaker_is_read_again():
+    world = World(nodes=10, breakers=(CLUSTER_LIMIT,))
+    for node in range(1, 5):
+        world.fault(node)
+    (isolate,) = world.isolate_many(CLUSTER, node_names(4), world.control()).values()
+
+    def fail_another() -> None:
+        world.fault(2, "xid.48")
+        fail(world, *range(5, 9))
+
+    run_before_write(world.seam, writes_to(keys.node_state(world.key(1))), fail_another)
+    assert set(isolate().values()) == {IsolationResult.HELD}
+    assert world.control().breakers
+    assert {world.status(node) for node in range(1, 9)} == {NodeStatus.DEGRADED}

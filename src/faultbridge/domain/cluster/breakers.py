@@ -31,7 +31,7 @@ class BreakerLimit:
 
     It opens when at least `nodes` nodes fail and these are at least `percent` percent of the nodes that it counts.
     It becomes half open when no further node has failed for `quiet`; then it permits `trial` repairs at a time, and
-    opens again when one of them fails or another node does. When it opens for the `openings`th time within a day, it
+    opens again when a repair fails or another node does. When it opens for the `openings`th time within a day, it
     stays open while any node fails, until an operator closes it.
     """
 

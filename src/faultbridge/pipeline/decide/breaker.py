@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from faultbridge.domain.cases import Case
-from faultbridge.domain.cluster.breakers import Breaker, BreakerLimit, BreakerScope, BreakerState, breaker_name
+from faultbridge.domain.cluster.breakers import (
+    Breaker,
+    BreakerLimit,
+    BreakerScope,
+    BreakerState,
+    breaker_name,
+    domain_of,
+)
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeState
@@ -24,7 +31,7 @@ _DAY = timedelta(days=1)
 class FailingNode:
     """A node with a live case: its status, its failure domain and when the case was opened.
 
-    `failed_step_at` is when the step began at which its repair failed, or None.
+    `failed_step_at` is when the step began at which its repair ended without success, or None.
     """
 
     status: NodeStatus
@@ -35,7 +42,7 @@ class FailingNode:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The failing nodes that one breaker counts, and the number of all its nodes."""
+    """The nodes with a live case of one breaker, and the number of all its nodes."""
 
     failing: tuple[FailingNode, ...]
     of: int
@@ -46,7 +53,6 @@ class BreakerChange:
     """A breaker whose state changed, and why; `before` is None when it never opened before."""
 
     name: str
-    limit: BreakerLimit
     before: BreakerState | None
     breaker: Breaker
     reason: str
@@ -63,13 +69,14 @@ def evaluate_breakers(
 
     `node_counts` holds the number of nodes of each failure domain, and under None that of the cluster.
     """
-    failing = [node for node in failing if node.status not in GROWING]
+    failing, limits = list(failing), tuple(limits)
     changes = (
         _change(name, limit, breakers.get(name), tally, now)
         for limit in limits
         for name, tally in _tallies(limit, failing, node_counts, breakers)
     )
-    return tuple(change for change in changes if change is not None)
+    dropped = _without_limit(breakers, limits, now)
+    return (*(change for change in changes if change is not None), *dropped)
 
 
 def failing_node(state: NodeState, case: Case) -> FailingNode:
@@ -80,6 +87,18 @@ def failing_node(state: NodeState, case: Case) -> FailingNode:
 def close_manually(breaker: Breaker, now: datetime) -> Breaker:
     """Return a breaker closed by an operator: only cases opened later count for it."""
     return replace(breaker, state=BreakerState.CLOSED, since=now, ignored_before=now, opened=(), stays_open=False)
+
+
+def _without_limit(
+    breakers: Mapping[str, Breaker], limits: Iterable[BreakerLimit], now: datetime
+) -> Iterator[BreakerChange]:
+    """Yield the closing of each breaker that the policy no longer has."""
+    scopes = {limit.scope for limit in limits}
+    for name, before in breakers.items():
+        scope = BreakerScope.CLUSTER if domain_of(name) is None else BreakerScope.DOMAIN
+        if before.state is not BreakerState.CLOSED and scope not in scopes:
+            closed = replace(before, state=BreakerState.CLOSED, since=now, stays_open=False)
+            yield BreakerChange(name, before.state, closed, "the policy no longer has this breaker")
 
 
 def _tallies(
@@ -103,10 +122,15 @@ def _change(
     name: str, limit: BreakerLimit, before: Breaker | None, tally: Tally, now: datetime
 ) -> BreakerChange | None:
     ignored_before = before.ignored_before if before else None
-    failing = [one for one in tally.failing if ignored_before is None or one.opened_at > ignored_before]
+    failing = [
+        one
+        for one in tally.failing
+        if one.status not in GROWING and (ignored_before is None or one.opened_at > ignored_before)
+    ]
     exceeded = len(failing) >= limit.nodes and len(failing) * 100 >= limit.percent * tally.of
     state = before.state if before else BreakerState.CLOSED
-    target, reason = _next_state(before, limit, failing, exceeded=exceeded, now=now)
+    repair_failed = before is not None and any(_failed_since(one, before.since) for one in tally.failing)
+    target, reason = _next_state(before, limit, failing, repair_failed=repair_failed, exceeded=exceeded, now=now)
     if target is state:
         return None
     openings = before.opened if before else ()
@@ -114,7 +138,7 @@ def _change(
     if target is BreakerState.OPEN:
         breaker, end = _count_opening(breaker, limit)
         reason = f"{reason}; {end}"
-    return BreakerChange(name, limit, before.state if before else None, breaker, reason)
+    return BreakerChange(name, before.state if before else None, breaker, reason)
 
 
 def _count_opening(breaker: Breaker, limit: BreakerLimit) -> tuple[Breaker, str]:
@@ -132,17 +156,26 @@ def _count_opening(breaker: Breaker, limit: BreakerLimit) -> tuple[Breaker, str]
     return replace(breaker, opened=openings, stays_open=stays_open), end
 
 
+def _failed_since(node: FailingNode, since: datetime) -> bool:
+    return node.failed_step_at is not None and node.failed_step_at > since
+
+
 def _next_state(
-    before: Breaker | None, limit: BreakerLimit, failing: list[FailingNode], *, exceeded: bool, now: datetime
+    before: Breaker | None,
+    limit: BreakerLimit,
+    failing: list[FailingNode],
+    *,
+    repair_failed: bool,
+    exceeded: bool,
+    now: datetime,
 ) -> tuple[BreakerState, str]:
     if before is None or before.state is BreakerState.CLOSED:
         if exceeded:
             return BreakerState.OPEN, f"{len(failing)} nodes fail at once"
         return BreakerState.CLOSED, ""
     newest = max((one.opened_at for one in failing), default=before.since)
-    is_trial_failed = any(one.failed_step_at and one.failed_step_at > before.since for one in failing)
-    if before.state is BreakerState.HALF_OPEN and exceeded and (newest > before.since or is_trial_failed):
-        return BreakerState.OPEN, "a trial repair failed" if is_trial_failed else "another node failed"
+    if before.state is BreakerState.HALF_OPEN and exceeded and (newest > before.since or repair_failed):
+        return BreakerState.OPEN, "a repair failed" if repair_failed else "another node failed"
     held = before.stays_open and bool(failing)
     if before.state is BreakerState.OPEN and (held or now - max(newest, before.since) < limit.quiet):
         return before.state, ""

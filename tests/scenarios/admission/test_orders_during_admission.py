@@ -1,0 +1,74 @@
+"""Orders of an operator after the queue was read: a repair is admitted by its node as it is, not by its row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from faultbridge.domain.cases import RepairAction, WaitingFor
+from faultbridge.domain.cluster.breakers import BreakerState
+from faultbridge.domain.cluster.state import Control
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.policy import Rule
+from faultbridge.repair.case_orders import OperatorOrder
+from tests.scenarios.admission.test_breaker import CLUSTER_LIMIT, fail, states
+from tests.scenarios.world import CLUSTER, World, limits
+
+ORDER = OperatorOrder("op")
+
+
+def dispatch_with(world: World, monkeypatch: pytest.MonkeyPatch, order: Callable[[], object]) -> None:
+    """Run one admission; an operator gives an order between its read of the queue and that of the controls."""
+    read, orders = world.dispatch._control, [order]
+
+    def order_then_read(cluster: str) -> Control:
+        while orders:
+            orders.pop()()
+        return read(cluster)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(world.dispatch), "_control", lambda _, cluster: order_then_read(cluster))
+        world.dispatch(CLUSTER)
+
+
+def paused_after_a_fault(**others) -> World:
+    """Return a world whose first node is out of service and queued, while repairs are paused."""
+    world = World(**others)
+    world.pause_repairs(paused=True)
+    world.fault_and_react(1)
+    return world
+
+
+def test_a_replacement_ordered_after_the_queue_was_read_waits_for_the_open_breaker(monkeypatch):
+    world = paused_after_a_fault(nodes=12, breakers=(CLUSTER_LIMIT,))
+    world.orders.cancel(world.case(1).id, ORDER)
+    assert world.case(1).repair_action is RepairAction.VERIFY
+    fail(world, 2, 3, 4, 5, 6, 7)
+    world.pause_repairs(paused=False)
+    dispatch_with(world, monkeypatch, lambda: world.node_orders.replace(world.key(1), ORDER))
+    assert states(world) == {"cluster": BreakerState.OPEN}
+    assert (world.case(1).status, world.case(1).repair_action) == (CaseStatus.QUEUED, RepairAction.REPLACE_NODE)
+    world.advance_minutes()
+    assert world.case(1).waiting_for is WaitingFor.BREAKER
+    assert world.released_instances() == []
+
+
+def test_a_replacement_ordered_after_the_queue_was_read_takes_no_slot_beyond_the_limit(monkeypatch):
+    world = paused_after_a_fault(nodes=2, limits=limits(concurrent=1))
+    world.fault_and_react(2)
+    world.orders.cancel(world.case(2).id, ORDER)
+    world.pause_repairs(paused=False)
+    dispatch_with(world, monkeypatch, lambda: world.node_orders.replace(world.key(2), ORDER))
+    assert len(world.control().holders) <= 1
+
+
+def test_no_approval_is_requested_for_a_repair_that_is_cancelled_after_the_queue_was_read(monkeypatch):
+    rule = Rule("ask", approval=(RepairAction.REPLACE_NODE,), release_without_capacity=True)
+    world = paused_after_a_fault(rules=(rule,))
+    world.pause_repairs(paused=False)
+    dispatch_with(world, monkeypatch, lambda: world.orders.cancel(world.case(1).id, ORDER))
+    assert world.case(1).approval is None
+    world.advance_minutes(30)
+    assert world.case(1).status is not CaseStatus.ESCALATED
+    assert world.status(1) is NodeStatus.DEGRADED
