@@ -106,7 +106,7 @@ def record_refusal(state: NodeState, refusal: Refused, rule: Rule, now: datetime
     # An operator may have approved the repair after it was refused.
     action = refusal.queued.repair_action
     if must_ask and case.cancelled and action is not RepairAction.VERIFY:
-        return Transition(state)  # it was cancelled after it was refused: only its verification remains
+        return Transition(state)  # it was canceled after it was refused: only its verification remains
     answered = must_ask and case.approves(action, case.attempts + 1)
     other_reason = refusal.waiting_for in WITH_SEVERAL_REASONS and case.reason != refusal.reason
     if (case.waiting_for is refusal.waiting_for and not must_ask and not other_reason) or answered:

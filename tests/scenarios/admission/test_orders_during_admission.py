@@ -63,7 +63,7 @@ def test_a_replacement_ordered_after_the_queue_was_read_takes_no_slot_beyond_the
     assert len(world.control().holders) <= 1
 
 
-def test_no_approval_is_requested_for_a_repair_that_is_cancelled_after_the_queue_was_read(monkeypatch):
+def test_no_approval_is_requested_for_a_repair_that_is_canceled_after_the_queue_was_read(monkeypatch):
     rule = Rule("ask", approval=(RepairAction.REPLACE_NODE,), release_without_capacity=True)
     world = paused_after_a_fault(rules=(rule,))
     world.pause_repairs(paused=False)
