@@ -147,6 +147,8 @@ def test_a_state_from_a_snapshot_ends_when_a_later_snapshot_lacks_it() -> None:
     outputs = {"nvidia-smi-xml", "nvidia-smi-text", "nvidia-smi-query-csv"}
     ends = {row.code: {end.removeprefix("snapshot:") for end in row.ends_on if "snapshot:" in end} for row in states}
     assert ends.pop("smi.nvlink_inactive") == {"nvidia-smi-text"}
+    # gpud reports it in words of its own.
+    assert ends.pop("smi.row_remap_pending") == {*outputs, "gpud"}
     assert {code for code, sources in ends.items() if sources != outputs} == set()
 
 
