@@ -27,7 +27,8 @@ def due_at(state: NodeState, now: datetime | None = None, *, case: Case | None =
     timers = [quiet_until(condition) for condition in state.active()]
     if now is not None and _recovered(state):
         timers.append(now)
-    if state.case_deferred_until is not None and state.case_deferred_until < FOREVER:
+    # A node with a live case opens no other: a deferred case is due when the live one is closed.
+    if case is None and state.case_deferred_until is not None and state.case_deferred_until < FOREVER:
         timers.append(state.case_deferred_until)
     if case is not None and case.pending_approval is not None:
         timers.append(case.pending_approval.answer_by)
