@@ -310,3 +310,13 @@ def test_no_faults_found_is_printed_for_people_only(call: Call) -> None:
     )
     ran = call("decode", "--source", "kernel-log", "--jsonl", text=healthy)
     assert (ran.code, ran.out, ran.err) == (0, "", "")
+
+
+def test_counters_of_one_sample_are_named_because_only_a_second_one_shows_a_rise(call: Call, tmp_path: Path) -> None:
+    file, later = str(SAMPLES / "dcgm-metrics.prom"), tmp_path / "later.prom"
+    later.write_bytes((SAMPLES / "dcgm-metrics.prom").read_bytes())
+    sentence = "counters of 2 devices were read once: only a later sample beside it shows a rise; --all prints them"
+    assert sentence in call("decode", file).err
+    assert "read once" not in call("decode", "--all", file).err
+    assert "read once" not in call("decode", file, str(later)).err
+    assert "read once" not in call("decode", "--jsonl", file).err

@@ -57,10 +57,14 @@ def _resolved_only(view: SystemView) -> Iterator[str]:
 
 
 def _was_interrupted(view: SystemView, key: str) -> bool:
-    """Return whether the notification log says that a trigger may have been sent."""
+    """Return whether the notification log ever said that a trigger may have been sent.
+
+    A later page of the same key replaces its mark.
+    """
     owner, _, transition = key.rpartition(":")
-    mark = view.at(*keys.page_notification(owner, transition))
-    return mark is not None and bool(mark["possibly_sent"])
+    mark = keys.page_notification(owner, transition)
+    changes = (record.new for record in view.ports.table.stream if record.key == mark and record.new is not None)
+    return any(change["possibly_sent"] for change in changes)
 
 
 def _unpaged_escalations(view: SystemView) -> Iterator[str]:

@@ -119,6 +119,9 @@ def decode(
         notice(f"code not in the catalog: {code}; a fault of it gets the default severity and action")
     if inputs.count == 0 and inputs.unparsed == 0:
         notice("no faults found")
+    if inputs.read_once and not everything:
+        devices = "1 device" if inputs.read_once == 1 else f"{inputs.read_once} devices"
+        notice(f"counters of {devices} were read once: only a later sample beside it shows a rise; --all prints them")
     if inputs.ignores_lines:
         notice(lines_text(inputs))
 

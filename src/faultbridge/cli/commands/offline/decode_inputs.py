@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -32,9 +33,10 @@ CHUNK_BYTES = 64 * 1024
 class Inputs:
     """Decodes several inputs. A rejected input does not stop the others.
 
-    `samples` holds the last counter sample of each device, and `rejected` the error of the last rejected input.
-    `count` is the number of documents, `unparsed` the number of lines or documents that were not understood. `lines` is
-    the number of lines in the logs that were read, and `unknown_codes` holds the codes that the catalog does not have.
+    `samples` holds the last counter sample of each device, `sample_counts` the number of its samples, and `rejected`
+    the error of the last rejected input. `count` is the number of documents, `unparsed` the number of lines or
+    documents that were not understood. `lines` is the number of lines in the logs that were read, and `unknown_codes`
+    holds the codes that the catalog does not have.
     """
 
     source: str
@@ -46,7 +48,13 @@ class Inputs:
     faults: int = 0
     unknown_codes: dict[str, None] = field(default_factory=dict)
     samples: dict[tuple[str, Component, str | None], CounterSample] = field(default_factory=dict)
+    sample_counts: Counter[tuple[str, Component, str | None]] = field(default_factory=Counter)
     rejected: Rejected | None = None
+
+    @property
+    def read_once(self) -> int:
+        """Return of how many devices the counters were read once, so that no rise can be seen."""
+        return len({(component, node) for (_, component, node), count in self.sample_counts.items() if count == 1})
 
     @property
     def ignores_lines(self) -> bool:
@@ -118,8 +126,11 @@ class Inputs:
         nodes = {one.node for one in observations}
         earlier = [one for one in self.samples.values() if one.node in nodes]
         compared = differences([*earlier, *observations])[len(earlier) :]
-        samples = (one for one in observations if isinstance(one, CounterSample))
-        self.samples |= {(one.source, one.component, one.node): one for one in samples}
+        for one in observations:
+            if isinstance(one, CounterSample):
+                key = one.source, one.component, one.node
+                self.samples[key] = one
+                self.sample_counts[key] += 1
         return compared
 
 
