@@ -15,7 +15,16 @@ from faultbridge.data import load_catalog
 from faultbridge.decoders import registry
 from faultbridge.decoders.common.clock import instant
 from faultbridge.decoders.common.decoder import Hints
-from faultbridge.domain.faults import Clear, CounterSample, Fault, Observation, Severity, Snapshot
+from faultbridge.domain.faults import (
+    Clear,
+    Component,
+    ComponentType,
+    CounterSample,
+    Fault,
+    Observation,
+    Severity,
+    Snapshot,
+)
 from faultbridge.domain.policy import Limits
 from faultbridge.errors import Rejected
 from faultbridge.pipeline.fold.fold import fold
@@ -25,6 +34,7 @@ from tests.decoders.captures import HERE, faults_and_clears, held
 from tests.decoders.captures import PLATFORM_SAMPLES as SAMPLES
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
+GPU = ComponentType.GPU
 SCHEMA = json.loads((HERE.parents[1] / "schemas/normalized-fault/v1.json").read_text("utf-8"))
 
 
@@ -435,7 +445,7 @@ def test_the_text_of_gpud_states_the_fault_and_its_gpu(
     component: str, reason: str, code: str, name: str | None
 ) -> None:
     (fault,) = gpud(f"accelerator-nvidia-{component}", reason)
-    assert (fault.code, fault.component.pci or fault.component.uuid) == (code, name)
+    assert (fault.code, fault.component.pci or fault.attributes.get("uuid")) == (code, name)
 
 
 def test_a_healthy_state_of_gpud_ends_the_remappings_that_it_reported() -> None:
@@ -444,11 +454,11 @@ def test_a_healthy_state_of_gpud_ends_the_remappings_that_it_reported() -> None:
     assert {"agent.row_remap", "smi.row_remap_pending", "smi.row_remap_failure"} <= snapshot.covers.keys()
 
 
-def test_a_condition_that_names_a_gpu_is_a_fault_of_that_gpu() -> None:
+def test_the_gpu_that_a_condition_names_is_an_attribute() -> None:
     condition = {"type": "AcceleratedHardwareReady", "status": "False", "reason": "NvidiaXID95Error"}
     for message, pci in (("Detected XID 95 on GPU 0000:97:00.0", "0000:97:00"), ("Detected XID 95", None)):
         (fault,) = faults_and_clears(decoded("eks-node-condition", [condition | {"message": message}]))
-        assert (fault.code, fault.component.type, fault.component.pci) == ("xid.95", "gpu", pci)
+        assert (fault.code, fault.component, fault.attributes.get("pci")) == ("xid.95", Component(GPU), pci)
 
 
 LABELS = {"alertname": "GPUThermalThrottling", "pci_bus_id": "00000000:3B:00.0", "Hostname": "ip-10-0-0-7"}
@@ -479,9 +489,9 @@ CHECK = "SysLogsXIDError"
 SENTINEL = "ErrorCode:79 PCI:0000:3b:00 kernel: NVRM: Xid (PCI:0000:3b:00): 79, lost Recommended Action=RESTART_VM;"
 
 
-def sentinel(status: str, message: str) -> dict[str, Any]:
+def sentinel(status: str, message: str, check: str = CHECK) -> dict[str, Any]:
     word = "IsNotHealthy" if status == "True" else "IsHealthy"
-    condition = {"type": CHECK, "status": status, "reason": f"{CHECK}{word}", "message": message}
+    condition = {"type": check, "status": status, "reason": f"{check}{word}", "message": message}
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
     changed = {"lastTransitionTime": "2026-02-03T12:00:00Z"}
     status_ = {"conditions": [ready | changed, condition | changed], "nodeInfo": {}}
@@ -502,7 +512,7 @@ def test_the_conditions_of_nvsentinel_are_read_from_a_whole_node_also_beside_eve
     document = {"kind": "List", "items": [sentinel("True", SENTINEL), *extra]}
     assert registry.recognize(json.dumps(document).encode()) == "kubernetes-node"
     found = [one for one in faults_and_clears(decoded("kubernetes-node", document)) if one.code != "agent.notice"]
-    assert [(one.code, one.component.pci, one.node, one.source) for one in found] == [
+    assert [(one.code, one.attributes["pci"], one.node, one.source) for one in found] == [
         ("xid.79", "0000:3b:00", "gpu-1", "kubernetes-node")
     ]
     assert [one.code for one in faults_and_clears(decoded("nvsentinel", document))] == ["xid.79"]
@@ -525,4 +535,65 @@ def test_the_conditions_of_nvsentinel_are_read_from_a_described_node() -> None:
     body = "\n".join(["Name:   gpu-1", *[f"Label: {'x' * 80}"] * 80, "Conditions:", head, *rows]).encode()
     assert registry.recognize(body) == "kubernetes-node"
     found = list(faults_and_clears(registry.decode("kubernetes-node", body)))
-    assert [(one.code, one.component.pci, one.node) for one in found] == [("xid.79", "0000:3b:00", "gpu-1")]
+    assert [(one.code, one.attributes["pci"], one.node) for one in found] == [("xid.79", "0000:3b:00", "gpu-1")]
+
+
+ACCELERATED = {"type": "AcceleratedHardwareReady", "lastTransitionTime": "2026-02-03T12:00:00Z"}
+REMAPS = {"component": "accelerator-nvidia-remapped-rows"}
+
+
+@pytest.mark.parametrize(
+    ("source", "wrong", "healthy", "code"),
+    [
+        (
+            "eks-node-condition",
+            [ACCELERATED | {"status": "False", "reason": "NvidiaXID79Error", "message": "GPU 0000:c1:00 is lost"}],
+            [ACCELERATED | {"status": "True", "reason": "NvidiaAcceleratedHardwareIsReady"}],
+            "xid.79",
+        ),
+        (
+            "gpud",
+            [REMAPS | {"states": [{"health": "Unhealthy", "reason": f"{UUID}1 has pending remapping"}]}],
+            [REMAPS | {"states": [{"health": "Healthy", "reason": "ok"}]}],
+            "smi.row_remap_pending",
+        ),
+        ("kubernetes-node", "ErrorCode:DCGM_FR_FAULTY_MEMORY PCI:0000:3b:00 bad;", "No Health Failures", "faulty"),
+        ("kubernetes-node", "ErrorCode:DCGM_FR_FAULTY_MEMORY GPU:3 bad;", "No Health Failures", "faulty"),
+    ],
+)
+def test_a_recovery_that_names_no_gpu_ends_the_fault_whose_text_names_one(
+    source: str, wrong: Any, healthy: Any, code: str
+) -> None:
+    if isinstance(wrong, str):
+        wrong, healthy = sentinel("True", wrong, "GpuMemWatch"), sentinel("False", healthy, "GpuMemWatch")
+    state = node()
+    for minute, document in enumerate((wrong, healthy)):
+        at = NOON + timedelta(minutes=minute)
+        arrivals = [arrival(one, at, f"r-{minute}-{n}") for n, one in enumerate(decoded(source, document))]
+        state = fold(state, arrivals, now=at, catalog=load_catalog(), limits=Limits()).state
+        assert [code in one.code for one in state.conditions.values()] == [True] * (1 - minute)
+
+
+@pytest.mark.parametrize("indent", [None, 4])
+def test_a_node_is_read_as_a_node_whatever_the_message_of_a_condition_looks_like(indent: int | None) -> None:
+    document = sentinel("True", SENTINEL)
+    document["status"]["conditions"][0] |= {"status": "Unknown", "reason": "NodeStatusUnknown"}
+    body = json.dumps(document, indent=indent).encode()
+    assert registry.recognize(body) == "kubernetes-node"
+    found = {one.code for one in faults_and_clears(registry.decode("kubernetes-node", body))}
+    assert found == {"host.unreachable", "xid.79"}
+
+
+@pytest.mark.parametrize("source", ["kubernetes-node", "nvsentinel"])
+def test_a_healthy_check_does_not_end_the_fault_that_another_condition_reports(source: str) -> None:
+    document = sentinel("True", SENTINEL)
+    (healthy,) = sentinel("False", "No Health Failures", "GpuMemWatch")["status"]["conditions"][1:]
+    agent = {"type": "AcceleratedHardwareReady", "status": "True", "reason": "NvidiaAcceleratedHardwareIsReady"}
+    beat = {"lastHeartbeatTime": "2026-02-03T12:05:00Z"}
+    document["status"]["conditions"] += [healthy | beat, agent | beat]
+    at = NOON + timedelta(minutes=9)
+    arrivals = [arrival(one, getattr(one, "at", None) or getattr(one, "observed_at", None) or at, f"r-{number}")
+                for number, one in enumerate(decoded(source, document))]  # fmt: skip
+    state = fold(node(), arrivals, now=at, catalog=load_catalog(), limits=Limits()).state
+    assert [one.code for one in state.conditions.values()] == ["xid.79"]
+    assert any("xid.94" in one.covers for one in snapshots(decoded(source, document)))

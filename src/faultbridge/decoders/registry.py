@@ -144,6 +144,9 @@ def _candidates(body: bytes) -> list[str]:
     """Return the sources whose format fits a body, or fits the text that the body wraps."""
     head = body[:_HEAD]
     found = _recognizing(head)
+    # The message of one condition can have the format of another source; the node has its other conditions too.
+    if "kubernetes-node" in found and _is_node(head):
+        return ["kubernetes-node"]
     wrapped = next(filter(None, (_recognizing(inner[:_HEAD]) for inner in records.inner_texts(body))), [])
     # A message in a document of another source can look like a line of a kernel log.
     documents = [name for name in wrapped if name != _LOG]
@@ -151,6 +154,12 @@ def _candidates(body: bytes) -> list[str]:
         return documents or wrapped
     is_document = len(found) > 1 and _JSON.match(head) is not None
     return [name for name in found if name != _LOG] if is_document else found
+
+
+def _is_node(head: bytes) -> bool:
+    from faultbridge.decoders.kubernetes.node_objects import is_node
+
+    return is_node(head)
 
 
 def _recognizing(head: bytes) -> list[str]:

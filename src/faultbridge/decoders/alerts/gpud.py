@@ -28,7 +28,7 @@ from faultbridge.decoders.common.fields import (
     text,
     truncate,
 )
-from faultbridge.decoders.common.named_gpu import gpu_named_in
+from faultbridge.decoders.common.named_gpu import gpu_named_in, identifiers
 from faultbridge.domain.faults import (
     NODE_COMPONENT,
     Component,
@@ -46,6 +46,7 @@ _UNHEALTHY = frozenset({"Unhealthy", "Degraded"})
 # GPUd uses other event types for information that needs no repair.
 _BAD_EVENTS = frozenset({"Warning", "Critical", "Fatal"})
 _OTHER = {"code": "agent.condition"}
+_GPU = Component(ComponentType.GPU)
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
@@ -82,7 +83,7 @@ def _snapshot(components: Sequence[Mapping[str, Any]], mapped: Mapping[str, Any]
             if health in {"Healthy", *_UNHEALTHY} and row is not _OTHER:
                 covers[row["code"]].append(_component(row))
                 for stated in row.get("texts", ()):
-                    covers[stated["code"]].append(Component(ComponentType.GPU))
+                    covers[stated["code"]].append(_GPU)
     if covers or present:
         yield Snapshot(SOURCE, {code: tuple(set(found)) for code, found in covers.items()}, tuple(present))
 
@@ -97,6 +98,7 @@ def _state(component: Mapping[str, Any], state: Mapping[str, Any], row: Mapping[
         observed_at=instant(state.get("time")),
         severity=Severity.WARNING if degraded else None,
         attributes=attributes_of(
+            **_named(reason, row),
             component=text(component["component"], 128),
             name=text(state.get("name"), 128),
             health=text(state.get("health"), 32),
@@ -111,21 +113,33 @@ def _events(component: Mapping[str, Any], mapped: Mapping[str, Any]) -> Iterator
         row = mapped["components"].get(component["component"], _OTHER)
         row = {**row, "code": mapped["events"].get(name, row["code"])}
         if kind in _BAD_EVENTS:
+            message = text(event.get("message")) or name or ""
             yield replace(
-                _fault(text(event.get("message")) or name or "", row, component),
+                _fault(message, row, component),
                 observed_at=instant(event.get("time")),
-                attributes=attributes_of(component=text(component["component"], 128), name=name, type=kind),
+                attributes=attributes_of(
+                    **_named(message, row), component=text(component["component"], 128), name=name, type=kind
+                ),
             )
 
 
 def _fault(message: str, row: Mapping[str, Any], component: Mapping[str, Any]) -> Fault:
     """Return a fault with the code of the Xid or SXid in a text, else the code of the component."""
     found = _XID_IN_TEXT.search(message)
-    stated = next((text["code"] for text in row.get("texts", ()) if text["contains"] in message), None)
+    stated = _stated(message, row)
     code = f"{found[1].lower()}.{int(found[2])}" if found else str(stated or row["code"])
-    where = _device(message, code) if found else gpu_named_in(message) if stated else _component(row)
+    where = _device(message, code) if found else _GPU if stated else _component(row)
     summary = truncate(message or f"{str(component['component'])[:128]} is unhealthy.")
     return Fault(SOURCE, code, where, summary, evidence=evidence(message))
+
+
+def _stated(message: str, row: Mapping[str, Any]) -> str | None:
+    return next((text["code"] for text in row.get("texts", ()) if text["contains"] in message), None)
+
+
+def _named(message: str, row: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return the GPU that a text names as attributes; a healthy state names none, and ends only such a fault."""
+    return identifiers(gpu_named_in(message)) if _stated(message, row) else {}
 
 
 def _device(message: str, code: str) -> Component:

@@ -13,6 +13,12 @@ _UUID = re.compile(r"\bGPU-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4,12}){0,4}(?![\w-])")
 _MAX_TEXT = 4096
 
 
+def identifiers(component: Component) -> dict[str, str | None]:
+    """Return what names a device, as attributes of a fault whose own component must not name it."""
+    index = None if component.index is None else str(component.index)
+    return {"pci": component.pci, "uuid": component.uuid, "index": index, "device": component.name}
+
+
 def gpu_named_in(text: str | None) -> Component:
     """Return the GPU in a message; a GPU without identifiers if the message names none or several."""
     shown = (text or "")[:_MAX_TEXT]

@@ -21,7 +21,7 @@ from faultbridge.decoders.common.decoder import Decoder, Hints
 from faultbridge.decoders.common.documents import text_of
 from faultbridge.decoders.common.fault_codes import code_in_family, expand_families
 from faultbridge.decoders.common.fields import attributes_of, evidence, members, truncate
-from faultbridge.decoders.common.named_gpu import gpu_named_in
+from faultbridge.decoders.common.named_gpu import gpu_named_in, identifiers
 from faultbridge.decoders.kubernetes.node_objects import (
     Condition,
     NodeConditions,
@@ -30,6 +30,7 @@ from faultbridge.decoders.kubernetes.node_objects import (
     node_reports,
 )
 from faultbridge.decoders.nvsentinel.health_events import node_observations
+from faultbridge.decoders.nvsentinel.node_conditions import joined
 from faultbridge.domain.faults import NODE_COMPONENT, Component, ComponentType, Fault, Observation, Snapshot
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Rejected
@@ -39,7 +40,7 @@ DETECTOR_SOURCE = "node-problem-detector"
 EKS_SOURCE = "eks-node-condition"
 _DETECTOR_COMPONENTS = (b"kernel-monitor", b"health-checker", b"system-log-monitor")
 _GPU = Component(ComponentType.GPU)
-_ON_GPUS = ("xid.", "dcgm.")
+_ON_GPUS = ("xid.", "dcgm.", "agent.gpu_unhealthy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +57,12 @@ class ConditionReader:
         nodes = tuple(node_reports(document))
         if not nodes:
             raise Rejected("no_framing", "no condition, event or table row of a Kubernetes node")
-        listed = (node for node in nodes if isinstance(node, NodeConditions))
+        listed = [node for node in nodes if isinstance(node, NodeConditions)]
         of_nvsentinel = node_observations(document, listed, self.source, hints) if self.source == NODE_SOURCE else ()
-        observations = (
-            self._events(node, mapped) if isinstance(node, NodeEvent) else self._snapshot(node, mapped)
-            for node in nodes
-        )
-        return (*chain.from_iterable(observations), *of_nvsentinel)
+        events = (self._events(node, mapped) for node in nodes if isinstance(node, NodeEvent))
+        current = chain.from_iterable(self._snapshot(node, mapped) for node in listed)
+        of_checks = tuple(of_nvsentinel)
+        return (*(joined((*current, *of_checks)) if of_checks else current), *chain.from_iterable(events))
 
     def _snapshot(self, node: NodeConditions, mapped: Mapping[str, Any]) -> Iterator[Observation]:
         covers: defaultdict[str, list[Component]] = defaultdict(list)
@@ -75,7 +75,7 @@ class ConditionReader:
                 code = _wrong_code(condition, row, mapped)
                 present += [_fault(self.source, code, condition, node)] if code else []
                 for covered in _covered(condition, row):
-                    covers[covered].append(_GPU if covered.startswith(_ON_GPUS) else NODE_COMPONENT)
+                    covers[covered].append(_component(covered))
         if self.source == NODE_SOURCE:
             self._labels(node, mapped, covers, present)
         if covers or present:
@@ -101,7 +101,7 @@ class ConditionReader:
             if value not in codes:
                 continue
             for code in filter(None, codes.values()):
-                covers[code].append(NODE_COMPONENT)
+                covers[code].append(_component(code))
             if codes[value]:
                 condition = Condition(label.rpartition("/")[2], str(value))
                 present.append(_fault(self.source, codes[value], condition, node))
@@ -158,11 +158,12 @@ def _covered(condition: Condition, row: Mapping[str, Any]) -> Iterator[str]:
 def _fault(source: str, code: str, condition: Condition, node: NodeConditions) -> Fault:
     statement = f"{condition.type} is {condition.status}" if condition.type != "event" else str(condition.reason)
     text = ": ".join(part for part in (statement, condition.message) if part)
-    on_gpu = code.startswith(_ON_GPUS) or code == "agent.gpu_unhealthy"
+    component = _component(code)
+    named = identifiers(gpu_named_in(condition.message)) if component is _GPU else {}
     return Fault(
         source=source,
         code=code,
-        component=gpu_named_in(condition.message) if on_gpu else NODE_COMPONENT,
+        component=component,
         message=truncate(text),
         observed_at=condition.changed_at,
         evidence=evidence(", ".join(part for part in (statement, condition.reason, condition.message) if part)),
@@ -171,9 +172,15 @@ def _fault(source: str, code: str, condition: Condition, node: NodeConditions) -
             status=condition.status,
             reason=condition.reason,
             since=to_text(condition.changed_at) if condition.changed_at else None,
+            **named,
         ),
         node=node.name,
     )
+
+
+def _component(code: str) -> Component:
+    """Return the component of a code, a GPU without a name: a healthy condition could not end a fault with one."""
+    return _GPU if code.startswith(_ON_GPUS) else NODE_COMPONENT
 
 
 def _recognize_node(body: bytes) -> bool:

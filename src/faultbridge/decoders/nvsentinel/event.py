@@ -34,6 +34,8 @@ class HealthEvent:
     errors: tuple[str, ...]
     component: Component
     at: datetime | None
+    named: Component | None = None
+    """The device that the text names where `component` must not, because a recovery does not name it."""
 
 
 def health_events(document: object, depth: int = 0) -> Iterator[HealthEvent]:

@@ -24,6 +24,7 @@ from faultbridge.decoders.common.decoder import Decoder, Hints
 from faultbridge.decoders.common.documents import objects, text_of
 from faultbridge.decoders.common.fault_codes import expand_families
 from faultbridge.decoders.common.fields import attributes_of, evidence, text, truncate
+from faultbridge.decoders.common.named_gpu import identifiers
 from faultbridge.decoders.kubernetes.node_objects import NodeConditions, is_node, items_of
 from faultbridge.decoders.nvsentinel.event import (
     HealthEvent,
@@ -33,7 +34,12 @@ from faultbridge.decoders.nvsentinel.event import (
     diagnostic_code,
     health_events,
 )
-from faultbridge.decoders.nvsentinel.node_conditions import IS_CHECKED, listed_condition_events, node_condition_events
+from faultbridge.decoders.nvsentinel.node_conditions import (
+    IS_CHECKED,
+    joined,
+    listed_condition_events,
+    node_condition_events,
+)
 from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Observation, Severity, Snapshot
 from faultbridge.errors import Rejected
 
@@ -46,13 +52,19 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     """Return the faults of distinct unhealthy events, and health snapshots for recoveries."""
     mapped, body_text = mapping("nvsentinel", hints.mappings), text_of(body)
     documents = [item for _, document in objects(body_text) for item in items_of(document)]
-    events = [event for item in documents for event in (*health_events(item), *node_condition_events(item))]
+    events = [event for item in documents for event in health_events(item)]
+    of_nodes = [event for item in documents for event in node_condition_events(item)]
     diagnostics = [item for item in documents if item.get("module") == _PREFLIGHT or "error_code" in item]
-    if not events and not diagnostics and "ErrorCode:" not in body_text:
+    if not (events or of_nodes or diagnostics) and "ErrorCode:" not in body_text:
         raise Rejected("no_framing", "no health event of NVSentinel")
     if not documents:
         events = list(condition_events(body_text))
-    return (*_observations(events, mapped), *(fault for item in diagnostics for fault in _diagnostic(item)))
+    of_conditions = joined(_observations(of_nodes, mapped))
+    return (
+        *_observations(events, mapped),
+        *of_conditions,
+        *(fault for item in diagnostics for fault in _diagnostic(item)),
+    )
 
 
 def node_observations(body: str, listed: Iterable[NodeConditions], source: str, hints: Hints) -> Iterator[Observation]:
@@ -107,6 +119,7 @@ def _faults(events: Mapping[HealthEvent, None], mapped: Mapping[str, Any]) -> It
                     error_unit=unit,
                     recommended_action=event.action,
                     is_fatal="true" if event.fatal else "false",
+                    **(identifiers(event.named) if event.named else {}),
                 ),
                 severity=_severity(event) if is_unknown else None,
                 action=Action(advised) if is_unknown and advised else None,

@@ -8,7 +8,8 @@ exist. The heartbeat time is the time of the last health event of the check.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -17,10 +18,12 @@ from faultbridge.decoders.common.clock import instant
 from faultbridge.decoders.common.fields import members, objects_in, text
 from faultbridge.decoders.kubernetes.node_objects import NodeConditions, node_name
 from faultbridge.decoders.nvsentinel.event import HealthEvent, condition_events
-from faultbridge.domain.faults import NODE_COMPONENT
+from faultbridge.domain.faults import NODE_COMPONENT, Component, ComponentType, Fault, Observation, Snapshot
 
 # The reason of a condition that NVSentinel wrote, in a document.
 IS_CHECKED = re.compile(r"\b\w{1,64}Is(?:Not)?Healthy\b")
+
+_UNNAMED = {kind: Component(kind) for kind in (ComponentType.GPU, ComponentType.NIC)}
 
 
 def is_check(condition: Mapping[str, Any]) -> bool:
@@ -32,7 +35,7 @@ def is_check(condition: Mapping[str, Any]) -> bool:
 def node_condition_events(node: Mapping[str, Any]) -> Iterator[HealthEvent]:
     """Yield a health event for each error of an unhealthy condition of a node, and for each healthy condition.
 
-    A healthy condition names no device, so it ends only the faults that named none.
+    A healthy condition names no device, so it ends only faults that name none: the device is an attribute of the fault.
     """
     if node.get("kind") != "Node":
         return
@@ -50,10 +53,34 @@ def listed_condition_events(node: NodeConditions) -> Iterator[HealthEvent]:
             yield from _check_events(node.name, one.type[:64], one.status, one.message or "", one.changed_at)
 
 
+def joined(observations: Iterable[Observation]) -> Iterator[Snapshot]:
+    """Yield one health snapshot of each node with all its conditions.
+
+    A check that is healthy does not end the fault of another check: one snapshot covers what no condition reports.
+    """
+    covers: defaultdict[str | None, dict[str, dict[Component, None]]] = defaultdict(dict)
+    present: defaultdict[str | None, list[Fault]] = defaultdict(list)
+    sources = dict[str | None, str]()
+    for one in observations:
+        sources.setdefault(one.node, one.source)
+        if isinstance(one, Fault):
+            present[one.node].append(one)
+        elif isinstance(one, Snapshot):
+            present[one.node] += one.present
+            for code, components in one.covers.items():
+                covers[one.node].setdefault(code, {}).update(dict.fromkeys(components))
+    for node, source in sources.items():
+        covered = {code: tuple(components) for code, components in covers[node].items()}
+        yield Snapshot(source, covered, tuple(present[node]), node=node)
+
+
 def _check_events(
     node: str | None, check: str, status: str, message: str, at: datetime | None
 ) -> Iterator[HealthEvent]:
     if status == "False":
-        yield HealthEvent(node, check, True, False, message, "", (), NODE_COMPONENT, at)
+        for component in (NODE_COMPONENT, *_UNNAMED.values()):
+            yield HealthEvent(node, check, True, False, message, "", (), component, at)
     else:
-        yield from (replace(event, check=check, node=node, at=at) for event in condition_events(message))
+        for event in condition_events(message):
+            component = _UNNAMED.get(event.component.type, NODE_COMPONENT)
+            yield replace(event, check=check, node=node, at=at, component=component, named=event.component)
