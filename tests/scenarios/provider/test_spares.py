@@ -121,7 +121,7 @@ def test_a_bad_spare_is_never_ready_and_is_replaced() -> None:
     assert world.launcher.terminated == ["i-00000000000000002"]
 
 
-def refuse_verification(world: World, *instances: str, error: type[Misconfigured] = Unverifiable) -> None:
+def refuse_verification(world: World, *instances: str, error: type[Misconfigured | Transient] = Unverifiable) -> None:
     """Let the start of each verification of these instances fail; without instances, of every launched one."""
 
     def refuse(call: Call) -> None:
@@ -184,6 +184,27 @@ def test_a_spare_whose_verification_cannot_start_does_not_stop_the_other_one(err
     refuse_verification(world, NEW, error=error)
     world.until(lambda: len(ready(world)) == 1, minutes=60)
     assert ready(world) == ["i-00000000000000003"]
+
+
+def test_a_spare_whose_step_is_repeated_does_not_stop_the_other_one() -> None:
+    world = world_with(2)
+    refuse_verification(world, NEW, error=Transient)
+    swept = world.advance_minutes(60)
+    assert ready(world) == ["i-00000000000000003"]
+    assert any("spare 1: no thresholds" in line for line in swept.failures)
+
+
+def test_a_verification_that_has_to_wait_to_start_counts_once() -> None:
+    world = world_with_ready(1)
+    (before,) = pool(world)
+    refuse_verification(world, NEW, error=Transient)
+    world.clock.advance(VERIFIED_FOR)
+    world.advance_minutes(30)
+    (waiting,) = pool(world)
+    assert (waiting.status, waiting.verifications) == (READY, before.verifications)
+    world.seam.before = lambda _: None
+    world.until(lambda: pool(world)[0].status is SpareStatus.VERIFYING, minutes=10)
+    assert pool(world)[0].verifications == before.verifications + 1
 
 
 def test_a_spare_whose_verification_cannot_start_is_terminated_with_its_pool() -> None:

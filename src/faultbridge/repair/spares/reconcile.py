@@ -15,7 +15,7 @@ from faultbridge.decoders.common.gpu_count import missing_gpus
 from faultbridge.domain.cluster.config import ClusterConfig, Mode
 from faultbridge.domain.cluster.spares import Spare, SpareStatus
 from faultbridge.domain.edges import CaseStatus
-from faultbridge.errors import Misconfigured, Unverifiable
+from faultbridge.errors import Misconfigured, Transient, Unverifiable
 from faultbridge.log import log_cause
 from faultbridge.ports import (
     ClusterNode,
@@ -56,8 +56,8 @@ class ReconcileSpares:
     def __call__(self, cluster: str) -> None:
         """Launch, verify, replace or terminate the spares of a cluster, one step per spare and call.
 
-        Raises Misconfigured after the last spare if a verification could not start. A spare keeps its instance then,
-        unless the verifier cannot judge the type of the instance.
+        Raises after the last spare if a step failed: Misconfigured if a verification could not start, else Transient.
+        A spare keeps its instance then, unless the verifier cannot judge the type of the instance.
         """
         rules = rules_of(self.tools.rulebook, cluster)
         config = rules.config
@@ -65,15 +65,17 @@ class ReconcileSpares:
         launcher = compute.launchers.get(config.provider)
         if launcher is None or config.mode is not Mode.ACT or not config.acts:
             return
-        refusals = []
+        failures: list[tuple[Spare, Misconfigured | Transient]] = []
         for spare in self._spares(config):
             timeout = rules.policy.limits.verify_deadline
             try:
                 _SpareReconciler(self.pool, self.tools, config, compute, launcher, timeout, spare).step()
-            except Misconfigured as error:
-                refusals.append(f"spare {spare.number}: {error}")
-        if refusals:
-            raise Misconfigured("; ".join(refusals))
+            except (Misconfigured, Transient) as error:
+                failures.append((spare, error))
+        if failures:
+            final = any(isinstance(error, Misconfigured) for _, error in failures)
+            text = "; ".join(f"spare {spare.number}: {error}" for spare, error in failures)
+            raise Misconfigured(text) if final else Transient(text)
 
     def _spares(self, config: ClusterConfig) -> list[Spare]:
         """Return the existing spares and the configured ones that do not exist yet."""
@@ -188,11 +190,10 @@ class _SpareReconciler:
             self._verify_again(instance)
 
     def _verify_again(self, instance: str) -> None:
-        """Start another verification with a new token."""
-        changed = self.pool.change(self.spare, verifications=self.spare.verifications + 1)
-        if changed is not None:
-            operation = replace(self, spare=changed).start_verification(instance)
-            self.pool.change(changed, status=SpareStatus.VERIFYING, operation=operation)
+        """Start another verification with a new token, which stays the same until the start succeeds."""
+        verifications = self.spare.verifications + 1
+        operation = replace(self, spare=replace(self.spare, verifications=verifications)).start_verification(instance)
+        self.pool.change(self.spare, status=SpareStatus.VERIFYING, operation=operation, verifications=verifications)
 
     def _check_ready(self) -> None:
         spare = self.spare
