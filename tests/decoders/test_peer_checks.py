@@ -97,6 +97,21 @@ class TestScript:
         pair.install("client", "fi_pingpong", f"{LISTENING}{once}\ncat <<'END'\n{HEADING}{ROW}END")
         assert pair.result().passed is True
 
+    @pytest.mark.parametrize("status", [124, 137])
+    def test_a_device_whose_server_still_hangs_at_the_second_try_is_not_verified(self, pair: Pair, status: int) -> None:
+        hangs = f'case "$all" in *{DOMAINS[2]}*) rm "$SHARED/$2"; exit {status};; esac'
+        pair.install("client", "fi_pingpong", f"{LISTENING}{hangs}\ncat <<'END'\n{HEADING}{ROW}END")
+        found = pair.result()
+        assert found.passed is None
+        assert f"3 of 4 EFA devices work; {DOMAINS[2]}: not complete in time" in found.line
+
+    def test_the_other_devices_of_a_peer_that_starts_late_are_awaited(self, pair: Pair) -> None:
+        listen = [f'echo {name} > "$SHARED/{47601 + number}"' for number, name in enumerate(sorted(DOMAINS))]
+        last = f'*" 180") {listen[0]};; *" 220") {"; ".join(listen[1:])};;'
+        count = 'set -- $(cat "$SHARED/date"); case " $(($# * 20))" in'
+        pair.install("client", "sleep", f"{count} {last} esac")
+        assert PeerChecks().read(pair.run("client"), TYPE, len(DOMAINS)).passed is True
+
     @pytest.mark.parametrize("tool", ["fi_info", "fi_pingpong"])
     def test_a_missing_tool_is_not_verified(self, pair: Pair, tool: str) -> None:
         (pair.folder / "client" / tool).unlink()

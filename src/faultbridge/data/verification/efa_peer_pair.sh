@@ -20,7 +20,7 @@ case " $(hostname -I) " in
   exit 0
   ;;
 esac
-until=$(($(date +%s) + 180)) # SSM may start the other instance that much later
+until=$(($(date +%s) + 180)) reached= # SSM may start the other instance that much later
 for domain in $domains; do
   port=$((port + 1))
   echo "domain: $domain"
@@ -31,8 +31,14 @@ for domain in $domains; do
   if [ "$status" != 0 ] && [ "$status" != 111 ]; then
     echo "# retried after exit status $status"
     sleep 4
-    output=$(pingpong 10 "$domain" -P "$port" "$server")
-    status=$?
+    again=$(pingpong 10 "$domain" -P "$port" "$server")
+    retried=$?
+    # A server that is still in the first exchange refuses the second one, which shows nothing about the device.
+    [ "$retried" = 111 ] || { output=$again status=$retried; }
+  fi
+  if [ "$status" != 111 ] && [ -z "$reached" ]; then
+    reached=1 late=$(($(date +%s) + 30)) # the servers of the other devices may start a moment later
+    [ "$late" -le "$until" ] || until=$late
   fi
   echo "$output"
   echo "exit: $status"
