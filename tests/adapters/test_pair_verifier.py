@@ -16,7 +16,7 @@ from faultbridge.adapters.verification.peer_leases import LEASE, PeerLeases
 from faultbridge.decoders.verification.peer_checks import PeerChecks
 from faultbridge.domain.cluster.spares import SpareStatus
 from faultbridge.domain.nodes import Alias, AliasRow
-from faultbridge.errors import Misconfigured, Transient
+from faultbridge.errors import Transient
 from faultbridge.ports import Verdict, Verification
 from faultbridge.registry.new_node import NewNode
 from faultbridge.registry.registration import Registration
@@ -33,6 +33,7 @@ from tests.scenarios.world import CLUSTER, GROUP, World
 
 NEW = "i-00000000000000001"
 KEPT = "i-0000000000000beef"
+STACK = "a-stack"
 GOOD = loopback()
 BAD = loopback(DOMAINS[:3]) + f"domain: {DOMAINS[3]}\nfi_endpoint: -12\nexit: 1\n"
 SILENT = loopback(row="[error] util/pingpong.c:408 : failed to connect: Connection refused\n", status=111)
@@ -40,20 +41,17 @@ SILENT = loopback(row="[error] util/pingpong.c:408 : failed to connect: Connecti
 
 @dataclass
 class FakeSsm:
-    """SSM Run Command (fake): what each peer's test prints, and which instances it does not reach."""
+    """SSM Run Command (fake): what each peer's test prints, and the error of commands to an instance."""
 
     outputs: dict[str, str] = field(default_factory=dict)
     status: dict[str, str] = field(default_factory=dict)
-    unreachable: set[str] = field(default_factory=set)
-    denied: bool = False
+    errors: dict[str, tuple[str, int]] = field(default_factory=dict)
     listed: bool = True
     sent: list[dict[str, Any]] = field(default_factory=list)
 
     def send_command(self, **call: Any) -> dict[str, Any]:
-        if self.denied:
-            raise client_error("AccessDeniedException", operation="SendCommand")
-        if self.unreachable & set(call["InstanceIds"]):
-            raise client_error("InvalidInstanceId", operation="SendCommand")
+        for code, status in (self.errors[one] for one in call["InstanceIds"] if one in self.errors):
+            raise client_error(code, status=status, operation="SendCommand")
         command = {"CommandId": f"{len(self.sent):036d}", "Comment": call["Comment"]}
         self.sent.append({**command, "InstanceIds": call["InstanceIds"], "script": call["Parameters"]["commands"]})
         return {"Command": command}
@@ -84,13 +82,17 @@ class FakeEc2:
     states: dict[str, str] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
     unlisted: set[str] = field(default_factory=set)
+    foreign: set[str] = field(default_factory=set)
+    zones: dict[str, str] = field(default_factory=dict)
+    vpcs: dict[str, str] = field(default_factory=dict)
 
     def describe_instances(self, *, InstanceIds: list[str] | None = None, Filters: Any = ()) -> dict[str, Any]:  # noqa: N803 - AWS's
         wanted = {one["Name"]: one["Values"] for one in Filters}
         assert all(value for values in wanted.values() for value in values)
         if InstanceIds is None:
-            (value,) = wanted[f"tag:{PEER_TAG}"]
-            tagged = [one for one, cluster in self.tags.items() if cluster == value]
+            (value,), (stack,) = wanted[f"tag:{PEER_TAG}"], wanted.get("tag:faultbridge:stack", (None,))
+            own = [one for one in self.tags if stack in (None, "another" if one in self.foreign else STACK)]
+            tagged = [one for one in own if self.tags[one] == value]
             InstanceIds = [one for one in tagged if self.type_of(one) in wanted["instance-type"]]  # noqa: N806 - AWS's
         listed = [one for one in InstanceIds if one not in self.unlisted]
         return {"Reservations": [{"Instances": [self.described(one) for one in listed]}]}
@@ -104,6 +106,8 @@ class FakeEc2:
             "InstanceType": self.type_of(instance),
             "PrivateIpAddress": f"10.0.0.{int(instance[-2:], 16)}",
             "State": {"Name": self.states.get(instance, "running")},
+            "Placement": {"AvailabilityZone": self.zones.get(instance, "us-east-1a")},
+            "VpcId": self.vpcs.get(instance, "vpc-1"),
             "NetworkInterfaces": [{"InterfaceType": "efa"}] * self.interfaces.get(instance, len(DOMAINS)),
         }
 
@@ -142,7 +146,7 @@ def installation(spares: int = 2) -> Iterator[Installation]:
     with served("ssm", ssm) as clients, served("ec2", ec2) as typed:
         clients.ec2 = typed.ec2
         leases = PeerLeases(world.table, world.clock)
-        peers = Ec2Peers(clients, VerificationPeers(world.table, world.clock))
+        peers = Ec2Peers(clients, VerificationPeers(world.table, world.clock), STACK)
         verifier = SsmPairVerifier(clients, deep=deep, level=3, tests=PeerChecks(), peers=peers, leases=leases)
         made = Installation(world, ssm, ec2, deep, leases, verifier)
         made.operation = made.begin(NEW)
@@ -204,7 +208,7 @@ def test_a_failure_with_the_only_peer_is_no_result(level: int) -> None:
         made.ssm.outputs = dict.fromkeys(ready(made.world), BAD)
         found = made.decided(level)
         assert found.verdict is Verdict.UNKNOWN
-        assert "one failure blames neither instance, and there is no other peer" in found.findings[1]
+        assert "one failure blames neither instance; no other peer: no verified spare" in found.findings[1]
 
 
 @pytest.mark.parametrize(("level", "verdict"), [(4, Verdict.PASSED), (5, Verdict.UNKNOWN)])
@@ -215,8 +219,8 @@ def test_without_a_peer_level_4_ends_with_the_deep_tests_and_level_5_has_no_resu
         found = made.decided(level)
         assert found.verdict is verdict
         assert found.findings == (
-            "not verified with a peer: no peer: no verified spare and no instance with the tag faultbridge:peer is "
-            "free, p4d.24xlarge with 4 EFA interfaces",
+            "not verified with a peer: no peer: no verified spare and no instance with the tags faultbridge:peer and "
+            "faultbridge:stack is free, p4d.24xlarge with 4 EFA interfaces",
         )
 
 
@@ -245,29 +249,66 @@ def test_a_command_that_did_not_run_on_the_instance_is_no_failure(made: Installa
     assert found.findings[0].endswith("not verified: the command ended as DeliveryTimedOut")
 
 
-def test_a_peer_that_ssm_does_not_reach_is_skipped_and_is_free_again(made: Installation) -> None:
+@pytest.mark.parametrize("code", ["InvalidInstanceId", "AccessDeniedException", "UnsupportedPlatformType"])
+def test_a_peer_to_which_ssm_refuses_the_command_is_skipped_and_is_free_again(
+    made: Installation, code: str, caplog: pytest.LogCaptureFixture
+) -> None:
     first, second = ready(made.world)
-    made.ssm.unreachable, made.ssm.outputs = {first}, {second: GOOD}
+    made.ssm.errors, made.ssm.outputs = {first: (code, 400)}, {second: GOOD}
     assert made.decided().verdict is Verdict.PASSED
     assert made.ssm.peers == [second]
     assert made.leases.holder(first) is None
+    (refused,) = (record.__dict__ for record in caplog.records if record.message == "peer_refused")
+    assert (refused["peer"], refused["reason"]) == (first, f"{code}: words")
 
 
-def test_at_most_four_peers_are_used() -> None:
-    with installation(spares=MAX_PEERS + 1) as made:
-        made.ssm.outputs = dict.fromkeys(ready(made.world), SILENT)
-        assert made.decided(5).verdict is Verdict.UNKNOWN
-        assert len(made.ssm.peers) == MAX_PEERS
+@pytest.mark.parametrize(("level", "verdict"), [(4, Verdict.PASSED), (5, Verdict.UNKNOWN)])
+def test_an_instance_whose_every_peer_is_refused_has_not_failed(
+    made: Installation, level: int, verdict: Verdict
+) -> None:
+    first, second = ready(made.world)
+    made.ssm.errors = dict.fromkeys((first, second), ("AccessDeniedException", 400))
+    found = made.decided(level)
+    assert found.verdict is verdict
+    assert found.findings == (
+        f"not verified with a peer: no peer: SSM refused the command with {first} (AccessDeniedException), "
+        f"{second} (AccessDeniedException), p4d.24xlarge with 4 EFA interfaces",
+    )
 
 
-def test_a_missing_permission_is_stated_and_a_later_call_goes_on(made: Installation) -> None:
-    made.ssm.denied = True
-    with pytest.raises(Misconfigured):
+def test_a_throttled_command_is_sent_again_at_the_next_call(made: Installation) -> None:
+    first, second = ready(made.world)
+    made.ssm.errors = dict.fromkeys((first, second), ("ThrottlingException", 400))
+    with pytest.raises(Transient):
         made.status()
-    made.ssm.denied = False
-    made.world.clock.advance(LEASE + timedelta(seconds=1))
-    made.ssm.outputs = dict.fromkeys(ready(made.world), GOOD)
-    assert made.decided().verdict is Verdict.PASSED
+    made.ssm.errors = {}
+    made.status()
+    assert made.ssm.peers == [first]
+
+
+def test_the_peer_of_a_command_that_may_have_been_sent_is_not_used_twice(made: Installation) -> None:
+    first, second = ready(made.world)
+    made.ssm.errors = dict.fromkeys((first, second), ("InternalServerError", 500))
+    with pytest.raises(Transient):
+        made.status()
+    made.ssm.errors = {}
+    assert made.status().verdict is Verdict.PENDING
+    assert made.ssm.sent == []
+    assert made.leases.holder(first) == made.operation
+
+
+@pytest.mark.parametrize(
+    ("output", "said"), [(SILENT, "not verified with a peer"), (BAD, "one failure blames neither instance")]
+)
+def test_at_most_four_peers_are_used_and_the_reason_states_it(output: str, said: str) -> None:
+    with installation(spares=MAX_PEERS + 1) as made:
+        first, *others = ready(made.world)
+        made.ssm.outputs = {first: output, **dict.fromkeys(others, SILENT)}
+        found = made.decided(5)
+        assert found.verdict is Verdict.UNKNOWN
+        assert len(made.ssm.peers) == MAX_PEERS
+        sign = ": " if output == SILENT else "; "
+        assert found.findings[-1] == f"{said}{sign}4 peers were used, the most for one verification"
 
 
 class TestLease:
@@ -338,6 +379,21 @@ class TestPeers:
         made.ec2.types[first], made.ec2.interfaces[second] = "p5.48xlarge", 2
         assert made.status(5).verdict is Verdict.UNKNOWN
         assert made.ssm.sent == []
+
+    def test_a_peer_of_another_zone_or_vpc_is_not_used_because_efa_does_not_reach_it(self, made: Installation) -> None:
+        first, second = ready(made.world)
+        made.ec2.zones[first], made.ec2.vpcs[second] = "us-east-1b", "vpc-2"
+        assert made.status(5).verdict is Verdict.UNKNOWN
+        assert made.ssm.sent == []
+
+    def test_an_instance_to_which_ssm_may_send_no_command_is_no_peer(self) -> None:
+        with installation(spares=0) as made:
+            made.ec2.tags[KEPT], made.ec2.foreign = CLUSTER, {KEPT}
+            assert made.status(5).verdict is Verdict.UNKNOWN
+            assert made.ssm.sent == []
+            made.ec2.foreign = set()
+            made.status(5)
+            assert made.ssm.peers == [KEPT]
 
     def test_a_spare_is_tested_with_the_other_spare(self, made: Installation) -> None:
         first, second = ready(made.world)

@@ -48,7 +48,7 @@ def world(request: pytest.FixtureRequest, clients: Clients) -> Iterator[tuple[Ve
 def with_peers(clients: Clients, deep: Verifier) -> Verifier:
     clock = ManualClock()
     table = FakeTable(clock)
-    peers = Ec2Peers(clients, VerificationPeers(table, clock))
+    peers = Ec2Peers(clients, VerificationPeers(table, clock), "faultbridge")
     leases = PeerLeases(table, clock)
     return SsmPairVerifier(clients, deep=deep, level=3, tests=PeerChecks(), peers=peers, leases=leases)
 

@@ -171,7 +171,7 @@ class ComputePorts:
             deep=deep,
             level=settings.verify_level,
             tests=PeerChecks(),
-            peers=Ec2Peers(self.compute, VerificationPeers(self.table, self.clock)),
+            peers=Ec2Peers(self.compute, VerificationPeers(self.table, self.clock), settings.repair_tag),
             leases=PeerLeases(self.table, self.clock),
         )
         built_in: dict[str, Verifier] = {

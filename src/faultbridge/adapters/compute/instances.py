@@ -24,11 +24,16 @@ EFA_INTERFACES = frozenset({"efa", "efa-only"})
 
 @dataclass(frozen=True, slots=True)
 class InstanceHardware:
-    """What EC2 states about an instance: type, number of EFA interfaces, private address; None where nothing."""
+    """What EC2 states about an instance: type, number of EFA interfaces, private address, Availability Zone, VPC.
+
+    What EC2 does not state is None.
+    """
 
     instance_type: str | None = None
     efa_interfaces: int | None = None
     address: str | None = None
+    zone: str | None = None
+    vpc: str | None = None
 
 
 def presence_of(clients: Clients, instance_id: str) -> Presence:
@@ -59,7 +64,8 @@ def hardware_in(found: Any) -> InstanceHardware:  # noqa: ANN401 - the stubs' ty
     """Return the hardware of an instance that EC2 describes."""
     interfaces = found.get("NetworkInterfaces")
     efa = None if interfaces is None else sum(one.get("InterfaceType") in EFA_INTERFACES for one in interfaces)
-    return InstanceHardware(found.get("InstanceType"), efa, found.get("PrivateIpAddress"))
+    zone = found.get("Placement", {}).get("AvailabilityZone")
+    return InstanceHardware(found.get("InstanceType"), efa, found.get("PrivateIpAddress"), zone, found.get("VpcId"))
 
 
 def launched_instance_of(instance: Any) -> LaunchedInstance:  # noqa: ANN401 - the stubs' type exists only for type checkers

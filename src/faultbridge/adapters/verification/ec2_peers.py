@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import translated
+from faultbridge.adapters.compute.ec2_fleet import STACK_TAG
 from faultbridge.adapters.compute.instances import InstanceHardware, hardware_in, hardware_of, live_instances
 from faultbridge.registry.verification.peers import VerificationPeers
 
@@ -24,10 +25,14 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Ec2Peers:
-    """Finds the peers of an instance: same cluster, type and number of EFA interfaces, and no work."""
+    """Finds the peers of an instance: same cluster, type, number of EFA interfaces, zone and VPC, and no work.
+
+    `stack` is the value of the tag faultbridge:stack, without which SSM refuses a command to an instance.
+    """
 
     clients: Clients
     known: VerificationPeers
+    stack: str
 
     def of(self, instance_id: str, hardware: InstanceHardware) -> tuple[Peer, ...]:
         """Return the peers of an instance: verified spares first, then instances with the tag, each by id."""
@@ -35,18 +40,18 @@ class Ec2Peers:
         if cluster is None or hardware.instance_type is None:
             return ()
         found = dict([*self._spares(cluster), *self._tagged(cluster, hardware)])
-        same = hardware.instance_type, hardware.efa_interfaces
         return tuple(
             Peer(peer, one.address)
             for peer, one in found.items()
-            if peer != instance_id and one.address and (one.instance_type, one.efa_interfaces) == same
+            if peer != instance_id and one.address and replace(one, address=hardware.address) == hardware
         )
 
     def _spares(self, cluster: str) -> Iterator[tuple[str, InstanceHardware]]:
         return ((spare, hardware_of(self.clients, spare)) for spare in sorted(self.known.ready_spares(cluster)))
 
     def _tagged(self, cluster: str, hardware: InstanceHardware) -> list[tuple[str, InstanceHardware]]:
-        filters = {f"tag:{PEER_TAG}": cluster, "instance-type": hardware.instance_type or ""}
+        tags = {f"tag:{PEER_TAG}": cluster, f"tag:{STACK_TAG}": self.stack}
+        filters = {**tags, "instance-type": hardware.instance_type or ""}
         with translated(f"listing the peers of {cluster}"):
             found = {one["InstanceId"]: one for one in live_instances(self.clients, filters)}
         running = (one for one in sorted(found) if found[one]["State"]["Name"] == "running")

@@ -5,6 +5,7 @@ SSM keeps the commands of 30 days, so they are the record of the peers that a ve
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -12,14 +13,16 @@ from typing import Protocol
 from botocore.exceptions import ClientError
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.aws.errors import code_of, translated
+from faultbridge.adapters.aws.errors import code_of, is_outage, is_throttle, message_of, translated
 from faultbridge.adapters.compute import ssm_commands
 from faultbridge.adapters.compute.dcgm_verifier import DeepResult
+from faultbridge.adapters.compute.ec2_fleet import STACK_TAG
 from faultbridge.adapters.compute.instances import InstanceHardware, hardware_of
 from faultbridge.adapters.compute.ssm_commands import RUNNING, UNFINISHED
 from faultbridge.adapters.verification.ec2_peers import PEER_TAG, Ec2Peers, Peer
 from faultbridge.adapters.verification.peer_leases import PeerLeases
 from faultbridge.errors import Transient
+from faultbridge.log import log_cause
 from faultbridge.ports import Verdict, Verification, Verifier
 
 DEEP_LEVEL = 4
@@ -114,13 +117,12 @@ class SsmPairVerifier:
             verdict = Verdict.PASSED if decision.passed else Verdict.FAILED
             return replace(deep, verdict=verdict, findings=(*deep.findings, *decision.lines), level=level)
         tried = {peer for peer, *_ in results}
-        if len(tried) < MAX_PEERS and self._begin(instance_id, operation, hardware, tried):
+        refused: list[str] = []
+        if len(tried) < MAX_PEERS and self._begin(instance_id, operation, hardware, tried, refused):
             return Verification(Verdict.PENDING)
-        other = "other " if tried else ""
-        kind = f"{hardware.instance_type} with {hardware.efa_interfaces} EFA interfaces"
-        reason = f"no {other}peer: no verified spare and no instance with the tag {PEER_TAG} is free, {kind}"
+        reason = _why_no_peer(hardware, len(tried), refused)
         if decision.failures:
-            lines = (*decision.lines, f"one failure blames neither instance, and there is {reason}")
+            lines = (*decision.lines, f"one failure blames neither instance; {reason}")
             return replace(deep, verdict=Verdict.UNKNOWN, findings=lines)
         lines = (*decision.lines, f"not verified with a peer: {reason}")
         if level >= PAIR_LEVEL:
@@ -150,8 +152,13 @@ class SsmPairVerifier:
         output = str((answers[0] or {}).get("StandardOutputContent", ""))
         return self._tests.read(output.encode(), hardware.instance_type, hardware.efa_interfaces)
 
-    def _begin(self, instance_id: str, operation: str, hardware: InstanceHardware, tried: set[str]) -> bool:
-        """Start the test with another peer; returns whether one started, or may once a peer is free again."""
+    def _begin(
+        self, instance_id: str, operation: str, hardware: InstanceHardware, tried: set[str], refused: list[str]
+    ) -> bool:
+        """Start the test with another peer; returns whether one started, or may once a peer is free again.
+
+        A peer to which SSM refuses the command is added to `refused`, with the error.
+        """
         peers = [peer for peer in self._peers.of(instance_id, hardware) if peer.instance_id not in tried]
         holders = [self._leases.holder(peer.instance_id) for peer in peers]
         if operation in holders:
@@ -160,12 +167,17 @@ class SsmPairVerifier:
         for peer, holder in zip(peers, holders, strict=True):
             if holder is not None or not self._leases.take(peer.instance_id, operation):
                 busy = True
-            elif self._send(instance_id, operation, peer):
+            elif (error := self._send(instance_id, operation, peer)) is None:
                 return True
+            else:
+                refused.append(f"{peer.instance_id} ({code_of(error)})")
         return busy
 
-    def _send(self, instance_id: str, operation: str, peer: Peer) -> bool:
-        """Send the command to both instances; returns False if SSM does not reach one of them."""
+    def _send(self, instance_id: str, operation: str, peer: Peer) -> ClientError | None:
+        """Send the command to both instances; returns the error with which SSM refused it, or None.
+
+        After an outage the command may have been sent: the lease stays until SSM lists it.
+        """
         script, token = self._tests.script(peer.address), _comment(operation, peer.instance_id)
         seconds = self._tests.seconds + 60
         try:
@@ -173,11 +185,29 @@ class SsmPairVerifier:
                 self._clients.ssm, instance_id, token, script, seconds=seconds, others=(peer.instance_id,)
             )
         except ClientError as error:
-            if code_of(error) != "InvalidInstanceId":
+            if is_outage(error):
                 raise
             self._leases.release(peer.instance_id, operation)
-            return False
-        return True
+            if is_throttle(error):
+                raise  # It says nothing about the peer.
+            reason = f"{code_of(error)}: {message_of(error)}"
+            log_cause(
+                "peer_refused", reason=reason, level=logging.WARNING, instance_id=instance_id, peer=peer.instance_id
+            )
+            return error
+        return None
+
+
+def _why_no_peer(hardware: InstanceHardware, tried: int, refused: Sequence[str]) -> str:
+    """Return why there is no test with another peer."""
+    if tried >= MAX_PEERS:
+        return f"{tried} peers were used, the most for one verification"
+    other = "other " if tried else ""
+    kind = f"{hardware.instance_type} with {hardware.efa_interfaces} EFA interfaces"
+    if refused:
+        return f"no {other}peer: SSM refused the command with {', '.join(refused[:MAX_PEERS])}, {kind}"
+    tags = f"{PEER_TAG} and {STACK_TAG}"
+    return f"no {other}peer: no verified spare and no instance with the tags {tags} is free, {kind}"
 
 
 def _comment(operation: str, peer: str) -> str:
