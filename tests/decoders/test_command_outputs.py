@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from faultbridge.data import load_catalog
@@ -9,6 +11,9 @@ from faultbridge.decoders import registry
 from faultbridge.decoders.captures import may_be_capture, parts_of, read_parts
 from faultbridge.decoders.command_outputs import outputs_of
 from faultbridge.domain.faults import CounterSample, Fault, faults_of
+from faultbridge.domain.policy import Limits
+from faultbridge.pipeline.fold.fold import fold
+from tests.builders import arrival, node
 from tests.decoders.captures import SAMPLES, expected
 
 DMESG = "[ 8123.617543] NVRM: Xid (PCI:0000:c1:00): 79, pid=1, name=python, GPU has fallen off the bus.\n"
@@ -149,7 +154,33 @@ def test_an_array_that_lacks_a_disk_or_failed_is_a_fault(state: str, blocks: str
     assert registry.recognize(body) == "disk-health"
     faults = [fault for one in registry.decode("disk-health", body) for fault in faults_of(one)]
     shown = [(one.code, one.component.name, load_catalog().classify(one).severity) for one in faults]
-    assert shown == ([("host.raid_member_failed", "md1", severity)] if severity else [])
+    code = "host.raid_inactive" if severity == "warning" else "host.raid_member_failed"
+    assert shown == ([(code, "md1", severity)] if severity else [])
+
+
+ACTIVE, DEGRADED = ("active raid1 nvme1n1[1] nvme0n1[0]", "[2/2] [UU]"), ("active raid1 nvme1n1[1]", "[2/1] [_U]")
+INACTIVE = ("inactive nvme1n1[0](S)", "")
+
+
+@pytest.mark.parametrize(
+    ("states", "codes"),
+    [
+        ((INACTIVE, ACTIVE), set()),
+        ((DEGRADED, ACTIVE), set()),
+        ((INACTIVE, DEGRADED), {"host.raid_member_failed"}),
+        ((DEGRADED, INACTIVE), {"host.raid_member_failed", "host.raid_inactive"}),
+    ],
+)
+def test_an_array_that_has_all_disks_again_ends_its_faults(
+    states: tuple[tuple[str, str], ...], codes: set[str]
+) -> None:
+    noon, state = datetime(2026, 2, 3, 12, tzinfo=UTC), node()
+    for minute, shown in enumerate(states):
+        at = noon + timedelta(minutes=minute)
+        (one,) = registry.decode("disk-health", MDSTAT.format(*shown).encode())
+        arrivals = [arrival(one, at, f"r-{minute}")]
+        state = fold(state, arrivals, now=at, catalog=load_catalog(), limits=Limits()).state
+    assert {one.code for one in state.conditions.values()} == codes
 
 
 TABLE = """| NVIDIA-SMI 550.54    Driver Version: 550.54    CUDA Version: 12.4 |

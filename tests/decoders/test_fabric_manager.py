@@ -83,13 +83,35 @@ def test_the_text_decides_what_a_message_means(text: str, code: str | None) -> N
 
 def test_a_failed_start_is_one_fault_and_none_where_there_are_no_switches() -> None:
     lines = [
-        "h systemd[1]: nvidia-fabricmanager.service: Control process exited, code=exited, status=1/FAILURE",
+        "gpu-1 systemd[1]: nvidia-fabricmanager.service: Control process exited, code=exited, status=1/FAILURE",
         "Feb  3 04:05:06 gpu-1 systemd[1]: nvidia-fabricmanager.service: Failed with result 'exit-code'.",
         "Feb  3 04:05:06 gpu-1 systemd[1]: Failed to start NVIDIA fabric manager service.",
     ]
     assert [(one.code, one.count) for one in read(*lines)] == [("host.fabric_manager_failed", 1)]
     without = read(SYSLOG.format(NOTHING), *lines)
     assert {(one.code, one.severity, one.action) for one in without} == {("host.fabric_manager_error", "info", "none")}
+
+
+@pytest.mark.parametrize(
+    ("other", "is_failure"),
+    [
+        ([SYSLOG.format("Fabric Manager version 550.54.15 is running"), SYSLOG.format(TOPOLOGY)], True),
+        ([SYSLOG.format(TOPOLOGY).replace("04:05:06", "09:00:00")], True),
+        ([SYSLOG.format(TOPOLOGY).replace("gpu-1", "gpu-2")], True),
+        ([f"[Feb 04 2026 04:05:06] [ERROR] [tid 1] {TOPOLOGY}"], True),
+        ([SYSLOG.format(TOPOLOGY)], False),
+    ],
+)
+def test_a_start_without_switches_says_nothing_about_another_start(other: list[str], is_failure: bool) -> None:
+    for lines in ([SYSLOG.format(NOTHING), *other], [*other, SYSLOG.format(f"Fabric Manager version 1: {NOTHING}")]):
+        codes = {one.code for one in read(*lines)}
+        assert ("host.fabric_manager_failed" in codes) is (is_failure or lines[0] == other[0])
+
+
+def test_a_start_after_a_failed_one_is_another_start() -> None:
+    failed = "Feb  3 04:05:06 gpu-1 systemd[1]: Failed to start NVIDIA fabric manager service."
+    found = read(SYSLOG.format(NOTHING), failed, SYSLOG.format(TOPOLOGY))
+    assert [one.code for one in found if one.severity is None] == ["host.fabric_manager_failed"]
 
 
 @pytest.mark.parametrize(

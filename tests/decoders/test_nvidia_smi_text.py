@@ -196,11 +196,26 @@ def test_a_gpu_with_fewer_lanes_than_another_of_its_model_is_a_fault(
     assert covered == ([] if "[N/A]" in lanes else [0, 1])
 
 
+def test_the_lanes_of_gpus_without_a_model_are_not_compared() -> None:
+    found = snapshot(CSV, "index, pcie.link.width.current\n0, 16\n1, 8\n")
+    assert (found.present, found.covers.get("host.pcie_width_reduced")) == ((), None)
+
+
+def test_the_links_of_a_gpu_do_not_hide_those_of_a_gpu_of_another_node() -> None:
+    gpu = (
+        "GPU 0: NVIDIA H200 (UUID: GPU-0a1b2c3d-0000-0000-0000-00000000000{})\n\t Link 0: 26.562 GB/s\n\t Link 1: {}\n"
+    )
+    found = snapshot(TEXT, gpu.format(1, "<inactive>") + gpu.format(2, "26.562 GB/s"))
+    assert [(one.code, (one.component.uuid or "")[-1]) for one in found.present] == [("smi.nvlink_inactive", "1")]
+
+
 def test_the_lanes_are_read_from_the_text_and_the_xml_too() -> None:
-    gpu = "GPU 00000000:{:02x}:00.0\n    PCI\n        GPU Link Info\n            Link Width\n"
+    gpu = "GPU 00000000:{:02x}:00.0\n    Product Name : NVIDIA L40S\n"
+    gpu += "    PCI\n        GPU Link Info\n            Link Width\n"
     gpu += "                Current : {}x\n"
     text = HEAD.partition("GPU 0")[0] + gpu.format(1, 16) + gpu.format(2, 8)
-    width = "<gpu id='00000000:{:02x}:00.0'><pci><pci_gpu_link_info><link_widths><current_link_width>{}x"
+    width = "<gpu id='00000000:{:02x}:00.0'><product_name>NVIDIA L40S</product_name><pci>"
+    width += "<pci_gpu_link_info><link_widths><current_link_width>{}x"
     width += "</current_link_width></link_widths></pci_gpu_link_info></pci></gpu>"
     xml = f"<nvidia_smi_log>{width.format(1, 16)}{width.format(2, 8)}</nvidia_smi_log>"
     for source, body in ((TEXT, text), ("nvidia-smi-xml", xml)):

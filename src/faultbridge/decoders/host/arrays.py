@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from faultbridge.decoders.common.fields import evidence
-from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Severity
+from faultbridge.domain.faults import Component, ComponentType, Fault
 
-FAILED = "host.raid_member_failed"
+FAILED, INACTIVE = "host.raid_member_failed", "host.raid_inactive"
 _ARRAY = re.compile(
     r"^(?P<name>md\w{1,32}) : (?P<state>active|inactive|broken)(?: \([\w-]{1,32}\))?(?P<rest>(?: [^\n]{0,4096})?)"
     r"(?:\n[ \t]{1,16}(?P<blocks>\d{1,20} blocks[^\n]{0,512}))?",
@@ -22,24 +23,37 @@ _WORKING = re.compile(r"\[(\d{1,4})/(\d{1,4})\]")
 _FAULTY = re.compile(r"([\w!-]{1,32})\[\d{1,4}\](?:\([A-Z]\)){0,3}\(F\)")
 
 
+@dataclass(frozen=True, slots=True)
+class Array:
+    """One array, the codes that its state decides, and its fault, if any."""
+
+    component: Component
+    decides: tuple[str, ...]
+    fault: Fault | None
+
+
 def is_mdstat(text: str) -> bool:
     """Return whether a text lists the arrays, also if there is none."""
     return "Personalities :" in text and (_ARRAY.search(text) is not None or "unused devices:" in text)
 
 
-def faults_of_arrays(source: str, text: str) -> Iterator[Fault]:
-    """Yield a fault for each array that lacks a disk, that failed, or that could not be started."""
+def arrays_of(source: str, text: str) -> Iterator[Array]:
+    """Yield each array, with a fault if it lacks a disk, failed, or could not be started.
+
+    The disks of an array that is not started are not known.
+    """
     for array in _ARRAY.finditer(text) if "Personalities :" in text else ():
         faulty, working = _FAULTY.findall(array["rest"]), _WORKING.search(array["blocks"] or "")
         lacks = working is not None and int(working[2]) < int(working[1])
+        disk = Component(ComponentType.DISK, name=array["name"])
         if not faulty and not lacks and array["state"] == "active":
+            yield Array(disk, (FAILED, INACTIVE), None)
             continue
         shown = f"{array['name']} is {array['state']}"
         shown += f" with {working[2]} of {working[1]} disks" if working else ""
         shown += f"; failed: {', '.join(faulty[:16])}" if faulty else ""
-        disk = Component(ComponentType.DISK, name=array["name"])
         details = {"state": array["state"]} | ({"member": ", ".join(faulty[:16])} if faulty else {})
-        fault = Fault(source, FAILED, disk, f"{shown}.", None, evidence(array[0]), details)
-        # The rest of an array of an earlier instance store can also not be started.
         is_unstarted = array["state"] == "inactive"
-        yield fault.classified(Severity.WARNING, Action.RUN_DIAGNOSTICS) if is_unstarted else fault
+        code = INACTIVE if is_unstarted else FAILED
+        fault = Fault(source, code, disk, f"{shown}.", None, evidence(array[0]), details)
+        yield Array(disk, (INACTIVE,) if is_unstarted else (FAILED, INACTIVE), fault)

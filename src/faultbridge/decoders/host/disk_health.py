@@ -16,7 +16,7 @@ from faultbridge.decoders.command_outputs import outputs_of
 from faultbridge.decoders.common.decoder import Decoder, Hints
 from faultbridge.decoders.common.documents import objects, text_of
 from faultbridge.decoders.common.fields import bounded, evidence, members, text
-from faultbridge.decoders.host.arrays import faults_of_arrays, is_mdstat
+from faultbridge.decoders.host.arrays import arrays_of, is_mdstat
 from faultbridge.domain.faults import Component, ComponentType, Fault, Observation, Snapshot
 from faultbridge.errors import Rejected
 
@@ -35,15 +35,20 @@ _USED_UP = 100
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return one health snapshot of the disks that have a health log, and a fault of each array that lacks a disk."""
+    """Return one health snapshot of the arrays and of the disks that have a health log."""
     text_ = text_of(body)
-    disks, of_arrays = bounded(_disks(text_)), tuple(faults_of_arrays(SOURCE, text_))
+    disks, arrays = bounded(_disks(text_)), bounded(arrays_of(SOURCE, text_))
     if not disks and not is_mdstat(text_):
         raise Rejected("no_framing", "no health log of a disk, and no array")
     known = {name: fields for name, fields in disks if fields}
     covered = tuple(Component(ComponentType.DISK, name=name) for name in known)
-    present = tuple(fault for name, fields in known.items() for fault in _faults(name, fields))
-    return (Snapshot(SOURCE, dict.fromkeys((FAILING, WORN), covered) if covered else {}, present), *of_arrays)
+    covers = dict.fromkeys((FAILING, WORN), covered) if covered else {}
+    for array in arrays:
+        for code in array.decides:
+            covers[code] = (*covers.get(code, ()), array.component)
+    present = [fault for name, fields in known.items() for fault in _faults(name, fields)]
+    present += [array.fault for array in arrays if array.fault is not None]
+    return (Snapshot(SOURCE, covers, tuple(present)),)
 
 
 def recognize(body: bytes) -> bool:

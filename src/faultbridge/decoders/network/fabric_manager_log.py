@@ -9,8 +9,9 @@ Errors: `Rejected(no_framing)` without such a record. Source: Fabric Manager 450
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 from faultbridge.decoders.common.decoder import Decoder, Hints
 from faultbridge.decoders.common.documents import text_of
@@ -46,6 +47,9 @@ _UNIT_FAILED = re.compile(
 )
 # An instance without NVSwitches; its fabric manager stops because it has nothing to do.
 _NO_SWITCHES = "NV_WARN_NOTHING_TO_DO"
+_STARTS = re.compile(r"fabric manager version |Scheduled restart job", re.IGNORECASE)
+_START_FAILED = re.compile(r"^\S{1,64}: Failed with result|^Failed to start")
+_LONGEST_START = timedelta(minutes=5)
 _SERIOUS = frozenset({"ERROR", "CRITICAL", "FATAL"})
 
 
@@ -54,10 +58,9 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     records = list(records_of(text_of(body), hints.received_at))
     if not records:
         raise Rejected("no_framing", "no line has the head of a fabric manager record")
-    has_switches = not any(_NO_SWITCHES in record.text for record in records)
     positions: dict[tuple[str, str], int] = {}
     found: list[Fault] = []
-    for record in records:
+    for record, has_switches in zip(records, _having_switches(records), strict=True):
         fault = _fault(record, has_switches=has_switches)
         if fault is None:
             continue
@@ -77,6 +80,26 @@ def recognize(body: bytes) -> bool:
     """Return whether one of the first lines is a record, and none is a line of the kernel."""
     lines = text_of(body).split("\n", 50)[:50]
     return any(map(is_head, lines)) and not any(" kernel: " in line for line in lines)
+
+
+def _having_switches(records: Sequence[LogRecord]) -> list[bool]:
+    """Return false for each record of a start of the service that found no NVSwitch."""
+    starts: list[tuple[str | None, int]] = []
+    last: dict[str | None, tuple[int, LogRecord]] = {}
+    for record in records:
+        number, before = last.get(record.node, (0, record))
+        number += _is_of_next_start(before, record)
+        last[record.node] = number, record
+        starts.append((record.node, number))
+    without = {start for start, record in zip(starts, records, strict=True) if _NO_SWITCHES in record.text}
+    return [start not in without for start in starts]
+
+
+def _is_of_next_start(before: LogRecord, record: LogRecord) -> bool:
+    if before.at is not None and record.at is not None and abs(record.at - before.at) > _LONGEST_START:
+        return True
+    has_ended = record.level != UNIT and _START_FAILED.search(before.text) is not None
+    return has_ended or _STARTS.search(record.text) is not None
 
 
 def _fault(record: LogRecord, *, has_switches: bool) -> Fault | None:

@@ -66,10 +66,11 @@ def read_links(source: str, text: str) -> tuple[Observation, ...]:
 def _gpus(text: str) -> Iterator[_LinkedGpu]:
     headings = bounded(_GPU.finditer(text))
     ends = [heading.start() for heading in headings[1:]] + [len(text)]
-    found: dict[str, _LinkedGpu] = {}
+    found: dict[tuple[str, str | None], _LinkedGpu] = {}
     for heading, end in zip(headings, ends, strict=True):
         number, model, uuid = heading.groups()
-        gpu = found.setdefault(number, _LinkedGpu(gpu_component("", uuid or "", "", index_of(number)), model))
+        # GPUs of two nodes can have the same number.
+        gpu = found.setdefault((number, uuid), _LinkedGpu(gpu_component("", uuid or "", "", index_of(number)), model))
         gpu.states |= dict(_STATE.findall(text, heading.end(), end))
         errors: dict[str, int | str] = {}
         for name, count in _ERRORS.findall(text, heading.end(), end):

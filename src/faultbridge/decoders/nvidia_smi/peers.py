@@ -22,7 +22,7 @@ def width_results(gpus: Sequence[Fields]) -> Iterator[tuple[int, GpuCheckResult]
     lanes_of: defaultdict[str, dict[int, int]] = defaultdict(dict)
     for position, gpu in enumerate(gpus):
         found = _LANES.fullmatch(gpu.get(WIDTH, ""))
-        if found is not None:
+        if found is not None and _model(gpu):
             lanes_of[_model(gpu)][position] = int(found[1])
     for lanes in lanes_of.values():
         most = max(lanes.values())
