@@ -131,3 +131,37 @@ def test_a_line_is_judged_by_its_path_its_error_number_or_its_source(line: str, 
 )
 def test_source_code_that_a_traceback_shows_is_no_error(line: str) -> None:
     assert verdict(f"{line}\n").outlook is Outlook.RESTART
+
+
+FRAME = '  File "{}", line 9, in call\n    f()\n'
+
+
+@pytest.mark.parametrize(
+    ("file", "error"),
+    [
+        ("/opt/model.py", "RuntimeError: cusolver error: CUSOLVER_STATUS_EXECUTION_FAILED, when calling a solver"),
+        ("/opt/model.py", "RuntimeError: cuFFT error: CUFFT_EXEC_FAILED"),
+        ("/venv/site-packages/torch_npu/npu/utils.py", "RuntimeError: ACL stream synchronize failed, code:507015"),
+        ("/venv/site-packages/jax/_src/dispatch.py", "RuntimeError: UNAVAILABLE: worker 3 of the slice was preempted"),
+        ("/venv/site-packages/jax/_src/xla_bridge.py", "RuntimeError: Unable to initialize backend 'tpu': UNKNOWN: x"),
+        ("/mnt/datasets/loader.py", "RuntimeError: the stream ended early"),
+        ("/venv/site-packages/torch/nn/functional.py", "RuntimeError: the engine did not run"),
+    ],
+)
+def test_a_failure_below_a_call_of_a_library_does_not_stop_the_job(file: str, error: str) -> None:
+    call = FRAME.format("/venv/site-packages/torch/nn/modules/module.py")
+    found = verdict(f"Traceback (most recent call last):\n{call}{FRAME.format(file)}{error}\n")
+    assert found.outlook is Outlook.RESTART
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "RuntimeError: Expected 8 local devices, got 7",
+        "RuntimeError: every node must have 8 devices",
+        "RuntimeError: Infiniband device mlx5_3 is required but its port is down",
+        "RuntimeError: the EFA provider is required",
+    ],
+)
+def test_a_rule_about_devices_does_not_stop_the_job_because_a_device_may_be_lost(error: str) -> None:
+    assert verdict(f"{error}\n").outlook is Outlook.RESTART

@@ -96,6 +96,41 @@ def test_a_cancellation_long_after_the_job_hung_does_not_stop_it() -> None:
     assert verdict("1 llm CANCELLED by 0 0:0\n").outlook is Outlook.RESTART
 
 
+CANCELED = "slurmstepd: error: *** JOB 1 ON n-1 CANCELLED AT 2026-07-10T10:00:40 ***\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[rank: 0] Received SIGTERM: 15",
+        "failed (exitcode: -15) local_rank: 3 (pid: 4242) of binary: python",
+        "srun: error: n-1: task 3: Killed",
+        "uploading the metrics: 503 Service Unavailable",
+        "requests.exceptions.ReadTimeout: HTTPSConnectionPool(host='metrics', port=443): Read timed out.",
+    ],
+)
+@pytest.mark.parametrize("canceled", [CANCELED, "Job cancelled by user alice\n"])
+def test_the_signals_of_a_cancellation_and_failed_requests_of_helpers_are_no_reason_for_it(
+    line: str, canceled: str
+) -> None:
+    for at, later in (("", ""), ("2026-07-10 10:00:00 ", "2026-07-10 10:00:40 ")):
+        found = verdict(f"{at}step 100 loss 2.1\n{at}{line}\n{later}{canceled}")
+        assert (found.outlook, found.domain) == (Outlook.STOP, "platform")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RuntimeError: CUDA error: unspecified launch failure",
+        "Signal 11 (SIGSEGV) received by PID 4242",
+        "OSError: [Errno 116] Stale file handle: '/fsx/x'",
+        "[rank0]:[E710 10:00:00.408 ProcessGroupNCCL.cpp:607] Watchdog caught collective operation timeout",
+    ],
+)
+def test_a_cancellation_of_a_job_that_had_failed_does_not_stop_it(line: str) -> None:
+    assert verdict(f"{line}\n{CANCELED}").outlook is Outlook.RESTART
+
+
 def test_a_failure_after_the_reported_end_does_not_stop_the_job() -> None:
     end = "[INFO] Training finished\n"
     assert verdict(end).outlook is Outlook.STOP

@@ -46,6 +46,31 @@ def test_steps_that_a_program_printed_late_are_older_than_the_error(error: str) 
 
 
 @pytest.mark.parametrize("error", ERRORS)
+def test_steps_that_a_program_may_have_kept_back_until_it_ended_do_not_show_that_an_error_was_survived(
+    error: str,
+) -> None:
+    lost = (
+        "[rank0]: torch.distributed.DistBackendError: NCCL error: remote process exited or there was a network error\n"
+    )
+    assert verdict(f"{error}{steps(1, 31)}{lost}").outlook is Outlook.STOP
+    assert verdict(f"{error}{steps(1, 31)}").outlook is Outlook.STOP
+    summary = "".join(f"memory summary: iteration {number} forward time 3 ms\n" for number in range(1, 4))
+    assert verdict(f"{error}{summary}").outlook is Outlook.STOP
+
+
+def test_a_fault_of_a_gpu_before_steps_without_times_stays_the_cause() -> None:
+    ecc = "RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
+    assert verdict(f"starting, world_size=8\n{ecc}{steps(1, 31)}").domain == "hardware"
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_steps_between_an_error_and_another_first_sign_show_that_it_was_survived(error: str) -> None:
+    preempted = "JobState=PREEMPTED Reason=None\n"
+    found = verdict(f"{error}{steps(1, 5)}{preempted}")
+    assert (found.outlook, found.domain) == (Outlook.RESTART, "platform")
+
+
+@pytest.mark.parametrize("error", ERRORS)
 def test_an_error_after_the_ranks_had_waited_in_vain_does_not_stop_the_job(error: str) -> None:
     assert verdict(HANG + error).outlook is Outlook.RESTART
     assert verdict(error + HANG).outlook is Outlook.STOP
@@ -63,6 +88,14 @@ def test_a_job_that_made_twenty_steps_had_started_well() -> None:
     assert (
         verdict(f"step 41000 loss=2.1\nstep 41010 loss=2.1\nstep 41020 loss=2.1\n{killed}").outlook is Outlook.RESTART
     )
+
+
+def test_a_number_that_is_only_mentioned_is_no_step_that_was_made() -> None:
+    access = "RuntimeError: CUDA error: an illegal memory access was encountered\n"
+    loaded = "loading the checkpoint of iteration 0 took time 3\n"
+    assert verdict(f"{loaded}step 5000 loss=2.1\n{access}").outlook is Outlook.STOP
+    assert verdict(f"{loaded}step 5000 loss=2.1\nstep 5001 loss=2.1\n{access}").outlook is Outlook.STOP
+    assert verdict(f"{loaded}{steps(5000, 5030)}{access}").outlook is Outlook.RESTART
 
 
 CHAIN = "[rank3]: During handling of the above exception, another exception occurred:\n"

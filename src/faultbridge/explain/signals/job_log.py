@@ -51,6 +51,23 @@ class JobContext:
     received_at: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Steps whose numbers rise: how often they rose, and by how much at least."""
+
+    rises: int = 0
+    least: float = float("inf")
+
+    @property
+    def steps(self) -> int:
+        """Return the steps made. One rise alone may lead from a number that is only mentioned to the first step."""
+        return int(self.rises * self.least) if self.rises >= STEPS_OF_SURVIVAL else 0
+
+    def risen(self, by: float) -> _Run:
+        """Return the steps with one more rise."""
+        return replace(self, rises=self.rises + 1, least=min(self.least, by))
+
+
 class JobLogReader:
     """Reads one log of a job in pieces. Each line is read up to 8,192 characters on both sides of a known text."""
 
@@ -68,7 +85,8 @@ class JobLogReader:
         self._searched_to = 0
         self._progress: tuple[datetime | None, int | None] = (None, None)
         self._steps: deque[tuple[float, int, bytes]] = deque(maxlen=STEPS_OF_SURVIVAL)
-        self._first_step, self._steps_made = 0.0, 0
+        self._run, self._steps_made = _Run(), 0
+        self._first_step_line: int | None = None
 
     def read(self, pieces: Iterable[bytes]) -> tuple[list[Signal], LogSpan]:
         """Return the signals of the log and what it covers."""
@@ -86,7 +104,13 @@ class JobLogReader:
         if len(self._steps) == STEPS_OF_SURVIVAL:
             _, steps_line, text = self._steps[0]
             steps_at = time_of(_text(text), self._context.received_at)
-            span = replace(span, steps_at=steps_at, steps_line=steps_line, steps=self._steps_made)
+            span = replace(
+                span,
+                steps_at=steps_at,
+                steps_line=steps_line,
+                first_step_line=self._first_step_line,
+                steps=self._steps_made,
+            )
         return self._store.signals(), span
 
     def _read_piece(self, piece: bytes, *, is_end: bool) -> None:
@@ -183,19 +207,28 @@ class JobLogReader:
 
     def _read_steps(self, piece: bytes) -> None:
         """Keep the lines of the last steps whose numbers rise: a step that is only mentioned again is no progress."""
-        tail = piece[-_STEPS_TAIL:]
-        offset = len(piece) - len(tail)
-        counted, line = 0, self._lines + 1 + piece.count(b"\n", 0, offset)
-        for found in _STEP.finditer(tail):
-            line, counted = line + tail.count(b"\n", counted, found.start()), found.start()
+        if not self._steps:
+            # Of the first steps, only that they are there is of use: it shows that the program prints at once.
+            self._read_steps_of(piece, 0, min(_STEPS_TAIL, max(0, len(piece) - _STEPS_TAIL)))
+        self._read_steps_of(piece, max(0, len(piece) - _STEPS_TAIL), len(piece))
+
+    def _read_steps_of(self, piece: bytes, start: int, end: int) -> None:
+        counted, line = start, self._lines + 1 + piece.count(b"\n", 0, start)
+        for found in _STEP.finditer(piece, start, end):
+            line, counted = line + piece.count(b"\n", counted, found.start()), found.start()
+            if self._first_step_line is None:
+                self._first_step_line = line
             number = float(found[1] or found[2])
-            if self._steps and number == self._steps[-1][0]:
+            last = self._steps[-1][0] if self._steps else None
+            if number == last:
                 continue
-            if not self._steps or number < self._steps[-1][0]:
+            if last is None or number < last:
                 self._steps.clear()
-                self._first_step = number
-            self._steps.append((number, line, _line_at(tail, tail.rfind(b"\n", 0, found.start()) + 1)))
-            self._steps_made = max(self._steps_made, int(number - self._first_step))
+                self._run = _Run()
+            else:
+                self._run = self._run.risen(number - last)
+            self._steps.append((number, line, _line_at(piece, piece.rfind(b"\n", 0, found.start()) + 1)))
+            self._steps_made = max(self._steps_made, self._run.steps)
 
 
 def _start_of_line(piece: bytes, position: int) -> int:

@@ -65,8 +65,8 @@ class Signal:
 class LogSpan:
     """What one log file covers: how far its source is trusted, its node, and the times of its lines and of progress.
 
-    `steps_at` and `steps_line` are those of the last step but one: an error before it ended no rank. `steps` is how
-    many steps the job made in one attempt.
+    `steps_at` and `steps_line` are those of the last step but one: an error before it ended no rank.
+    `first_step_line` is the first step known. `steps` is how many steps the job made in one attempt.
     """
 
     file: str
@@ -80,4 +80,5 @@ class LogSpan:
     lines: int = 0
     steps_at: datetime | None = None
     steps_line: int | None = None
+    first_step_line: int | None = None
     steps: int = 0

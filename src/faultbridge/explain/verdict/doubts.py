@@ -13,8 +13,10 @@ DOUBTS = frozenset({"handled", "teardown", "late", "failed_after_end", "one_node
 """Points against STOP: with one of them, it is not shown that the job would fail again."""
 
 _MIN_RANKS_OF_NODE = 2
-_COMPLETED, _HANG, _CANCELED = "job.completed", "nccl.timeout", "scheduler.canceled"
+_COMPLETED, _HANG = "job.completed", "nccl.timeout"
+_CANCELED, _INTERRUPTED = "scheduler.canceled", "scheduler.interrupted"
 _NCCL, _CONNECTIONS, _CHAIN_LINES = "nccl.", ("socket.", "store."), 200
+_SERVICES = ("service.", "storage.remote")
 _FAILURES = frozenset({Role.INITIATING, Role.CASCADE})
 _PEERS_LOST = frozenset(
     {"nccl.remote_error", "nccl.system_error", "nccl.aborted", "nccl.monitor_abort", "rendezvous.failed"}
@@ -86,8 +88,12 @@ def _can_be_the_reason(situation: Situation, lead: Signal, earlier: Signal) -> b
     """Return whether an earlier failure can be why a later error was printed."""
     if earlier.name == _HANG:
         return True
-    if lead.name == _CANCELED:
+    if lead.name == _INTERRUPTED:
         return not earlier.name.startswith(_CONNECTIONS)
+    if lead.name == _CANCELED:
+        # A scheduler signals the processes as it cancels a job, and the request of a helper may fail at any time.
+        is_sent = earlier.role is Role.CASCADE and earlier.name.startswith("process.")
+        return not is_sent and not earlier.name.startswith(_CONNECTIONS + _SERVICES)
     is_same_rank = earlier.rank is None or earlier.rank == lead.rank
     if is_same_rank and earlier.name in _PEERS_LOST:
         return True

@@ -57,17 +57,25 @@ def time_line(signals: Iterable[Signal], spans: Iterable[LogSpan], limits: Mappi
     spans = [one for one in spans if one.trust is Trust.JOB]
     by_file = {one.file: one for one in spans}
     progress_at = max((one.progress_at for one in spans if one.progress_at), default=None)
+    signals = sorted(signals, key=_order)
+    last_signs = {
+        one.file: one.line or 0 for one in sorted(filter(_is_first_sign, signals), key=lambda one: one.line or 0)
+    }
+
+    def is_recovered(one: Signal) -> bool:
+        return _is_recovered(one, by_file.get(one.file), last_signs.get(one.file, 0), progress_at, limits)
+
     kept: list[Signal] = []
     again: list[Signal] = []
     recovered: list[Signal] = []
     claims: list[Signal] = []
-    for one in sorted(signals, key=_order):
+    for one in signals:
         if one.name.startswith("claim."):
             claims.append(one)
-        elif one.trust is Trust.JOB and _is_recovered(one, by_file.get(one.file), progress_at, limits):
+        elif one.trust is Trust.JOB and is_recovered(one):
             recovered.append(one)
             last = replace(one, at=one.last_at or one.at, line=one.last_line or one.line)
-            if one.count > 1 and not _is_recovered(last, by_file.get(one.file), progress_at, limits):
+            if one.count > 1 and not is_recovered(last):
                 # The job made progress after the error, and failed with it again.
                 again.append(last)
         else:
@@ -91,8 +99,14 @@ def _order(one: Signal) -> tuple[float, int, str, int]:
     return at, _ROLE_ORDER[one.role], one.file, one.line or 0
 
 
-def _is_recovered(one: Signal, span: LogSpan | None, progress_at: datetime | None, limits: Mapping[str, int]) -> bool:
-    if one.role is Role.INITIATING and span is not None and _is_before_steps(one, span):
+def _is_first_sign(one: Signal) -> bool:
+    return one.trust is Trust.JOB and one.role is Role.INITIATING and not one.handled
+
+
+def _is_recovered(
+    one: Signal, span: LogSpan | None, last_sign: int, progress_at: datetime | None, limits: Mapping[str, int]
+) -> bool:
+    if one.role is Role.INITIATING and span is not None and _is_before_steps(one, span, last_sign):
         return True
     if one.at and progress_at:
         return progress_at - one.at > timedelta(seconds=limits["recovered_seconds"])
@@ -101,11 +115,17 @@ def _is_recovered(one: Signal, span: LogSpan | None, progress_at: datetime | Non
     return span.progress_line - one.line > limits["recovered_lines"]
 
 
-def _is_before_steps(one: Signal, span: LogSpan) -> bool:
-    """Return whether the job reported two more steps after an error. Lines that a program kept back are older."""
+def _is_before_steps(one: Signal, span: LogSpan, last_sign: int) -> bool:
+    """Return whether the job reported two more steps after an error. Lines that a program kept back are older.
+
+    Without times, the steps may have been kept back until the program ended, unless the log also has steps before the
+    error, or another first sign of a failure after the steps.
+    """
     if span.steps_line is None or one.line is None or one.line >= span.steps_line:
         return False
-    return one.at is None or span.steps_at is None or one.at <= span.steps_at + _ROUNDED
+    if one.at and span.steps_at:
+        return one.at <= span.steps_at + _ROUNDED
+    return (span.first_step_line or one.line + 1) <= one.line or last_sign > span.steps_line
 
 
 def _is_survived(one: Signal, ending: Signal | None, limits: Mapping[str, int]) -> bool:
