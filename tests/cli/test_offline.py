@@ -114,6 +114,25 @@ def test_a_capture_of_several_commands_is_read_output_by_output(call: Call) -> N
     assert "`uptime` was not read: " in ran.err
 
 
+def test_a_log_with_a_heading_may_be_longer_than_a_body_that_is_read_at_once(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "MAX_BYTES", 200_000)
+    log = f"{XID}\n=== Status ===\n" + "[ 2.0] eth0: up\n" * 30_000 + f"{XID.replace('79', '48')}\n"
+    ran = call("decode", "--jsonl", "-", text=log.encode())
+    assert (ran.code, [line["code"] for line in ran.lines]) == (0, ["xid.79", "xid.48"])
+
+
+def test_a_system_log_in_which_a_program_reports_the_gpu_too_is_a_kernel_log(call: Call) -> None:
+    prefix = "2026-10-09T22:18:07+0000 gpu-1"
+    program = f"{prefix} slurmstepd[7]: [rank6]: CUDA error: uncorrectable ECC error encountered\n"
+    log = f"{prefix} kernel: NVRM: Xid (PCI:0000:a0:1d): 94, pid=7, name=python3, Contained: CE\n{program}"
+    ran = call("decode", "--jsonl", "-", text=log.encode())
+    assert ran.code == 0
+    assert "xid.94" in [line["code"] for line in ran.lines]
+    assert "recognized standard input as training-log\n" in call("decode", "-", text=program.encode()).err
+
+
 def test_what_was_not_understood_is_a_warning_and_a_summary(call: Call) -> None:
     result = call(
         "decode", "--all", "--jsonl", "--source", "kernel-log", text=b"[ 1.0] NVRM: Xid (PCI:0000:c1:00): abc"

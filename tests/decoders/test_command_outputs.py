@@ -85,6 +85,23 @@ def test_a_text_of_one_source_or_of_none_is_no_capture(text: str) -> None:
     assert parts_of(text.encode()) == ()
 
 
+TIMEOUT = "[rank3]:[E203 04:05:06 ProcessGroupNCCL.cpp:616] [Rank 3] Watchdog caught collective operation timeout: "
+TIMEOUT += "WorkNCCL(SeqNum={}, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600001 milliseconds before timing out.\n"
+STEPS = "".join(f"iteration {step} | loss 2.1\n" for step in range(5000))
+
+
+@pytest.mark.parametrize("heading", ["=== Training ===", "== Status =="])
+def test_a_section_of_a_log_belongs_to_the_log_also_if_its_fault_comes_late(heading: str) -> None:
+    log = f"{TIMEOUT.format(7)}{heading}\n{STEPS}{TIMEOUT.format(9)}"
+    assert parts_of(log.encode()) == ()
+    parts = parts_of(f"$ lspci\n{LSPCI}$ kubectl logs job\n{log}$ uptime\n{UPTIME}".encode())
+    assert [part.source for part in parts] == ["pci-devices", "training-log", None]
+    decoded = read_parts(parts)
+    seen = [one.attributes.get("seqnum") for one in decoded.observations if isinstance(one, Fault)]
+    assert [one for one in seen if one] == ["7", "9"]
+    assert decoded.unparsed == 1
+
+
 def test_no_sample_of_one_source_is_taken_for_a_capture() -> None:
     for folder in (SAMPLES, SAMPLES.parent / "samples_platform"):
         for capture in expected(folder / "expectations.toml"):

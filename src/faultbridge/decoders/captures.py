@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 
 from faultbridge.decoders import registry
 from faultbridge.decoders.command_outputs import CommandOutput, has_headings, outputs_of
@@ -33,11 +35,10 @@ def may_be_capture(head: bytes) -> bool:
 
 def parts_of(body: bytes) -> tuple[Part, ...]:
     """Return the outputs in a capture; nothing if one source reads the body as a whole."""
-    found = list[Part]()
-    for output in outputs_of(text_of(body)):
-        if len(found) == _MAX_OUTPUTS:
-            return ()
-        found.append(_part(output))
+    outputs = list(islice(outputs_of(text_of(body)), _MAX_OUTPUTS + 1))
+    if len(outputs) > _MAX_OUTPUTS:
+        return ()
+    found = _with_sections([_part(output) for output in outputs])
     sources = [part.source for part in found if part.source is not None]
     if len(set(sources)) > 1 or (len(sources) > 1 and sources[0] not in _READ_TOGETHER):
         return tuple(found)
@@ -75,6 +76,17 @@ def _read(part: Part, hints: Hints) -> tuple[Decoded | None, str]:
 def _is_first_tool(one: Observation, tool: str, tools: dict[tuple[str, Component], str]) -> bool:
     """Return false for a sample of a device that another tool has sampled: their counters are not comparable."""
     return not isinstance(one, CounterSample) or tools.setdefault((one.source, one.component), tool) == tool
+
+
+def _with_sections(parts: Sequence[Part]) -> list[Part]:
+    """Return the parts; a section that no source recognizes is one of the log before it, whose lines can come late."""
+    found = list[tuple[Part, list[CommandOutput]]]()
+    for part in parts:
+        if found and part.source is None and part.output.is_section and found[-1][0].source in LINE_SOURCES:
+            found[-1][1].append(part.output)
+        else:
+            found.append((part, []))
+    return [replace(part, output=part.output.followed_by(sections)) for part, sections in found]
 
 
 def _part(output: CommandOutput) -> Part:

@@ -7,13 +7,14 @@ Grammar: an output follows a line with a shell prompt and its command (`$ COMMAN
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 _TOOLS = (
     "nvidia-smi|dcgmi|dmesg|journalctl|ibstat|ibstatus|ibv_devinfo|rdma|perfquery|mlxlink|ip|ethtool|lspci|ipmitool|nvme"
     "|smartctl|sinfo|scontrol|kubectl|neuron-[a-z]{1,16}|ras-mc-ctl|edac-util|mcelog|systemctl|cat|tail|head|grep|curl|aws"
 )
+_TOOL = re.compile(_TOOLS)
 _HEADING = re.compile(
     r"^(?:(?:\(\w{1,32}\) )?\[?[\w.-]{1,64}@[\w.-]{1,128}[: ][^\n$#]{0,128}[$#] {1,4}(?P<prompt>[^\s#][^\n]{0,400})"
     r"|\$ {1,4}(?P<shell>[a-z/][^\n]{0,400})"
@@ -35,6 +36,7 @@ class CommandOutput:
 
     title: str
     text: str
+    heading: str = ""
 
     @property
     def body(self) -> bytes:
@@ -46,6 +48,18 @@ class CommandOutput:
     def tool(self) -> str:
         """Return the first word of the command line or heading, without `sudo`."""
         return next(iter(self.title.removeprefix("sudo ").split()), "")
+
+    @property
+    def is_section(self) -> bool:
+        """Return whether the output follows a heading that names no known command, as programs print in their logs."""
+        return self.heading.startswith("=") and _TOOL.fullmatch(self.tool) is None
+
+    def followed_by(self, sections: Sequence[CommandOutput]) -> CommandOutput:
+        """Return the output together with sections that are part of it."""
+        if not sections:
+            return self
+        more = (part for one in sections for part in (f"{one.heading}\n", one.text))
+        return replace(self, text="".join((self.text, *more)))
 
     def _device(self) -> str | None:
         """Return the device in the form of a line that the decoders of its tool accept."""
@@ -65,13 +79,13 @@ def has_headings(text: str) -> bool:
 
 def outputs_of(text: str) -> Iterator[CommandOutput]:
     """Yield the outputs that have at least one line that is not blank, in order."""
-    title, start = "", 0
+    title, line, start = "", "", 0
     for heading in _HEADING.finditer(text):
-        yield from _output(title, text[start : heading.start()])
-        title, start = next(filter(None, heading.groups())).strip(), heading.end() + 1
-    yield from _output(title, text[start:])
+        yield from _output(title, line, text[start : heading.start()])
+        title, line, start = next(filter(None, heading.groups())).strip(), heading[0], heading.end() + 1
+    yield from _output(title, line, text[start:])
 
 
-def _output(title: str, text: str) -> Iterator[CommandOutput]:
+def _output(title: str, heading: str, text: str) -> Iterator[CommandOutput]:
     if text.strip():
-        yield CommandOutput(title, text)
+        yield CommandOutput(title, text, heading)

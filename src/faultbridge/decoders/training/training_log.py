@@ -33,6 +33,8 @@ _RANK = re.compile(r"\[(?:PG [^\[\]]{0,64})?Rank (\d{1,6})\]|\[rank(\d{1,6})\]")
 _MAX_GROUPS = 64
 _WORDS = (b"ProcessGroupNCCL", b"NCCL WARN", b"lm loss", b"elapsed time per iteration", b"CUDA error: ", b"'grad_norm'")
 
+_XID_OF_KERNEL = re.compile(rb"^[^\n{]{10,128} kernel: (?:\[[ \d.]{1,20}\] )?NVRM: Xid ", re.MULTILINE)
+
 
 @dataclass(slots=True)
 class _LineGroup:
@@ -66,8 +68,8 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has text that only training programs print."""
-    return any(word in body for word in _WORDS)
+    """Return whether a body has text that only training programs print, and no Xid of the kernel in a system log."""
+    return any(word in body for word in _WORDS) and _XID_OF_KERNEL.search(body) is None
 
 
 def _add_line(groups: dict[tuple[str, ...], _LineGroup], pattern: Pattern, found: re.Match[str], line: str) -> None:

@@ -82,7 +82,8 @@ class Inputs:
             first = stream.read(CHUNK_BYTES)
             source = self.source
             is_capture = source == AUTO and may_be_capture(first)
-            if source == AUTO and (is_capture or registry.needs_whole(first)):
+            is_envelope = source == AUTO and registry.needs_whole(first)
+            if is_capture or is_envelope:
                 first += stream.read(registry.MAX_BYTES)
             parts = parts_of(first) if is_capture and len(first) <= registry.MAX_BYTES else ()
             if parts:
@@ -91,9 +92,11 @@ class Inputs:
                 found = self._read_parts(parts)
             else:
                 if source == AUTO:
-                    source = registry.recognize(first)
+                    source = registry.recognize(first if is_envelope else first[:CHUNK_BYTES])
                     notice(f"recognized {_title(file)} as {source}")
-                chunks = chain([first], iter(lambda: stream.read(CHUNK_BYTES), b""))
+                size = max(len(first), 1) if is_envelope else CHUNK_BYTES
+                begin = (first[at : at + size] for at in range(0, len(first), size))
+                chunks = chain(begin, iter(lambda: stream.read(CHUNK_BYTES), b""))
                 found = registry.read_pieces(source, self._counted(source, chunks), self.hints)
         self.unparsed += found.unparsed
         for note in (*found.notes, *_unparsed_note(found)):
