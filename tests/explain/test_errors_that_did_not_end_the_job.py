@@ -175,3 +175,43 @@ def test_each_text_that_shows_that_a_process_continued_passes_its_own_cases() ->
     assert [one.name for one in rows if not all(map(one.pattern.find, one.cases))] == []
     assert [one.name for one in rows if any(map(one.pattern.find, one.not_cases))] == []
     assert all(one.cases for one in rows)
+
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+
+
+@pytest.mark.parametrize("error", ["KeyError: 'x'", OOM, "ValueError: hidden size 4097 is not divisible by 8"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "n-1:9:9 [0] NCCL INFO NVLS: disabling multicast on this communicator",
+        "n-1:9:9 [0] NCCL INFO NET/IB : falling back to sockets, ignoring mlx5_2",
+        "huggingface/tokenizers: The process just got forked. Disabling parallelism to avoid deadlocks...",
+        "the cache is cold, disabling the prefetch",
+        "WARNING: vocab_size differs between tokenizer and model config",
+        "UserWarning: results differ between eager and compiled mode",
+    ],
+)
+def test_a_line_about_something_else_beside_an_error_does_not_show_that_it_was_handled(line: str, error: str) -> None:
+    assert verdict(f"{line}\n{FRAMES}{error}\n").outlook is Outlook.STOP
+    assert verdict(f"{FRAMES}{error}\n{line}\n").outlook is Outlook.STOP
+
+
+@pytest.mark.parametrize("line", ["the profiler failed, disabling it", "non-fatal error of the profiler"])
+def test_the_line_above_or_below_a_traceback_can_say_that_the_program_does_without_a_part(line: str) -> None:
+    assert verdict(f"{line}\n{FRAMES}KeyError: 'x'\n").outlook is Outlook.RESTART
+    assert verdict(f"{FRAMES}KeyError: 'x'\n{line}\n").outlook is Outlook.RESTART
+
+
+@pytest.mark.parametrize("words", ["UserWarning: results differ", "WARNING the numerical results differ"])
+def test_a_warning_about_results_neither_hides_a_lost_node_nor_asks_for_a_test(words: str) -> None:
+    lost = "slurmstepd: error: *** JOB 7 ON n-1 CANCELLED AT 2026-07-10T10:00:40 DUE TO NODE FAILURE ***\n"
+    warning = f"[rank9]: {words} between eager and compiled mode\n"
+    assert verdict(f"{warning}{lost}").domain == "platform"
+    assert verdict(warning).check == ()
+
+
+def test_text_that_a_program_shortens_is_no_damaged_file() -> None:
+    unknown = "acme.BadShardError: shard 113 has no column\n"
+    assert verdict(f"metrics: error message truncated to 1024 characters\n{unknown}").outlook is Outlook.RESTART
+    assert verdict("OSError: image file is truncated (44 bytes not processed)\n").outlook is Outlook.STOP

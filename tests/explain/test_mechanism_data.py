@@ -113,3 +113,10 @@ def test_the_tables_of_weights_and_limits_in_the_documentation_are_those_of_the_
     for kind, key in (("weights", "points"), ("limits", "value")):
         rows = [f"| `{one['name']}` | {one[key]} | {one['meaning']} |" for one in explain_weights()[kind]]
         assert "\n".join(rows) in page
+
+
+def test_an_array_that_is_not_active_blames_no_disk() -> None:
+    unread = "+3 job - storage.io_error"
+    found = verdict_on(packaged_book(), ["+0 node n-2 host.raid_inactive", unread])
+    assert (found.outlook, found.nodes, found.domain) == (Outlook.RESTART, (), "storage")
+    assert verdict_on(packaged_book(), ["+0 node n-2 host.raid_member_failed", unread]).nodes == ("n-2",)

@@ -17,6 +17,7 @@ from faultbridge.explain.signals.line_facts import rank_of
 _TRACEBACK = "Traceback (most recent call last)"
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _TAG = re.compile(r"(?:\[[^\]]{0,64}\]:? ?|\([^)]{0,64}\) ?){1,4}")
+_NCCL_STATE = "NCCL INFO"
 _LINE_END = re.compile(r"[\r\n]")
 _MAX_CHAIN = 8
 _INTRODUCTION_LINES = 2
@@ -115,8 +116,8 @@ def _text(body: bytes) -> str:
 
 
 def _of_rank(lines: Sequence[str], rank: int | None) -> Iterator[str]:
-    """Yield the lines that a rank wrote: the output of ranks is mixed in one log."""
-    return (one for one in lines if rank_of(one) == rank)
+    """Yield the lines that a rank wrote: the output of ranks is mixed in one log, with that of NCCL about its setup."""
+    return (one for one in lines if rank_of(one) == rank and _NCCL_STATE not in one)
 
 
 def _block(lines: Sequence[str]) -> _Block:
