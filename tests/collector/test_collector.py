@@ -202,7 +202,7 @@ def test_nvsentinel_conditions_are_sent_in_their_own_format(world: Collected) ->
     assert world.collector().run_once(5) is None
     (message,) = world.messages("nvsentinel")
     (fault,) = decode("nvsentinel", message.body or b"")
-    assert (fault.code, fault.component.pci, fault.node) == ("xid.79", "0000:c1:00", NODE)  # type: ignore[union-attr]
+    assert (fault.code, fault.attributes["pci"], fault.node) == ("xid.79", "0000:c1:00", NODE)  # type: ignore[union-attr]
     assert str(fault.observed_at) == "2026-02-03 04:06:00+00:00"
     assert "SysLogsXIDError" not in world.conditions(world.messages()[0])
     healthy = {**unhealthy, "status": "False", "reason": "SysLogsXIDErrorIsHealthy", "message": "No Health Failures"}

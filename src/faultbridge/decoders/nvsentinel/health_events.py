@@ -36,9 +36,9 @@ from faultbridge.decoders.nvsentinel.event import (
 )
 from faultbridge.decoders.nvsentinel.node_conditions import (
     IS_CHECKED,
-    joined,
     listed_condition_events,
     node_condition_events,
+    without_doubtful,
 )
 from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Observation, Severity, Snapshot
 from faultbridge.errors import Rejected
@@ -53,16 +53,14 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     mapped, body_text = mapping("nvsentinel", hints.mappings), text_of(body)
     documents = [item for _, document in objects(body_text) for item in items_of(document)]
     events = [event for item in documents for event in health_events(item)]
-    of_nodes = [event for item in documents for event in node_condition_events(item)]
+    of_nodes = without_doubtful([event for item in documents for event in node_condition_events(item)])
     diagnostics = [item for item in documents if item.get("module") == _PREFLIGHT or "error_code" in item]
     if not (events or of_nodes or diagnostics) and "ErrorCode:" not in body_text:
         raise Rejected("no_framing", "no health event of NVSentinel")
     if not documents:
         events = list(condition_events(body_text))
-    of_conditions = joined(_observations(of_nodes, mapped))
     return (
-        *_observations(events, mapped),
-        *of_conditions,
+        *_observations([*events, *of_nodes], mapped),
         *(fault for item in diagnostics for fault in _diagnostic(item)),
     )
 

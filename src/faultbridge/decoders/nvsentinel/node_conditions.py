@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -51,6 +51,15 @@ def listed_condition_events(node: NodeConditions) -> Iterator[HealthEvent]:
     for one in node.conditions:
         if is_check({"type": one.type, "reason": one.reason}):
             yield from _check_events(node.name, one.type[:64], one.status, one.message or "", one.changed_at)
+
+
+def without_doubtful(events: Sequence[HealthEvent]) -> list[HealthEvent]:
+    """Return the events of nodes without the recoveries of a node on which another check is unhealthy.
+
+    No condition names the device of its fault, so such a recovery could end the fault of the other check.
+    """
+    unhealthy = {event.node for event in events if not event.healthy}
+    return [event for event in events if not event.healthy or event.node not in unhealthy]
 
 
 def joined(observations: Iterable[Observation]) -> Iterator[Snapshot]:
