@@ -64,10 +64,11 @@ def test_a_fault_of_a_gpu_before_steps_without_times_stays_the_cause() -> None:
 
 
 @pytest.mark.parametrize("error", ERRORS)
-def test_steps_between_an_error_and_another_first_sign_show_that_it_was_survived(error: str) -> None:
+def test_steps_between_an_error_and_another_first_sign_or_a_hang_show_that_it_was_survived(error: str) -> None:
     preempted = "JobState=PREEMPTED Reason=None\n"
     found = verdict(f"{error}{steps(1, 5)}{preempted}")
     assert (found.outlook, found.domain) == (Outlook.RESTART, "platform")
+    assert verdict(f"{error}{steps(1, 5)}{HANG}").outlook is Outlook.RESTART
 
 
 @pytest.mark.parametrize("error", ERRORS)

@@ -8,12 +8,13 @@ from datetime import timedelta
 from faultbridge.explain.signals.signal import Role, Signal, Trust
 from faultbridge.explain.verdict.mechanisms import Mechanism, Outlook
 from faultbridge.explain.verdict.situation import Situation, is_same_attempt, timing
+from faultbridge.explain.verdict.time_line import HANG
 
 DOUBTS = frozenset({"handled", "teardown", "late", "failed_after_end", "one_node", "hardware_sign"})
 """Points against STOP: with one of them, it is not shown that the job would fail again."""
 
 _MIN_RANKS_OF_NODE = 2
-_COMPLETED, _HANG = "job.completed", "nccl.timeout"
+_COMPLETED = "job.completed"
 _CANCELED, _INTERRUPTED = "scheduler.canceled", "scheduler.interrupted"
 _NCCL, _CONNECTIONS, _CHAIN_LINES = "nccl.", ("socket.", "store."), 200
 _SERVICES = ("service.", "storage.remote")
@@ -86,7 +87,7 @@ def _failure_before(situation: Situation, lead: Signal) -> Signal | None:
 
 def _can_be_the_reason(situation: Situation, lead: Signal, earlier: Signal) -> bool:
     """Return whether an earlier failure can be why a later error was printed."""
-    if earlier.name == _HANG:
+    if earlier.name == HANG:
         return True
     if lead.name == _INTERRUPTED:
         return not earlier.name.startswith(_CONNECTIONS)
@@ -104,7 +105,7 @@ def _can_be_the_reason(situation: Situation, lead: Signal, earlier: Signal) -> b
 
 def _is_failure_after(situation: Situation, end: Signal, one: Signal) -> bool:
     """Return whether a signal is a failure after a program reported its end, not only the end of its connections."""
-    is_failure = one.name == _HANG or (one.role is Role.INITIATING and one.name != _COMPLETED and not one.handled)
+    is_failure = one.name == HANG or (one.role is Role.INITIATING and one.name != _COMPLETED and not one.handled)
     return one.trust is Trust.JOB and is_failure and situation.line.is_before(end, one)
 
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
 
 RETRIED = "retried"
+HANG = "nccl.timeout"
 _FAILURES = frozenset({Role.INITIATING, Role.CASCADE})
 _ROUNDED = timedelta(seconds=2)
 _ROLE_ORDER = {role: number for number, role in enumerate(Role)}
@@ -100,7 +101,7 @@ def _order(one: Signal) -> tuple[float, int, str, int]:
 
 
 def _is_first_sign(one: Signal) -> bool:
-    return one.trust is Trust.JOB and one.role is Role.INITIATING and not one.handled
+    return one.trust is Trust.JOB and (one.role is Role.INITIATING or one.name == HANG) and not one.handled
 
 
 def _is_recovered(
@@ -119,7 +120,7 @@ def _is_before_steps(one: Signal, span: LogSpan, last_sign: int) -> bool:
     """Return whether the job reported two more steps after an error. Lines that a program kept back are older.
 
     Without times, the steps may have been kept back until the program ended, unless the log also has steps before the
-    error, or another first sign of a failure after the steps.
+    error, or another first sign of a failure or a hang after the steps.
     """
     if span.steps_line is None or one.line is None or one.line >= span.steps_line:
         return False
