@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ from faultbridge.ledger.publish import Publish
 from faultbridge.simulation.environment.samples import kernel_line
 from faultbridge.simulation.fakes import Call
 from faultbridge.simulation.fault_injection import NO_FAULTS, FaultInjector, FaultKind
-from faultbridge.simulation.history import History, run
+from faultbridge.simulation.history import History, build_system, run
 from faultbridge.simulation.journal import Journal
 from faultbridge.simulation.rest import come_to_rest
 from faultbridge.simulation.scripted_orders import NODE
@@ -119,3 +119,10 @@ def test_shrinking_finds_the_minimal_steps_and_the_only_relevant_fault() -> None
     smallest = shrink(fake_run(1, 40), fake_run)
     assert smallest.history.steps == 7
     assert set(range(1, 10)) - smallest.without == {3}
+
+
+def test_days_that_pass_without_an_action_do_not_use_up_the_calls_of_a_run() -> None:
+    system = build_system(3)
+    before = system.seam.calls_left
+    system.pass_time(timedelta(days=3))
+    assert system.seam.calls_left >= before

@@ -80,6 +80,9 @@ MAX_CALLS, MAX_CALLS_PER_ACTION, MAX_CALLS_FOR_SPARES, MAX_CALLS_FOR_RACKS = 40_
 A spare pool adds calls because it requests instances again and again while there is no capacity.
 """
 
+MAX_CALLS_PER_DAY = 4_000
+"""Further calls for each day that passes: a quiet cluster with open pages and a spare pool makes about 2,000 a day."""
+
 EFFECTS = frozenset(
     {
         "table.write", "table.transact", "bus.put", "queue.send", "objects.put", "receipts.write", "pager.send",

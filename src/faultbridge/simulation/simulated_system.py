@@ -23,7 +23,13 @@ from faultbridge.simulation.deliveries import REACT_ENTRY_TYPES, BusRule, Delive
 from faultbridge.simulation.environment.inventory_runs import InventoryRuns
 from faultbridge.simulation.environment.provider_repair import ProviderRepair
 from faultbridge.simulation.fakes import START, FakeFleet, ManualClock
-from faultbridge.simulation.fault_injection import Crash, FaultInjectingSeam, FaultInjector, FaultProfile
+from faultbridge.simulation.fault_injection import (
+    MAX_CALLS_PER_DAY,
+    Crash,
+    FaultInjectingSeam,
+    FaultInjector,
+    FaultProfile,
+)
 from faultbridge.simulation.group_owner import GroupOwner
 from faultbridge.simulation.instance_health import InstanceHealth
 from faultbridge.simulation.invariants.commit_checks import CommitChecks
@@ -220,6 +226,7 @@ class SimulatedSystem:
 
     def pass_time(self, span: timedelta) -> None:
         """Run everything that is due within a time span, without any new external action."""
+        self.seam.calls_left += round(MAX_CALLS_PER_DAY * (span / timedelta(days=1)))
         self.sweeps.max_pause = 6 * 3600.0
         self.schedule.run_until(self.clock.now() + span)
         self.sweeps.max_pause = MAX_PAUSE
