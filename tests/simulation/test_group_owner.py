@@ -10,7 +10,7 @@ from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.pipeline.decide import admit, opt_out
 from faultbridge.registry import provider_check
 from faultbridge.simulation.environment.action_plan import ExternalAction, draw_plan
-from faultbridge.simulation.history import draw_growing, play
+from faultbridge.simulation.history import draw_growing, play, run
 from faultbridge.simulation.shrink import violated_invariants
 
 SEEDS = range(300)
@@ -98,3 +98,7 @@ def test_a_case_for_a_node_that_leaves_in_an_update_is_noticed(monkeypatch: pyte
 def test_a_rival_that_the_cluster_does_not_name_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(provider_check, "owner_conflict", lambda *_: None)
     assert "the cluster names a rival exactly while it repairs" in broken_by(rival(reboots=True))
+
+
+def test_an_order_in_the_millisecond_of_the_launch_is_a_reason() -> None:
+    assert run(8102240, 5).broken == ()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
-from faultbridge.domain.times import from_text
+from faultbridge.domain.times import from_text, truncate
 from faultbridge.simulation.invariants.view import Invariant, SystemView
 from faultbridge.simulation.simulated_system import REPAIRED
 
@@ -62,7 +62,8 @@ def _given_up_without_reason(view: SystemView) -> Iterator[str]:
     for body, at in intents(view):
         instance = view.ports.fleet.instances[body["data"]["old_instance"]]
         entries = view.bodies[f"NODE#{body['metadata']['cluster']}#{body['metadata']['node']}"]
-        since = [one for one in entries if instance.launched_at <= recorded_at(one) <= at]
+        launched_at = truncate(instance.launched_at)  # to the precision of recorded times
+        since = [one for one in entries if launched_at <= recorded_at(one) <= at]
         if not any(map(_is_reason, since)):
             yield f"{body['metadata']['stream']} {body['metadata']['sequence']}: {instance.instance_id}"
 
