@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from faultbridge.adapters.compute.ssm_commands import DELIVERY_SECONDS
 from faultbridge.adapters.verification.ec2_peers import PEER_TAG, Ec2Peers
 from faultbridge.adapters.verification.pair_verifier import MAX_PEERS, SsmPairVerifier
 from faultbridge.adapters.verification.peer_leases import LEASE, PeerLeases
@@ -27,6 +28,7 @@ from faultbridge.simulation.fakes import FakeVerifier
 from faultbridge.storage import items
 from faultbridge.storage.writes import Put
 from tests.adapters.stubs import client_error, served
+from tests.decoders.peer_pair import EFA_PASSED, all_reduce, both
 from tests.decoders.test_deep_checks import DOMAINS, TYPE, loopback
 from tests.scenarios.provider.test_spares import ready, world_with_ready
 from tests.scenarios.world import CLUSTER, GROUP, World
@@ -41,9 +43,10 @@ SILENT = loopback(row="[error] util/pingpong.c:408 : failed to connect: Connecti
 
 @dataclass
 class FakeSsm:
-    """SSM Run Command (fake): what each peer's test prints, and the error of commands to an instance."""
+    """SSM Run Command (fake): what the tests with each peer print, and the error of commands to an instance."""
 
     outputs: dict[str, str] = field(default_factory=dict)
+    all_reduces: dict[str, tuple[str, int]] = field(default_factory=dict)
     status: dict[str, str] = field(default_factory=dict)
     errors: dict[str, tuple[str, int]] = field(default_factory=dict)
     listed: bool = True
@@ -63,8 +66,8 @@ class FakeSsm:
     def get_command_invocation(self, *, CommandId: str, InstanceId: str) -> dict[str, Any]:  # noqa: N803 - AWS's
         _, peer = self.sent[int(CommandId)]["InstanceIds"]
         status = self.status.get(InstanceId, "Success" if peer in self.outputs else "InProgress")
-        text = self.outputs.get(peer, "")
-        marked = f"\n#faultbridge begin efa-peer-pair\n{text}\n#faultbridge end efa-peer-pair 0\n"
+        text, status_of_nccl = self.all_reduces.get(peer, (all_reduce(), 0))
+        marked = both(self.outputs.get(peer, ""), text, (0, status_of_nccl)).decode()
         details = "DeliveryTimedOut" if status == "TimedOut" else status
         return {"Status": status, "StatusDetails": details, "StandardOutputContent": marked}
 
@@ -167,7 +170,7 @@ def test_an_instance_is_tested_with_a_verified_spare_through_one_command_to_both
     assert "server=10.0.0.2" in "\n".join(command["script"])
     made.ssm.outputs[first] = GOOD
     found = made.status()
-    line = f"with {first}: efa-peer-pair passed: 4 EFA devices; the slowest has 6102 MB/s"
+    line = f"with {first}: {EFA_PASSED}; nccl-peer-pair passed: 40.0 GB/s bus bandwidth; at least 25 expected"
     assert (found.verdict, found.findings, found.level) == (Verdict.PASSED, (line,), 4)
 
 
@@ -311,7 +314,57 @@ def test_at_most_four_peers_are_used_and_the_reason_states_it(output: str, said:
         assert found.findings[-1] == f"{said}{sign}4 peers were used, the most for one verification"
 
 
+class TestAllReduce:
+    """The all-reduce over both instances, where EFA passes."""
+
+    SLOW, SOCKETS, ABSENT = (all_reduce(12.0), 0), (all_reduce(efa=0), 0), ("PyTorch is not installed", 127)
+
+    def test_a_slow_all_reduce_with_one_peer_is_decided_by_another_one(self, made: Installation) -> None:
+        first, second = ready(made.world)
+        made.ssm.outputs, made.ssm.all_reduces = dict.fromkeys((first, second), GOOD), {first: self.SLOW}
+        found = made.decided(5)
+        assert found.verdict is Verdict.PASSED
+        slow = "nccl-peer-pair failed: 12.0 GB/s bus bandwidth; at least 25 expected"
+        assert found.findings[0] == f"with {first}: {slow} (this peer is suspected: another one passed)"
+
+    @pytest.mark.parametrize("level", [4, 5])
+    def test_a_slow_all_reduce_with_two_peers_fails_the_instance(self, made: Installation, level: int) -> None:
+        peers = ready(made.world)
+        made.ssm.outputs, made.ssm.all_reduces = dict.fromkeys(peers, GOOD), dict.fromkeys(peers, self.SLOW)
+        assert made.decided(level).verdict is Verdict.FAILED
+
+    def test_without_pytorch_level_4_passes_by_efa_with_the_first_peer_and_states_it(self, made: Installation) -> None:
+        first, _ = ready(made.world)
+        made.ssm.outputs, made.ssm.all_reduces = {first: GOOD}, {first: self.ABSENT}
+        found = made.decided(4)
+        missing = "nccl-peer-pair not verified: its tool did not start: PyTorch is not installed"
+        assert (found.verdict, found.findings) == (Verdict.PASSED, (f"with {first}: {EFA_PASSED}; {missing}",))
+        assert made.ssm.peers == [first]
+
+    def test_without_pytorch_level_5_has_no_result(self, made: Installation) -> None:
+        peers = ready(made.world)
+        made.ssm.outputs, made.ssm.all_reduces = dict.fromkeys(peers, GOOD), dict.fromkeys(peers, self.ABSENT)
+        found = made.decided(5)
+        assert found.verdict is Verdict.UNKNOWN
+        assert "PyTorch is not installed" in found.findings[0]
+
+    @pytest.mark.parametrize(("level", "verdict"), [(4, Verdict.PASSED), (5, Verdict.UNKNOWN)])
+    def test_an_all_reduce_over_sockets_is_tried_with_another_peer_and_verifies_nothing(
+        self, made: Installation, level: int, verdict: Verdict
+    ) -> None:
+        peers = ready(made.world)
+        made.ssm.outputs, made.ssm.all_reduces = dict.fromkeys(peers, GOOD), dict.fromkeys(peers, self.SOCKETS)
+        found = made.decided(level)
+        assert made.ssm.peers == peers
+        assert found.verdict is verdict
+        assert "0 of 16 GPUs used EFA" in found.findings[0]
+        assert found.findings[-1].startswith("not verified with a peer: no other peer: ")
+
+
 class TestLease:
+    def test_a_lease_outlasts_the_delivery_and_the_time_limit_of_its_command(self) -> None:
+        assert timedelta(seconds=DELIVERY_SECONDS + PeerChecks().seconds + 60) < LEASE
+
     def test_two_verifications_never_use_one_peer_at_the_same_time(self, made: Installation) -> None:
         operations = [made.operation, made.begin(NEW, 2), made.begin(NEW, 3)]
         assert {made.status(operation=one).verdict for one in operations} == {Verdict.PENDING}

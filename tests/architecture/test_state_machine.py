@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
+from faultbridge.adapters.compute.ssm_commands import DELIVERY_SECONDS
+from faultbridge.adapters.verification.pair_verifier import MAX_PEERS
 from faultbridge.decoders.verification.deep_checks import DeepChecks
+from faultbridge.decoders.verification.peer_checks import PeerChecks
 from tests.architecture.project import STATE_MACHINES, relative, resources, template
 
 HARD_LIMIT = 20 * 3600
@@ -103,7 +106,8 @@ def test_the_longest_verification_ends_before_its_step_does() -> None:
     delivery = 3600
     longest_verification = template()["Parameters"]["VerifySeconds"]["MaxValue"]
     deep_tests = DeepChecks().seconds(4)
-    assert longest_verification + deep_tests + delivery < tasks(source)["VerifyInstance"]["TimeoutSeconds"]
+    peers = MAX_PEERS * (DELIVERY_SECONDS + PeerChecks().seconds + 60)
+    assert longest_verification + deep_tests + delivery + peers < tasks(source)["VerifyInstance"]["TimeoutSeconds"]
 
 
 MAX_TRANSITIONS = 30

@@ -1,9 +1,10 @@
-"""Tests between two instances: the script on both with tools that print real formats, and what the results decide."""
+"""Tests between two instances: the script of EFA with tools that print real formats, and what the results decide.
+
+The tools are fakes. No part has run on an EFA device.
+"""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,53 +12,8 @@ import pytest
 from faultbridge.data.deep_tests import peer_tests
 from faultbridge.decoders.verification.deep_checks import DeepResult
 from faultbridge.decoders.verification.peer_checks import PeerChecks
-from tests.decoders.test_deep_checks import DOMAINS, HEADING, ROW, TYPE
-
-SERVER = "10.0.0.7"
-NEEDED = ("sh", "timeout", "sed", "sort", "cat", "touch", "rm")
-REFUSED = "[error] util/pingpong.c:408 : failed to connect: Connection refused"
-LISTENING = f"""all=" $*" domain=$6
-for last; do :; done
-case "$*" in *" -P "*) ;; *) echo "$domain" > "$SHARED/$last"; exit 0;; esac
-while [ "$1" != -P ]; do shift; done
-[ -e "$SHARED/$2" ] || {{ echo "{REFUSED}"; exit 111; }}
-[ "$(cat "$SHARED/$2")" = "$domain" ] || exit 22
-"""
-"""The begin of a fake fi_pingpong: a server leaves its domain in a file named after its port."""
-
-
-class Pair:
-    """Two instances whose tools are fakes on the path; they share a folder in place of a network."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        for host, address in (("server", f"172.17.0.1 {SERVER}"), ("client", "10.0.0.8")):
-            (folder / host).mkdir()
-            for name in NEEDED:
-                (folder / host / name).symlink_to(str(shutil.which(name)))
-            self.install(host, "hostname", f'echo "{address} "')
-            self.install(host, "sleep", "exit 0")
-            self.install(host, "date", 'echo x >> "$SHARED/date"; set -- $(cat "$SHARED/date"); echo $(($# * 20))')
-            domains = "\n".join(f"provider: efa\n    domain: {name}\n    type: FI_EP_RDM" for name in DOMAINS)
-            self.install(host, "fi_info", f"cat <<'END'\n{domains}\n{domains}\nEND")
-            self.install(host, "fi_pingpong", f"{LISTENING}cat <<'END'\n{HEADING}{ROW}END")
-        (folder / "shared").mkdir()
-
-    def install(self, host: str, name: str, script: str) -> None:
-        tool = self.folder / host / name
-        tool.write_text(f"#!/bin/sh\n{script}\n")
-        tool.chmod(0o755)
-
-    def run(self, host: str) -> bytes:
-        environment = {"PATH": str(self.folder / host), "SHARED": str(self.folder / "shared")}
-        script = "\n".join(PeerChecks().script(SERVER))
-        ran = subprocess.run(("/bin/sh", "-c", script), env=environment, capture_output=True, check=False)
-        assert ran.stderr == b""
-        return ran.stdout
-
-    def result(self) -> DeepResult:
-        self.run("server")
-        return PeerChecks().read(self.run("client"), TYPE, len(DOMAINS))
+from tests.decoders.peer_pair import EFA_PASSED, LISTENING, NCCL_PASSED, Pair, both
+from tests.decoders.test_deep_checks import DOMAINS, HEADING, ROW
 
 
 @pytest.fixture
@@ -67,7 +23,7 @@ def pair(tmp_path: Path) -> Pair:
 
 class TestScript:
     def test_each_device_exchanges_messages_with_the_same_device_of_the_peer(self, pair: Pair) -> None:
-        assert pair.result() == DeepResult(True, "efa-peer-pair passed: 4 EFA devices; the slowest has 6102 MB/s")
+        assert pair.result() == DeepResult(True, f"{EFA_PASSED}; {NCCL_PASSED}")
         ports = {f"{47600 + number}" for number in range(1, 5)}
         assert ports <= {one.name for one in (pair.folder / "shared").iterdir()}
 
@@ -76,14 +32,15 @@ class TestScript:
         assert b"domain:" in pair.run("client")
 
     def test_a_peer_that_does_not_answer_is_not_verified(self, pair: Pair) -> None:
-        found = PeerChecks().read(pair.run("client"), TYPE, len(DOMAINS))
+        found = pair.client()
         assert found.passed is None
         assert "failed to connect: Connection refused" in found.line
 
     def test_a_peer_that_starts_later_is_awaited(self, pair: Pair) -> None:
         start = "\n".join(f'echo {name} > "$SHARED/{47601 + number}"' for number, name in enumerate(sorted(DOMAINS)))
         pair.install("client", "sleep", start)
-        assert PeerChecks().read(pair.run("client"), TYPE, len(DOMAINS)).passed is True
+        pair.serve_nccl()
+        assert pair.client().passed is True
 
     def test_one_device_that_fails_twice_fails_the_test(self, pair: Pair) -> None:
         broken = f'case "$all" in *{DOMAINS[2]}*) echo "fi_cq_read: -5"; exit 5;; esac'
@@ -110,12 +67,15 @@ class TestScript:
         last = f'*" 180") {listen[0]};; *" 220") {"; ".join(listen[1:])};;'
         count = 'set -- $(cat "$SHARED/date"); case " $(($# * 20))" in'
         pair.install("client", "sleep", f"{count} {last} esac")
-        assert PeerChecks().read(pair.run("client"), TYPE, len(DOMAINS)).passed is True
+        pair.serve_nccl()
+        assert pair.client().passed is True
 
     @pytest.mark.parametrize("tool", ["fi_info", "fi_pingpong"])
     def test_a_missing_tool_is_not_verified(self, pair: Pair, tool: str) -> None:
         (pair.folder / "client" / tool).unlink()
-        assert pair.result().line.endswith("its tool did not start: libfabric's tools are not installed")
+        assert pair.result() == DeepResult(
+            None, "efa-peer-pair not verified: its tool did not start: libfabric's tools are not installed"
+        )
 
 
 GOOD, BAD, NONE = DeepResult(True, "good"), DeepResult(False, "bad"), DeepResult(None, "no result")
@@ -153,8 +113,10 @@ def test_only_a_peer_with_which_a_good_instance_failed_is_named() -> None:
 
 @pytest.mark.parametrize("instance_type", [None, "g5.48xlarge"])
 def test_an_instance_without_thresholds_is_not_verified(instance_type: str | None) -> None:
-    assert PeerChecks().read(b"", instance_type, 4).passed is None
+    found = PeerChecks().read(both(), 4, instance_type, 4)
+    assert found.passed is None
+    assert found.line.startswith("efa-peer-pair and nccl-peer-pair not verified: ")
 
 
 def test_the_time_limit_is_that_of_the_tests() -> None:
-    assert PeerChecks().seconds == sum(test.seconds for test in peer_tests()) == 600
+    assert PeerChecks().seconds == sum(test.seconds for test in peer_tests()) == 960

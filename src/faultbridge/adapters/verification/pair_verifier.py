@@ -59,11 +59,11 @@ class PeerTests(Protocol):
     def script(self, server: str) -> Sequence[str]:
         """Return the lines of their script; the instance with the address `server` acts as the server."""
 
-    def read(self, output: bytes, instance_type: str | None, efa_interfaces: int | None) -> DeepResult:
-        """Return the worst result of the tests in the output of the instance that acted as the client."""
+    def read(self, output: bytes, level: int, instance_type: str | None, efa_interfaces: int | None) -> DeepResult:
+        """Return the result of all tests together in the output of the instance that acted as the client."""
 
     def unanswered(self, reason: str) -> DeepResult:
-        """Return the result of a test that gave no output."""
+        """Return the result of tests that gave no output."""
 
     def decide(self, results: Sequence[tuple[str, bool | None, str]]) -> PeerDecision:
         """Return what the results with peers decide about the instance; each has the peer's id, result and line."""
@@ -107,7 +107,7 @@ class SsmPairVerifier:
         hardware = hardware_of(self._clients, instance_id)
         results: list[tuple[str, bool | None, str]] = []
         for one in self._rounds(instance_id, operation):
-            result = self._result(one, instance_id, hardware)
+            result = self._result(one, instance_id, hardware, level)
             if result is None:
                 return Verification(Verdict.PENDING)
             self._leases.release(one.peer, operation)
@@ -138,8 +138,8 @@ class SsmPairVerifier:
             commands.setdefault(comment.removeprefix(prefix), command)
         return [_Round(peer, command) for peer, command in commands.items()]
 
-    def _result(self, one: _Round, instance_id: str, hardware: InstanceHardware) -> DeepResult | None:
-        """Return the result of a test once the command ended on both instances; None before."""
+    def _result(self, one: _Round, instance_id: str, hardware: InstanceHardware, level: int) -> DeepResult | None:
+        """Return the result of a round once the command ended on both instances; None before."""
         answers = [ssm_commands.invocation(self._clients.ssm, each, one.command) for each in (instance_id, one.peer)]
         details = [ssm_commands.details_of(answer) if answer else "" for answer in answers]
         for answer, detail in zip(answers, details, strict=True):
@@ -150,7 +150,7 @@ class SsmPairVerifier:
         if details[1] in UNFINISHED:
             return self._tests.unanswered(f"the command ended as {details[1]} on the peer")
         output = str((answers[0] or {}).get("StandardOutputContent", ""))
-        return self._tests.read(output.encode(), hardware.instance_type, hardware.efa_interfaces)
+        return self._tests.read(output.encode(), level, hardware.instance_type, hardware.efa_interfaces)
 
     def _begin(
         self, instance_id: str, operation: str, hardware: InstanceHardware, tried: set[str], refused: list[str]

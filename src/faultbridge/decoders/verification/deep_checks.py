@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from faultbridge.data import gpus_by_instance_type
 from faultbridge.data.deep_tests import DeepTest, Expected, deep_tests, expected_by_instance_type
 from faultbridge.decoders.verification.fabric_tests import read_loopback
-from faultbridge.decoders.verification.nccl_tests import read_all_reduce
+from faultbridge.decoders.verification.nccl_tests import AllReduce, read_all_reduce, read_pair_all_reduce
 from faultbridge.decoders.verification.sections import NOT_STARTED, TIMED_OUT, Section, script_of, split
 from faultbridge.errors import Rejected
 
@@ -97,12 +97,34 @@ def judge(test: DeepTest, section: Section | None, instance: Instance) -> DeepRe
 
 
 def _judge_nccl(name: str, section: Section, instance: Instance) -> DeepResult:
-    found, gpus = read_all_reduce(section.text), gpus_by_instance_type().get(instance.type)
-    least = instance.expected.nccl_gigabytes_per_second
+    found, gpus = read_all_reduce(section.text), gpus_by_instance_type()[instance.type]
+    if section.status != 0 and not found.wrong:
+        return unverified(name, f"exit status {section.status}")
+    return _judge_all_reduce(name, found, gpus, instance.expected.nccl_gigabytes_per_second)
+
+
+def _judge_nccl_pair(name: str, section: Section, instance: Instance) -> DeepResult:
+    if section.status != 0:
+        return unverified(name, f"exit status {section.status}: {section.last_line}".removesuffix(": "))
+    found, gpus = read_pair_all_reduce(section.text), 2 * gpus_by_instance_type()[instance.type]
+    if found.over_efa != found.gpus and not found.wrong:
+        used = found.network or "unknown"
+        return unverified(
+            name, f"{found.over_efa} of {found.gpus} GPUs used EFA; the network of one of them was {used}"
+        )
+    attached, full = instance.efa_interfaces, instance.expected.efa_devices
+    # Fewer interfaces than the type can have carry so much less.
+    share = 1.0 if attached is None else min(attached / full, 1.0)
+    result = _judge_all_reduce(name, found, gpus, instance.expected.nccl_pair_gigabytes_per_second * share)
+    if result.passed is False and attached is None and found.gpus == gpus and not found.wrong:
+        slow = f"{found.gigabytes_per_second:.1f} GB/s bus bandwidth"
+        return unverified(name, f"{slow}; the number of attached EFA interfaces is unknown")
+    return result
+
+
+def _judge_all_reduce(name: str, found: AllReduce, gpus: int, least: float) -> DeepResult:
     if found.wrong:
         return DeepResult(False, f"{name} failed: the GPUs computed wrong values")
-    if section.status != 0:
-        return unverified(name, f"exit status {section.status}")
     if found.gpus != gpus:
         return DeepResult(False, f"{name} failed: {found.gpus} of {gpus} GPUs took part")
     measured = f"{found.gigabytes_per_second:.1f} GB/s bus bandwidth; at least {least:g} expected"
@@ -143,4 +165,5 @@ _JUDGES: Mapping[str, Callable[[str, Section, Instance], DeepResult]] = {
     "nccl-all-reduce": _judge_nccl,
     "efa-loopback": _judge_efa,
     "efa-peer-pair": _judge_efa,
+    "nccl-peer-pair": _judge_nccl_pair,
 }

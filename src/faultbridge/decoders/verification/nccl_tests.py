@@ -1,8 +1,9 @@
-"""Reads the output of nccl-tests: the bus bandwidth, the number of wrong values, and the GPUs that took part.
+"""Reads the output of all-reduce tests: the bus bandwidth, the number of wrong values, and the GPUs that took part.
 
-Grammar: lines of comment with one per rank, one row per message size, and `Out of bounds values`. A row ends with time,
-algorithm bandwidth, bus bandwidth and wrong values, out of place and in place. Units: GB/s. Errors: `Rejected` without
-a complete result. Source: nccl-tests 2.0 to 2.17.
+Grammar of nccl-tests: lines of comment with one per rank, one row per message size, and `Out of bounds values`. A row
+ends with time, algorithm bandwidth, bus bandwidth and wrong values, out of place and in place.
+Grammar of the test over two instances: one JSON object per message size, each with its number and how many there are.
+Units: GB/s. Errors: `Rejected` without a complete result. Source: nccl-tests 2.0 to 2.17, `nccl_peer_pair.sh`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,13 @@ _AVERAGE = re.compile(r"^# Avg bus bandwidth {1,8}: \d", re.MULTILINE)
 _NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,6})?")
 _WRONG = re.compile(r"\d{1,18}|\d(?:\.\d{1,6})?e[+-]\d{2}")
 _COLUMNS = 8
+_STEP = re.compile(r'^ {0,8}\{ {0,8}"step"', re.MULTILINE)
+_PAIR = re.compile(
+    r'^\{"step": (\d{1,2}), "steps": (\d{1,2}), "bytes": \d{1,15}, "ranks": (\d{1,5}), '
+    r'"gigabytes_per_second": (\d{1,6}\.\d{1,2}), "wrong": (\d{1,15}), "efa": (\d{1,5}), '
+    r'"network": "([\w /.-]{0,64})"\}$',
+    re.ASCII | re.MULTILINE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +36,14 @@ class AllReduce:
     gpus: int
     gigabytes_per_second: float
     wrong: int
+
+
+@dataclass(frozen=True, slots=True)
+class PairAllReduce(AllReduce):
+    """A complete result over two instances: also how many GPUs used EFA, and the network of one of them."""
+
+    over_efa: int
+    network: str
 
 
 def read_all_reduce(text: str) -> AllReduce:
@@ -41,6 +57,17 @@ def read_all_reduce(text: str) -> AllReduce:
     count, outcome = bounds[0]
     wrong = int(count) + sum(errors for _, errors in rows)
     return AllReduce(ranks, max(speed for speed, _ in rows), wrong or int(outcome != "OK"))
+
+
+def read_pair_all_reduce(text: str) -> PairAllReduce:
+    """Return the result over two instances; without one row of each message size it is `Rejected`."""
+    rows = _PAIR.findall(text)
+    steps = [str(number + 1) for number in range(len(rows))]
+    complete = rows and [row[0] for row in rows] == steps and {row[1] for row in rows} == {steps[-1]}
+    if not complete or len(_STEP.findall(text)) != len(rows) or len({row[2] for row in rows}) != 1:
+        raise Rejected("incomplete", "the all-reduce printed no complete result")
+    speed, wrong = max(float(row[3]) for row in rows), sum(int(row[4]) for row in rows)
+    return PairAllReduce(int(rows[0][2]), speed, wrong, min(int(row[5]) for row in rows), rows[-1][6])
 
 
 def _row(line: str) -> tuple[float, int]:

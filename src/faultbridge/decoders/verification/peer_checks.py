@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from faultbridge.data.deep_tests import peer_tests
+from faultbridge.data.deep_tests import DeepTest, peer_tests
 from faultbridge.decoders.verification.deep_checks import DeepResult, instance_of, judge, unverified
-from faultbridge.decoders.verification.sections import script_of, split
+from faultbridge.decoders.verification.sections import NOT_STARTED, Section, script_of, split
 
 FAILURES = 2
 """With how many peers the tests must fail until the instance is blamed."""
@@ -34,17 +34,23 @@ class PeerChecks:
         """Return the time limit of all tests together."""
         return sum(test.seconds for test in peer_tests())
 
-    def read(self, output: bytes, instance_type: str | None, efa_interfaces: int | None) -> DeepResult:
-        """Return the worst result of the tests in the output of the instance that acted as the client."""
+    def read(self, output: bytes, level: int, instance_type: str | None, efa_interfaces: int | None) -> DeepResult:
+        """Return the result of all tests together in the output of the instance that acted as the client.
+
+        A failed test fails them. A test that is not verified leaves them without a result, unless it is optional below
+        a higher level and its tools are not installed.
+        """
         sections, instance = split(output)[1], instance_of(instance_type, efa_interfaces)
         if isinstance(instance, str):
             return self.unanswered(instance)
-        results = [judge(test, sections.get(test.name), instance) for test in peer_tests()]
-        return min(results, key=lambda one: (False, None, True).index(one.passed))
+        results = {test: judge(test, sections.get(test.name), instance) for test in peer_tests()}
+        needed = [one.passed for test, one in results.items() if not _is_left_out(test, sections, level)]
+        passed = False if False in needed else all(needed) or None
+        return DeepResult(passed, "; ".join(one.line for one in results.values() if passed or not one.passed))
 
     def unanswered(self, reason: str) -> DeepResult:
-        """Return the result of a test that gave no output."""
-        return unverified(peer_tests()[0].name, reason)
+        """Return the result of tests that gave no output."""
+        return unverified(" and ".join(test.name for test in peer_tests()), reason)
 
     def decide(self, results: Sequence[tuple[str, bool | None, str]]) -> PeerDecision:
         """Return what the results with peers decide about the instance; each has the peer's id, result and line.
@@ -57,3 +63,8 @@ class PeerChecks:
         doubt = " (this peer is suspected: another one passed)"
         lines = tuple(f"with {peer}: {line}{doubt if passed and one is False else ''}" for peer, one, line in results)
         return PeerDecision(True if passed else None if failures < FAILURES else False, lines, failures)
+
+
+def _is_left_out(test: DeepTest, sections: Mapping[str, Section], level: int) -> bool:
+    section = sections.get(test.name)
+    return level < test.optional_below and section is not None and section.status == NOT_STARTED
