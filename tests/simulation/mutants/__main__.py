@@ -28,7 +28,12 @@ TESTS = tuple(
         "rules", "scenarios", "storage",
     )
 )  # fmt: skip
-ADAPTER_TESTS = tuple(f"tests/contracts/test_{port}.py" for port in ("consistent_reads", "table", "verifier"))
+ADAPTER_TESTS = (
+    *(f"tests/contracts/test_{port}.py" for port in ("consistent_reads", "table", "verifier")),
+    "tests/adapters/test_pair_verifier.py",
+    "tests/decoders/test_peer_checks.py",
+    "tests/decoders/test_nccl_peer_pair.py",
+)
 
 
 def main(part: str) -> int:

@@ -9,6 +9,7 @@ from tests.simulation.mutants.fleet_guards import (
     UPDATE_GUARDS,
     VOLUME_GUARDS,
 )
+from tests.simulation.mutants.pair_guards import PAIR_GUARDS
 from tests.simulation.mutants.planted_bug import PlantedBug, planted
 
 _TABLE = "adapters/dynamodb/table.py"
@@ -96,6 +97,7 @@ PLANTED: tuple[PlantedBug, ...] = (
     *CAPACITY_GUARDS,
     *UPDATE_GUARDS,
     *RIVAL_GUARDS,
+    *PAIR_GUARDS,
     planted(
         "pipeline/decide/escalation.py",
         "raise_repair_action",
