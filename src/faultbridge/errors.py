@@ -1,8 +1,8 @@
-"""Every error that Faultbridge raises on purpose, by the response that it needs.
+"""The errors that callers distinguish, by the response that they need.
 
 `Rejected`: the input is invalid, no retry helps. `Transient`: a retry may succeed. `Misconfigured`: an operator must
-change something. Only `Transient` is retried, by the service that delivered the work: the queue, the stream or Step
-Functions.
+change something. `Rejected` is never retried; the service that delivered the work (the queue, the stream or Step
+Functions) delivers it again after the other two.
 """
 
 from __future__ import annotations

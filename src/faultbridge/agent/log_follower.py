@@ -187,7 +187,10 @@ class Follower:
         self._make_pending_safe()
 
     def _pack(self, body: bytes, cursor: Cursor | None) -> Iterator[OutgoingRecord]:
-        """Yield the records of a text; a text that does not fit is divided. The last record has the cursor."""
+        """Yield the records of a text, divided if it does not fit; a line that is too long is dropped and counted.
+
+        The last record has the cursor.
+        """
         wait = Wait.HOLD if can_wait(self.log.source, body) else Wait.NONE
         record = self.packer.pack(self.log.source, body, self.clock.now(), cursor, wait)
         if record is not None:

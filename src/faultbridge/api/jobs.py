@@ -44,7 +44,7 @@ class JobHandlers:
         return job_document(self.record_report(request.cluster, report))
 
     def show(self, request: Request) -> Document:
-        """Show a job by an id without `/` and `%`. `listJobs` with `id` shows every job."""
+        """Show one job by its id; for an id that contains `/` or `%`, use `listJobs` with `id`."""
         request.check_parameters()
         job_id = request.path["job"]
         if not job_id.isprintable() or len(job_id) > MAX_LENGTH:

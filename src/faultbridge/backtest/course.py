@@ -47,7 +47,7 @@ class Course:
 
     @property
     def lost(self) -> int | None:
-        """Return the lost GPU time in milliseconds by the rule of the product; None if the GPUs are unknown."""
+        """Return GPUs times case duration in ms, 0 without a repair; None if the case is live or GPUs are unknown."""
         if self.ended_at is None or self.gpus is None:
             return None
         span = (self.ended_at - self.opened_at) // timedelta(milliseconds=1)

@@ -119,7 +119,7 @@ class Registry:
 
 @dataclass(frozen=True)
 class Ingestion:
-    """Builds ingest, rejects, heartbeats and canaries."""
+    """Builds the services that process raw records, store rejects, monitor heartbeats and send canaries."""
 
     installation: Installation
 

@@ -60,7 +60,7 @@ class Pages:
     links: Links = field(default_factory=Links)
 
     def __call__(self, path: str, request: Request) -> Content:
-        """Return the content for a path below the base. Every error is a page that states the reason."""
+        """Return the content for a path below the base; a FaultbridgeError becomes a page that states the reason."""
         try:
             return self._content(path.strip("/"), request)
         except FaultbridgeError as error:

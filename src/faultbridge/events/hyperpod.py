@@ -66,7 +66,7 @@ class MirroredEvent:
 
 
 def mirror(body: Body, location: StackLocation) -> Iterator[MirroredEvent]:
-    """Yield the copies of an event. Most events have none."""
+    """Yield the copies of an event in the format of SageMaker HyperPod; most events have none."""
     metadata, data = body["metadata"], body.get("data") or {}
     convert = _CONVERTERS.get(str(metadata["event_type"]))
     if convert is None or not data:

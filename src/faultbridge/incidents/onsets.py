@@ -22,13 +22,13 @@ from faultbridge.storage.writes import Absent, Equals, Put
 
 @dataclass(frozen=True, slots=True)
 class Onsets:
-    """Reads and counts the onsets of a cluster."""
+    """Reads and counts the starts of faults in a cluster, by failure domain."""
 
     table: Table
     clock: Clock
 
     def read(self, cluster: str) -> OnsetHistory:
-        """Return the onsets of a cluster by failure domain; empty for a new cluster."""
+        """Return the counted starts of faults by fault family and failure domain; empty for a new cluster."""
         found: Mapping[str, Any] | None = self.table.get(stored_incidents.onsets(cluster))
         return OnsetHistory() if found is None else load(OnsetHistory, found["history"])
 

@@ -3,7 +3,7 @@
 Read in this order:
 
 - `send`: puts raw records on the queue and writes receipts.
-- `ingest`: processes a batch of deliveries; every other module serves it.
+- `ingest`: processes a batch of deliveries.
 - `record_reader`: decodes a message into observations.
 - `node_lookup`: finds the node of a record and checks its sender.
 - `node_batch`: the records of one node for one commit, and groups of commits.
@@ -15,6 +15,7 @@ Read in this order:
 - `missing_heartbeat`: the fault of a missing heartbeat, and what the provider reports about the instance.
 - `poison_messages`: detects messages that stop their worker.
 - `outcomes`: outcome of each record, isolation of unexpected errors, reasons of messages given back, receipt lines.
+- `release`: shortens the wait of messages that are given back.
 - `rejects`: stores rejected records and retries them.
 - `redrive`: moves dead letters back to the queue.
 - `mappings`: customer mappings from alert names and log texts to fault codes.

@@ -14,14 +14,14 @@ REPLACE, REBOOT = RepairAction.REPLACE_NODE, RepairAction.REBOOT_NODE
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """One system's rules; `approximated` says how they differ from the real system.
+    """The rules of one other repair system; `approximated` says how they differ from the real system.
 
     A node is repaired `wait` seconds after a fault began, `soft_wait` for a missing heartbeat, link or node condition.
     No repair starts while more than `percent` percent of the nodes, and more than `min_unhealthy`, are faulty. The
     action is `action`, or the catalog's own with `by_code`. With `removals` a host is replaced at that many faults
-    within `window` seconds, and restarted before. With `half_life` each fault counts less as time passes. After
-    `give_up` repairs of a node within `window` an operator repairs it. Without an action an operator repairs every
-    fault.
+    within `window` seconds, and restarted before. With `half_life` each fault counts less as time passes. With
+    `evicts_at_once` a node stops serving as soon as its fault is seen. After `give_up` repairs of a node within
+    `window` an operator repairs it. Without an action an operator repairs every fault.
     """
 
     name: str

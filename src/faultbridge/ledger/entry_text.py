@@ -1,4 +1,4 @@
-"""Entry text: one line of text for an event: what happened, and why; and one for each asked source of capacity."""
+"""Entry text: describes an event, or the answer of a capacity source, in one line of text."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Paging:
     settings: PagerSettings = field(default_factory=PagerSettings)
 
     def __call__(self, event: Mapping[str, Any]) -> tuple[Delivery, ...]:
-        """Send every page of an event's detail.
+        """Send every page that the rules require for an event; an event that is too old sends none.
 
         Raises Transient or Misconfigured if the table or the pager does not answer. The event must then be delivered
         again; pages that were sent and recorded are not repeated.

@@ -121,7 +121,7 @@ def incident_page(
 
 
 def _parts(incident: Document, nodes: Sequence[GridNode]) -> tuple[DomainPart, ...]:
-    """Return the parts of the failure domain by name; of a large one, only nodes that the incident concerns."""
+    """Return the parts of the domain by name; a large domain lists only nodes that are affected or have a held case."""
     affected, held = set(incident["nodes"]), incident["held_cases"]
     whole, of = str(incident["domain"]["name"]), {one.node: one.domain for one in nodes}
     members: dict[str, list[str]] = defaultdict(list)

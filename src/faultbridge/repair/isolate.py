@@ -1,7 +1,8 @@
 """Isolation: keeps new work off a faulty node at once, before its repair starts.
 
 `requested` is committed before the orchestrator is called, so that a crash between both leaves a trace for the sweep. A
-node that recovers in between is uncordoned again. Only a confirmed isolation makes a node `quarantined`.
+node that recovers in between is uncordoned again. A node becomes `quarantined` when its isolation is confirmed, or
+without that if the policy permits it for a dead instance.
 """
 
 from __future__ import annotations
@@ -202,7 +203,7 @@ def confirm(how: Isolation, reason: str, *, ordered: bool) -> Revise:
 
 
 def confirmed(state: NodeState, reason: str) -> IsolationResult:
-    """Return the result of a confirmation that left the node in this state, and log it."""
+    """Return DONE and log it if the node is now quarantined, else NOTHING."""
     if state.status is not NodeStatus.QUARANTINED:
         return IsolationResult.NOTHING
     log_isolation(state, "isolation_confirmed", reason)

@@ -85,8 +85,8 @@ class ScriptedInjector(FaultInjector):
 class Scenario:
     """A small scenario: one node, one record, and whether Faultbridge repairs the node, maybe only after approval.
 
-    `kinds` are the faults and orders that occur. Side effects count from the first call named `first_call`; an empty
-    name counts all of them.
+    `kinds` are the faults and orders that occur. Side effects are numbered from the first call named `first_call`, or
+    all of them if the name is empty. `asks` requires an operator's approval; `scheduler` gives the cluster a scheduler.
     """
 
     name: str
@@ -98,7 +98,7 @@ class Scenario:
     kinds: tuple[Event, ...] = KINDS
 
     def play(self, faults: Faults) -> tuple[ScriptedInjector, list[str]]:
-        """Run the scenario with faults; returns the injector with its counted points, and the violations."""
+        """Run the scenario with faults; returns the injector, which lists the side effects, and the violations."""
         made: list[ScriptedInjector] = []
 
         def scripted(profile: FaultProfile, random: Random, schedule: Schedule, journal: Journal) -> FaultInjector:

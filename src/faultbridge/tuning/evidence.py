@@ -1,4 +1,4 @@
-"""Evidence: the policy file of a search's result, with what it was tried on and how it was judged in comments."""
+"""Evidence: writes a found policy as a file whose comments say how it was searched and judged."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ class Ec2Capacity:
 
 
 def _accepts(reservation: Mapping[str, Any], instance: Mapping[str, Any]) -> bool:
-    """Return whether a reservation takes the successor of an instance: its Outpost and placement group are the same.
+    """Return whether a non-interruptible reservation fits: same Outpost, and no or the same placement group.
 
     EC2 may reclaim an interruptible reservation at any time.
     """

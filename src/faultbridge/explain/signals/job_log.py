@@ -130,7 +130,7 @@ class JobLogReader:
         self._lines += piece.count(b"\n")
 
     def _hits(self, piece: bytes, *, is_end: bool) -> dict[int, list[LogPattern]]:
-        """Return the starts of the lines with a fixed text, each with the patterns of its texts."""
+        """Return the offset of each line that contains a text of a pattern, with the patterns to match against it."""
         found: dict[int, list[LogPattern]] = defaultdict(list)
         known = self._search.positions(piece)
         for text, patterns in self._patterns.items():

@@ -51,7 +51,7 @@ def doubts(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iterator
 
 
 def _failure_long_before(situation: Situation, lead: Signal) -> Signal | None:
-    """Return the first failure of the job if it came more than a minute before an error that was not printed before."""
+    """Return the job's first failure if it precedes `lead` by over a minute and `lead` repeats no earlier error."""
     symptom, skew = situation.line.symptom, timedelta(seconds=situation.weights.limits["skew_seconds"])
     is_again = any((one.name, one.said) == (lead.name, lead.said) for one in situation.line.recovered)
     is_long = symptom is not None and symptom.at and lead.at and lead.at - symptom.at > skew

@@ -130,7 +130,7 @@ def _earlier_cause(situation: Situation, mechanism: Mechanism, lead: Signal) -> 
 
 
 def _is_clean(situation: Situation, mechanism: Mechanism, lead: Signal) -> bool:
-    """Return whether the node's own log covers the time of a claim and does not show its mechanism."""
+    """Return whether node logs cover the job's first failure and show no sign of the mechanism on the named node."""
     spans = [one for one in situation.spans if one.trust is Trust.NODE and covers(one, situation.line)]
     nodes = {one.node for one in spans}
     own = [one for one in situation.leads if one.trust is Trust.NODE and mechanism.strength(one) is not None]

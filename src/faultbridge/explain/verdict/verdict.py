@@ -123,7 +123,7 @@ def _own_outlook(situation: Situation, one: Hypothesis) -> Outlook:
 
 
 def _nodes(situation: Situation, cause: Hypothesis) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the nodes whose own sources show the mechanism in time, and the nodes that only the job names."""
+    """Return the nodes with a trusted sign of the mechanism around the failure, and those with other signs only."""
     mechanism = cause.mechanism
     signs = [one for one in situation.line.signals if one.node and mechanism.strength(one) is not None]
     if mechanism.domain not in _NODE_DOMAINS and mechanism.outlook is not Outlook.RESTART_WITHOUT:

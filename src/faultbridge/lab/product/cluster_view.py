@@ -161,7 +161,7 @@ class ClusterView:
         return min((at for at in times if at > now), default=None)
 
     def end(self, at: float) -> None:
-        """Count the waits that still last at the end of a run."""
+        """Add the hours of the waits of cases that still last at the end of a run, by reason."""
         for reason, since in self._waiting.values():
             self._log.waited[reason.value] += (at - since) / HOUR
 

@@ -1,4 +1,4 @@
-"""Fleet services: the product's own services over memory instead of a table, for one cluster with one policy."""
+"""Fleet services: the product's services with their data in memory, for one cluster with one policy."""
 
 from __future__ import annotations
 

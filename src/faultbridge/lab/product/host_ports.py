@@ -70,7 +70,7 @@ class HostPorts:
     # ------------------------------------------------------------------ provider
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - the signature of the port
-        """Return how many hosts the pool has free: it is the reservation of every instance."""
+        """Return the free hosts of the pool as the instance's own reservation; other capacity sources are absent."""
         if source is not CapacitySource.OWN_RESERVATION:
             return Capacity(CapacityEvidence.ABSENT)
         count = self.hosts.free(self.seconds())

@@ -117,7 +117,7 @@ class DeviceHistory:
 
 
 def _place(instance_id: object, pci: object, card: str) -> Place:
-    """Return the slot of a card; a slot that no source names is shared with no other card."""
+    """Return the slot of a card; an unknown slot gets a placeholder that is unique to the card."""
     return Place(str(instance_id), str(pci or f"unknown slot of {card}"))
 
 

@@ -3,7 +3,8 @@
 `instance_topology`
 AWS: `DescribeInstanceTopology` lists the network switches above an instance of a supported type.
 moto: the call is not implemented and answers 500.
-Here: it places every four instances of a zone, in the order of their ids, under one fake switch.
+Here: it numbers the running instances of all zones by id and groups every four under one fake switch.
+Instances of different zones never share a switch.
 """
 
 from __future__ import annotations

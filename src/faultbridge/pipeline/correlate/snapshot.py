@@ -50,7 +50,7 @@ class ClusterSnapshot:
 def without_records(
     affected: Iterable[AffectedNode], cluster: str, overdue: Iterable[str], now: datetime
 ) -> tuple[AffectedNode, ...]:
-    """Add the intake as failure domain of all missing heartbeats, because no records arrive at all."""
+    """Add the overdue nodes, and give all missing heartbeats the path of records as their shared failure domain."""
     intake = FailureDomain(DomainKind.INTAKE, cluster)
     nodes = tuple(
         replace(one, domains=(*one.domains, intake)) if one.family is Family.HEARTBEAT else one for one in affected

@@ -31,7 +31,7 @@ _DAY = timedelta(days=1)
 class FailingNode:
     """A node with a live case: its status, its failure domain and when the case was opened.
 
-    `failed_step_at` is when the step began at which its repair ended without success, or None.
+    `failed_step_at` is the start of the step that failed its repair, or None.
     """
 
     status: NodeStatus

@@ -1,6 +1,6 @@
 """Decide: derive node status, case transitions and timers from conditions, policy and time.
 
-Policy rules apply here and in `escalation`; no earlier stage reads them. Running the stage twice on the same state
+No earlier stage reads the policy's rules. Running the stage twice on the same state
 changes nothing the second time.
 """
 

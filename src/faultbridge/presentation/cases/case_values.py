@@ -85,7 +85,7 @@ def _breaker_end(facts: CaseFacts) -> tuple[str, str]:
 
 
 def _slots(facts: CaseFacts) -> str:
-    """Return how many repairs hold a slot of the cluster, of how many that are permitted, and their cases."""
+    """Return how many repair slots of the cluster are in use, the permitted numbers, and the cases that hold them."""
     holders = list(facts.cluster["holders"])
     limits = facts.policy.limits if facts.policy else None
     most = f" of {limits.concurrent} permitted at a time, {limits.per_hour} permitted in an hour" if limits else ""

@@ -14,7 +14,7 @@ from faultbridge.repair.attempt.step_context import StepContext
 
 
 def faults_since_start(state: NodeState) -> tuple[str, ...]:
-    """List the faults observed since the verification started, one line each."""
+    """List the active conditions of severity `error` or worse that count against the verification, one line each."""
     case, attempt = live_attempt(state)
     found = _conditions_since(state, case.repair_action, watched_since(case, attempt))
     return tuple(f"{condition.code}: {condition.message}" for condition in found)

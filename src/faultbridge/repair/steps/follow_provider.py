@@ -109,7 +109,7 @@ def finish_if_gone(context: StepContext, step: str) -> StepResult | None:
 
 
 def is_gone(context: StepContext) -> bool:
-    """Return whether the instance that backs the node is gone; False if the probe has no answer."""
+    """Return whether a probe shows that the instance is gone; False if no probe is possible or it has no answer."""
     if context.instance_id is None or context.state.placement.group is None or context.rules.config.follows_provider:
         return False
     return context.provider.probe(context.instance_id) is Presence.GONE

@@ -57,7 +57,7 @@ class OperatorActions(Actions):
         self._order_node("return", action, lambda app, node: app.repair.node_orders.return_node(node, ORDER), escalated)
 
     def _ignore(self, action: ExternalAction) -> None:
-        """Exclude a node from repairs, for up to two hours or until an operator ends it."""
+        """Exclude a node from repairs, for 5 to 124 minutes or until an operator ends it."""
         span = timedelta(minutes=5 + action.selector % 120)
         until = self.system.clock.now() + span if action.fraction < 0.8 else None  # noqa: PLR2004 - one in five
         self._order_node("ignore", action, lambda app, node: app.repair.opt_out(node, ORDER, until))

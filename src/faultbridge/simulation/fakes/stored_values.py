@@ -18,10 +18,9 @@ def _refuse(*_: object, **__: object) -> NoReturn:
 
 
 class StoredMapping(dict[str, Value]):
-    """A mapping in the table.
+    """A read-only mapping in the fake table, so that readers can share it without a copy.
 
-    `length` is the length of its text, and `decoded` a decoder with its result. Both are None until they are first
-    needed.
+    `length` caches the length of its JSON text, and `decoded` a decoder with its result; both are None at first.
     """
 
     length: int | None = None
@@ -34,7 +33,7 @@ class StoredMapping(dict[str, Value]):
 
 
 class StoredList(list[Value]):
-    """A list in the table."""
+    """A read-only list in the fake table, so that readers can share it without a copy."""
 
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = clear = extend = insert = pop = remove = reverse = sort = _refuse

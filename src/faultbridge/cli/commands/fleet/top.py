@@ -72,7 +72,7 @@ class ClusterReader:
     _cases: bool = field(default=False, init=False)
 
     def read(self) -> dict[str, Any]:
-        """Return the cluster and its lists as one document."""
+        """Return the cluster with its unhealthy nodes, cases, incidents and breakers as one document."""
         directory, now = self.session.directory, self.session.now()
         view = directory.cluster(self.cluster)
         cases = [case_document(one, now) for one in directory.cases(self.cluster)]

@@ -30,7 +30,7 @@ class History:
 
     @property
     def asked(self) -> bool:
-        """Return whether an option other than the cluster, which has a default, names recorded history."""
+        """Return whether --since, --until or --archive was given; the cluster alone does not count."""
         return any((self.since, self.until, self.archive))
 
     def read(self, session: Session) -> Iterator[tuple[ClusterConfig, list[Document]]]:
