@@ -14,7 +14,7 @@ def result_of(
 ) -> CallResult:
     """Return the result of an action; an error becomes a failed result.
 
-    Transient becomes TIMEOUT without a response. `failure_of` names the failure of any other error.
+    Transient becomes TIMEOUT with `no_response` set; `failure_of` gives the failure for any other error.
     """
     try:
         return action()

@@ -35,7 +35,7 @@ class InterfaceStatistics:
 
 
 class _Round:
-    """One round: the interfaces that are left, the output so far, and what failed."""
+    """One pass over all interfaces: those not read yet, the output so far, and the failures."""
 
     def __init__(self, statistics: InterfaceStatistics) -> None:
         self._statistics = statistics

@@ -110,7 +110,7 @@ class Installation:
 
     @cached_property
     def incidents(self) -> Incidents:
-        """Return the factory of incidents."""
+        """Return the factory of the services that correlate and close incidents."""
         from faultbridge.composition.repairing import Incidents
 
         return Incidents(self)

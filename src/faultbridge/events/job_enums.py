@@ -42,7 +42,7 @@ class RestartVerdict(OpenEnum):
 
 
 class CauseDomain(OpenEnum):
-    """What a mechanism belongs to. Treat an unknown value as `software`."""
+    """The area in which a job failed, such as hardware or network. Treat an unknown value as `software`."""
 
     HARDWARE = "hardware"
     NETWORK = "network"

@@ -145,9 +145,9 @@ def _compare_with(ports: dict[str, LastSample], arrivals: Iterable[Arrival]) -> 
 def _seen_again(
     stored: SampleSet | None, stated: Sequence[SentValues | None], times: Sequence[datetime]
 ) -> SampleSet | None:
-    """Return the stored samples with the latest time at which the agent sent equal ones, before the first new arrival.
+    """Return the stored samples, dated when the agent last sent equal values before the first new sample.
 
-    `stated` and `times` are those of the arrivals, oldest first. Late and repeated arrivals are not new ones.
+    `stated` and `times` belong to the arrivals, oldest first; a late or repeated arrival is no new sample.
     """
     if stored is None or stored.digest is None:
         return stored

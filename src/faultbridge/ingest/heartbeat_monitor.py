@@ -78,8 +78,8 @@ class HeartbeatMonitor:
     def check(self, node: NodeKey, last: datetime, canary: datetime | None, probe: Probe = unprobed) -> bool:
         """Record `host.silent` for a node in service whose last heartbeat, at `last`, is too old.
 
-        Returns False if no canary shows yet that a heartbeat would have arrived: then nothing is recorded, and the next
-        sweep checks again.
+        Returns False, and records nothing, if the last canary is too old to show that a heartbeat would have arrived:
+        the next sweep checks again. Without any canary so far, the fault is recorded.
         """
         timeout = rules_of(self.log.rulebook, node.cluster).policy.limits.heartbeat_timeout
         if not _is_conclusive(canary, last, timeout):

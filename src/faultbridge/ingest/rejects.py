@@ -166,7 +166,7 @@ def _next_retry(reason: str, received: datetime, now: datetime) -> datetime | No
 
 
 def _unreadable(delivery: Delivery, error: Rejected, now: datetime) -> tuple[Reject, bytes]:
-    """Return the reject of a message without the raw record format, and its text as the record."""
+    """Return the reject for a message that is no raw record, and its masked text as the bytes to store."""
     raw = mask(delivery.text.encode(errors="surrogatepass"))
     message = Message(
         record_id=unreadable_id(delivery.text),

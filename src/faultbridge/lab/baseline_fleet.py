@@ -31,7 +31,7 @@ class _Repair:
 
 
 class BaselineFleet:
-    """One run of a scenario under a baseline."""
+    """One run of a scenario under a baseline: the simplified rules of another repair system."""
 
     def __init__(self, scenario: Scenario, baseline: Baseline) -> None:
         """Put all nodes into service."""

@@ -35,7 +35,10 @@ class Reminded:
 
 @dataclass(frozen=True, slots=True)
 class Remind:
-    """Runs each minute. After an interrupted run, the next run sends the rest under the same keys."""
+    """Sends reminders of unresolved urgent pages and summaries of withheld pages, once a minute.
+
+    After an interrupted run, the next run sends the remaining pages under the same keys.
+    """
 
     table: Table
     pager: Pager

@@ -48,7 +48,8 @@ class InvalidPolicy(Rejected):
 def read_policy(text: str) -> dict[str, Any]:
     """Convert a YAML or JSON policy to the document that the table stores, without its version.
 
-    Raises InvalidPolicy with every problem, or Rejected with reason `malformed_yaml` or `too_large`.
+    Raises InvalidPolicy with every invalid field, or else with every contradiction between valid fields; Rejected with
+    reason `malformed_yaml` or `too_large`.
     """
     parsed = _parse(text)
     try:

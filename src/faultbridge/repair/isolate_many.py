@@ -72,7 +72,7 @@ class IsolateMany:
         return {state.key.node: self.isolate.as_read(state, rules, control)}
 
     def _isolate_group(self, states: Sequence[NodeState], rules: Rules, control: Control | None) -> Results:
-        """Isolate nodes of a cluster without orchestrator."""
+        """Quarantine the nodes that need isolation in a cluster that has no orchestrator to cordon them."""
         now = self.isolate.append.clock.now()
         in_use = [one for one in states if one.registered and opted_out_until(one, rules.config, now) is None]
         wanted = [one for one in in_use if needs_isolation(one, ordered=False)]

@@ -12,9 +12,9 @@ from faultbridge.pipeline.fold.expire import end_orders
 
 
 def withdraw_orders(transition: Transition, rules: Rules, now: datetime) -> Transition:
-    """Add to a transition that the conditions of operator orders end, with the entries that record it.
+    """End the conditions that operator orders opened, and add the entries that record it to a transition.
 
-    The next tick updates the status of the node.
+    The next sweep updates the status of the node.
     """
     ended = end_orders(transition.state, at=now)
     faults = (entry_builder.fault_change(one, ended.state, rules.catalog, rules.policy) for one in ended.changes)

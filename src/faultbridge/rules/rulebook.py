@@ -79,7 +79,7 @@ class Rulebook:
         return self._policies[version]
 
     def _shadow(self, version: str | None) -> Policy | None:
-        """Return the shadow policy; without it, nothing changes but its notes, so an unreadable one stops nothing.
+        """Return the shadow policy; None if there is none or it cannot be read, because no decision needs it.
 
         An unreadable version is read and logged once in a process.
         """

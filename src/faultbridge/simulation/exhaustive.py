@@ -159,7 +159,7 @@ class Exploration:
 
 
 def explore(scenario: Scenario, *, points: int, faults: int, first: int | None = None) -> Exploration:
-    """Run all orderings of up to a number of faults over the first side effects.
+    """Run a scenario with every sequence of at most `faults` faults at its first `points` side effects.
 
     `first` restricts the runs to those whose first fault is at this side effect (0: the run without faults), so that
     several processes can share the work.

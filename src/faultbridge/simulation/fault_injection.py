@@ -111,7 +111,7 @@ class Outage:
 
 @dataclass(slots=True)
 class FaultInjector:
-    """Makes calls of workers fail at random; `without` skips faults by number, which shrinking uses.
+    """Makes calls of workers fail at random; `without` skips faults by number, to find a smaller failing run.
 
     No fault is injected while `enabled` is False, and none outside `workers`, the names of those that run now.
     """

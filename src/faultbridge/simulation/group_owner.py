@@ -33,7 +33,7 @@ class ObservedUpdate:
 class GroupOwner:
     """Updates one group in the fake inventory, and switches the provider's own repair on and off.
 
-    `unnamed` lists when the cluster's state contradicted the provider about that repair.
+    `unnamed` describes each time that the cluster's state was wrong about whether the provider repairs nodes.
     """
 
     inventory: FakeInventory

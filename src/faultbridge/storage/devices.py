@@ -57,7 +57,7 @@ def is_of_device(data: Mapping[str, Any], device: str) -> bool:
 
 
 def device_rows(draft: Draft, entry: Entry, partition: str, now: datetime) -> Iterator[Put]:
-    """Yield the rows that an entry causes about devices."""
+    """Yield the device rows that an entry adds."""
     component = draft.data.get("component") or {}
     device = device_id(component.get("serial"), component.get("uuid"))
     if draft.type is EntryType.FAULT_DETECTED and device:

@@ -224,7 +224,7 @@ def device(name: str) -> str:
 
 
 def device_link(uuid: str) -> Key:
-    """Return the key of the row with the serial number of a device's UUID."""
+    """Return the key of the row that stores the serial number of the device with this UUID."""
     return Key(device(uuid), "DEVICE")
 
 

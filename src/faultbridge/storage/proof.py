@@ -44,7 +44,7 @@ class ItemKind:
     listed: frozenset[str] = field(init=False, hash=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Build the mapping from attribute to proof, and the set of listed attributes."""
+        """Build the mapping from each attribute to how it is proven, and the set of listed attributes."""
         proofs = dict.fromkeys(("schema", "updated_at", *self.unproven.split()), Proof.UNPROVEN)
         proofs |= dict.fromkeys(self.derived.split(), Proof.DERIVED)
         proofs |= dict.fromkeys(self.hashed.split(), Proof.HASHED)
@@ -61,5 +61,5 @@ class ItemKind:
         return attribute in self.listed
 
     def proof(self, attribute: str) -> Proof | None:
-        """Return the proof of an attribute, or of `mapping.key`; None when it is not listed."""
+        """Return how an attribute, or one key of a mapping (`state.head`), is proven; None if it is not listed."""
         return self.proofs.get(attribute)

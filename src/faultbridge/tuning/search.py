@@ -64,7 +64,7 @@ def chosen(tried: Sequence[Tried]) -> Tried:
 
 
 def best_tradeoffs(tried: Sequence[Tried]) -> tuple[Tried, ...]:
-    """Return the policies that no other one beats in both aims."""
+    """Return the policies for which no other one is at least as good in both aims and better in one."""
     return tuple(one for one in tried if not any(one.is_beaten_by(other) for other in tried))
 
 

@@ -69,7 +69,7 @@ def hardware_in(found: Any) -> InstanceHardware:  # noqa: ANN401 - the stubs' ty
 
 
 def launched_instance_of(instance: Any) -> LaunchedInstance:  # noqa: ANN401 - the stubs' type exists only for type checkers
-    """Return a candidate from an instance that EC2 describes."""
+    """Convert EC2's description of an instance to a LaunchedInstance, a possible successor or spare."""
     return LaunchedInstance(
         instance_id=instance["InstanceId"],
         launched_at=instance["LaunchTime"].astimezone(UTC),

@@ -110,7 +110,7 @@ def _observation(record: Mapping[str, Any], at: datetime | None, instance_id: st
 
 
 def _details(record: Mapping[str, Any]) -> HealthDetails:
-    """Return the details of a record in any of the four shapes; a key may end with a colon and a space."""
+    """Return the details of a health event, whichever key of `_MEMBERS` holds them; a key may end with `: `."""
     members = {key.strip(": ").lower(): value for key, value in record.items()}
     nested: dict[str, Any] = next((members[name] for name in _MEMBERS if isinstance(members.get(name), dict)), {})
     detail = {key.lower(): value for key, value in nested.items()}

@@ -90,7 +90,7 @@ def _observations(events: Sequence[HealthEvent], mapped: Mapping[str, Any]) -> I
 def recognize(body: bytes) -> bool:
     """Return whether a body names a check of NVSentinel or has the form of its condition messages.
 
-    A whole node with such a condition is one of the source `kubernetes-node`, which reads them too.
+    Returns False for a complete Kubernetes node: the source `kubernetes-node` reads its conditions too.
     """
     if is_node(body) or b"LastTransitionTime" in body:
         return False

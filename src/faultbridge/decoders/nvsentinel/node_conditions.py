@@ -65,7 +65,7 @@ def without_doubtful(events: Sequence[HealthEvent]) -> list[HealthEvent]:
 def joined(observations: Iterable[Observation]) -> Iterator[Snapshot]:
     """Yield one health snapshot of each node with all its conditions.
 
-    A check that is healthy does not end the fault of another check: one snapshot covers what no condition reports.
+    A fault that one check reports is not cleared because another check of the node is healthy.
     """
     covers: defaultdict[str | None, dict[str, dict[Component, None]]] = defaultdict(dict)
     present: defaultdict[str | None, list[Fault]] = defaultdict(list)

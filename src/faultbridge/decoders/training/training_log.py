@@ -3,10 +3,12 @@
 The rank that reports a hang is not its cause; the cause is a rank that lags or stops logging. Some frameworks hide an
 invalid loss; then an expected field is absent.
 
-Grammar: lines, also behind a rank, a time or a progress bar; the mapping `training` defines the pattern of each fault.
+Grammar: lines, which may start with a rank, a time or a progress bar; the mapping `training` defines the pattern of
+each fault.
 A pattern is tried only at its fixed text, in a window of bounded length; a line is read up to 8,192 characters.
 Times: none are read, because these logs contain neither year nor time zone. Units: milliseconds in some patterns.
-Errors: `Rejected(no_framing)` without such a line. Source: PyTorch, NCCL, Megatron and Hugging Face logs.
+Errors: `Rejected(no_framing)` if no text of the mapping's `framing` occurs.
+Source: PyTorch, NCCL, Megatron and Hugging Face logs.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def read_pair_all_reduce(text: str) -> PairAllReduce:
 
 
 def _row(line: str) -> tuple[float, int]:
-    """Return the bus bandwidth and the wrong values of a row; a value that was not checked is `Rejected`."""
+    """Return a row's lower bus bandwidth and how many of its two checks failed; raises Rejected for other text."""
     cells = line.split()[-_COLUMNS:]
     speeds, wrong = [cells[2], cells[6]], [cells[3], cells[7]]
     if not all(map(_NUMBER.fullmatch, speeds)) or not all(map(_WRONG.fullmatch, wrong)):

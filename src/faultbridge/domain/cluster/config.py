@@ -52,7 +52,7 @@ class RepairOwner(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProviderRole:
-    """The IAM role for a cluster in another account; its trust policy requires the external id."""
+    """The IAM role for a cluster in another account, and the external id if its trust policy requires one."""
 
     arn: str
     external_id: str | None = None

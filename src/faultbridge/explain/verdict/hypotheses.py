@@ -44,7 +44,7 @@ class Hypothesis:
 
 
 def hypotheses(situation: Situation) -> list[Hypothesis]:
-    """Return the best hypothesis of each mechanism that has a first sign, the likeliest first."""
+    """Return the best hypothesis of each mechanism with an initiating signal, the highest score first."""
     best = [found for one in situation.mechanisms if (found := _best(situation, one)) is not None]
     return sorted(best, key=lambda one: (-one.score, situation.line.signals.index(one.lead), one.mechanism.name))
 

@@ -94,5 +94,5 @@ def node_key(cluster: str, number: int) -> NodeKey:
 
 
 def node_number(key: NodeKey) -> int:
-    """Return the number of a node from 0."""
+    """Return the number of a node, counted from 0."""
     return int(key.node.removeprefix("node-")) - 1

@@ -6,5 +6,5 @@ what the emulator does, and what the patch does. A test asserts that every gap i
 
 Event plane: `event_delivery`, `streams`, `dynamodb_queries`, `provisioned_settings`, `stack_updates`,
 `lambda_workers`, `lambda_errors`. Compute plane: `launches`, `fleets`, `auto_scaling`, `systems_manager`,
-`instance_topology`, `eks_endpoints`, `hyperpod_clusters`.
+`instance_topology`, `eks_endpoints`, `hyperpod_clusters`, `capacity_reservations`.
 """

@@ -78,7 +78,7 @@ def _largest_burst(members: Iterable[AffectedNode], limits: CorrelationLimits) -
 
 
 def _exceeds_limits(cause: SharedCause, snapshot: ClusterSnapshot, limits: CorrelationLimits, now: datetime) -> bool:
-    """Return whether the affected nodes exceed both the minimum number and the expected rate of the domain."""
+    """Return whether enough nodes, a large enough share and more than expected are affected; always for intake."""
     number = len(cause.affected)
     if cause.domain.kind is DomainKind.INTAKE:
         return True  # the sweep decided that no records arrive

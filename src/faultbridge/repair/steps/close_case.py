@@ -1,4 +1,4 @@
-"""State CloseCase: return the node to service, resolve its case and release its slot at once."""
+"""State CloseCase: in one commit, return the node to service, resolve its case and release its slot."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def check_sizes(items: Iterable[tuple[Key, Item | None, Item | None]]) -> None:
 def max_bytes(item: Item) -> int:
     """Return an upper bound of an item's size, so that most items need no exact measurement.
 
-    The text of a value is longer than DynamoDB's format. The length of a stored mapping is measured once, by its parts.
+    It is four bytes for each character of the item's names and values, which is more than DynamoDB's format takes.
     """
     return BYTES_PER_CHARACTER * _text_length(item)
 

@@ -81,7 +81,8 @@ def show_breakers(
 ) -> None:
     """Show or close the repair breakers of a cluster.
 
-    A breaker opens when too many nodes fail at once. While it is open, no node is taken out of service.
+    A breaker opens when too many nodes fail at once. While it is open, Faultbridge takes no node of the cluster or
+    failure domain out of service.
     """
     controls = session.application.repair.controls
     if close and wait:

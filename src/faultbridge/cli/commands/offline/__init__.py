@@ -1,4 +1,4 @@
-"""Commands that need no stack and no credentials.
+"""Commands that work without a stack and credentials; only `explain` can also read and record data of a stack.
 
-Reading order: `decode` (with the list of sources), `catalog`, `schema`, `rule`, `simulate`.
+Reading order: `decode` (with the list of sources), `catalog`, `schema`, `rule`, `simulate`, `explain`, `mechanism`.
 """

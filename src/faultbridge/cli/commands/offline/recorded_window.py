@@ -42,7 +42,7 @@ RECORDED_AFTER = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """Which part of the record of a stack to read: a job, a case, or nodes before a time. Empty for files alone."""
+    """What `explain` reads from a stack: a job, a case, or nodes before a time; nothing if only files are given."""
 
     job: str | None
     cluster: str | None
