@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
+
 from faultbridge.domain.causation import name_causes
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import Draft, EntryType, Stream
@@ -29,3 +31,14 @@ def test_a_case_of_a_fault_whose_device_is_identified_at_once_is_caused_by_the_d
     _, (detected, *_, opened) = name_causes(state, state, drafts, STREAM, Actor.INGEST)
     assert detected.causation_id == "record"
     assert opened.causation_id == STREAM.event_id(state.head.epoch, state.head.sequence + 1)
+
+
+@pytest.mark.parametrize(("actor", "cause"), [(Actor.SWEEP, "status"), (Actor.CLI, None)])
+def test_a_first_entry_without_a_case_names_the_last_status_change_unless_its_actor_starts_chains(
+    actor: Actor, cause: str | None
+) -> None:
+    state = NodeState(NodeKey("train-a", "node-1"), status_event="status")
+    note = Draft(EntryType.NOTE, NOW, {})
+    _, (first, second) = name_causes(state, state, (note, note), STREAM, actor)
+    assert first.causation_id == cause
+    assert second.causation_id == STREAM.event_id(state.head.epoch, state.head.sequence + 1)

@@ -112,3 +112,10 @@ def test_two_made_values_share_no_default() -> None:
 def test_a_missing_field_and_an_unknown_name_are_refused(values) -> None:
     with pytest.raises(TypeError):
         maker(Plain)(values)
+
+
+def test_a_class_is_copied_and_made_without_any_copy_before() -> None:
+    new = dataclasses.make_dataclass("New", [("name", str), ("number", int, 3)], frozen=True, slots=True)
+    assert replace(new("a", 4), name="b") == new("b", 4)
+    other = dataclasses.make_dataclass("Other", [("name", str), ("number", int, 3)], frozen=True, slots=True)
+    assert maker(other)({"name": "a"}) == other("a", 3)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from faultbridge.domain.cases import case_id
 from faultbridge.domain.edges import Actor
-from faultbridge.domain.entries import Draft, Entry, EntryType, Stream, canonical_json, chain, seal
+from faultbridge.domain.entries import Draft, Entry, EntryType, Stream, canonical_json, chain, device_of, seal
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import Head
 from tests.builders import NOON, STACK_ID, after
@@ -75,3 +75,23 @@ def test_a_value_that_json_cannot_store_exactly_is_refused() -> None:
 def test_canonical_json_has_exactly_one_text_for_each_value(value) -> None:
     text = canonical_json(value)
     assert canonical_json(json.loads(text)) == text
+
+
+DEVICE = {"component": {"type": "gpu", "serial": "1650", "uuid": "GPU-1"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "device"),
+    [
+        (EntryType.FAULT_DETECTED, DEVICE, "1650"),
+        (EntryType.FAULT_CLEARED, {"component": {"type": "gpu", "serial": None, "uuid": "GPU-1"}}, "GPU-1"),
+        (EntryType.FAULT_DETECTED, {"component": {"type": "node"}}, None),
+        (EntryType.CASE_STATUS, {"cause": DEVICE}, "1650"),
+        (EntryType.CASE_STATUS, {"cause": None}, None),
+        (EntryType.NOTE, DEVICE, None),
+    ],
+)
+def test_faults_and_cases_are_found_by_the_serial_number_of_their_device_else_by_its_uuid(
+    kind: EntryType, data: dict, device: str | None
+) -> None:
+    assert device_of(kind, data) == device

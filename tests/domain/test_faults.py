@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from faultbridge.domain.conditions import component_key, identity
-from faultbridge.domain.faults import Component, ComponentType, normalize_pci
+from faultbridge.domain.faults import Action, Component, ComponentType, normalize_pci
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,7 @@ def test_an_equal_serial_number_does_not_identify_a_device() -> None:
 def test_the_link_is_part_of_a_component_key() -> None:
     link = Component(ComponentType.NVLINK, pci="0000:53:00", link=4)
     assert component_key(link) == "nvlink/pci=0000:53:00/link=4"
+
+
+def test_every_action_but_restarting_an_application_needs_a_case() -> None:
+    assert {action for action in Action if not action.opens_case} == {Action.NONE, Action.RESTART_APP}

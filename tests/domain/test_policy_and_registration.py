@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from faultbridge.domain.cases import Approval, RepairAction
-from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.conditions import Condition
+from faultbridge.domain.faults import Action
 from faultbridge.domain.instances import Instance
 from faultbridge.domain.policy import Limits, Match
 from faultbridge.errors import Rejected
@@ -34,6 +35,27 @@ def test_a_rule_for_some_sources_covers_only_conditions_that_these_report(
     assert Match(sources=sources).covers(condition(), "c") is covered
 
 
+@pytest.mark.parametrize(
+    ("match", "covered"),
+    [
+        (Match(actions=(Action.REPLACE_NODE,)), True),
+        (Match(actions=(Action.REBOOT_NODE,)), False),
+        (Match(instance_types=("p5.*",)), True),
+        (Match(instance_types=("p4d.*",)), False),
+        (Match(count=1), True),
+        (Match(count=2), False),
+    ],
+)
+def test_a_rule_covers_a_condition_by_its_action_its_type_of_instance_and_its_count(
+    match: Match, covered: bool
+) -> None:
+    assert match.covers(condition(), "c", "p5.48xlarge") is covered
+
+
+def test_a_rule_for_some_types_covers_no_node_of_an_unknown_type() -> None:
+    assert not Match(instance_types=("p5.*",)).covers(condition(), "c", None)
+
+
 def test_a_rule_without_a_minimum_count_is_never_below_it() -> None:
     assert not Match(count=1).below_count(condition(), NOON)
     assert Match(count=2).below_count(condition(), NOON)
@@ -51,3 +73,26 @@ def test_an_eks_cluster_needs_its_name() -> None:
         ClusterConfig("c", orchestrator="eks").validated()
     named = ClusterConfig("c", orchestrator="eks", eks_cluster="gpus")
     assert named.validated() is named
+
+
+def test_only_commands_on_the_head_node_can_requeue_the_jobs_of_a_slurm_cluster() -> None:
+    slurm = ClusterConfig("c", orchestrator="slurm", slurm_rest="https://slurm.example.com")
+    assert slurm.validated() is slurm
+    with pytest.raises(Rejected, match="no_requeue_head_node"):
+        replace(slurm, slurm_requeue=True).validated()
+    other = ClusterConfig("c", orchestrator="none", slurm_requeue=True)
+    assert other.validated() is other
+
+
+@pytest.mark.parametrize(
+    ("owner", "mode", "follows"),
+    [
+        (RepairOwner.PROVIDER, Mode.ACT, True),
+        (RepairOwner.PROVIDER, Mode.OBSERVE, False),
+        (RepairOwner.FAULTBRIDGE, Mode.ACT, False),
+    ],
+)
+def test_the_provider_is_followed_where_it_repairs_and_faultbridge_may_act(
+    owner: RepairOwner, mode: Mode, follows: bool
+) -> None:
+    assert ClusterConfig("c", repair_owner=owner, mode=mode).follows_provider is follows

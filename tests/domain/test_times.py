@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
@@ -21,3 +21,8 @@ def test_an_invalid_time_raises_value_error(text: str) -> None:
 
 def test_a_fraction_is_cut_to_milliseconds() -> None:
     assert to_text(datetime(2026, 2, 3, 4, 5, 6, 999_999, tzinfo=UTC)) == "2026-02-03T04:05:06.999Z"
+
+
+def test_a_time_of_another_zone_is_written_in_utc() -> None:
+    berlin = timezone(timedelta(hours=1))
+    assert to_text(datetime(2026, 2, 3, 5, 5, 6, tzinfo=berlin)) == "2026-02-03T04:05:06.000Z"

@@ -24,8 +24,21 @@ from tests.simulation.mutants.runner import MutantRunner, Result
 
 SEEDS = range(6)
 ROOM_TESTS = {
-    "domain/": ("tests/domain", "tests/decoders", "tests/pipeline", "tests/registry"),
-    "pipeline/": ("tests/pipeline", "tests/ingest", "tests/scenarios"),
+    "domain/": (
+        "tests/domain",
+        "tests/decoders",
+        "tests/pipeline",
+        "tests/registry",
+        *(f"tests/jobs/test_{part}.py" for part in ("jobs", "progress", "resume")),
+        *(f"tests/scenarios/provider/test_{part}.py" for part in ("external_replacement", "provider_repair")),
+        "tests/scenarios/incidents/test_incidents.py",
+    ),
+    "pipeline/": (
+        "tests/pipeline",
+        "tests/ingest",
+        "tests/scenarios",
+        *(f"tests/decoders/test_{part}.py" for part in ("link_state", "platform_sources")),
+    ),
     "repair/": ("tests/repair", "tests/scenarios"),
     "incidents/": ("tests/scenarios/incidents", "tests/pipeline/correlate"),
     "ledger/": ("tests/ledger",),
