@@ -27,6 +27,7 @@ from faultbridge.pipeline.fold.capacity import (
     condition_bytes,
     limit_attributes,
     limit_reporters,
+    oversized_conditions,
     tombstone_bytes,
 )
 from faultbridge.pipeline.fold.changes import Arrival
@@ -34,7 +35,7 @@ from faultbridge.pipeline.observe import observe, tick
 from faultbridge.simulation.fakes import FakeTable, ManualClock
 from faultbridge.storage import items
 from faultbridge.storage.codec import dump
-from tests.builders import NOON, STACK_ID, after, arrival, config, node, rules
+from tests.builders import NOON, STACK_ID, after, arrival, config, folded, node, rules
 
 CATALOG = data.load_catalog()
 MAX_WRITES, MAX_BYTES = 90, 200_000
@@ -266,3 +267,24 @@ def test_the_estimated_size_of_a_condition_is_never_too_low(key: str, condition:
 def test_the_estimated_size_of_a_tombstone_is_never_too_low(key: str, reporters: dict[str, datetime]) -> None:
     tombstone = Tombstone(NOON, reporters)
     assert size({key: dump(tombstone)}) <= tombstone_bytes(key, tombstone)
+
+
+def condition(number: int, severity: Severity, size_of_message: int) -> Condition:
+    (found,) = folded(node(), arrival(numbered(1, f"x{number}", severity)[0])).state.active()
+    return replace(found, message="x" * size_of_message)
+
+
+def test_the_largest_of_the_mildest_conditions_are_evicted_until_the_others_fit() -> None:
+    worst = {f"worst-{number}": condition(number, Severity.FATAL, 11_500) for number in range(6)}
+    mild = {f"mild-{size}": condition(size, Severity.WARNING, size) for size in (9_000, 10_000, 11_000)}
+    assert oversized_conditions(worst) == []
+    assert oversized_conditions(worst | mild) == ["mild-11000"]
+    larger = {key: replace(one, message="x" * 16_000) for key, one in worst.items()}
+    assert oversized_conditions(larger | mild)[:3] == ["mild-11000", "mild-10000", "mild-9000"]
+
+
+def test_attributes_that_fill_the_limit_exactly_are_kept() -> None:
+    short, marker = len("a") + 2 + 100 + 2 + 8, 2 * len(DROPPED)
+    attributes = {"a": "x" * 100, "b": "y" * 1000}
+    assert limit_attributes(attributes, short + marker) == {"a": "x" * 100, DROPPED: "1"}
+    assert limit_attributes(attributes, short + marker - 1) == {DROPPED: "2"}

@@ -42,6 +42,7 @@ def test_a_worse_value_than_before_is_a_fault(
     [
         ({XID: 79}, {XID: 79}),
         ({XID: 79}, {XID: 0}),
+        ({DBE: 3}, {DBE: 3}),
         ({DBE: 3}, {DBE: 0}),
         ({}, {DBE: 3}),
         ({"carrier": 0}, {"carrier": 0}),
@@ -52,6 +53,12 @@ def test_a_worse_value_than_before_is_a_fault(
 )
 def test_an_unchanged_or_reset_value_is_no_fault(before: dict[str, int | str], now: dict[str, int | str]) -> None:
     assert compare(sample(before), sample(now)) == ()
+
+
+@pytest.mark.parametrize(("before", "named"), [({}, "0"), ({XID: 0}, "0"), ({XID: 79}, "79")])
+def test_the_fault_of_a_changed_xid_names_the_last_one_and_0_for_none(before: dict[str, int | str], named: str) -> None:
+    (fault,) = compare(sample(before), sample({XID: 62}, minutes=1))
+    assert fault.attributes == {"before": named, "value": "62"}
 
 
 def test_each_port_is_compared_only_with_itself() -> None:

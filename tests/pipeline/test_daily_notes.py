@@ -7,13 +7,15 @@ from datetime import timedelta
 
 import pytest
 
+from faultbridge.domain.entries import EntryType
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
+from faultbridge.pipeline.entry_builder import fault_change
 from faultbridge.pipeline.fold.changes import Arrival, Change
 from faultbridge.pipeline.fold.daily_notes import INFORMATION, LATE, MAX_NOTED, MAX_PER_DAY, UNREGISTERED, summary_text
 from faultbridge.pipeline.fold.fold import fold
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch
-from tests.builders import CATALOG, NOON, OTHER_GPU, arrival, fault, node
+from tests.builders import CATALOG, NOON, OTHER_GPU, POLICY, arrival, fault, node
 
 STRANGER, FORMER = "i-0123456789abcdef0", "i-0aaaaaaaaaaaaaaa0"
 
@@ -70,3 +72,31 @@ def test_a_note_about_a_late_fault_names_the_instance_and_the_sender() -> None:
 
 def test_the_limits_of_all_groups_together_fit_into_the_stored_notes() -> None:
     assert sum(limit + 1 for limit in MAX_PER_DAY.values()) < MAX_NOTED
+
+
+@pytest.mark.parametrize(
+    ("group", "text"),
+    [
+        (INFORMATION, "More than 40 different informational faults today; more only get an outcome."),
+        (LATE, "More than 10 different faults of an earlier or unknown instance today; more only get an outcome."),
+        (
+            UNREGISTERED,
+            "More than 6 different faults of an earlier or unknown instance today; more only get an outcome.",
+        ),
+    ],
+)
+def test_the_summary_of_a_group_says_which_faults_it_is_about(group: str, text: str) -> None:
+    assert summary_text(group) == text
+
+
+@pytest.mark.parametrize(
+    ("noted", "text"),
+    [
+        (information(1), "xid.31 happened"),
+        (late(1, STRANGER), "reported by an instance that never backed this node"),
+    ],
+)
+def test_the_text_of_a_note_is_its_reason_else_the_message_of_the_fault(noted: Arrival, text: str) -> None:
+    state, (change,) = changes(node(), noted)
+    draft = fault_change(change, state, CATALOG.version, POLICY)
+    assert (draft.type, draft.data["text"]) == (EntryType.NOTE, text)

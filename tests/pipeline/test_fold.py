@@ -162,6 +162,17 @@ def test_a_device_list_merges_two_conditions_of_one_device_and_keeps_the_older_s
     assert set(condition.reporters) == {"dcgm-health", "kernel-log"}
 
 
+def test_a_source_withdraws_its_unspecific_report_by_the_key_it_used() -> None:
+    anywhere = replace(GPU, pci=None)
+    unspecific = arrival(fault("xid.48", anywhere, source="dcgm-health"))
+    both = folded(node(), unspecific, arrival(fault("xid.48"), at=after(minutes=1))).state
+    (condition,) = both.active()
+    assert (condition.component, condition.sources) == (GPU, {"dcgm-health", "kernel-log"})
+    over = Clear("dcgm-health", "xid.48", anywhere, "over")
+    (left,) = folded(both, arrival(over, at=after(minutes=2))).state.active()
+    assert left.sources == {"kernel-log"}
+
+
 def test_a_fault_of_an_earlier_incarnation_is_a_note_and_no_condition() -> None:
     late = folded(node(), arrival(fault(), incarnation=IncarnationMatch.EARLIER))
     assert not late.state.conditions

@@ -8,6 +8,7 @@ from datetime import datetime
 import pytest
 
 from faultbridge.domain.cluster.config import ClusterConfig, Mode
+from faultbridge.domain.cluster.group_updates import UpdateHold
 from faultbridge.domain.nodes import Ignored, NodeState
 from faultbridge.pipeline.decide.no_repair import no_repair
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch
@@ -34,6 +35,7 @@ def with_fault(
 
 IGNORED = Ignored("ada", NOON, None, "firmware update")
 OBSERVING = config(mode=Mode.OBSERVE)
+UPDATING = config(update_holds=(UpdateHold("gpu-workers", NOON, HOUR),))
 SITUATIONS = {
     "a fault that needs no repair": (
         with_fault("xid.92"), config(), "no fault of the node needs a repair: xid.92 (action none)", REPLACE,
@@ -52,6 +54,13 @@ SITUATIONS = {
     ),
     "a fault that was reported late": (
         with_fault(now=after(hours=2)), config(), "no report was recent enough", REPLACE,
+    ),
+    "an absence that an update of the group explains": (
+        with_fault("host.silent", cluster=UPDATING), UPDATING, "the owner of group gpu-workers updates it",
+        "after the update, at 2026-02-03T13:00Z at the latest",
+    ),
+    "an absence that may be of an earlier instance": (
+        with_fault("host.silent", match=IncarnationMatch.UNKNOWN), config(), "not certain", REPLACE,
     ),
 }  # fmt: skip
 

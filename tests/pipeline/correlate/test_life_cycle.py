@@ -17,7 +17,8 @@ from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import DomainKind
 from faultbridge.pipeline.correlate.chance import OnsetHistory, is_unlikely
 from faultbridge.pipeline.correlate.life_cycle import IncidentChange, close_incident, correlate
-from faultbridge.pipeline.correlate.snapshot import AffectedNode, ClusterSnapshot
+from faultbridge.pipeline.correlate.shared_causes import find_shared_causes
+from faultbridge.pipeline.correlate.snapshot import AffectedNode, ClusterSnapshot, without_records
 from tests.builders import NOON, after
 
 LIMITS = CorrelationLimits()
@@ -63,6 +64,27 @@ def test_three_of_eight_nodes_of_a_rack_open_an_incident_and_two_do_not() -> Non
 def test_thirty_percent_of_the_domain_is_needed() -> None:
     assert [change.after.domain.kind for change in run(affected(number * 8) for number in range(RACKS))] == []
     assert run(affected(number) for number in (0, 8, 16)) == []
+
+
+def test_thirty_percent_are_counted_exactly() -> None:
+    rack = FailureDomain(DomainKind.RACK, "r-0")
+    nodes = [AffectedNode(f"n-{number}", Family.NETWORK, NOON, "net.link_down", (rack,)) for number in range(30)]
+    for size, causes in ((100, 1), (101, 0)):
+        found = find_shared_causes(ClusterSnapshot("stack", "train-a", sizes={rack: size}), nodes, LIMITS, NOON)
+        assert len(found) == causes
+
+
+def test_without_records_each_overdue_node_lacks_heartbeats_once_and_keeps_its_other_faults() -> None:
+    intake = FailureDomain(DomainKind.INTAKE, "train-a")
+    known = [affected(0, family=Family.HEARTBEAT), affected(1)]
+    found = without_records(known, "train-a", ["n-00", "n-01", "n-02"], NOON)
+    assert [(one.node, one.family) for one in found if intake in one.domains] == [
+        ("n-00", Family.HEARTBEAT),
+        ("n-01", Family.HEARTBEAT),
+        ("n-02", Family.HEARTBEAT),
+    ]
+    assert affected(1) in found
+    assert len(found) == 4
 
 
 def test_the_narrowest_domain_that_explains_four_of_five_nodes_wins() -> None:

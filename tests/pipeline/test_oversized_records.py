@@ -1,0 +1,40 @@
+"""Oversized records: of too many faults, the worst are kept, and one fault stands for the others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+
+from faultbridge.domain.faults import NODE_COMPONENT, Fault, Observation, faults_of
+from faultbridge.pipeline.normalize.oversized_records import MAX_FAULTS, limit_faults
+from tests.builders import CATALOG, GPU, NOON, after, fault
+
+
+def limited(observations: list[Observation]) -> list[Fault]:
+    kept = limit_faults(tuple(observations), "kernel-log", CATALOG)
+    return [one for observation in kept for one in faults_of(observation)]
+
+
+def mild(count: int) -> list[Observation]:
+    return [fault("xid.92", replace(GPU, link=number)) for number in range(count)]
+
+
+def test_64_different_faults_are_kept_and_of_65_the_63_worst() -> None:
+    assert limited(mild(MAX_FAULTS)) == mild(MAX_FAULTS)
+    *kept, flood = limited([*mild(MAX_FAULTS), fault("xid.79")])
+    assert len(kept) == MAX_FAULTS - 1
+    assert kept[-1] == fault("xid.79")
+    assert (flood.code, flood.component, flood.attributes) == ("agent.flood", NODE_COMPONENT, {"faults": "65"})
+
+
+@pytest.mark.parametrize(
+    ("times", "latest"),
+    [((), None), ((NOON,), NOON), ((after(minutes=1), NOON), after(minutes=1))],
+)
+def test_the_fault_that_stands_for_others_has_their_latest_time(
+    times: tuple[datetime, ...], latest: datetime | None
+) -> None:
+    timed = [fault("xid.48", replace(GPU, link=90 + number), observed_at=at) for number, at in enumerate(times)]
+    assert limited([*timed, *mild(70)])[-1].observed_at == latest
