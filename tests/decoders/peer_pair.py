@@ -63,20 +63,23 @@ class Pair:
 
     def install(self, host: str, name: str, script: str) -> None:
         tool = self.folder / host / name
+        tool.parent.mkdir(parents=True, exist_ok=True)
         tool.write_text(f"#!/bin/sh\n{script}\n")
         tool.chmod(0o755)
 
-    def install_python(self, host: str, fault: str = "", log: str = NCCL_LOG, gpus: int = 8) -> None:
+    def install_python(
+        self, host: str, fault: str = "", log: str = NCCL_LOG, gpus: int = 8, name: str = "python3"
+    ) -> None:
         """Install Python with a fake PyTorch whose GPUs have this fault and whose NCCL writes this log."""
         self.folder.joinpath(f"{host}.log").write_text(log)
         set_up = f'PYTHONPATH="{self.folder}/site" TORCH_FAULT="{fault}" GPUS={gpus}'
-        self.install(host, "python3", f'{set_up} NCCL_LOG={self.folder}/{host}.log exec {sys.executable} "$@"')
+        self.install(host, name, f'{set_up} NCCL_LOG={self.folder}/{host}.log exec {sys.executable} "$@"')
 
     def run(self, host: str, seconds: int = 60) -> bytes:
         shared, temporary = self.folder / "shared", self.folder / "temporary"
         environment = {"PATH": str(self.folder / host), "SHARED": str(shared), "TMPDIR": str(temporary)}
         tests = [replace(one, script=f"server={SERVER}\n{one.script}", seconds=seconds) for one in peer_tests()]
-        script = "\n".join(script_of(tests))
+        script = "\n".join(script_of(tests)).replace("/opt/", f"{self.folder}/{host}/opt/")
         ran = subprocess.run(("/bin/sh", "-c", script), env=environment, capture_output=True, check=False)
         assert ran.stderr == b""
         return ran.stdout

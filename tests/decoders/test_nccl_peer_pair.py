@@ -119,6 +119,30 @@ class TestAllReduce:
             (pair.folder / "libnccl-net.so").unlink()
         assert pair.result().line.endswith(f"{MISSING}: AWS's OFI NCCL plugin is not installed")
 
+    @pytest.mark.parametrize(
+        "folder",
+        ["amazon/ofi-nccl/lib", "amazon/ofi-nccl/lib64", "amazon/ofi-nccl/lib/x86_64-linux-gnu", "aws-ofi-nccl/lib"],
+    )
+    def test_the_plugin_is_found_where_the_efa_installer_has_it(self, pair: Pair, folder: str) -> None:
+        pair.install("client", "ldconfig", "exit 0")
+        pair.install("client", f"opt/{folder}/libnccl-net.so", "")
+        assert pair.result(5).passed is True
+
+    @pytest.mark.parametrize("folder", ["pytorch", "conda/envs/pytorch"])
+    def test_the_python_of_a_deep_learning_ami_comes_first(self, pair: Pair, folder: str) -> None:
+        pair.install("client", "python3", "exit 9")
+        pair.install_python("client", name=f"opt/{folder}/bin/python")
+        assert pair.result(5).passed is True
+
+    def test_another_python_is_used_if_the_first_one_has_no_cuda(self, pair: Pair) -> None:
+        pair.install_python("client", fault="no cuda", name="opt/pytorch/bin/python")
+        assert pair.result(5).passed is True
+
+    def test_the_reason_of_the_first_python_is_stated(self, pair: Pair) -> None:
+        pair.install_python("client", fault="no cuda", name="opt/pytorch/bin/python")
+        pair.install("client", "python3", f'exec {sys.executable} -S -I "$@"')
+        assert pair.result().line.endswith(f"{MISSING}: PyTorch finds no CUDA device")
+
     def test_a_failure_of_efa_fails_whether_or_not_pytorch_is_installed(self, pair: Pair) -> None:
         broken = f'case "$all" in *{DOMAINS[2]}*) exit 5;; esac'
         pair.install("client", "fi_pingpong", f"{LISTENING}{broken}\ncat <<'END'\n{HEADING}{ROW}END")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 
@@ -19,6 +20,8 @@ def is_nccl_available() -> bool:
 def init_process_group(backend: str, timeout: timedelta) -> None:
     assert backend == "nccl"
     assert timeout < timedelta(minutes=2)
+    assert os.environ["FI_PROVIDER"] == "efa"
+    assert Path(os.environ["LD_LIBRARY_PATH"].split(":")[0], "libnccl-net.so").exists()
 
 
 def all_reduce(values: Any) -> None:

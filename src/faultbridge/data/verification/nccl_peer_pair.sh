@@ -12,12 +12,13 @@ export NCCL_SOCKET_IFNAME="^lo,docker,veth" # for the set-up; the data use EFA
 usable='import sys, torch, torch.distributed as d
 torch.cuda.is_available() or sys.exit("PyTorch finds no CUDA device")
 d.is_available() and d.is_nccl_available() or sys.exit("PyTorch is built without NCCL")'
-reason="PyTorch is not installed" python=
-for each in /opt/pytorch/bin/python /opt/conda/envs/pytorch/bin/python python3; do # the first two: AWS Deep Learning AMIs
+python= reason= # the first reason counts: the first two places are those of AWS Deep Learning AMIs
+for each in /opt/pytorch/bin/python /opt/conda/envs/pytorch/bin/python python3; do
   command -v "$each" >/dev/null || continue
-  if reason=$("$each" -c "$usable" 2>&1); then python=$each; break; fi
+  if said=$("$each" -c "$usable" 2>&1); then python=$each; break; fi
+  reason=${reason:-$said}
 done
-[ -n "$python" ] || { echo "$reason" | tail -n 1 | cut -c 1-200; exit 127; }
+[ -n "$python" ] || { echo "${reason:-PyTorch is not installed}" | tail -n 1 | cut -c 1-200; exit 127; }
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
 trap 'exit 124' TERM
