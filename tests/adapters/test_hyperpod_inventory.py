@@ -52,9 +52,19 @@ def test_all_pages_of_a_cluster_are_listed_by_group() -> None:
     assert {one.instance_id: one.serving for one in found["gpu-workers"].values()} == {
         instance(1): True,
         instance(2): False,
-        instance(3): True,
+        instance(3): False,
     }
     assert found["gpu-workers"][instance(1)].slot == "aaaaaaaa-0000-0000-0000-000000000001"
+
+
+@pytest.mark.parametrize("status", ["Pending", "SystemUpdating", "DeepHealthCheckInProgress", "Failure"])
+def test_an_import_takes_no_node_that_is_not_running(status: str) -> None:
+    with stubbed("sagemaker") as (clients, stub):
+        stub.add_response("list_cluster_nodes", {"ClusterNodeSummaries": [node(1), node(2, status)]}, LIST)
+        request = {"ClusterName": "hp-train", "NodeId": instance(1)}
+        stub.add_response("describe_cluster_node", {"NodeDetails": node(1)}, request)
+        found = HyperPodInventory(clients).serving_instances(CLUSTER, "gpu-workers")
+    assert [one.instance_id for one in found] == [instance(1)]
 
 
 def test_an_instance_is_named_by_its_logical_id_and_has_all_its_names_as_aliases() -> None:

@@ -22,7 +22,9 @@ from faultbridge.registry.instances import GroupMember
 MAX_DESCRIBED = 100
 """Maximum nodes of a group that one call of `describe` reads: SageMaker describes one node per call."""
 
-SERVING = frozenset({"Running", "SystemUpdating", "DeepHealthCheckInProgress"})
+SERVING = frozenset({"Running"})
+"""A node that is updated or tested by HyperPod runs no jobs; it becomes a member that serves when it runs again."""
+
 KUBERNETES_PREFIX = "hyperpod-"
 LOGICAL_ID_SHOWN = 8
 
