@@ -8,14 +8,13 @@ import json
 import re
 import subprocess
 import sys
-from fnmatch import fnmatchcase
 from importlib import resources
 from pathlib import Path
 
 import pytest
 
 import faultbridge
-from faultbridge.data import FOLDER, gpus_by_instance_type, load_catalog, matches_family, nvlink5_units
+from faultbridge.data import FOLDER, gpus_by_instance_type, load_catalog, nvlink5_units
 from faultbridge.decoders.common.fault_codes import CODES, SETTINGS
 from faultbridge.domain.catalog import Kind, Row, Scope
 from faultbridge.domain.faults import Action, Severity
@@ -245,11 +244,3 @@ def test_the_catalog_loads_fast_at_a_cold_start() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert float(ran.stdout) < 0.02
-
-
-def test_a_family_pattern_matches_like_a_glob_and_has_at_most_one_star() -> None:
-    patterns = [one for listed in json.loads((FOLDER / "families.json").read_text()).values() for one in listed]
-    assert [one for one in patterns if one.count("*") > 1 or set(one) & set("?[")] == []
-    codes = [row.code for row in ROWS] + ["", "net.", "smi.x_thermal_slowdown", "smi._thermal_slowdow"]
-    differing = [(c, p) for c in codes for p in patterns if matches_family(c, p) != fnmatchcase(c, p)]
-    assert differing == []

@@ -126,6 +126,31 @@ def test_a_file_server_that_answers_again_is_a_clear_of_its_fault() -> None:
     assert (lost.code, lost.component) == (found.code, found.component)
 
 
+@pytest.mark.parametrize(
+    ("line", "server"),
+    [
+        ("nfs: server fs-1.example.com not responding, still trying", "fs-1.example.com"),
+        (
+            "Lustre: s-OST0003-osc-ff9: Connection to s-OST0003 (at 10.0.0.1@o2ib) was lost; in progress",
+            "10.0.0.1@o2ib",
+        ),
+    ],
+)
+def test_a_lost_file_server_is_named_as_the_remote_end(line: str, server: str) -> None:
+    (lost,) = read(f"[ 1.0] {line}")
+    assert isinstance(lost, Fault)
+    assert lost.attributes["server"] == server
+
+
+def test_a_lustre_target_that_is_connected_again_ends_its_fault() -> None:
+    lost, found = read(
+        "[ 1.0] Lustre: s-OST0003-osc-ff9: Connection to s-OST0003 (at 10.0.0.1@o2ib) was lost; in progress",
+        "[ 2.0] Lustre: s-OST0003-osc-ff9: Connection restored to s-OST0003 (at 10.0.0.1@o2ib)",
+    )
+    assert isinstance(found, Clear)
+    assert (lost.code, lost.component) == (found.code, found.component)
+
+
 def test_a_failed_probe_is_no_second_fault_beside_the_gpu_that_caused_it() -> None:
     lost = "[ 1.0] NVRM: GPU 0000:b3:00.0: GPU has fallen off the bus."
     assert codes(lost, "[ 1.1] NVRM: The NVIDIA probe routine failed for 1 device(s).") == ["xid.79"]

@@ -11,6 +11,7 @@ from typing import Any
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Case
+from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.cluster.breakers import BreakerLimit
 from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.cluster.state import Control
@@ -99,8 +100,10 @@ class World:
         domain: Callable[[int], str | None] = lambda _: None,
         launch_delay: timedelta = timedelta(minutes=3),
         nodes_per_shard: int = 800,
+        catalog: Catalog = CATALOG,
     ) -> None:
         self.clock = fakes.ManualClock(NOON)
+        self.catalog = catalog
         self.seam = fakes.Seam()
         self.table = fakes.FakeTable(self.clock, seam=self.seam)
         self.fleet = fakes.FakeFleet(self.clock, launch_delay=launch_delay)
@@ -120,7 +123,7 @@ class World:
         self.policy = Policy("test-policy", (*rules, DEFAULT_RULE), limits or Limits(), breakers)
         self.reads = ClusterReads(self.table, self.clock)
         self.append = Append(self.reads, self.clock, stack, lambda _: None, Random(7))
-        self.rulebook = Rulebook(self.reads, STACK_ID, lambda: CATALOG, lambda: self.policy)
+        self.rulebook = Rulebook(self.reads, STACK_ID, lambda: self.catalog, lambda: self.policy)
         self.controls = Controls(self.reads, self.clock, stack)
         self.guard = Breakers(self.reads, self.rulebook, self.controls)
         self.orders = CaseOrders(self.reads, self.append, self.rulebook)
@@ -246,7 +249,7 @@ class World:
         rules = rules_of(self.rulebook, CLUSTER)
 
         def revise(state: NodeState, now: Any) -> Transition:
-            passed = observe(state, seen, rebooted=False, rules=rules, catalog=CATALOG, now=now)
+            passed = observe(state, seen, rebooted=False, rules=rules, catalog=self.catalog, now=now)
             return Transition(passed.state, passed.drafts)
 
         self.append(self.key(node), revise, actor=Actor.INGEST)

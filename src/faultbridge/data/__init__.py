@@ -137,8 +137,11 @@ def matches_family(code: str, pattern: str) -> bool:
 
 
 @cache
-def _family_patterns() -> Mapping[str, Family]:
-    return {pattern: Family(name) for name, patterns in _read_beside("families.json").items() for pattern in patterns}
+def _family_patterns() -> Mapping[str, Family | None]:
+    """Return the family of each pattern; None for codes that are listed as without a family."""
+    read = _read_beside("families.json")
+    without: dict[str, Family | None] = {pattern: None for one in read["without"] for pattern in one["codes"]}
+    return without | {pattern: Family(name) for name, patterns in read["families"].items() for pattern in patterns}
 
 
 def _read(name: str) -> Any:  # noqa: ANN401 - any JSON; each caller knows its file

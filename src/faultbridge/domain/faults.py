@@ -57,9 +57,10 @@ _ACTION_RANK = {action: rank for rank, action in enumerate(Action)}
 
 
 class Family(StrEnum):
-    """Groups of faults that often have one cause outside the nodes; most faults belong to no family."""
+    """Groups of faults that often have one cause outside the nodes; a fault of one device belongs to no family."""
 
     NETWORK = "network"
+    NVLINK = "nvlink"
     POWER = "power"
     STORAGE = "storage"
     THERMAL = "thermal"

@@ -76,6 +76,7 @@ class FaultFamily(OpenEnum):
     """The family of the faults of an incident. Treat an unknown value as a shared cause outside of the nodes."""
 
     NETWORK = "network"
+    NVLINK = "nvlink"
     POWER = "power"
     STORAGE = "storage"
     THERMAL = "thermal"

@@ -115,15 +115,19 @@ def _isolation_row(state: NodeState, now: datetime) -> Item | None:
 
 
 def _families(state: NodeState) -> Item:
-    """Return the latest condition of each fault family: when it began, its code, and the remote thing it names."""
+    """Return the latest condition of each fault family: when it began and its code.
+
+    `subject` is the remote thing that the latest condition of the family with a remote end names.
+    """
     latest: dict[str, Condition] = {}
-    for condition in state.active():
+    subjects: dict[str, str] = {}
+    for condition in sorted(state.active(), key=lambda one: (one.since, one.code)):
         if condition.family is not None:
-            known = latest.get(condition.family.value)
-            if known is None or (known.since, known.code) < (condition.since, condition.code):
-                latest[condition.family.value] = condition
+            latest[condition.family.value] = condition
+            if remote := _remote(condition):
+                subjects[condition.family.value] = remote
     return {
-        family: {"since": to_text(one.since), "code": one.code, "subject": _remote(one)}
+        family: {"since": to_text(one.since), "code": one.code, "subject": subjects.get(family)}
         for family, one in latest.items()
     }
 

@@ -7,7 +7,9 @@ from faultbridge.domain.faults import ComponentType
 
 _NODE, _DISK, _NIC, _GPU = ComponentType.NODE, ComponentType.DISK, ComponentType.NIC, ComponentType.GPU
 _BDF = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
-_SERVER = r"(?P<name>[^\s,]{1,128})"
+# The name is that of the component; `server` is the remote end, which an incident of many nodes names.
+_SERVER = r"(?P<name>(?P<server>[^\s,]{1,128}))"
+_TARGET = r"(?P<name>(?P<target>[^\s,]{1,128}))"
 _LUSTRE = r"Lustre(?:Error)?: (?:\d{1,10}:\d{1,10}:\(.{1,80}?\) |[\w-]{1,16}: )?\S{1,128}: Connection "
 # AWS Neuron's driver and runtime name the device of an error behind its kind.
 _NEURON = (
@@ -60,9 +62,14 @@ RULES: tuple[Rule, ...] = (
     ),
     rule("not responding", rf"(?:nfs|NFS): server {_SERVER} not responding", "host.file_server_lost", _DISK),
     rule("nfs: server", rf"nfs: server {_SERVER} OK", "host.file_server_lost", _DISK, ends=True),
-    rule("Connection to", _LUSTRE + rf"to {_SERVER} \(at .{{1,64}}?\) was lost", "host.file_server_lost", _DISK),
     rule(
-        "Connection restored", _LUSTRE + rf"restored to {_SERVER}(?: \(|$)", "host.file_server_lost", _DISK, ends=True
+        "Connection to",
+        _LUSTRE + rf"to {_TARGET} \(at (?P<server>.{{1,64}}?)\) was lost",
+        "host.file_server_lost",
+        _DISK,
+    ),
+    rule(
+        "Connection restored", _LUSTRE + rf"restored to {_TARGET}(?: \(|$)", "host.file_server_lost", _DISK, ends=True
     ),
     # A processor read memory that it could not correct; most instances have no driver of the memory controller.
     rule(

@@ -153,6 +153,7 @@ def _advance(snapshot: ClusterSnapshot, incident: Incident, limits: CorrelationL
         nodes=tuple(sorted(one.node for one in members))[:MAX_NODES],
         affected=len(members),
         of=max(size, len(members)),
+        subject=incident.subject or shared_subject(members, limits.explains),
         quiet_since=None if members else incident.quiet_since or now,
     )
     if incident.quiet_since is not None and now >= incident.quiet_since + limits.quiet:
@@ -182,10 +183,16 @@ def _change(before: Incident | None, after: Incident) -> IncidentChange | None:
         return IncidentChange(IncidentChangeKind.OPENED, None, after)
     if after.status is not before.status and after.status in _FINAL_KINDS:
         return IncidentChange(_FINAL_KINDS[after.status], before, after)
-    if (before.nodes, before.domain, before.status) == (after.nodes, after.domain, after.status):
+    if _content(before) == _content(after):
         return None
-    grown = after.domain != before.domain or set(after.nodes) - set(before.nodes)
+    learned = (after.domain, after.subject) != (before.domain, before.subject)
+    grown = learned or set(after.nodes) - set(before.nodes)
     return IncidentChange(IncidentChangeKind.GROWN if grown else IncidentChangeKind.SHRUNK, before, after)
+
+
+def _content(incident: Incident) -> tuple[object, ...]:
+    """Return what a change of an incident is recorded for; counts alone are no change."""
+    return incident.nodes, incident.domain, incident.status, incident.subject
 
 
 _FINAL_KINDS = {

@@ -1,0 +1,118 @@
+"""Each kind of shared cause is one incident: a rack that shows it at once is neither reset, rebooted nor replaced."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.data import load_catalog
+from faultbridge.data.policies import default_policy
+from faultbridge.domain.cluster.incidents import Incident
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.times import to_text
+from faultbridge.storage import incidents as stored_incidents
+from faultbridge.storage import keys
+from tests.builders import KEY
+from tests.scenarios.incidents.test_incidents import RACK, incidents, rack
+from tests.scenarios.world import World
+from tests.world import World as Installation
+
+NAMES = tuple(f"n-{number:02}" for number in range(16))
+NFS = "nfs: server 10.0.0.5 not responding, still trying"
+HUNG = "INFO: task python:1234 blocked for more than 120 seconds."
+
+
+def lustre(target: str, server: str = "10.1.0.9@tcp") -> str:
+    return (
+        f"Lustre: {target}-osc-ffff8881: Connection to {target} (at {server}) was lost; in progress operations using"
+        " this service will wait for recovery to complete"
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "source"),
+    [
+        ("cloud.instance_impaired", "ec2-status"),
+        ("smi.no_devices", "nvidia-smi-xml"),
+        ("sxid.20034", "kernel-log"),
+        ("xid.74", "kernel-log"),
+        ("dcgm.nvlink_down", "dcgm-health"),
+        ("host.overheated", "kernel-log"),
+        ("host.cooling_failed", "bmc-events"),
+        ("host.power_failed", "bmc-events"),
+        ("host.file_server_lost", "kernel-log"),
+    ],
+)
+def test_a_rack_with_a_shared_cause_is_one_incident_and_no_node_of_it_is_repaired(code: str, source: str) -> None:
+    catalog, policy = load_catalog(), default_policy()
+    applied = {"rules": policy.rules, "breakers": policy.breakers, "limits": policy.limits}
+    world = World(nodes=64, domain=rack, catalog=catalog, **applied)
+    for node in RACK:
+        world.fault(node, code, source=source, action=None)
+    world.process_entries()
+    world.advance_minutes(50)
+    (incident,) = incidents(world)
+    assert (incident.domain.text, incident.affected) == ("rack rack-1", 8)
+    assert incident.family is catalog.rows[code].family
+    assert (world.released_instances(), world.restarter.restarted) == ([], [])
+    held = {case.status for case in (world.node(number).live_case for number in RACK) if case}
+    assert held <= {CaseStatus.ABSORBED}
+
+
+class StorageWorld(Installation):
+    """An installation whose nodes lose a file server."""
+
+    def __init__(self) -> None:
+        super().__init__(nodes=NAMES)
+
+    def log(self, lines: dict[str, str]) -> None:
+        """Send one line of the kernel log of each node, and run the sweep a minute later."""
+        head = f"kern  :err   : {to_text(self.now).replace('.', ',')} "
+        self.outcomes(*(self.message(head + line, node=node) for node, line in lines.items()))
+        self.ports.clock.advance(timedelta(minutes=1))
+        assert not self.app.ops.sweep().failures
+
+    def incidents(self) -> list[Incident]:
+        rows = self.ports.table.query(keys.cluster_partition(KEY.cluster), prefix=stored_incidents.INCIDENT).items
+        return [stored_incidents.read_incident(row) for row in rows]
+
+    def texts(self) -> list[str]:
+        """Return the cause in each entry of an incident, oldest first."""
+        entries = self.ports.table.query(f"CLUSTER#{KEY.cluster}", prefix="ENTRY#").items
+        bodies = (json.loads(row["body"]) for row in entries)
+        return [body["data"]["cause"]["text"] for body in bodies if "cause" in body["data"] and "added" in body["data"]]
+
+
+def test_nodes_that_lose_one_file_server_are_one_incident_that_names_it() -> None:
+    world = StorageWorld()
+    world.log(dict.fromkeys(NAMES, NFS))
+    (incident,) = world.incidents()
+    assert (incident.family, incident.subject, incident.affected) == ("storage", "10.0.0.5", 16)
+
+
+def test_nodes_that_lose_different_targets_of_one_storage_server_name_that_server() -> None:
+    world = StorageWorld()
+    world.log({node: lustre(f"lfs-OST{number:04}") for number, node in enumerate(NAMES)})
+    (incident,) = world.incidents()
+    assert incident.subject == "10.1.0.9@tcp"
+
+
+def test_a_later_fault_that_names_nothing_does_not_hide_the_file_server() -> None:
+    world = StorageWorld()
+    world.log(dict.fromkeys(NAMES[:2], NFS))
+    world.log(dict.fromkeys(NAMES[:2], HUNG) | dict.fromkeys(NAMES[2:], NFS))
+    (incident,) = world.incidents()
+    assert incident.subject == "10.0.0.5"
+
+
+def test_an_incident_names_the_file_server_as_soon_as_its_nodes_do() -> None:
+    world = StorageWorld()
+    world.log(dict.fromkeys(NAMES, HUNG))
+    (incident,) = world.incidents()
+    assert incident.subject is None
+    world.log(dict.fromkeys(NAMES, NFS))
+    (incident,) = world.incidents()
+    assert incident.subject == "10.0.0.5"
+    assert [("10.0.0.5" in text) for text in world.texts()] == [False, True]
