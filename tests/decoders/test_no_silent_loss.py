@@ -10,31 +10,40 @@ from datetime import UTC, datetime
 import pytest
 
 from faultbridge.decoders import registry
+from faultbridge.decoders.kernel.line_parts import MAX_PARTS
 from faultbridge.domain.faults import Action, Fault, Severity, faults_of
-from tests.decoders.wrapping import Combination, combinations
+from tests.decoders.wrapping import PADDINGS, RECORDS, WRAPPERS, Combination, combinations
 
 ALL = list(combinations())
 SLICE = 2000
 
 
-def codes_in(one: Combination) -> list[str]:
-    return [found.code for found in registry.decode("kernel-log", one.body()) if isinstance(found, Fault)]
+def codes_in(one: Combination, padding: str) -> list[str]:
+    return [found.code for found in registry.decode("kernel-log", one.body(padding)) if isinstance(found, Fault)]
 
 
-def lost(some: list[Combination]) -> list[Combination]:
-    """Return the combinations of which the record was not decoded exactly once."""
-    return [one for one in some if codes_in(one) != [one.code]]
+def lost(some: list[Combination], source: random.Random) -> list[Combination]:
+    """Return the combinations of which the record was not decoded exactly once, alone or in a log of any length."""
+    return [one for one in some if codes_in(one, source.choice(PADDINGS)) != [one.code]]
 
 
 def test_a_record_survives_a_seeded_slice_of_all_combinations() -> None:
-    some = random.Random(os.environ.get("FAULTBRIDGE_SEED", "21")).sample(ALL, SLICE)
-    assert lost(some) == []
+    source = random.Random(os.environ.get("FAULTBRIDGE_SEED", "21"))
+    assert lost(source.sample(ALL, SLICE), source) == []
 
 
 @pytest.mark.nightly
 def test_a_record_survives_every_combination() -> None:
     assert len(ALL) >= 50_000
-    assert lost(ALL) == []
+    assert lost(ALL, random.Random("21")) == []
+
+
+@pytest.mark.parametrize("padding", [text for text in PADDINGS if text.startswith("[")], ids=len)
+@pytest.mark.parametrize("joint", ["", "#012", "\r"])
+@pytest.mark.parametrize("code", RECORDS)
+def test_a_record_glued_to_a_harmless_line_of_a_large_log_is_found(code: str, joint: str, padding: str) -> None:
+    one = Combination(code, "plain", "[ 8123.617543] ", f"[ 8100.000002] audit: type=1400 aud{joint}", "")
+    assert codes_in(one, padding) == [code]
 
 
 XID = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus."
@@ -63,10 +72,24 @@ def test_white_space_within_a_record_changes_nothing() -> None:
     assert [one.code for one in faults("[ 1.0] NVRM:   Xid  (PCI:0000:c1:00):   79,   pid=1")] == ["xid.79"]
 
 
-def test_a_record_glued_to_a_harmless_line_of_a_large_log_is_found() -> None:
-    harmless = "".join(f"[{n:12.6f}] audit: type=1400 audit(1): apparmor\n" for n in range(4000))
-    glued = f"[ 4001.000001] audit: type=1400 au[ 4001.000002] {XID}\n"
-    assert [one.code for one in faults(harmless + glued + harmless)] == ["xid.79"]
+@pytest.mark.parametrize("lines", [65, 3000])
+def test_a_record_after_many_lines_of_one_message_is_found(lines: int) -> None:
+    harmless = "".join(f"[{n:12.6f}] usb 1-1: new device {n}\n" for n in range(lines))
+    for code, record in RECORDS.items():
+        body = json.dumps({"_TRANSPORT": "kernel", "MESSAGE": f"{harmless}[ 4000.000001] {record}"})
+        assert [one.code for one in faults(body)] == [code]
+
+
+def test_records_beyond_the_limit_of_one_message_are_counted() -> None:
+    body = json.dumps({"log": "NVRM: Xid (PCI:0000:c1:00): 79\n" * (MAX_PARTS + 7)})
+    decoded = registry.read("kernel-log", body.encode())
+    assert (len(decoded.observations), decoded.unparsed) == (MAX_PARTS, 7)
+
+
+def test_a_wrapped_line_that_a_program_forwarded_to_syslog_is_not_trusted_and_not_lost() -> None:
+    entry = WRAPPERS["journald-bytes"](XID).decode()
+    (found,) = faults(f"Feb  3 04:05:06 h shipper[12]: {entry}")
+    assert (found.code, found.severity, found.action) == ("xid.79", Severity.INFO, Action.NONE)
 
 
 def test_a_message_that_a_program_wrote_is_not_trusted_wherever_it_stands() -> None:

@@ -39,6 +39,8 @@ PREFIXES = (
     "[pod/dmesg-x7k2p/reader] [ 8123.617543] ", "dmesg-reader-1  | [ 8123.617543] ",
     "gpu-1 login: ", "gpu-1 login: [ 8123.617543] ", "node7: [ 8123.617543] ", "unknown-shipper>> ",
     "\x1b[32m[ 8123.617543] \x1b[0m", "\x1b[33m", "\ufeff",
+    "[ 8123.617543] [ T1234] ", "[ 8123.617543] [     C3] ", "[Tue Feb  3 04:05:06 2026] [  T1234] ",
+    "2026-02-03T04:05:06,502716+00:00 [  T1234] ", "kern  :err   : [ 8123.617543] [      T1] ",
 )  # fmt: skip
 NOISE_BEFORE = (
     "",
@@ -54,6 +56,27 @@ NOISE_AFTER = (
     "   \r\n",
     "\0\0\0\0",
     " [ 8124.000002] audit: type=1400 audit(1700000000.123:43)",
+)
+
+# Harmless lines around a record, enough of them that the line filter learns how they start.
+_HARMLESS = (
+    "audit: type=1400 audit(1700000000.123:42): apparmor=ALLOWED",
+    "IPv6: ADDRCONF(NETDEV_CHANGE): eth0: link becomes ready",
+    "docker0: port 3(veth0a1b2c3) entered forwarding state",
+    "NVRM: loading NVIDIA UNIX x86_64 Kernel Module",
+)
+PADDINGS = (
+    "",
+    *(
+        "".join(prefix.format(8000 + number) + _HARMLESS[number % 4] + "\n" for number in range(80))
+        for prefix in (
+            "[{:12.6f}] ",
+            "[{:12.6f}] [  T1234] ",
+            "Feb  3 04:05:06 ip-10-0-0-7 kernel: ",
+            "Feb  3 04:05:06 ip-10-0-0-7 kernel: [{:12.6f}] ",
+            "kern  :warn  : 2026-02-03T04:05:06,502716+00:00 ",
+        )
+    ),
 )
 
 
@@ -85,6 +108,15 @@ _JOURNAL = {
     "PRIORITY": "3",
 }
 _INSIGHTS = {"host": "ip-10-0-0-7", "ident": "kernel", "az": "us-east-1a"}
+
+
+def _journald_bytes(text: str) -> str:
+    """Return an entry a line as journald writes it if a message is not plain text."""
+    return "\n".join(
+        json.dumps({**_JOURNAL, "MESSAGE": list(one.encode())}, separators=(",", ":")) for one in _lines(text)
+    )
+
+
 WRAPPERS: dict[str, Callable[[str], bytes]] = {
     "plain": lambda text: text.encode(),
     "crlf": lambda text: text.replace("\n", "\r\n").encode(),
@@ -98,8 +130,12 @@ WRAPPERS: dict[str, Callable[[str], bytes]] = {
     "kubernetes": lambda text: _records(kubernetes={"host": "ip-10-0-0-7"}, time="2026-02-03T04:05:06Z")("log", text),
     "container-insights": lambda text: _records(**_INSIGHTS)("message", text),
     "journald": lambda text: _records(**_JOURNAL)("MESSAGE", text),
-    "journald-bytes": lambda text: b"\n".join(
-        json.dumps({**_JOURNAL, "MESSAGE": list(one.encode())}).encode() for one in _lines(text)
+    "journald-bytes": lambda text: _journald_bytes(text).encode(),
+    "journald-bytes-docker": lambda text: _records(**_DOCKER)("log", _journald_bytes(text)),
+    "journald-bytes-fluent-bit": lambda text: _json("message")(_journald_bytes(text)),
+    "journald-bytes-container-insights": lambda text: _records(**_INSIGHTS)("message", _journald_bytes(text)),
+    "journald-bytes-docker-awslogs": lambda text: _awslogs(
+        _records(**_DOCKER)("log", _journald_bytes(text)).decode()
     ),
     "journald-whole": lambda text: json.dumps({**_JOURNAL, "MESSAGE": text}).encode(),
     "journald-pretty": lambda text: b"\n".join(
@@ -131,9 +167,10 @@ class Combination:
     before: str
     after: str
 
-    def body(self) -> bytes:
+    def body(self, padding: str = "") -> bytes:
+        """Return the record in its wrapper, with harmless lines before and after it."""
         text = f"{self.before}{self.prefix}{RECORDS[self.code]}{self.after}"
-        return WRAPPERS[self.wrapper](text)
+        return WRAPPERS[self.wrapper](f"{padding}{text}\n{padding}" if padding else text)
 
 
 def combinations() -> Iterator[Combination]:

@@ -181,21 +181,21 @@ _ISO = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
 _DATE_AND_TIME = r"(\d{4}[-/]\d\d[-/]\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(?: ?(?:UTC|Z|\+00:?00))?"
 _FACILITY = r"(kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local[0-7])"
 _WEEKDAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
+# The thread or processor that wrote a message, if the kernel records it; `dmesg` aligns it from util-linux 2.41.
+_CALLER = r"(?: {0,4}\[ {0,12}[TC]\d{1,9}\])?"
 
 
 @cache
 def _in_brackets() -> _Patterns:
-    return (
-        (
-            re.compile(r"\[ {0,6}(\d{1,10}\.\d{1,9})(?: <[ \d.+]{1,24}>)?\](?:\[ {0,6}[TC]\d{1,9}\])? ?"),
-            _uptime,
-        ),
-        (re.compile(rf"\[{_WEEKDAY} {_MONTH} (\d{{4}})\] ?"), _calendar),
-        (re.compile(r"\[ {0,8}[<+] {0,8}\d{1,10}\.\d{1,9}>?\] ?"), _strip_only),
-        (re.compile(r"\[(\w{3}) {1,2}(\d{1,2}) (\d\d:\d\d)\] ?"), _minute),
-        (re.compile(r"\[\S{1,5} {1,3}(\S{1,6}) {1,3}(\d{1,2}) (\d\d:\d\d:\d\d) (\d{4})\] ?"), _localized),
-        (re.compile(r"\[(?:pod|container)/[\w./-]{1,253}\] "), _strip_only),
+    heads: tuple[tuple[str, _Strip], ...] = (
+        (r" {0,6}(\d{1,10}\.\d{1,9})(?: <[ \d.+]{1,24}>)?", _uptime),
+        (rf"{_WEEKDAY} {_MONTH} (\d{{4}})", _calendar),
+        (r" {0,8}[<+] {0,8}\d{1,10}\.\d{1,9}>?", _strip_only),
+        (r"(\w{3}) {1,2}(\d{1,2}) (\d\d:\d\d)", _minute),
+        (r"\S{1,5} {1,3}(\S{1,6}) {1,3}(\d{1,2}) (\d\d:\d\d:\d\d) (\d{4})", _localized),
     )
+    times = tuple((re.compile(rf"\[{head}\]{_CALLER} ?"), strip) for head, strip in heads)
+    return (*times, (re.compile(r"\[(?:pod|container)/[\w./-]{1,253}\] "), _strip_only))
 
 
 @cache
@@ -212,7 +212,7 @@ def _in_angle_brackets() -> _Patterns:
 @cache
 def _from_digit() -> _Patterns:
     return (
-        (re.compile(rf"{_ISO} (?:std(?:out|err) [FP] )?"), _iso),
+        (re.compile(rf"{_ISO}(?: std(?:out|err) [FP]|{_CALLER}) "), _iso),
         (re.compile(r"(\d{1,6}),(\d{1,20}),(\d{1,18}),[^,;]{1,16}(?:,[^;]{0,200})?;"), _kmsg),
         (re.compile(rf"{_DATE_AND_TIME} "), _date_and_time),
         (re.compile(r"(\d{10}\.\d{3,9}) (?=[\w.-]{1,253} kernel)"), _epoch),

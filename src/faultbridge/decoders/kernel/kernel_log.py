@@ -23,7 +23,7 @@ from faultbridge.decoders.common.prefix import USER, KernelMessage, unprefixed
 from faultbridge.decoders.common.wrapped_lines import joined_pieces, log_events, spread_events, wrapped_lines
 from faultbridge.decoders.kernel.driver_messages import DriverMessageReader
 from faultbridge.decoders.kernel.line_filter import PIECE, BenignLineFilter, matching_lines, pieces_of, whole_lines
-from faultbridge.decoders.kernel.line_parts import SIGNATURE, candidates, parts_of
+from faultbridge.decoders.kernel.line_parts import SIGNATURE, candidates, parts_of, wrapped_message
 from faultbridge.decoders.kernel.pcie import PcieReader
 from faultbridge.decoders.kernel.sxid import SxidReader
 from faultbridge.decoders.kernel.xid import SOURCE, read_xid
@@ -134,11 +134,22 @@ class _LogReader:
             if observation is not None:
                 self._found.append(observation)
                 return
-        understood = [self._read_part(part) for part in parts_of(message, self._received_at)]
-        if any(understood):
+        if self._read_parts(message) or self._read_wrapped(message):
             self.framed = True
         elif SIGNATURE.search(line):
             self.unparsed += 1
+
+    def _read_wrapped(self, message: KernelMessage) -> bool:
+        """Read the message in a JSON object within a line; return whether a reader understood it."""
+        wrapped = wrapped_message(message, self._received_at)
+        return wrapped is not None and self._read_parts(wrapped)
+
+    def _read_parts(self, message: KernelMessage) -> bool:
+        """Read each message of a line; return whether a reader understood one."""
+        parts, left = parts_of(message, self._received_at)
+        self.unparsed += left
+        understood = [self._read_part(part) for part in parts]
+        return any(understood)
 
     def _read_part(self, part: KernelMessage) -> bool:
         """Read one message of a line; return whether a reader understood it."""

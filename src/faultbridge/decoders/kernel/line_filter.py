@@ -1,8 +1,8 @@
 """Selects the lines of a kernel log that may report a fault, without reading every line in Python.
 
 A healthy node writes hundreds of thousands of harmless lines. `BenignLineFilter` learns how the common harmless lines
-start and skips them with one regular expression. `matching_lines` then searches a whole piece of log for the phrases
-that the readers understand, and returns only the lines that contain one.
+start and skips them with one regular expression. `matching_lines` then searches the rest for the phrases that the
+readers understand, and returns only the lines that contain one.
 
 The filter relies on a common prefix: the messages of a piece start in the same column, mostly with a few words
 (`audit: `, `IPv6: `).
@@ -16,95 +16,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress, count, islice, repeat
 from operator import contains, itemgetter
 
+from faultbridge.decoders.kernel.phrases import PHRASES
+
 PIECE = 64 * 1024
+_XID = "Xid"
 # A longer line is cut here; printk writes at most one kilobyte a line.
 MAX_LINE = 1024 * 1024
-_XID = "Xid"
-_GLUED = b"Xid"
-# A rare letter of the phrase, and the phrase; if the text lacks the letter, it is not searched for the phrase.
-_PHRASES: tuple[tuple[str, str], ...] = (
-    ("V", "NVRM: GPU"),
-    ("V", "NVRM: The"),
-    ("V", "NVRM: (PCI"),
-    ("f", "fallen off the bus"),
-    ("R", "RmInitAdapter failed"),
-    ("v", "NVRM: knvlink"),
-    ("O", "nvGpuOpsReport"),
-    ("B", "PCIe Bus Error: severity="),
-    (":", ":    ["),
-    ("H", "[Hardware Error]: "),
-    ("D", "EDAC MC"),
-    ("K", "Out of memory: Kill"),
-    ("K", "anic - not syncing"),
-    ("b", " in libnccl.so"),
-    ("#", "soft lockup - CPU#"),
-    ("K", "hard LOCKUP on cpu"),
-    ("k", "blocked for more than "),
-    ("p", "critical temperature reached"),
-    ("/", "I/O error"),
-    ("I", " failing I/O"),
-    ("Q", " QID "),
-    ("g", "Disabling device after reset failure"),
-    ("D", "Disk failure on "),
-    ("X", "EXT4-fs error"),
-    ("X", "XFS ("),
-    ("R", "Remounting filesystem read-only"),
-    ("W", "Wait for completion (polling) timeout"),
-    ("'", "send any completion for admin cmd"),
-    ("q", "Admin queue is closed"),
-    ("'", "Reset indication didn't turn o"),
-    ("'", "Device isn't ready, "),
-    ("F", "Failed to process command"),
-    ("F", "Failed to submit command"),
-    ("D", "Detected insufficient power"),
-    ("P", "Port module event[error]"),
-    ("H", "High Temperature"),
-    ("x", "mlx5_cmd_out_err"),
-    ("W", "Will cause a leak of a command resource"),
-    ("w", "unrecoverable hardware error"),
-    ("X", "X timeout "),
-    ("'", "device's health compromised"),
-    ("W", "NETDEV WATCHDOG: "),
-    ("a", "ena 0"),
-    ("d", "ost carrier"),
-    ("G", "Gained carrier"),
-    ("L", "Link is Down"),
-    ("#", "[#"),
-    ("B", "BUG: "),
-    ("B", "kernel BUG at "),
-    ("U", "Unable to handle kernel"),
-    ("d", "d stall"),
-    ("y", "ardware memory"),
-    ("p", " not responding"),
-    ("O", " OK"),
-    ("C", ": Connection "),
-    ("m", "file-max limit"),
-    ("k", "conntrack: table full"),
-    ("g", "unregister_netdevice: waiting"),
-    ("P", "NVIDIA probe routine failed"),
-    ("v", "with driver nvidia failed"),
-    ("v", "nvidia: probe of "),
-    ("p", "pciehp: Slot("),
-    ("D", "DPC: containment event"),
-    ("F", "Fatal error "),
-    ("h", "handling bad device"),
-    ("h", "health recovery f"),
-    ("c", "controller is down"),
-    ("R", "Removing after probe failure"),
-    ("b", "beyond end of device"),
-    ("v", " error, dev "),
-    ("E", "EXT4-fs warning"),
-    ("T", "rigger a crash"),
-    ("L", ": Link down"),
-    ("N", "NEURON_HW_ERR="),
-    # journald writes a message that is not plain text as a list of numbers, which hides every phrase.
-    ("M", '"MESSAGE":['),
-    ("M", '"MESSAGE" : ['),
-    ("M", '"MESSAGE": ['),
-    # A JSON encoder may escape any character of a phrase.
-    ("\\", "\\u00"),
-    ("\\", "\\/"),
-)
 
 
 def pieces_of(body: bytes) -> Iterator[bytes]:
@@ -135,7 +52,7 @@ def matching_lines(text: str) -> list[str]:
         lines = text.split("\n")
         positions.update(_positions(lines, _XID))
         text = "\n".join(line for position, line in enumerate(lines) if position not in positions)
-    for letter, phrase in _PHRASES if text else ():
+    for letter, phrase in PHRASES if text else ():
         if letter in text and phrase in text:
             lines = lines or text.split("\n")
             positions.update(_positions(lines, phrase))
@@ -168,15 +85,34 @@ _MOUNTED = re.compile(rb"(" + _AT + rb")" + _MOUNTS)
 # Harmless messages start with a subsystem's name and a colon.
 _HARMLESS = re.compile(_AT + rb"(?:[^\s:]{1,20}: |nvidia-peermem |" + _MOUNTS + rb")")
 _RELEVANT = re.compile(
-    _AT + rb"(?:NVRM: (?:Xid|GPU|The|\(P|fall|knv|nvGpu)|nvidia-nvswitch\d{1,3}: SX|nvGpu|mlx|mce: |nfs: |NFS: |rcu: "
+    _AT + rb"(?:NVRM: (?:Xid|GPU|The|Rm|\(P|fall|knv|nvGpu)|nvidia-nvswitch\d{1,3}: SX|nvGpu|mlx|mce: |nfs: |NFS: "
     rb"|nvidia: |VFS: |unregister_net|Lustre|nf_conntrack: |Oops|sysrq: |watchdog: |BUG: |BTRFS|INFO: (?:task |rcu)"
-    rb"|[Nn]euron|blk_update_request: |end_request: |systemd-networkd|kern|user|MESSAGE=|md|NETDEV"
-    rb"|\{|\[|<|[\w.-]{1,15}: (?:NIC )?Link|[^\s:]{1,15}: segf)"
+    rb"|rcu: |[Nn]euron|blk_update_request: |end_request: |print_req_error: |systemd-networkd|kern|user|MESSAGE=|md"
+    rb"|NETDEV|\{|\[|<|[\w.-]{1,15}: (?:NIC )?Link|[^\s:]{1,15}: segf)"
 )
 # After these words the following text decides, so the whole start of the line is learned.
 _AMBIGUOUS = re.compile(_AT + rb"(?:NVRM|nvidia-nvswitch\d{1,3}|INFO): ")
 # A link going up or down can follow any interface name.
 _GUARD = rb"(?![LN])"
+_XIDS = re.compile(_XID.encode())
+# What stands for a line end within a line, by its first byte: CR of a console, `#012` of rsyslog, a backslash and n.
+_LINE_ENDS = {b"\r": re.compile(rb"\r(?!\n|\Z)"), b"#": re.compile(rb"#012"), b"\\": re.compile(rb"\\n[\[<{Nnk]")}
+_STAMP = rb" {0,6}\d{1,10}\.\d{6}"
+_NAME, _DRIVER = rb"kernel: ", rb"(?:NVRM|nvidia)"
+
+
+def _heads_within(prefix: bytes) -> Iterator[re.Pattern[bytes]]:
+    """Yield patterns of a time stamp, or else of the kernel's name, that is not where the prefix of a line has it."""
+    bracket, name = prefix.rfind(b"["), prefix.rfind(_NAME)
+    yield re.compile(rb"\[" + _not_in_prefix(bracket, rb"\[") + _STAMP)
+    if bracket < 0 <= name:
+        yield re.compile(_NAME + _not_in_prefix(name, _NAME) + _DRIVER)
+
+
+def _not_in_prefix(place: int, head: bytes) -> bytes:
+    """Return a condition that a head does not stand at its place in the prefix; none if the prefix has no such head."""
+    before = rb".{%d}" % place if place > 0 else b""
+    return rb"(?<!\n%b%b)" % (before, head) if place >= 0 else b""
 
 
 class BenignLineFilter:
@@ -187,6 +123,7 @@ class BenignLineFilter:
         self._starts = _StartCache()
         self._words: dict[bytes, None] = {}
         self._patterns: dict[int, re.Pattern[bytes]] = {}
+        self._heads: dict[int, tuple[re.Pattern[bytes], ...]] = {}
 
     def remaining(self, text: bytes) -> str:
         """Return the lines of a piece that may report a fault, or the whole piece if its line prefix is unknown."""
@@ -200,9 +137,18 @@ class BenignLineFilter:
         if len(lines) * _LEARN_SHARE * _LINE > len(text):
             self._learn(starts)
         kept = b"\n".join(compress(lines, map(self._starts.__getitem__, starts)))
-        # An Xid can be glued to a harmless line; then the whole piece is searched.
-        is_complete = _GLUED not in text or text.count(_GLUED) == kept.count(_GLUED)
+        # A record can be glued to a harmless line; then the whole piece is searched.
+        is_complete = len(_XIDS.findall(text)) == kept.count(_XID.encode()) and not self._has_joints(text, column)
         return (kept if is_complete else text).decode("utf-8", "replace")
+
+    def _has_joints(self, text: bytes, column: int) -> bool:
+        """Return whether a line of a piece holds several messages, as far as something marks where the next begins."""
+        heads = self._heads.get(column)
+        if heads is None:
+            heads = self._heads[column] = tuple(_heads_within(text[:column]))
+        if any(head.search(text, column) for head in heads):
+            return True
+        return any(first in text and end.search(text) for first, end in _LINE_ENDS.items())
 
     def _unlearned(self, text: bytes, column: int) -> Sequence[bytes]:
         """Return the lines that start with no learned word; always include the first line."""

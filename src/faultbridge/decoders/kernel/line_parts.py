@@ -8,13 +8,16 @@ interleave what they print. A message starts at the start of the line, after a p
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.decoders.common.prefix import ANSI, USER, KernelMessage, unprefixed
+from faultbridge.decoders.common.wrappers import unwrap
+from faultbridge.decoders.kernel.line_filter import matching_lines
 
-MAX_PARTS = 64
+MAX_PARTS = 16 * 1024
+_MANY_LINES = 64
 _MAX_CANDIDATES = 16
 _RECORD = r"NVRM: {0,64}Xid {0,64}\(|nvidia-nvswitch\d{1,4}: SXid "
 # Line ends that a collector replaced: CR of a console, `#012` of rsyslog, a backslash and n of JSON in JSON.
@@ -41,23 +44,29 @@ _PROGRAM = re.compile(r"(?:\S{1,255} )?[\w./()@-]{1,64}(?:\[\d{1,10}\])?: ")
 SIGNATURE = re.compile(r"S?Xid[ \t]{0,64}\((?:PCI|invalid|[0-9a-fA-F]{4,8}:)|fallen off the bus|RmInitAdapter failed")
 
 
-def parts_of(message: KernelMessage, received_at: datetime | None) -> Iterator[KernelMessage]:
-    """Yield the messages in the rest of a line, after the prefixes at its start were removed."""
+def parts_of(message: KernelMessage, received_at: datetime | None) -> tuple[Sequence[KernelMessage], int]:
+    """Return the messages in the rest of a line, after the prefixes at its start were removed, and how many were left.
+
+    At most `MAX_PARTS` are returned. Of many lines, only the first and those with a phrase that a reader knows count.
+    """
     text = ANSI.sub("", message.text) if "\x1b" in message.text else message.text
     text = (_SPACES.sub(" ", text) if "  " in text or "\t" in text else text).strip()
     if not any(mark in text for mark in _JOINTS) and text.find("NVRM:", 1) < 0:
         message.text = text
-        yield message
-        return
-    count = 0
-    for line in _LINE_END.split(text):
-        pieces = _STAMP.split(line)
-        if line.lstrip().startswith(_DRIVER):
-            pieces = [part for piece in pieces for part in _NEXT_RECORD.split(piece)]
-        for piece in pieces:
-            if piece.strip() and count < MAX_PARTS:
-                yield _part(message, piece, received_at, is_first=count == 0)
-                count += 1
+        return (message,), 0
+    lines = _LINE_END.split(text)
+    if len(lines) > _MANY_LINES:
+        lines = [lines[0], *matching_lines("\n".join(lines[1:]))]
+    pieces = [piece for line in lines for piece in _pieces_of(line) if piece.strip()]
+    parts = [_part(message, piece, received_at, is_first=n == 0) for n, piece in enumerate(pieces[:MAX_PARTS])]
+    return parts, len(pieces) - len(parts)
+
+
+def _pieces_of(line: str) -> list[str]:
+    pieces = _STAMP.split(line)
+    if line.lstrip().startswith(_DRIVER):
+        return [part for piece in pieces for part in _NEXT_RECORD.split(piece)]
+    return pieces
 
 
 def _part(message: KernelMessage, text: str, received_at: datetime | None, *, is_first: bool) -> KernelMessage:
@@ -87,6 +96,14 @@ def candidates(message: KernelMessage) -> Iterator[KernelMessage]:
         is_record = not by_kernel or before[-1:].isalnum() or len(before.split(None, 2)) == 1
         if before and number < _MAX_CANDIDATES and is_record:
             yield replace(message, text=message.text[found.start() :])
+
+
+def wrapped_message(message: KernelMessage, received_at: datetime | None) -> KernelMessage | None:
+    """Return the message of a collector's JSON object behind a prefix that is not known; None without one."""
+    start = message.text.find("{", 1)
+    if start < 0 or unwrap(message.text[start:]) is None:
+        return None
+    return _part(message, message.text[start:], received_at, is_first=False)
 
 
 def _is_of_program(message: KernelMessage) -> bool:
