@@ -1,15 +1,17 @@
-"""What decides for a cluster: breakers, holds of incidents, complete groups, and the states of its jobs."""
+"""What decides for a cluster: breakers, holds of incidents, complete groups, and its jobs."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from faultbridge.domain.cluster.breakers import Breaker, BreakerScope, BreakerState, breaker_name
 from faultbridge.domain.cluster.failure_domains import FailureDomain
 from faultbridge.domain.cluster.incidents import Hold
-from faultbridge.domain.cluster.jobs import Job
+from faultbridge.domain.cluster.jobs import Job, JobVerdict
+from faultbridge.domain.cluster.progress import LOSS_SPIKE, MIN_LOSSES, NOT_FINITE, Progress, loss_alarm
 from faultbridge.domain.cluster.provider_status import GroupStatus, ProviderStatus
 from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.faults import Family
@@ -84,3 +86,60 @@ FAILED = replace(RUNNING, ended_at=after(hours=1), outcome="failed")
 )
 def test_a_job_that_failed_waits_for_its_nodes_and_one_that_its_user_ended_does_not(job: Job, state: str) -> None:
     assert job.state == state
+
+
+@pytest.mark.parametrize(
+    ("job", "minutes", "ordered", "taken"),
+    [
+        (RUNNING, 600, False, True),
+        (FAILED, 65, False, True),
+        (FAILED, 66, False, False),
+        (FAILED, 60, True, True),
+        (FAILED, 61, True, False),
+        (replace(FAILED, outcome="succeeded"), 10, False, False),
+    ],
+)
+def test_a_fault_affects_a_job_up_to_five_minutes_after_it_failed_and_an_order_until_then(
+    job: Job, minutes: int, ordered: bool, taken: bool
+) -> None:
+    assert job.takes_hit(after(minutes=minutes), ordered=ordered) is taken
+
+
+@pytest.mark.parametrize(("outlook", "stops"), [(None, False), ("RESTART", False), ("STOP", True)])
+def test_only_the_verdict_that_a_restart_would_fail_again_stops_a_job(outlook: str | None, stops: bool) -> None:
+    verdict = JobVerdict(outlook, (), None, "not_shown") if outlook else None
+    assert replace(FAILED, verdict=verdict).must_stop is stops
+
+
+def test_a_job_is_stalled_from_its_limit_and_its_progress_is_stored_each_quarter_of_it() -> None:
+    progress, limit = Progress(NOON, 10, NOON, NOON), timedelta(minutes=40)
+    assert [progress.is_stalled(after(minutes=minutes), limit) for minutes in (39, 40)] == [False, True]
+    assert [progress.is_old(after(minutes=minutes), limit) for minutes in (9, 10)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("loss", "alarm", "found"),
+    [(8.0, None, None), (8.1, None, LOSS_SPIKE), (float("nan"), None, NOT_FINITE), (8.0, LOSS_SPIKE, None)],
+)
+def test_a_loss_is_a_spike_above_twice_the_median(loss: float, alarm: str | None, found: str | None) -> None:
+    assert loss_alarm((4.0,) * MIN_LOSSES, loss, alarm) == found
+
+
+def test_a_loss_up_to_the_highest_earlier_one_is_a_spike_only_while_there_is_an_alarm() -> None:
+    losses = (*(4.0,) * MIN_LOSSES, 9.0)
+    assert [loss_alarm(losses, loss) for loss in (8.5, 9.0, 9.5)] == [None, None, LOSS_SPIKE]
+    assert loss_alarm(losses, 8.5, LOSS_SPIKE) == LOSS_SPIKE
+
+
+def test_a_rollback_is_no_progress_and_the_steps_after_it_are() -> None:
+    reached = Progress(NOON, 100, NOON, NOON)
+    back, advanced = reached.reported(60, after(minutes=1))
+    assert (back.last_step, back.advanced_at, advanced) == (60, NOON, False)
+    again, advanced = back.reported(61, after(minutes=2))
+    assert (again.last_step, again.advanced_at, advanced) == (61, after(minutes=2), True)
+    same, advanced = again.reported(61, after(minutes=3))
+    assert (same.advanced_at, same.seen_at, advanced) == (after(minutes=2), after(minutes=3), False)
+    repeated, advanced = same.reported(100, after(minutes=4))
+    assert (repeated.last_step, advanced) == (61, False)
+    beyond, advanced = same.reported(101, after(minutes=5))
+    assert (beyond.last_step, beyond.rollback, advanced) == (101, None, True)

@@ -9,9 +9,9 @@ import pytest
 from faultbridge.domain.cases import Approval, RepairAction
 from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.conditions import Condition
-from faultbridge.domain.faults import Action
+from faultbridge.domain.faults import Action, ComponentType, Severity
 from faultbridge.domain.instances import Instance
-from faultbridge.domain.policy import Limits, Match
+from faultbridge.domain.policy import Limits, Match, Policy, Rule
 from faultbridge.errors import Rejected
 from faultbridge.pipeline.fold.fold import fold
 from tests.builders import CATALOG, NOON, after, arrival, fault, node
@@ -40,15 +40,17 @@ def test_a_rule_for_some_sources_covers_only_conditions_that_these_report(
     [
         (Match(actions=(Action.REPLACE_NODE,)), True),
         (Match(actions=(Action.REBOOT_NODE,)), False),
+        (Match(severities=(Severity.FATAL,)), True),
+        (Match(severities=(Severity.WARNING, Severity.ERROR)), False),
+        (Match(components=(ComponentType.GPU,)), True),
+        (Match(components=(ComponentType.NIC,)), False),
         (Match(instance_types=("p5.*",)), True),
         (Match(instance_types=("p4d.*",)), False),
         (Match(count=1), True),
         (Match(count=2), False),
     ],
 )
-def test_a_rule_covers_a_condition_by_its_action_its_type_of_instance_and_its_count(
-    match: Match, covered: bool
-) -> None:
+def test_a_rule_covers_a_condition_if_each_of_its_fields_does(match: Match, covered: bool) -> None:
     assert match.covers(condition(), "c", "p5.48xlarge") is covered
 
 
@@ -96,3 +98,32 @@ def test_the_provider_is_followed_where_it_repairs_and_faultbridge_may_act(
     owner: RepairOwner, mode: Mode, follows: bool
 ) -> None:
     assert ClusterConfig("c", repair_owner=owner, mode=mode).follows_provider is follows
+
+
+def test_the_last_observation_that_a_rule_requires_counts() -> None:
+    twice = replace(condition(), count=2, hours={"2026-02-03T12": 2})
+    assert Match(count=2).covers(twice, "c")
+    assert not Match(count=2).below_count(twice, NOON)
+    assert not Match(count=3).covers(twice, "c")
+    assert Match(count=3).below_count(twice, NOON)
+
+
+@pytest.mark.parametrize(
+    ("action", "permitted", "taken"),
+    [
+        (Action.NONE, tuple(RepairAction), None),
+        (Action.REBOOT_NODE, tuple(RepairAction), RepairAction.REBOOT_NODE),
+        (Action.REBOOT_NODE, (RepairAction.VERIFY, RepairAction.REPLACE_NODE), RepairAction.REPLACE_NODE),
+        (Action.REPLACE_NODE, (RepairAction.VERIFY, RepairAction.REBOOT_NODE), None),
+    ],
+)
+def test_a_rule_takes_the_mildest_permitted_repair_action_that_is_sufficient(
+    action: Action, permitted: tuple[RepairAction, ...], taken: RepairAction | None
+) -> None:
+    assert Rule("r", repair_actions=permitted).repair_action(action) is taken
+
+
+def test_a_rule_is_found_by_its_name_and_a_former_one_overrides_nothing() -> None:
+    policy = Policy("p", (Rule("first", wait_seconds=60), Rule("second", wait_seconds=120)))
+    assert policy.rule_named("second").wait_seconds == 120
+    assert policy.rule_named("former") == Rule("former")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -128,6 +129,29 @@ def test_a_first_counter_sample_is_never_a_fault() -> None:
 def test_a_counter_at_its_maximum_is_marked_as_a_lower_bound() -> None:
     (fault,) = compare(port_sample("link_downed", 250), port_sample("link_downed", 255, minutes=1))
     assert fault.attributes["lower_bound"] == "true"
+
+
+def test_a_fault_of_a_counter_says_how_much_more_it_rose_than_it_may() -> None:
+    (fault,) = compare(port_sample("symbol_error", 0), port_sample("symbol_error", 121, minutes=1))
+    assert "rose by 121" in fault.message
+    assert "more than 120 in 3600 s." in fault.message
+    assert (fault.attributes["limit"], fault.attributes["seconds"]) == ("120 in 3600 s", "60")
+    (fault,) = compare(port_sample("link_downed", 3), port_sample("link_downed", 4, minutes=1))
+    assert fault.message.endswith("more than 0.")
+    assert fault.attributes["limit"] == "0"
+
+
+def test_samples_without_a_time_have_the_limit_of_one_period() -> None:
+    before, now = port_sample("symbol_error", 0), port_sample("symbol_error", 121, minutes=600)
+    for first, second in ((replace(before, observed_at=None), now), (before, replace(now, observed_at=None))):
+        (fault,) = compare(first, second)
+        assert fault.attributes["seconds"] == "0"
+    assert compare(before, now) == ()
+
+
+def test_differences_follow_the_samples_that_show_them() -> None:
+    first, second = sample({XID: 0}), sample({XID: 79}, minutes=1)
+    assert differences([first, second]) == (first, second, *compare(first, second))
 
 
 def test_a_counter_of_remote_errors_names_the_remote_side() -> None:

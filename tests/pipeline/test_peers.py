@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from faultbridge.data.detectors import detectors
 from faultbridge.domain.findings import Baseline, Detector
-from faultbridge.pipeline.peers import find_outliers, rise_per_hour
+from faultbridge.pipeline.peers import Outlier, find_outliers, rise_per_hour
 from tests.bench.gray_fleet import replay
 from tests.builders import NOON
 
@@ -39,6 +39,8 @@ def test_an_outlier_is_above_the_median_by_the_floor_and_a_higher_node_is_one_to
 
 
 @given(st.integers(0, 10**15), st.integers(0, 10**9), st.integers(0, 600))
+@example(0, 60, 30)
+@example(5, 0, 60)
 def test_a_rise_is_per_hour_and_counters_that_started_again_have_none(total: int, rise: int, minutes: int) -> None:
     before = Baseline(NOON, "1/1", total)
     after = Baseline(NOON + timedelta(minutes=minutes), "1/1", total + rise)
@@ -54,3 +56,11 @@ def test_each_detector_finds_every_gray_node_of_a_replay_with_few_false_findings
     scores = replay(seed=3, nodes=240, hours=72)
     assert {score.detector: score.recall for score in scores} == {one.name: 1.0 for one in detectors()}
     assert [score for score in scores if score.precision < 0.8] == []
+
+
+def test_a_node_at_the_limit_of_a_group_of_the_smallest_size_is_an_outlier() -> None:
+    peers = {f"n-{number}": 0 for number in range(DETECTOR.min_peers)}
+    assert find_outliers(DETECTOR, peers | {"gray": DETECTOR.floor - 1}) == {}
+    found = find_outliers(DETECTOR, peers | {"gray": DETECTOR.floor})
+    assert found == {"gray": Outlier(DETECTOR.floor, 0, 100 * DETECTOR.score, DETECTOR.min_peers)}
+    assert find_outliers(DETECTOR, dict(list(peers.items())[1:]) | {"gray": 10**6}) == {}

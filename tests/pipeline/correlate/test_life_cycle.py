@@ -74,6 +74,24 @@ def test_thirty_percent_are_counted_exactly() -> None:
         assert len(found) == causes
 
 
+def test_of_faults_that_began_in_two_windows_the_larger_group_counts_and_of_equal_ones_the_later() -> None:
+    def burst(*minutes: int) -> frozenset[str]:
+        nodes = [affected(number, after(minutes=minute)) for number, minute in enumerate(minutes)]
+        (cause,) = find_shared_causes(snapshot(nodes), nodes, LIMITS, after(hours=2))
+        return cause.names
+
+    assert burst(0, 5, 10) == {"n-00", "n-01", "n-02"}
+    assert burst(0, 1, 2, 3, 60, 61, 62) == {"n-00", "n-01", "n-02", "n-03"}
+    assert burst(0, 1, 2, 60, 61, 62) == {"n-03", "n-04", "n-05"}
+
+
+def test_four_of_five_affected_nodes_are_enough_for_a_narrower_domain() -> None:
+    rack_and_one = [affected(number) for number in (0, 1, 2, 3, 9)]
+    assert [cause.domain.name for cause in find_shared_causes(snapshot(rack_and_one), rack_and_one, LIMITS, NOON)] == [
+        "r-0"
+    ]
+
+
 def test_without_records_each_overdue_node_lacks_heartbeats_once_and_keeps_its_other_faults() -> None:
     intake = FailureDomain(DomainKind.INTAKE, "train-a")
     known = [affected(0, family=Family.HEARTBEAT), affected(1)]
