@@ -228,8 +228,9 @@ def test_a_link_that_is_down_is_a_fault_of_its_gpu(links: tuple[str, str], expec
 def test_the_errors_of_a_gpus_links_are_one_counter_sample_from_json_and_from_a_table() -> None:
     counts = {"CRC Data Error": {"value": "12"}, "Replay Error": {"value": "0"}, "New Error": {"value": "1"}}
     document = {"header": ["NVLINK Error Counts", "GPU 3"], "body": {f"Link {n}": {"children": counts} for n in (0, 1)}}
-    rows = "".join(f"| Link {n} |  |\n|  -> CRC Data Error | 12 |\n|  -> Replay Error | 0 |\n" for n in (0, 1))
-    table = f"| NVLINK Error Counts   |\n| GPU 3      |\n+===+\n{rows}"
+    cells = [row for n in (0, 1) for row in ((f"Link {n}", ""), ("-> CRC Data Error", "12"), ("-> Replay Error", "0"))]
+    rows = "".join(f"| {name:<28}| {value:<47}|\n" for name, value in cells)  # as wide as dcgmi prints them
+    table = f"| {'NVLINK Error Counts':<77}|\n| {'GPU 3':<77}|\n+{'=' * 29}+{'=' * 48}+\n{rows}"
     for body in (json.dumps(document), table):
         (sample,) = registry.decode("dcgm-nvlink", body.encode())
         assert isinstance(sample, CounterSample)

@@ -33,7 +33,7 @@ _STATUS = re.compile(
     r"^[ \t]{0,16}gpuId (\d{1,3}):[ \t]{0,8}\r?\n[ \t]{1,16}([UDX_](?: [UDX_]){0,71})[ \t]{0,8}\r?$", re.MULTILINE
 )
 _GPU = re.compile(r"\bGPU (\d{1,3})\b")
-_ROW = re.compile(r"^\|[ \t>-]{0,16}([A-Z][\w ]{1,40}?) {0,40}\| {0,16}(\d{1,20}) {0,40}\|", re.MULTILINE)
+_ROW = re.compile(r"^\|[ \t>-]{0,16}([A-Z][\w ]{1,40}?) {0,40}\| {0,16}(\d{1,20}) {0,80}\|", re.MULTILINE)
 # The names of dcgm-exporter's counters of the same fields, which have the thresholds.
 _COUNTERS: Mapping[str, str] = {
     "CRC FLIT Error": "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL",
