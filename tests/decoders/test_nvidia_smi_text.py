@@ -179,6 +179,12 @@ def test_more_errors_of_an_nvlink_than_before_are_a_fault() -> None:
     assert [one.code for one in found if isinstance(one, Fault)] == ["dcgm.nvlink_replays"] * 2
 
 
+def test_two_listings_of_errors_in_one_text_are_compared() -> None:
+    text = "".join(links(f"0: Replay Errors: {count}") for count in (3, 9))
+    found = differences(registry.decode(TEXT, text.encode()))
+    assert [one.code for one in found if isinstance(one, Fault)] == ["dcgm.nvlink_replays"] * 2
+
+
 WIDTHS = "index, name, pcie.link.width.current\n0, NVIDIA L40S, {}\n1, NVIDIA L40S, {}\n2, NVIDIA L4, 8\n"
 
 

@@ -42,12 +42,12 @@ _COUNTERS: Mapping[str, str] = {
 
 @dataclass(slots=True)
 class _LinkedGpu:
-    """One GPU with the states of its links, and the sums of their errors."""
+    """One GPU with the states of its links, and the sums of their errors in each listing, the earliest first."""
 
     component: Component
     model: str
     states: dict[str, str] = field(default_factory=dict)
-    errors: dict[str, int | str] = field(default_factory=dict)
+    errors: list[dict[str, int | str]] = field(default_factory=list)
 
 
 def is_links(text: str) -> bool:
@@ -56,9 +56,9 @@ def is_links(text: str) -> bool:
 
 
 def read_links(source: str, text: str) -> tuple[Observation, ...]:
-    """Return a health snapshot of the links whose states are listed, and a counter sample of each GPU with counters."""
+    """Return a snapshot of the links whose states are listed, and a counter sample of each listing of errors."""
     gpus = list(_gpus(text))
-    samples = (CounterSample(source, gpu.component, gpu.errors) for gpu in gpus if gpu.errors)
+    samples = (CounterSample(source, gpu.component, errors) for gpu in gpus for errors in gpu.errors)
     has_states = any(gpu.states for gpu in gpus)
     return (*([_snapshot(source, gpus)] if has_states else []), *samples)
 
@@ -76,8 +76,8 @@ def _gpus(text: str) -> Iterator[_LinkedGpu]:
         for name, count in _ERRORS.findall(text, heading.end(), end):
             if name in _COUNTERS:
                 errors[_COUNTERS[name]] = int(errors.get(_COUNTERS[name], 0)) + int(count)
-        # A second listing of the same GPU is a later one.
-        gpu.errors |= errors
+        if errors:
+            gpu.errors.append(errors)
     yield from found.values()
 
 
