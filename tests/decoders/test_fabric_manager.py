@@ -194,3 +194,10 @@ def test_the_lines_of_one_failed_start_of_the_persistence_daemon_are_one_fault()
 )
 def test_a_persistence_daemon_that_runs_or_was_not_needed_is_no_fault(line: str) -> None:
     assert read(DAEMON.format("nvidia-persistenced[813]: Started (813)"), *line.splitlines()) == []
+
+
+def test_the_status_of_a_service_without_switches_is_information_like_the_lines_below_it() -> None:
+    head = ("● nvidia-fabricmanager.service - NVIDIA fabric manager service", "   Active: failed (Result: exit-code)")
+    for line, expected in ((NOTHING, (Severity.INFO, Action.NONE)), (TOPOLOGY, (None, None))):
+        found = read(*head, SYSLOG.format(line))
+        assert [(one.severity, one.action) for one in found] == [expected] * 2

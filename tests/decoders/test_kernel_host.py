@@ -110,9 +110,16 @@ def test_a_regained_carrier_is_a_clear_and_a_first_carrier_is_nothing() -> None:
     assert only(line.format("lost")).node == "h"
 
 
-@pytest.mark.parametrize("name", ["veth0a1b2c3", "docker0", "cali123", "lxc45"])
+@pytest.mark.parametrize("name", ["veth0a1b2c3", "docker0", "podman0", "lxdbr0", "cali123", "lxc45"])
 def test_interfaces_of_containers_cause_no_faults(name: str) -> None:
     assert read(f"Feb  3 04:05:06 h systemd-networkd[11]: {name}: Lost carrier") == []
+
+
+@pytest.mark.parametrize("device", ["loop3", "fd0", "sr0", "ram1", "zram0"])
+def test_an_io_error_of_a_device_that_is_no_disk_of_the_node_is_no_fault(device: str) -> None:
+    line = "[  812.617543] blk_update_request: I/O error, dev {}, sector 0 op 0x0:(READ)"
+    assert read(line.format(device)) == []
+    assert only(line.format("sda")).code == "host.disk_io_error"
 
 
 def test_a_lost_carrier_is_read_from_a_journal() -> None:

@@ -57,7 +57,9 @@ def test_a_configured_port_that_is_not_listed_is_absent() -> None:
     assert [one.name for one in snapshot.covers["net.link_down"]] == ["ens5"]
 
 
-@pytest.mark.parametrize("name", ["docker0", "veth12ab", "cali197eca83dfc", "br-5f4dcc3b", "virbr0"])
+@pytest.mark.parametrize(
+    "name", ["docker0", "podman0", "lxdbr0", "veth12ab", "cali197eca83dfc", "br-5f4dcc3b", "virbr0"]
+)
 def test_ports_of_containers_are_ignored(name: str) -> None:
     assert found(look(link(name, "NO-CARRIER", "UP", state="DOWN", addr_info=GLOBAL))) == []
 

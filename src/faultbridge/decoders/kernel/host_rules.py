@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from faultbridge.decoders.common.interfaces import VIRTUAL_NAMES
 from faultbridge.decoders.kernel import os_rules
 from faultbridge.decoders.kernel.rule import Rule
 from faultbridge.decoders.kernel.rule import rule as _rule
@@ -16,10 +17,11 @@ _MLX5 = (
     r"(?:[a-z]\w{1,40}(?::\d{1,6})?:?(?:\(pid \d{1,10}\))?: )?"
 )
 _ENA = rf"ena (?P<pci>{_BDF})(?: (?P<name>[\w.-]{{1,32}}))?(?: \(\w{{1,32}}\))?: "
-_DISK = r"(?P<name>[\w!-]{1,32})"
+# Loop devices, floppy, optical and memory disks fail alone without a fault of the node.
+_DISK = r"(?!(?:loop|fd|sr|z?ram)\d)(?P<name>[\w!-]{1,32})"
 _FILESYSTEM = r"(?:EXT[234]-fs|XFS|BTRFS)(?: \w{1,16})?:? \((?:device )?(?P<name>[\w-]{1,32})\):? ?"
 _UNNAMED = r"(?:BTRFS[^:]{0,64}: )?"
-_IFACE = r"(?!veth|docker|br-|cali|lxc|cni|flannel|tap|tun|vnet)(?P<name>[\w.-]{1,32})"
+_IFACE = rf"(?!{VIRTUAL_NAMES})(?P<name>[\w.-]{{1,32}})"
 _NETWORKD = r"(?:(?P<node>\S{1,255}) )?systemd-networkd\[\d{1,10}\]: "
 
 

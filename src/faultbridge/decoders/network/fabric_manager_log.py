@@ -86,11 +86,14 @@ def _having_switches(records: Sequence[LogRecord]) -> list[bool]:
     """Return false for each record of a start of the service that found no NVSwitch."""
     starts: list[tuple[str | None, int]] = []
     last: dict[str | None, tuple[int, LogRecord]] = {}
+    named = {record.node for record in records if record.node}
+    only = named.pop() if len(named) == 1 else None  # the head of `systemctl status` names no node
     for record in records:
-        number, before = last.get(record.node, (0, record))
+        node = record.node or only
+        number, before = last.get(node, (0, record))
         number += _is_of_next_start(before, record)
-        last[record.node] = number, record
-        starts.append((record.node, number))
+        last[node] = number, record
+        starts.append((node, number))
     without = {start for start, record in zip(starts, records, strict=True) if _NO_SWITCHES in record.text}
     return [start not in without for start in starts]
 

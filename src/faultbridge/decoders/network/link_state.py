@@ -17,6 +17,7 @@ from typing import Any
 from faultbridge.decoders.common.decoder import Decoder, Hints
 from faultbridge.decoders.common.documents import documents, text_of
 from faultbridge.decoders.common.fields import bounded, evidence, truncate
+from faultbridge.decoders.common.interfaces import is_virtual
 from faultbridge.decoders.network.link_text import is_ethtool_settings, is_ip_text, links_of, settings_of
 from faultbridge.domain.faults import Component, ComponentType, CounterSample, Fault, Observation, Snapshot
 from faultbridge.errors import Rejected
@@ -26,10 +27,6 @@ DOWN_CODE, ABSENT_CODE = "net.link_down", "net.link_absent"
 _LISTS = ("interfaces", "intf_status")
 _CONFIGURED = ("configured", "intf_ifcfg")
 _LINK_TYPES = frozenset({"ether", "infiniband"})
-# Bridges and interface pairs of containers; they appear and disappear with the containers.
-_VIRTUAL = re.compile(
-    r"(?:veth|docker|br-|virbr|vnet|cni|cali|cilium|lxc|flannel|kube|nodelocal|tun|tap|vxlan|dummy|ifb|wg|vlan\.|eni[0-9a-f]{8,})"
-)
 _DOWN_STATES = frozenset({"DOWN", "LOWERLAYERDOWN", "NOTPRESENT"})
 _NAME = re.compile(r"[^\s/]{1,64}")
 _Link = Mapping[str, Any]
@@ -40,9 +37,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     text = text_of(body)
     if is_ethtool_settings(text):
         return tuple(
-            CounterSample(SOURCE, _nic(name), values)
-            for name, values in settings_of(text)
-            if _VIRTUAL.match(name) is None
+            CounterSample(SOURCE, _nic(name), values) for name, values in settings_of(text) if not is_virtual(name)
         )
     listed = (links_of(text),) if is_ip_text(text) else documents(body)
     return tuple(observation for document in listed for observation in _observations(document))
@@ -100,7 +95,7 @@ def _in_use(link: _Link, configured: frozenset[str] | None) -> bool:
 
 
 def _is_physical(link: _Link) -> bool:
-    return link.get("link_type", "ether") in _LINK_TYPES and _VIRTUAL.match(link["ifname"]) is None
+    return link.get("link_type", "ether") in _LINK_TYPES and not is_virtual(link["ifname"])
 
 
 def _is_down(link: _Link) -> bool:

@@ -1,0 +1,20 @@
+"""Names of virtual network interfaces: those of containers, virtual machines and tunnels.
+
+They appear and disappear with their containers, so a virtual interface that is down is no fault of the node. The names
+are those that Docker, Podman, LXD, libvirt, the common network plugins of Kubernetes and the kernel's tunnels give.
+"""
+
+from __future__ import annotations
+
+import re
+
+VIRTUAL_NAMES = (
+    r"(?:veth|docker|podman|br-|lxc|lxd|incusbr|virbr|vmnet|vnet|cni|cali|cilium|flannel|kube|nodelocal|eni[0-9a-f]{8,}"
+    r"|tun|tap|vxlan|geneve|gre|sit|ip6tnl|wg|tailscale|dummy|ifb|vlan\.)"
+)
+_VIRTUAL = re.compile(VIRTUAL_NAMES)
+
+
+def is_virtual(name: str) -> bool:
+    """Return whether an interface with this name is virtual."""
+    return _VIRTUAL.match(name) is not None
