@@ -13,6 +13,7 @@ from faultbridge.domain.edges import Actor
 from faultbridge.domain.faults import Severity
 from faultbridge.incidents.entries import incident_drafts
 from faultbridge.log import log_cause
+from faultbridge.pipeline.correlate.exempt_nodes import hold_of
 from faultbridge.pipeline.correlate.life_cycle import IncidentChange
 from faultbridge.pipeline.correlate.snapshot import AffectedNode
 from faultbridge.ports import Table
@@ -64,11 +65,13 @@ class IncidentChanges:
 
         def revise(control: Control, now: datetime) -> ControlChange:
             nonlocal committed
-            committed = tuple(decide(self.read(control), control, now))[:MAX_CHANGES]
+            incidents = self.read(control)
+            committed = tuple(decide(incidents, control, now))[:MAX_CHANGES]
             holds = dict(control.holds)
             if affected is not None and committed:
                 holds = {name: hold for name, hold in holds.items() if _is_used(hold, affected)}
-            holds |= {change.after.id: change.after.hold for change in committed}
+            current = (*incidents, *(change.after for change in committed))
+            holds |= {one.id: hold_of(one, limits, now) for one in current}
             drafts = tuple(
                 draft for change in committed for draft in incident_drafts(change, now, limits, waiting(change.after))
             )

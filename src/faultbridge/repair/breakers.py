@@ -103,7 +103,8 @@ def _has_incident(row: Mapping[str, Any], config: ClusterConfig, control: Contro
     wait for it yet, because the node failed after the last correlation.
     """
     families = [Family(name) for name in row.get("families") or {}]
-    return bool(row.get("incident")) or control.incident_of(domains_of(config, row), families) is not None
+    holding = control.incident_of(str(row["node"]), domains_of(config, row), families)
+    return bool(row.get("incident")) or holding is not None
 
 
 def _failing(row: Item) -> FailingNode:

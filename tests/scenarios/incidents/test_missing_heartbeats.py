@@ -81,12 +81,12 @@ def test_a_failed_intake_is_its_own_incident_without_a_fault_and_without_a_repai
     assert world.silent() == set()
     (incident,) = world.incidents()
     assert (incident.domain.kind, incident.status) == ("intake", "open")
-    assert world.app.repair.controls.read(KEY.cluster).incident_of((), ()) == incident.id
+    assert world.app.repair.controls.read(KEY.cluster).incident_of("n-00", (), ()) == incident.id
     for _ in range(5):
         record_canary(world)
         world.pass_minutes(4, *world.names)
     assert world.incidents()[0].status == "closed"
-    assert world.app.repair.controls.read(KEY.cluster).incident_of((), ()) is None
+    assert world.app.repair.controls.read(KEY.cluster).incident_of("n-00", (), ()) is None
 
 
 def test_a_failed_intake_holds_repairs_longer_than_the_maximum_age():

@@ -70,7 +70,7 @@ INCIDENT_GUARDS: tuple[PlantedBug, ...] = (
         "incidents/changes.py",
         "IncidentChanges.__call__",
         "an incident opens without holding repairs",
-        "holds |= {change.after.id: change.after.hold for change in committed}",
+        "holds |= {one.id: hold_of(one, limits, now) for one in current}",
         "pass",
     ),
     planted(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -70,13 +70,15 @@ class Hold:
     """The part of an incident that decides whether a repair waits.
 
     It covers the nodes of the failure domain that show a fault of the family. `holding` is False after the maximum age.
-    `ended_at` is when the incident was closed: faults that began before it open no further incident.
+    `ended_at` is when the incident was closed: faults that began before it open no further incident. No incident of the
+    family delays the repairs of the nodes in `exempt`, although their faults may begin again.
     """
 
     family: Family
     domain: FailureDomain
     holding: bool = True
     ended_at: datetime | None = None
+    exempt: tuple[str, ...] = ()
 
     def covers(self, domains: Collection[FailureDomain], families: Collection[Family]) -> bool:
         """Return whether a node in these failure domains, with faults of these families, waits for the incident.
@@ -92,8 +94,9 @@ class Incident:
     """One incident of a cluster.
 
     `nodes` are the names of the affected nodes, `affected` is their number, and `of` the number of nodes of the failure
-    domain. `code` is the most frequent fault code. `subject` is the remote object, such as a switch or a file server,
-    that most faults name. Faults that began before `evidence_since` do not belong to the incident.
+    domain. `left` says when nodes became healthy, for those that have not been healthy for the quiet period yet. `code`
+    is the most frequent fault code. `subject` is the remote object, such as a switch or a file server, that most faults
+    name. Faults that began before `evidence_since` do not belong to the incident.
     """
 
     id: str
@@ -105,6 +108,7 @@ class Incident:
     evidence_since: datetime
     code: str
     nodes: tuple[str, ...] = ()
+    left: Mapping[str, datetime] = field(default_factory=dict)
     affected: int = 0
     of: int = 0
     subject: str | None = None
@@ -117,7 +121,16 @@ class Incident:
     @property
     def hold(self) -> Hold:
         """Return the part of the incident that decides which repairs wait."""
-        return Hold(self.family, self.domain, self.status.holds, self.closed_at)
+        return Hold(self.family, self.domain, self.status.holds, self.closed_at, self.exempt)
+
+    @property
+    def exempt(self) -> tuple[str, ...]:
+        """Return the nodes of an expired incident, whose repairs no further incident of the family delays.
+
+        A failed intake exempts none: it affects all nodes.
+        """
+        expired = self.status is IncidentStatus.EXPIRED and self.domain.kind is not DomainKind.INTAKE
+        return tuple(sorted({*self.nodes, *self.left})) if expired else ()
 
     @property
     def summary(self) -> str:

@@ -77,9 +77,11 @@ class Control:
         strictest = max(tripped, key=lambda breaker: (order.index(breaker.state), breaker.stays_open), default=None)
         return None if strictest is None or strictest.state is BreakerState.CLOSED else strictest
 
-    def incident_of(self, domains: Collection[FailureDomain], families: Collection[Family]) -> str | None:
+    def incident_of(self, node: str, domains: Collection[FailureDomain], families: Collection[Family]) -> str | None:
         """Return the id of the incident that holds the repair of a node, by its domains and families, or None."""
-        return next((name for name, hold in sorted(self.holds.items()) if hold.covers(domains, families)), None)
+        exempt = {hold.family for hold in self.holds.values() if node in hold.exempt}
+        held = [family for family in families if family not in exempt]
+        return next((name for name, hold in sorted(self.holds.items()) if hold.covers(domains, held)), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from faultbridge.domain.cluster.incidents import (
 from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import DomainKind
+from faultbridge.pipeline.correlate.exempt_nodes import exempt_nodes, recently_left
 from faultbridge.pipeline.correlate.shared_causes import SharedCause, find_shared_causes
 from faultbridge.pipeline.correlate.snapshot import AffectedNode, ClusterSnapshot, most_frequent, shared_subject
 
@@ -55,8 +56,12 @@ def correlate(
     """
     live = sorted((one for one in incidents if _is_known(one, snapshot)), key=lambda one: (one.opened_at, one.id))
     before = {one.id: one for one in live}
-    after = _with_shared_causes(snapshot, live, tuple(ended), limits, now)
-    changes = (_change(before.get(one.id), _advance(snapshot, one, limits, now)) for one in after)
+    # An incident that reaches its maximum age now exempts its nodes at once.
+    over = [one for one in (_advance(one, snapshot, limits, now) for one in live) if not one.status.holds]
+    held = snapshot.without(exempt_nodes(over, limits, now))
+    of = {one.id: snapshot for one in over}
+    after = _with_shared_causes(held, live, tuple(ended), limits, now)
+    changes = (_change(before.get(one.id), _advance(one, of.get(one.id, held), limits, now)) for one in after)
     return tuple(change for change in changes if change is not None)
 
 
@@ -142,15 +147,16 @@ def _evidence_since(
     return start - limits.window
 
 
-def _advance(snapshot: ClusterSnapshot, incident: Incident, limits: CorrelationLimits, now: datetime) -> Incident:
+def _advance(incident: Incident, snapshot: ClusterSnapshot, limits: CorrelationLimits, now: datetime) -> Incident:
     """Return an incident with its current nodes and status."""
     if incident.status is IncidentStatus.CLOSED:
         return incident
-    members = tuple(_members(snapshot, incident))
+    members = tuple(_members(snapshot, incident, limits, now))
     size = snapshot.sizes.get(incident.domain, incident.of)
     incident = replace(
         incident,
-        nodes=tuple(sorted(one.node for one in members))[:MAX_NODES],
+        nodes=(nodes := tuple(sorted(one.node for one in members))[:MAX_NODES]),
+        left=recently_left(incident, nodes, limits, now),
         affected=len(members),
         of=max(size, len(members)),
         subject=incident.subject or shared_subject(members, limits.explains),
@@ -169,9 +175,11 @@ def _advance(snapshot: ClusterSnapshot, incident: Incident, limits: CorrelationL
     return incident
 
 
-def _members(snapshot: ClusterSnapshot, incident: Incident) -> Iterator[AffectedNode]:
-    """Yield the affected nodes of an incident; an expired one gets no further nodes."""
-    known = frozenset(incident.nodes)
+def _members(
+    snapshot: ClusterSnapshot, incident: Incident, limits: CorrelationLimits, now: datetime
+) -> Iterator[AffectedNode]:
+    """Yield the affected nodes of an incident; an expired one gets back only nodes that have just left it."""
+    known = frozenset((*incident.nodes, *recently_left(incident, incident.nodes, limits, now)))
     for one in snapshot.of_family(incident.family):
         belongs = incident.domain in one.domains and one.since >= incident.evidence_since
         if belongs and (incident.status.holds or one.node in known):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -45,6 +45,10 @@ class ClusterSnapshot:
     def of_family(self, family: Family) -> tuple[AffectedNode, ...]:
         """Return the nodes with a fault of this family."""
         return tuple(one for one in self.affected if one.family is family)
+
+    def without(self, exempt: Collection[tuple[Family, str]]) -> ClusterSnapshot:
+        """Return the snapshot without the faults of these families on these nodes."""
+        return replace(self, affected=tuple(one for one in self.affected if (one.family, one.node) not in exempt))
 
 
 def without_records(

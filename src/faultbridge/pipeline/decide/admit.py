@@ -123,7 +123,7 @@ def _check_pause(request: AdmissionRequest) -> Refused | None:
 
 def _check_incident(request: AdmissionRequest) -> Refused | None:
     queued = request.queued
-    incident = request.control.incident_of(queued.domains, queued.families)
+    incident = request.control.incident_of(queued.key.node, queued.domains, queued.families)
     if incident is None:
         return None
     return Refused(queued, WaitingFor.INCIDENT, f"incident {incident} is open: its nodes share one cause")

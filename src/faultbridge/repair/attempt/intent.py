@@ -109,7 +109,7 @@ def _incident_of(context: StepContext, state: NodeState, control: Control) -> st
     """Return the id of the incident that holds the repair of a node, or None."""
     key, placement, declared = state.key, state.placement, context.rules.config.domains
     domains = failure_domains(key.cluster, key.node, placement.domain, placement.domains, declared)
-    return control.incident_of(domains, families_of(state))
+    return control.incident_of(key.node, domains, families_of(state))
 
 
 def _read_control(context: StepContext) -> Control:

@@ -1,0 +1,36 @@
+"""Exempt nodes: after its maximum age, an incident passes its nodes to no other incident until they are healthy.
+
+Otherwise a fault that comes and goes would open one incident after another, each with a maximum age of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from faultbridge.domain.cluster.incidents import CorrelationLimits, Hold, Incident
+from faultbridge.domain.copies import replace
+from faultbridge.domain.faults import Family
+
+
+def exempt_nodes(
+    incidents: Iterable[Incident], limits: CorrelationLimits, now: datetime
+) -> frozenset[tuple[Family, str]]:
+    """Return the families and names of the nodes of expired incidents, until they have been healthy for `quiet`."""
+    holds = (hold_of(one, limits, now) for one in incidents)
+    return frozenset((hold.family, name) for hold in holds for name in hold.exempt)
+
+
+def hold_of(incident: Incident, limits: CorrelationLimits, now: datetime) -> Hold:
+    """Return the hold of an incident, without the nodes that have been healthy for `limits.quiet`."""
+    hold, left = incident.hold, recently_left(incident, incident.nodes, limits, now)
+    return replace(hold, exempt=tuple(name for name in hold.exempt if name in left or name in incident.nodes))
+
+
+def recently_left(
+    incident: Incident, nodes: Iterable[str], limits: CorrelationLimits, now: datetime
+) -> Mapping[str, datetime]:
+    """Return since when nodes of an incident are healthy, unless for `limits.quiet`; `nodes` are the affected ones."""
+    affected = frozenset(nodes)
+    left = dict.fromkeys(incident.nodes, now) | dict(incident.left)
+    return {name: at for name, at in sorted(left.items()) if name not in affected and now < at + limits.quiet}

@@ -1,0 +1,132 @@
+"""No node is held longer than the maximum age, however its fault comes and goes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from faultbridge.domain.cluster.incidents import Hold, Incident, IncidentStatus
+from faultbridge.domain.cluster.state import Control
+from faultbridge.domain.faults import Family
+from faultbridge.pipeline.correlate.exempt_nodes import exempt_nodes, hold_of
+from faultbridge.pipeline.correlate.life_cycle import correlate
+from tests.builders import NOON, after
+from tests.pipeline.correlate.test_life_cycle import LIMITS, PER_RACK, affected, domains_of, opened, run, snapshot
+
+RACK = range(PER_RACK)
+MAX_AGE = LIMITS.max_age // timedelta(minutes=1)
+QUIET = LIMITS.quiet // timedelta(minutes=1)
+HOURS = 6
+
+
+def expired() -> Incident:
+    """Return an incident of a rack that has just reached its maximum age."""
+    nodes = [affected(number) for number in RACK]
+    (change,) = run(nodes, [opened(nodes)], after(hours=2))
+    return change.after
+
+
+def names(numbers: Iterable[int]) -> set[str]:
+    return {f"n-{number:02}" for number in numbers}
+
+
+def onsets_by_minute(seed: int) -> list[dict[int, int]]:
+    """Return, by minute, when the fault of each node of two racks began; gaps are shorter than the quiet time."""
+    random = Random(seed)
+    minutes: list[dict[int, int]] = [{} for _ in range(HOURS * 60)]
+    for number in range(2 * PER_RACK):
+        minute = random.randint(0, 30)
+        while minute < len(minutes):
+            end = minute + random.randint(1, 40)
+            for one in range(minute, min(end, len(minutes))):
+                minutes[one][number] = minute
+            minute = end + random.randint(1, QUIET - 1)
+    return minutes
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 2**32))
+def test_a_fault_that_comes_and_goes_delays_a_repair_no_longer_than_the_maximum_age(seed: int) -> None:
+    live: dict[str, Incident] = {}
+    ended: list[Hold] = []
+    held: Counter[str] = Counter()
+    for minute, onsets in enumerate(onsets_by_minute(seed)):
+        now = after(minutes=minute)
+        nodes = [affected(number, after(minutes=since)) for number, since in onsets.items()]
+        for change in correlate(snapshot(nodes), live.values(), ended, LIMITS, now):
+            live[change.after.id] = change.after
+            if change.after.status is IncidentStatus.CLOSED:
+                ended.append(live.pop(change.after.id).hold)
+        held.update({name for one in live.values() if one.status.holds for name in one.nodes})
+    assert max(held.values()) <= MAX_AGE
+
+
+def test_a_node_of_an_expired_incident_opens_another_one_only_after_it_was_healthy_for_the_quiet_time() -> None:
+    incident = expired()
+    (shrunk,) = run([], [incident], after(hours=2, minutes=1))
+    again = [affected(number, after(hours=2, minutes=3)) for number in RACK]
+    (grown,) = run(again, [shrunk.after], after(hours=2, minutes=3))
+    assert (grown.after.id, grown.after.status) == (incident.id, IncidentStatus.EXPIRED)
+    assert set(grown.added) == names(RACK)
+    late = after(hours=2, minutes=1 + QUIET)
+    (opened_again,) = (
+        one for one in run([affected(number, late) for number in RACK], [shrunk.after], late) if one.before is None
+    )
+    assert opened_again.after.status is IncidentStatus.OPEN
+
+
+def test_a_node_that_was_healthy_at_the_maximum_age_is_exempt_too() -> None:
+    nodes = [affected(number) for number in RACK]
+    (shrunk,) = run(nodes[3:], [opened(nodes)], after(minutes=118))
+    (change,) = run(nodes[3:], [shrunk.after], after(hours=2))
+    exempt = exempt_nodes([change.after], LIMITS, after(hours=2))
+    assert exempt == {(Family.NETWORK, name) for name in names(RACK)}
+
+
+def test_an_incident_of_other_nodes_does_not_get_the_nodes_of_an_expired_one() -> None:
+    late = after(hours=3)
+    nodes = [affected(number, late) for number in range(2 * PER_RACK)]
+    changes = run(nodes, [expired()], late)
+    (other,) = (one.after for one in changes if one.after.status is IncidentStatus.OPEN)
+    assert set(other.nodes) == names(range(PER_RACK, 2 * PER_RACK))
+
+
+def test_an_incident_passes_a_node_on_when_another_one_of_the_node_expires() -> None:
+    first, late = expired(), after(hours=2)
+    second = replace(opened([affected(number) for number in RACK]), id="inc-later", opened_at=after(hours=1))
+    changes = run([affected(number) for number in RACK], [replace(first, status=IncidentStatus.OPEN), second], late)
+    assert {one.after.id: set(one.after.nodes) for one in changes}[second.id] == set()
+
+
+def test_an_expired_incident_is_not_closed_while_a_fault_comes_back_within_the_quiet_time() -> None:
+    incident = expired()
+    for minute in range(1, 60):
+        now = after(hours=2, minutes=minute)
+        nodes = [affected(number, now) for number in (0, 1)] if minute % QUIET == QUIET - 1 else []
+        for change in run(nodes, [incident], now):
+            incident = change.after
+    assert incident.status is IncidentStatus.EXPIRED
+
+
+def test_the_repair_of_an_exempt_node_waits_for_no_incident_of_the_family_and_for_those_of_others() -> None:
+    incident = expired()
+    same = Hold(Family.NETWORK, domains_of(0)[1])
+    power = Hold(Family.POWER, domains_of(0)[0])
+    control = Control("train-a", holds={"inc-a": hold_of(incident, LIMITS, after(hours=2)), "inc-b": same})
+    assert control.incident_of("n-00", domains_of(0), [Family.NETWORK]) is None
+    assert control.incident_of("n-09", domains_of(9), [Family.NETWORK]) == "inc-b"
+    both = replace(control, holds={**control.holds, "inc-c": power})
+    assert both.incident_of("n-00", domains_of(0), [Family.NETWORK, Family.POWER]) == "inc-c"
+
+
+def test_a_hold_exempts_no_node_that_has_been_healthy_for_the_quiet_time() -> None:
+    (shrunk,) = run([affected(1)], [expired()], after(hours=2, minutes=1))
+    assert set(hold_of(shrunk.after, LIMITS, after(hours=2, minutes=QUIET)).exempt) == names(RACK)
+    assert set(hold_of(shrunk.after, LIMITS, after(hours=2, minutes=1 + QUIET)).exempt) == names([1])
+    assert hold_of(opened([affected(number) for number in RACK]), LIMITS, NOON).exempt == ()

@@ -1,0 +1,80 @@
+"""Links that come and go: an incident delays each repair once, and ends only when its nodes stay healthy."""
+
+from __future__ import annotations
+
+from faultbridge.domain.cases import Phase
+from faultbridge.domain.cluster.incidents import IncidentStatus
+from tests.builders import after
+from tests.scenarios.incidents.test_incidents import incident_changes, incidents, lose_links, restore_links, world_of
+from tests.scenarios.incidents.test_pages_of_incidents import urgent
+from tests.scenarios.world import World
+
+OWN_FAULT = (3, 5)
+
+
+def world_with_own_faults() -> World:
+    """Return a world whose rack has lost its links, and whose third and fifth node also have a fault of their own."""
+    world = world_of(16)
+    lose_links(world)
+    for node in OWN_FAULT:
+        world.fault(node, "xid.79")
+    world.process_entries()
+    return world
+
+
+def flap(world: World, hours: int, *, down: int, up: int) -> None:
+    """Let all links of the rack be down and up in turn for some hours; the numbers are minutes."""
+    for _ in range(hours * 60 // (down + up)):
+        world.advance_minutes(down)
+        restore_links(world)
+        world.advance_minutes(up)
+        lose_links(world)
+
+
+def test_links_that_come_and_go_delay_a_repair_for_the_maximum_age_once():
+    world = world_with_own_faults()
+    flap(world, 4, down=8, up=2)
+    assert {"i-00000000000000003", "i-00000000000000005"} <= set(world.released_instances())
+    intents = [world.case(node).marks[Phase.INTENT] for node in OWN_FAULT]
+    assert after(hours=2) <= min(intents)
+    assert [one.status for one in incidents(world)] == [IncidentStatus.EXPIRED]
+    assert (incident_changes(world).count("opened"), incident_changes(world).count("expired")) == (1, 1)
+
+
+def test_an_incident_that_comes_and_goes_sends_one_page_and_one_about_its_maximum_age():
+    world = world_with_own_faults()
+    flap(world, 4, down=8, up=2)
+    (incident,) = incidents(world)
+    assert [line for line in urgent(world) if incident.id in line] == [
+        f"train-a:incident:{incident.id} triggered",
+        f"train-a:incident:{incident.id} resolved",
+        f"train-a:incident-expired:{incident.id} triggered",
+    ]
+
+
+def test_an_expired_incident_neither_closes_nor_resolves_its_page_while_two_links_are_down():
+    world = world_of(16)
+    lose_links(world)
+    world.until(lambda: incidents(world)[0].status is IncidentStatus.EXPIRED)
+    restore_links(world)
+    world.advance_minutes(1)
+    lose_links(world, (1, 2))
+    world.advance_minutes(30)
+    (incident,) = incidents(world)
+    assert (incident.status, incident.nodes) == (IncidentStatus.EXPIRED, ("node-1", "node-2"))
+    expired = f"train-a:incident-expired:{incident.id}"
+    assert [line for line in urgent(world) if line.startswith(expired)] == [f"{expired} triggered"]
+    restore_links(world, (1, 2))
+    world.until(lambda: incidents(world)[0].status is IncidentStatus.CLOSED, minutes=30)
+    assert f"{expired} resolved" in urgent(world)
+
+
+def test_links_that_are_lost_again_after_a_quiet_time_are_a_new_incident():
+    world = world_of(16)
+    lose_links(world)
+    world.until(lambda: incidents(world)[0].status is IncidentStatus.EXPIRED)
+    restore_links(world)
+    world.until(lambda: incidents(world)[0].status is IncidentStatus.CLOSED, minutes=30)
+    world.advance_minutes(1)
+    lose_links(world)
+    assert [one.status for one in incidents(world)] == [IncidentStatus.CLOSED, IncidentStatus.OPEN]
