@@ -37,6 +37,19 @@ class Head:
         return self.answers.get(" ".join(command[:2]), Output(0, ""))
 
 
+@dataclass
+class ByName:
+    """A head node that knows these nodes, by their records."""
+
+    records: dict[str, str]
+    looked_up: list[str] = field(default_factory=list)
+
+    def __call__(self, command: Sequence[str]) -> Output:
+        self.looked_up.append(command[3])
+        shown = self.records.get(command[3])
+        return Output(0, shown) if shown else Output(1, f"Node {command[3]} not found")
+
+
 def member(**others: Any) -> ClusterNode:
     return ClusterNode(ClusterConfig("train-a", orchestrator="slurm", slurm_head_node=HEAD, **others), "n1", "i-1")
 
@@ -83,6 +96,45 @@ def test_a_list_of_jobs_that_cannot_be_read_is_not_an_empty_one() -> None:
 def test_array_tasks_are_single_jobs() -> None:
     head = Head({"squeue --noheader": Output(0, "12_3|RUNNING\n15|COMPLETING\n")})
     assert Scontrol(head).jobs("n1") == (SlurmJob("12_3", "RUNNING"), SlurmJob("15", "COMPLETING"))
+
+
+SUCCESSOR = ClusterNode(
+    ClusterConfig("train-a", orchestrator="slurm", slurm_head_node=HEAD),
+    "ip-10-0-0-5",
+    "i-00000000000000008",
+    host_names=("ip-10-0-0-9", "ip-10-0-0-9.ec2.internal"),
+    keeps_name=False,
+)
+
+
+@pytest.mark.parametrize(
+    ("fields", "same"),
+    [
+        ("NodeAddr=ip-10-0-0-9 NodeHostName=ip-10-0-0-9", True),
+        ("NodeAddr=10.0.0.9 NodeHostName=q1-st-1", True),
+        ("NodeAddr=ip-10-0-0-9.ec2.internal NodeHostName=q1-st-1", True),
+        ("NodeAddr=10.0.0.7 NodeHostName=q1-st-1 InstanceId=i-00000000000000008", True),
+        ("", True),
+        ("NodeAddr=10.0.0.7 NodeHostName=ip-10-0-0-7", False),
+        ("NodeAddr=10.7.7.7 NodeHostName=10.8.8.8", False),
+        ("NodeAddr=10.0.0.9 NodeHostName=ip-10-0-0-9 InstanceId=i-00000000000000007", False),
+        ("NodeAddr=10.0.0.9 Reason=see InstanceId=i-00000000000000008 [root@t] InstanceId=i-00000000000000007", False),
+    ],
+)
+def test_a_record_counts_only_if_its_host_is_the_instance(fields: str, same: bool) -> None:
+    shown = f"NodeName=ip-10-0-0-9 State=IDLE {fields}\n"
+    head = Head({"scontrol show": Output(0, shown)})
+    found = orchestrator(head).cordon(SUCCESSOR)
+    assert found.ok is same
+    assert same is any(command[:2] == ("scontrol", "update") for command in head.commands)
+
+
+def test_a_reason_says_which_record_is_of_another_instance() -> None:
+    shown = "NodeName=ip-10-0-0-9 NodeAddr=10.0.0.7 NodeHostName=ip-10-0-0-7 State=IDLE\n"
+    head = ByName({"ip-10-0-0-9": shown, "ip-10-0-0-5": shown.replace("-9", "-5")})
+    found = SlurmOrchestrator(lambda _: Scontrol(head), ManualClock()).cordon(SUCCESSOR)
+    assert (found.failure, found.reason) == (ProviderFailure.NOT_FOUND, "ip-10-0-0-9 in Slurm is another instance")
+    assert "ip-10-0-0-5" not in head.looked_up
 
 
 @pytest.mark.parametrize("past", [False, True])

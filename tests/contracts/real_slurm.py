@@ -54,8 +54,8 @@ MessageTimeout=2
 KillWait=2
 ReturnToService=2
 SchedulerParameters=sched_interval=1,sched_min_interval=1
-NodeName=n1 NodeHostname=localhost NodeAddr=127.0.0.1 Port={first} CPUs=1 RealMemory=100
-NodeName=n2 NodeHostname=localhost NodeAddr=127.0.0.1 Port={second} CPUs=1 RealMemory=100
+NodeName=n1 NodeHostname=n1 NodeAddr=127.0.0.1 Port={first} CPUs=1 RealMemory=100
+NodeName=n2 NodeHostname=n2 NodeAddr=127.0.0.1 Port={second} CPUs=1 RealMemory=100
 PartitionName=all Nodes=n[1-2] Default=YES State=UP
 """
 WITH_TOKENS = """AuthAltTypes=auth/jwt

@@ -24,24 +24,29 @@ from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.local.kubernetes import api
 from faultbridge.local.kubernetes.cluster import Cluster, Pod, RunningInstance, takes_work
 from faultbridge.ports import ClusterNode, Orchestrator, ProviderFailure
-from faultbridge.simulation.fakes import START, FakeOrchestrator, ManualClock
+from faultbridge.simulation.fakes import START, FakeFleet, FakeOrchestrator, ManualClock
+from faultbridge.simulation.fakes.fleet import host_name
 from tests.contracts.aws import REGION, fresh
 from tests.contracts.real_slurm import RealSlurm
 
 
 class Scheduler(Protocol):
-    """A cluster with one node, and its orchestrator; the cluster does not have `stranger`."""
+    """A cluster with two instances, and its orchestrator; the cluster does not have `stranger`.
+
+    `successor` is the node of `member` after a replacement: its instance is on another host.
+    """
 
     orchestrator: Orchestrator
     clock: ManualClock
     member: ClusterNode
+    successor: ClusterNode
     stranger: ClusterNode
 
-    def occupy(self, minutes: float) -> None:
-        """Run work on the node that takes this long to terminate after eviction."""
+    def occupy(self, minutes: float, node: ClusterNode | None = None) -> None:
+        """Run work on the instance of a node, by default the member, that ends this long after eviction."""
 
-    def takes_work(self) -> bool:
-        """Whether new work can be scheduled on the node."""
+    def takes_work(self, node: ClusterNode | None = None) -> bool:
+        """Whether new work can be scheduled on the instance of a node, by default the member."""
 
     def become_unreachable(self) -> None:
         """Respond to no further call."""
@@ -52,18 +57,23 @@ class InMemory:
 
     def __init__(self) -> None:
         self.clock = ManualClock(START)
-        fake = FakeOrchestrator(self.clock)
+        fleet = FakeFleet(self.clock)
+        fake = FakeOrchestrator(self.clock, fleet=fleet)
         self.orchestrator: Orchestrator = fake
         self.fake = fake
         config = ClusterConfig("train-a")
-        self.member, self.stranger = ClusterNode(config, "node-1", "i-1"), ClusterNode(config, "node-9", "i-9")
+        first, second = fleet.launch("workers"), fleet.launch("workers")
+        self.member = ClusterNode(config, "node-1", first, host_names=(host_name(first),))
+        self.successor = replace(self.member, instance_id=second, host_names=(host_name(second),))
+        self.stranger = ClusterNode(config, "node-9", "i-9")
         fake.unknown_nodes.add("node-9")
 
-    def occupy(self, minutes: float) -> None:
-        self.fake.busy_until["node-1"] = self.clock.now() + timedelta(minutes=minutes)
+    def occupy(self, minutes: float, node: ClusterNode | None = None) -> None:
+        instance = str((node or self.member).instance_id)
+        self.fake.busy_until[instance] = self.clock.now() + timedelta(minutes=minutes)
 
-    def takes_work(self) -> bool:
-        return "node-1" not in self.fake.cordoned
+    def takes_work(self, node: ClusterNode | None = None) -> bool:
+        return (node or self.member).instance_id not in self.fake.cordoned_instances
 
     def become_unreachable(self) -> None:
         self.fake.fail_next(*[ProviderFailure.TIMEOUT] * 10)
@@ -73,19 +83,21 @@ class OnEks:
     """The adapter, EKS of moto, and the Kubernetes API of the embedded stack (fake) on loopback."""
 
     NODE, INSTANCE = "ip-10-0-0-7.ec2.internal", "i-00000000000000007"
+    SECOND_NODE, SECOND_INSTANCE = "ip-10-0-0-8.ec2.internal", "i-00000000000000008"
 
     def __init__(self, clients: Clients, name: str, cluster: Cluster, clock: ManualClock) -> None:
         self.clients, self.clock, self.cluster = clients, clock, cluster
         self.orchestrator: Orchestrator = EksOrchestrator(clients, clock)
         config = ClusterConfig("train-a", orchestrator="eks", eks_cluster=name)
-        self.member = ClusterNode(config, "node-1", self.INSTANCE, ("10.0.0.7", self.NODE))
+        self.member = ClusterNode(config, "node-1", self.INSTANCE, ("10.0.0.7",), host_names=(self.NODE,))
+        self.successor = replace(self.member, instance_id=self.SECOND_INSTANCE, host_names=(self.SECOND_NODE,))
         self.stranger = ClusterNode(config, "node-9", "i-00000000000000009")
 
-    def occupy(self, minutes: float) -> None:
-        self.cluster.start(Pod("ml", "job-0", self.NODE, grace_seconds=minutes * 60))
+    def occupy(self, minutes: float, node: ClusterNode | None = None) -> None:
+        self.cluster.start(Pod("ml", "job-0", (node or self.member).host_names[0], grace_seconds=minutes * 60))
 
-    def takes_work(self) -> bool:
-        return takes_work(self.cluster.node(self.NODE))
+    def takes_work(self, node: ClusterNode | None = None) -> bool:
+        return takes_work(self.cluster.node((node or self.member).host_names[0]))
 
     def become_unreachable(self) -> None:
         self.cluster.reachable = False
@@ -125,15 +137,20 @@ class OnSlurm:
         self.slurm, self.clock = slurm, SlurmClock(slurm)
         self.orchestrator: Orchestrator = SlurmOrchestrator(lambda _: operations(slurm), self.clock)
         self.config = ClusterConfig("train-a", orchestrator="slurm", slurm_head_node="i-0123456789abcdef0")
-        self.member = ClusterNode(self.config, "gpu-1", "i-00000000000000007", ("n1.internal",))
+        # The node is named after the host of its first instance, like nodes of `node import --group`.
+        first = ("n1", "n1.internal")
+        self.member = ClusterNode(self.config, "n1", "i-00000000000000007", host_names=first, keeps_name=False)
+        self.successor = replace(self.member, instance_id="i-00000000000000008", host_names=("n2", "n2.internal"))
         self.stranger = ClusterNode(self.config, "n9", "i-00000000000000009")
 
-    def occupy(self, minutes: float) -> None:
-        job = self.slurm.submit(int(minutes * 60), "n1")
-        self.slurm.until(lambda: self.slurm.job(job) == "RUNNING n1")
+    def occupy(self, minutes: float, node: ClusterNode | None = None) -> None:
+        host = (node or self.member).host_names[0]
+        job = self.slurm.submit(int(minutes * 60), host)
+        self.slurm.until(lambda: self.slurm.job(job) == f"RUNNING {host}")
 
-    def takes_work(self) -> bool:
-        return "DRAIN" not in self.slurm(("scontrol", "show", "node", "n1")).stdout.partition("State=")[2].split()[0]
+    def takes_work(self, node: ClusterNode | None = None) -> bool:
+        shown = self.slurm(("scontrol", "show", "node", (node or self.member).host_names[0])).stdout
+        return "DRAIN" not in shown.partition("State=")[2].split()[0]
 
     def become_unreachable(self) -> None:
         self.slurm.unreachable = True
@@ -141,10 +158,11 @@ class OnSlurm:
 
 @contextmanager
 def on_eks(clients: Clients) -> Iterator[OnEks]:
-    """An EKS cluster with one node, whose name differs from the name of our node."""
+    """An EKS cluster with two nodes, whose names differ from the name of our node."""
     clock = ManualClock(START)
     with eks_cluster(clients, clock) as cluster:
         cluster.join(RunningInstance(OnEks.INSTANCE, OnEks.NODE))
+        cluster.join(RunningInstance(OnEks.SECOND_INSTANCE, OnEks.SECOND_NODE))
         yield OnEks(clients, cluster.name, cluster, clock)
 
 

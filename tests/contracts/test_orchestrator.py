@@ -77,6 +77,29 @@ class TestOrchestrator:
         assert orchestrator.uncordon(scheduler.stranger).failure is ProviderFailure.NOT_FOUND
         assert orchestrator.drain(scheduler.stranger, DEADLINE).ok
 
+    def test_a_successor_under_another_host_name_is_itself_cordoned_drained_and_resumed(
+        self, scheduler: Scheduler
+    ) -> None:
+        orchestrator, successor = scheduler.orchestrator, scheduler.successor
+        scheduler.occupy(5, successor)
+        assert orchestrator.cordon(successor).ok
+        assert not scheduler.takes_work(successor)
+        assert orchestrator.drain(successor, DEADLINE).failure is ProviderFailure.TIMEOUT
+        scheduler.clock.advance(timedelta(minutes=6))
+        assert orchestrator.drain(successor, DEADLINE).ok
+        assert orchestrator.uncordon(successor).ok
+        assert scheduler.takes_work(successor)
+
+    def test_a_record_of_the_previous_instance_is_not_changed(self, scheduler: Scheduler) -> None:
+        orchestrator = scheduler.orchestrator
+        assert orchestrator.cordon(scheduler.successor).ok
+        assert scheduler.takes_work(scheduler.member)
+        assert orchestrator.uncordon(scheduler.successor).ok
+        assert orchestrator.cordon(scheduler.member).ok
+        assert orchestrator.cordon(scheduler.successor).ok
+        assert orchestrator.uncordon(scheduler.successor).ok
+        assert not scheduler.takes_work(scheduler.member)
+
     def test_an_unreachable_orchestrator_is_a_retriable_timeout(self, scheduler: Scheduler) -> None:
         scheduler.become_unreachable()
         orchestrator = scheduler.orchestrator
@@ -144,6 +167,7 @@ class TestOnARealSlurm:
     def test_the_reason_names_the_instance_and_only_that_instance_is_resumed(self, world: OnSlurm) -> None:
         assert world.orchestrator.cordon(world.member).ok
         assert self.reason(world) == "faultbridge i-00000000000000007"
+        # The successor has the address of its predecessor, and so its name.
         successor = replace(world.member, instance_id="i-00000000000000008")
         assert world.orchestrator.cordon(successor).ok
         assert self.reason(world) == "faultbridge i-00000000000000008"
@@ -166,6 +190,23 @@ class TestOnARealSlurm:
         assert world.orchestrator.cordon(world.member).no_response
         world.slurm.unreachable = False
         assert world.takes_work()
+
+    def test_a_successor_that_has_not_joined_is_not_found_and_changes_no_other_instance(self, world: OnSlurm) -> None:
+        late = replace(world.successor, host_names=("n3", "n3.internal"))
+        assert world.orchestrator.cordon(late).failure is ProviderFailure.NOT_FOUND
+        assert world.orchestrator.uncordon(late).failure is ProviderFailure.NOT_FOUND
+        assert world.takes_work(world.member)
+        assert world.takes_work(world.successor)
+
+    def test_a_successor_keeps_the_names_that_the_operator_gave(self, world: OnSlurm) -> None:
+        gone = ("ip-10-0-0-9", "ip-10-0-0-9.ec2.internal")
+        by_name = ClusterNode(world.config, "n1", "i-00000000000000008", host_names=gone)
+        by_alias = replace(by_name, node="ip-10-0-0-5", aliases=("n1",), keeps_name=False)
+        for node in (by_name, by_alias):
+            assert world.orchestrator.cordon(node).ok
+            assert not world.takes_work()
+            assert world.orchestrator.uncordon(node).ok
+            assert world.takes_work()
 
     @pytest.mark.parametrize("name", ["ALL", "all", "n[1-2]", "n1,n2", "n1 State=DOWN", "-a", "$(reboot)"])
     def test_a_name_that_slurm_would_expand_never_reaches_a_command(self, world: OnSlurm, name: str) -> None:

@@ -11,6 +11,7 @@ from faultbridge.domain.records import Outcome
 from faultbridge.errors import Transient
 from faultbridge.ledger.streams import streams_of
 from faultbridge.ops.erase import Erase
+from faultbridge.ports import ClusterNode
 from faultbridge.registry.registration import NewNode
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.builders import KEY
@@ -32,6 +33,22 @@ def test_a_node_registered_by_an_operator_gets_the_names_and_domains_of_its_inst
     assert dict(found.domains) == {"zone": "use1-az1", "network_node": f"nn-{instance(world)[-1]}"}
     assert found.domain == f"nn-{instance(world)[-1]}"
     assert world.outcomes(world.message(XID_79, node=host)) == [Outcome.RECORDED]
+
+
+def test_a_name_of_a_host_is_not_kept_by_a_successor_and_the_name_of_an_operator_is(world, sync):
+    first = world.ports.fleet.launch(GROUP)
+    sync()
+    host = f"ip-{first[-4:]}"
+    config = world.app.registry.registration.cluster(KEY.cluster)
+    named = ClusterNode.of(node_of(world, host), config)
+    assert (named.host_names, named.keeps_name) == ((host, f"{host}.internal"), False)
+    assert ClusterNode.of(node_of(world), config).keeps_name
+    terminate(world, first)
+    successor = world.ports.fleet.launch(GROUP)
+    sync()
+    assert instance(world, host) == successor
+    moved = ClusterNode.of(node_of(world, host), config)
+    assert (moved.host_names, moved.keeps_name) == ((f"ip-{successor[-4:]}", f"ip-{successor[-4:]}.internal"), False)
 
 
 def test_the_roles_of_described_instances_are_pinned_once_and_earlier_ones_stay(world, sync, inventory, caplog):

@@ -113,7 +113,9 @@ class World:
         self.launcher = fakes.FakeLauncher(self.fleet, seam=self.seam)
         self.collector = fakes.FakeCollector(self.clock, seam=self.seam)
         self.restarter = fakes.FakeRestarter(self.fleet, seam=self.seam)
-        self.orchestrator = fakes.FakeOrchestrator(self.clock, applicable=orchestrated, seam=self.seam)
+        self.orchestrator = fakes.FakeOrchestrator(
+            self.clock, applicable=orchestrated, seam=self.seam, fleet=self.fleet
+        )
         self.verifier = fakes.FakeVerifier(
             self.clock, seam=self.seam, duration=timedelta(minutes=10), alive=self.fleet.is_alive
         )

@@ -19,6 +19,7 @@ NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,252}")
 # Client tokens, UUIDs, hashes; a record id becomes the end of a sort key.
 RECORD_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+=-]{0,127}")
 INSTANCE_ID = re.compile(r"m?i-[0-9a-f]{8,17}")
+IP_ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 # A token is sent to this address, so only the loopback may be addressed without TLS.
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _HOST = rf"(?![^:/]{{254}}){_LABEL}(?:\.{_LABEL})*"
@@ -66,6 +67,16 @@ def _matching(pattern: re.Pattern[str], text: str, reason: str, allowed: str) ->
     if pattern.fullmatch(text) is None:
         raise Rejected(reason, f"invalid name: {text[:80]!r}; allowed: {allowed}")
     return text
+
+
+def short_name(name: str) -> str:
+    """Return the name of a host without its domain; an address stays as it is."""
+    return name if IP_ADDRESS.fullmatch(name) else name.partition(".")[0]
+
+
+def is_host_name(name: str, host_names: Iterable[str]) -> bool:
+    """Return whether a name is, with or without its domain, one of the names of a host."""
+    return short_name(name) in map(short_name, host_names)
 
 
 def expand_host_list(text: str) -> tuple[str, ...]:

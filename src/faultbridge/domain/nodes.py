@@ -74,7 +74,8 @@ class Placement:
 
     `domains` holds the failure domains by kind, and `domain` the narrowest of them.
     `host_names` belong to the current instance and change with it; `aliases` belong to the node and stay.
-    `slot` is the provider's own permanent name of the node.
+    `named_after` is the last instance that had the node's own name as the name of its host; None if the operator chose
+    a name that a successor keeps. `slot` is the provider's own permanent name of the node.
     """
 
     group: str | None = None
@@ -84,6 +85,7 @@ class Placement:
     domains: Mapping[str, str] = field(default_factory=dict)
     host_names: tuple[str, ...] = ()
     slot: str | None = None
+    named_after: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Protocol
 from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.cluster.capacity_sources import CapacitySource
 from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.names import NODE_NAME, short_name
 
 
 class ProviderFailure(StrEnum):
@@ -138,6 +139,12 @@ class LaunchedInstance:
     slot: str | None = None
     case: str | None = None
     """The case, or the owner in the spare pool, that it was launched for; None if its provider launched it."""
+
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        """Return the names of its host that are known: its DNS name, and the first part of it."""
+        dns = self.private_dns or ""
+        return tuple(dict.fromkeys(name for name in (short_name(dns), dns) if NODE_NAME.fullmatch(name)))
 
 
 class Provider(Protocol):

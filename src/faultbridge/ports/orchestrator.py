@@ -13,9 +13,11 @@ from faultbridge.ports.compute import CallResult
 
 @dataclass(frozen=True, slots=True)
 class ClusterNode:
-    """Identifies a node for its orchestrator: cluster registration, node name, instance id, aliases and live case.
+    """Identifies a node for its orchestrator: cluster registration, node name, instance id, names and live case.
 
     A name may be reused by another instance, so an orchestrator that knows instance ids matches by instance id.
+    `host_names` are the names of the instance. A successor keeps the `aliases`, and with `keeps_name` the node's own
+    name; otherwise that is the name of a host, perhaps of a former instance.
     """
 
     cluster: ClusterConfig
@@ -23,13 +25,24 @@ class ClusterNode:
     instance_id: str | None = None
     aliases: tuple[str, ...] = ()
     case: str | None = None
+    host_names: tuple[str, ...] = ()
+    keeps_name: bool = True
 
     @classmethod
     def of(cls, state: NodeState, cluster: ClusterConfig) -> ClusterNode:
         """Return the identity of a node from its current state."""
-        incarnation, aliases = state.incarnation, (*state.placement.aliases, *state.placement.host_names)
+        placement, node = state.placement, state.key.node
+        instance = state.incarnation.instance_id if state.incarnation else None
         case = state.live_case.id if state.live_case else None
-        return cls(cluster, state.key.node, incarnation.instance_id if incarnation else None, aliases, case)
+        named_after, hosts = placement.named_after, placement.host_names
+        if named_after is not None and named_after == instance:
+            hosts = (node, *hosts)
+        return cls(cluster, node, instance, placement.aliases, case, hosts, named_after is None)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return every name under which an orchestrator may know the node or its instance."""
+        return (self.node, *self.aliases, *self.host_names)
 
 
 class Orchestrator(Protocol):

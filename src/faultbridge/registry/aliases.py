@@ -7,8 +7,8 @@ instance, so a late record under that name never counts against the current inst
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime
 
 from faultbridge.domain import names
 from faultbridge.domain.nodes import Alias, AliasRow, NodeKey, NodeState
@@ -19,8 +19,7 @@ from faultbridge.ports import Table
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Absent, Condition, Equals, Item, Key, Put
 
-CLOSED_ALIAS_RETENTION = timedelta(days=30)
-"""How long a closed alias is stored; every late record about its instance arrives earlier."""
+MAX_NAMES = 20
 
 
 def aliases_of(key: NodeKey, node_names: Iterable[str], instance_id: str | None) -> tuple[Alias, ...]:
@@ -74,8 +73,9 @@ class AliasChange:
 
 
 def usable_names(instance_names: Iterable[str], node: str) -> tuple[str, ...]:
-    """Return the names that are valid in a record and differ from the node's own name."""
-    return tuple(dict.fromkeys(name for name in instance_names if name != node and names.NODE_NAME.fullmatch(name)))
+    """Return the names that are valid in a record and differ from the node's own name, at most MAX_NAMES."""
+    usable = dict.fromkeys(name for name in instance_names if name != node and names.NODE_NAME.fullmatch(name))
+    return tuple(usable)[-MAX_NAMES:]
 
 
 def alias_writes(table: Table, change: AliasChange, now: datetime) -> Iterator[Put]:
@@ -89,9 +89,8 @@ def alias_writes(table: Table, change: AliasChange, now: datetime) -> Iterator[P
     for alias in change.closed:
         stored = found.get(keys.alias(*alias))
         if stored is not None and items.read_alias(stored).key == change.key:
-            row = replace(items.read_alias(stored), valid_to=now, instance_id=change.former)
-            expiry = {"expires_at": int((now + CLOSED_ALIAS_RETENTION).timestamp())}
-            yield Put({**items.alias_item(alias, row, now), **expiry}, when=_unchanged(stored))
+            ended = items.ended_alias_item(alias, items.read_alias(stored), change.former, now)
+            yield Put(ended, when=_unchanged(stored))
 
 
 def _opening_writes(

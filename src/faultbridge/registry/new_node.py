@@ -103,6 +103,7 @@ def placement_of(node: NewNode) -> Placement:
         domains=node.domains,
         host_names=node.other_host_names,
         slot=node.slot,
+        named_after=node.instance_id if names.is_host_name(node.name, node.host_names) else None,
     )
 
 

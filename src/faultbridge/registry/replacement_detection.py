@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from faultbridge.domain import names
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import EXTERNAL
 from faultbridge.domain.catalog import Scope
@@ -36,7 +37,6 @@ from faultbridge.storage.writes import Write
 
 CODE = "cloud.instance_replaced"
 MAX_FORMER_INSTANCES = 8
-MAX_NAMES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,16 +159,18 @@ def _note(state: NodeState, former: str | None, text: str, now: datetime) -> Dra
 
 def _placement(state: NodeState, instance: Instance, known_domains: Mapping[str, str]) -> Placement:
     """Return the placement with the instance's metadata; known failure domains are kept or updated."""
-    names, before = usable_names(instance.names, state.key.node)[-MAX_NAMES:], state.placement
+    host_names, before = usable_names(instance.names, state.key.node), state.placement
+    is_host = names.is_host_name(state.key.node, instance.names)
     domains = {**known_domains, **instance.domains}
     return replace(
         before,
         instance_type=instance.instance_type or before.instance_type,
         domain=narrowest(domains) or before.domain,
         domains=domains,
-        host_names=names,
-        aliases=tuple(name for name in before.aliases if name not in names),
+        host_names=host_names,
+        aliases=tuple(name for name in before.aliases if name not in host_names),
         slot=instance.slot or before.slot,
+        named_after=instance.instance_id if is_host else before.named_after,
     )
 
 
@@ -187,5 +189,5 @@ def _apply_opt_out(state: NodeState, instance: Instance, now: datetime) -> tuple
 
 def _alias_change(state: NodeState, instance: Instance, since: datetime, former: str | None) -> AliasChange:
     """Return the aliases that change when the instance starts to back the node, or gets another name."""
-    added = usable_names(instance.names, state.key.node)[-MAX_NAMES:]
+    added = usable_names(instance.names, state.key.node)
     return AliasChange(state.key, instance.instance_id, since, added, state.placement.host_names, former)

@@ -38,7 +38,7 @@ class SimulatedPorts:
         self.provider = fakes.FakeProvider(self.fleet, seam=seam)
         self.collector = fakes.FakeCollector(clock, seam=seam, duration=timedelta(minutes=2))
         self.restarter = fakes.FakeRestarter(self.fleet, seam=seam, duration=timedelta(minutes=6))
-        self.orchestrator = fakes.FakeOrchestrator(clock, seam=seam)
+        self.orchestrator = fakes.FakeOrchestrator(clock, seam=seam, fleet=self.fleet)
         self.verifier = fakes.FakeVerifier(clock, seam=seam, duration=timedelta(minutes=12), alive=self.fleet.is_alive)
         self.launcher = fakes.FakeLauncher(self.fleet, seam=seam)
         self.volume_mover = fakes.FakeVolumes(self.fleet, seam=seam)

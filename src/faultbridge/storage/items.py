@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from faultbridge.domain.cases import Case
@@ -17,6 +18,9 @@ from faultbridge.storage import keys
 from faultbridge.storage.codec import dump, pack
 from faultbridge.storage.stored_values import LATEST, stored_value
 from faultbridge.storage.writes import Item, Key
+
+CLOSED_ALIAS_RETENTION = timedelta(days=30)
+"""How long a closed alias is stored; every late record about its instance arrives earlier."""
 
 
 def item(key: Key, now: datetime, attributes: Mapping[str, Any]) -> Item:
@@ -109,6 +113,12 @@ def read_case(row: Mapping[str, Any]) -> Case:
 def alias_item(alias: Alias, row: AliasRow, now: datetime) -> Item:
     """Return the item of one alias of a node."""
     return item(keys.alias(*alias), now, {"row": dump(row), "valid_from": to_text(row.valid_from)})
+
+
+def ended_alias_item(alias: Alias, row: AliasRow, former: str | None, now: datetime) -> Item:
+    """Return the item of an alias that ends with the former instance; it expires after CLOSED_ALIAS_RETENTION."""
+    expiry = {"expires_at": int((now + CLOSED_ALIAS_RETENTION).timestamp())}
+    return alias_item(alias, replace(row, valid_to=now, instance_id=former), now) | expiry
 
 
 def read_alias(row: Mapping[str, Any]) -> AliasRow:

@@ -1,4 +1,4 @@
-"""A real Slurm on loopback: from the fault to a verified successor that takes jobs, for each provider."""
+"""A real Slurm on loopback: from the fault to a verified successor that takes jobs, with fakes of EC2's providers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
 from faultbridge.domain.cases import Resolution
 from faultbridge.domain.cluster.config import SLURM, ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.nodes import NodeKey
 from faultbridge.registry.registration import NewNode, Registration
 from faultbridge.repair.attempt.step_tools import StepTools
+from faultbridge.simulation.fakes import fleet
 from tests.builders import NOON
 from tests.contracts.real_slurm import RealSlurm, real_slurm, real_slurmrestd
 from tests.contracts.schedulers import operations
@@ -35,10 +37,13 @@ def slurm(started: RealSlurm) -> RealSlurm:
 
 
 class SlurmWorld(World):
-    """A world whose first node is `n1` of a real Slurm; jobs may be requeued."""
+    """A world whose first node is `n1` of a real Slurm; jobs may be requeued.
 
-    def __init__(self, slurm: RealSlurm) -> None:
-        self.slurm = slurm
+    An operator gave it that name, unless it is named after the host of its first instance.
+    """
+
+    def __init__(self, slurm: RealSlurm, *, named_after_host: bool = False) -> None:
+        self.slurm, self.named_after_host = slurm, named_after_host
         super().__init__()
         object.__setattr__(self.isolate, "orchestrators", {SLURM: self.scheduler})
 
@@ -53,9 +58,10 @@ class SlurmWorld(World):
         registration.add_cluster(ClusterConfig(CLUSTER, repair_owner=RepairOwner.FAULTBRIDGE, mode=mode, **scheduled))  # type: ignore[arg-type]
         day_before = NOON - timedelta(days=1)
         instance = self.fleet.launch(GROUP, f"i-{1:017x}", day_before)
-        registration.add_node(
-            CLUSTER, NewNode("node-1", instance, GROUP, "p5.48xlarge", aliases=("n1",), since=day_before)
-        )
+        node = NewNode("node-1", instance, GROUP, "p5.48xlarge", aliases=("n1",), since=day_before)
+        if self.named_after_host:
+            node = replace(node, name="n1", aliases=(), host_names=("n1", "n1.ec2.internal"))
+        registration.add_node(CLUSTER, node)
         self.process_entries()
 
     def shown(self, node: str = "n1") -> tuple[str, str]:
@@ -89,6 +95,33 @@ def test_a_job_moves_the_node_is_replaced_verified_and_resumed(slurm: RealSlurm,
     assert (world.status(), world.case().resolution) == (NodeStatus.HEALTHY, Resolution.REPLACED)
     other = slurm.submit(600, "n1")
     slurm.until(lambda: slurm.job(other) == "RUNNING n1")
+
+
+def test_a_successor_on_another_host_is_drained_before_its_check_and_before_its_own_release(
+    slurm: RealSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet, "host_name", lambda instance: f"n{2 - int(instance[-1], 16) % 2}")
+    world = SlurmWorld(slurm, named_after_host=True)
+    monkeypatch.setattr(world, "key", lambda node=1: NodeKey(CLUSTER, f"n{node}"))
+    world.fault_and_react()
+    world.until(lambda: world.status() is NodeStatus.VALIDATING)
+    world.advance_minutes(2)
+    first, case = world.shown("n1"), world.case().id
+    assert first[1] == f"faultbridge i-{1:017x} case {case}"
+    assert "DRAIN" in world.shown("n2")[0]
+    assert world.shown("n2")[1] == f"faultbridge i-{2:017x} case {case}"
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert "DRAIN" not in world.shown("n2")[0]
+    assert world.shown("n1") == first
+    job = slurm.submit(600, "n2")
+    slurm.until(lambda: slurm.job(job) == "RUNNING n2")
+    world.clock.advance(timedelta(days=40))
+    world.advance_minutes(3)
+    world.fault_and_react()
+    assert world.shown("n2")[1] == f"faultbridge i-{2:017x} case {world.case().id}"
+    slurm.until(lambda: slurm.job(job).startswith("PENDING"))
+    world.until(lambda: world.released_instances() == [f"i-{1:017x}", f"i-{2:017x}"])
+    assert "drain drained" in world.record_history()
 
 
 def test_while_slurm_does_not_answer_nothing_is_drained_or_released(slurm: RealSlurm) -> None:

@@ -14,8 +14,10 @@ from faultbridge.domain.nodes import Isolation
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.errors import Transient
 from faultbridge.ports import Capacity, CapacityEvidence, Verdict, Verification
+from faultbridge.registry.registration import NewNode, Registration
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.simulation.fakes.seam import Call
+from tests.builders import NOON
 from tests.scenarios.world import GROUP, REPLACEMENT_AFTER_INTENT, World
 
 RESOLVED, QUEUED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.QUEUED, CaseStatus.ESCALATED
@@ -95,12 +97,34 @@ def test_old_aliases_and_the_new_instance_resolve_to_the_node():
             ("instance", "i-00000000000000001"),
             ("instance", new),
             ("name", "train-a/node-1"),
-            ("name", f"train-a/{new}.internal"),
+            ("name", f"train-a/ip-{new[-4:]}.internal"),
         ]
     }
     assert {row.key for row in rows.values()} == {world.key()}
     assert rows["instance", "i-00000000000000001"].valid_to is not None
     assert rows["instance", new].valid_to is None
+
+
+def test_the_names_of_the_host_change_with_the_instance_and_the_aliases_stay():
+    from faultbridge.storage import items, keys
+
+    world = World()
+    names = {"aliases": ("gpu-1",), "host_names": ("ip-10-0-0-5", "ip-10-0-0-5.ec2.internal")}
+    old = f"i-{9:017x}"
+    world.fleet.launch(GROUP, old, NOON - timedelta(days=1))
+    new_node = NewNode("node-9", old, GROUP, "p5.48xlarge", since=NOON - timedelta(days=1), **names)
+    Registration(world.table, world.append, world.clock).add_node("train-a", new_node)
+    world.fault_and_react(9)
+    world.until(lambda: world.case(9).status is RESOLVED)
+    state = world.node(9)
+    host = f"ip-{state.incarnation.instance_id[-4:]}"
+    assert (state.placement.aliases, state.placement.host_names) == (("gpu-1",), (host, f"{host}.internal"))
+    rows = {
+        name: items.read_alias(world.table.get(keys.alias("name", f"train-a/{name}")))
+        for name in ("gpu-1", *names["host_names"], host)
+    }
+    assert [row.valid_to is None for row in rows.values()] == [True, False, False, True]
+    assert rows["ip-10-0-0-5"].instance_id == old
 
 
 def test_with_an_orchestrator_the_node_is_cordoned_before_and_uncordoned_only_after_the_verification():

@@ -80,7 +80,7 @@ class NodeClient:
                 yield self.names[node.instance_id]
             if node.cluster.hyperpod_cluster:
                 yield f"hyperpod-{node.instance_id}"
-        yield from (node.node, *node.aliases)
+        yield from node.names
 
     def _remember(self, node: ClusterNode, found: Node) -> Node:
         """Cache the name of a found node by its instance id; returns the node."""

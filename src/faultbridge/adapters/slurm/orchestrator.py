@@ -2,18 +2,22 @@
 
 The reason of a drain names Faultbridge, the instance and the case, so it ends with the instance: only the drain of the
 instance that backs the node is removed. A drain by an operator or a health check stays.
+
+A record in Slurm may keep its name when the instance behind it changes, and may outlive its instance. So a record
+counts only if it belongs to the instance that backs the node, or if the operator says that its name does.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from faultbridge.adapters.call_results import result_of
 from faultbridge.adapters.slurm.operations import SlurmJob, SlurmOperations
 from faultbridge.decoders.slurm.node_listing import SlurmNode
 from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.names import short_name
 from faultbridge.ports import CallResult, Clock, ClusterNode, ProviderFailure
 
 OWNER, NO_INSTANCE = "faultbridge", "no-instance"
@@ -23,7 +27,8 @@ FORMER_REASON = "faultbridge no instance"
 SLURM_NAME = re.compile(r"(?!(?i:all|nodeset)\Z)[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 DRAINED = frozenset({"DRAIN", "DRAINED", "DRAINING"})
 _STATES = re.compile(r"[A-Z_]+")
-NOT_FOUND = CallResult(ProviderFailure.NOT_FOUND, "Slurm has no node with a name of this node")
+# EC2 names a host after its address, if not after its instance.
+_ADDRESS = re.compile(r"ip-(\d+)-(\d+)-(\d+)-(\d+)")
 
 
 class SlurmOrchestrator:
@@ -56,9 +61,9 @@ class SlurmOrchestrator:
         return result_of(lambda: self._drain(node, deadline))
 
     def _cordon(self, node: ClusterNode) -> CallResult:
-        slurm, found = self._find(node)
+        slurm, found, others = self._find(node)
         if found is None:
-            return NOT_FOUND
+            return _not_found(others)
         if _is_drained(found) and not _is_ours(found):
             return CallResult(reason=f"already drained: {found.reason}")
         if not _is_drained(found) or found.reason != reason_of(node):
@@ -66,9 +71,9 @@ class SlurmOrchestrator:
         return CallResult(reason="drained")
 
     def _uncordon(self, node: ClusterNode) -> CallResult:
-        slurm, found = self._find(node)
+        slurm, found, others = self._find(node)
         if found is None:
-            return NOT_FOUND
+            return _not_found(others)
         if not _is_drained(found):
             return CallResult(reason="not drained")
         if not _drained_for(found, node):
@@ -77,7 +82,7 @@ class SlurmOrchestrator:
         return CallResult(reason="resumed")
 
     def _drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
-        slurm, found = self._find(node)
+        slurm, found, _ = self._find(node)
         if found is None:
             return CallResult(reason="not a node of the cluster: no jobs to drain")
         jobs = slurm.jobs(found.name)
@@ -86,11 +91,21 @@ class SlurmOrchestrator:
                 slurm.requeue(job)
         return CallResult(ProviderFailure.TIMEOUT, _text(jobs)) if jobs else CallResult(reason="no job is left")
 
-    def _find(self, node: ClusterNode) -> tuple[SlurmOperations, SlurmNode | None]:
-        """Return the node under the first of its names that Slurm knows."""
-        slurm = self._connect(node.cluster)
-        found = (slurm.node(name) for name in _names(node))
-        return slurm, next((one for one in found if one is not None), None)
+    def _find(self, node: ClusterNode) -> tuple[SlurmOperations, SlurmNode | None, list[str]]:
+        """Return the record of the instance that backs the node, or None, and the records of other instances.
+
+        The names of its host come first. A record under one of them must be of that instance; a name that a successor
+        keeps leads to the node whichever instance is behind it.
+        """
+        slurm, others = self._connect(node.cluster), list[str]()
+        lasting = _usable((node.node, *node.aliases) if node.keeps_name else node.aliases)
+        for name in dict.fromkeys((*_usable(node.host_names), *lasting)):
+            found = slurm.node(name)
+            if found is not None and (name in lasting or is_instance_of(found, node)):
+                return slurm, found, others
+            if found is not None:
+                others.append(name)
+        return slurm, None, others
 
 
 def reason_of(node: ClusterNode) -> str:
@@ -98,12 +113,28 @@ def reason_of(node: ClusterNode) -> str:
     return " ".join((OWNER, node.instance_id or NO_INSTANCE, *((f"case {node.case}",) if node.case else ())))
 
 
-def _names(node: ClusterNode) -> Iterator[str]:
-    """Yield the names under which Slurm may know a node: its own, its aliases, and their short forms."""
-    names = (node.node, *node.aliases)
-    for name in dict.fromkeys((*names, *(name.partition(".")[0] for name in names))):
-        if SLURM_NAME.fullmatch(name):
-            yield name
+def is_instance_of(found: SlurmNode, node: ClusterNode) -> bool:
+    """Return whether a record in Slurm is of the instance: by its instance id if Slurm has it, else by its host.
+
+    Slurm's default for the name and the address of the host is the name of the node.
+    """
+    if found.instance_id:
+        return found.instance_id == node.instance_id
+    hosts = {short_name(name) for name in node.host_names}
+    addresses = {".".join(match.groups()) for match in map(_ADDRESS.fullmatch, hosts) if match}
+    host, address = found.host or found.name, found.address or found.name
+    return short_name(host) in hosts or address in addresses or short_name(address) in hosts
+
+
+def _usable(names: Sequence[str]) -> list[str]:
+    """Return the names and their short forms that Slurm takes as the name of one node, the short ones first."""
+    return [name for name in (*map(short_name, names), *names) if SLURM_NAME.fullmatch(name)]
+
+
+def _not_found(others: Sequence[str]) -> CallResult:
+    absent = "Slurm has no node with a name of this node"
+    other = f"{', '.join(others)} in Slurm is another instance"
+    return CallResult(ProviderFailure.NOT_FOUND, other if others else absent)
 
 
 def _is_drained(found: SlurmNode) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +16,10 @@ from faultbridge.domain.names import expand_host_list
 _NODE = re.compile(r"^\s{0,64}NodeName=(\S{1,253})", re.MULTILINE)
 _STATE = re.compile(r"(?:^|\s)State=(\S{1,256})")
 _REASON = re.compile(r"(?:^|\s)Reason=([^\n]{0,2048})")
+_HOST = re.compile(r"\sNodeHostName=(\S{1,253})")
+_ADDRESS = re.compile(r"\sNodeAddr=(\S{1,253})")
+# It follows the texts that users can set, so only the last one counts.
+_INSTANCE = re.compile(r"\sInstanceId=(\S{1,253})")
 _TAIL = re.compile(r"\s{0,8}\[(?:([^\[\]@]{0,64})@)?([^\[\]@]{0,32})\]\s{0,8}$")
 # In a one-line record, the next field follows the reason.
 _NEXT_FIELD = re.compile(r" [A-Z]\w{1,32}=")
@@ -36,7 +40,10 @@ _UPDATE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SlurmNode:
-    """One node in Slurm: its state with flags or suffixes, and the reason that was set."""
+    """One node in Slurm: its state with flags or suffixes, the reason that was set, and what is known of its instance.
+
+    `host` is its NodeHostName, `address` its NodeAddr, and `instance_id` what its slurmd or an administrator reported.
+    """
 
     name: str
     state: str
@@ -44,6 +51,9 @@ class SlurmNode:
     set_by: str | None = None
     since: str | None = None
     at: datetime | None = None
+    host: str | None = None
+    address: str | None = None
+    instance_id: str | None = None
 
 
 def slurm_nodes(body: str) -> Iterator[SlurmNode]:
@@ -71,7 +81,11 @@ def _of_json(body: str) -> Iterator[SlurmNode]:
             flags = [item for item in elements(node.get("state_flags")) if isinstance(item, str)]
             if name and states:
                 user = text(node.get("reason_set_by_user"), 64)
-                yield SlurmNode(name, "+".join([*states, *flags])[:512], text(node.get("reason")) or "", user)
+                found = SlurmNode(name, "+".join([*states, *flags])[:512], text(node.get("reason")) or "", user)
+                host, address, instance = (
+                    text(node.get(key), 253) or None for key in ("hostname", "address", "instance_id")
+                )
+                yield replace(found, host=host, address=address, instance_id=instance)
 
 
 def _of_records(body: str) -> Iterator[SlurmNode]:
@@ -80,7 +94,14 @@ def _of_records(body: str) -> Iterator[SlurmNode]:
         record = body[start:end]
         name, state, reason = _NODE.match(record), _STATE.search(record), _REASON.search(record)
         if name and state:
-            yield _with_reason(name[1], state[1], reason[1] if reason else "")
+            found = _with_reason(name[1], state[1], reason[1] if reason else "")
+            host, address, instances = _HOST.search(record), _ADDRESS.search(record), _INSTANCE.findall(record)
+            yield replace(
+                found,
+                host=host[1] if host else None,
+                address=address[1] if address else None,
+                instance_id=instances[-1] if instances else None,
+            )
 
 
 def _with_reason(name: str, state: str, reason: str) -> SlurmNode:

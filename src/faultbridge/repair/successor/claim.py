@@ -5,7 +5,7 @@ Claim, new generation and names commit in one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -24,7 +24,6 @@ from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Absent, AnyOf, Condition, Equals, Item, Key, Put, Update, Write
 
 MAX_FORMER_INSTANCES = 8
-MAX_ALIASES = 20
 
 
 class InstanceTaken(Exception):  # noqa: N818 - an expected situation, not an error
@@ -40,9 +39,8 @@ def claim(context: StepContext, candidate: LaunchedInstance) -> Change:
     def revise(state: NodeState, now: datetime) -> Transition:
         aliases = {keys.alias(*alias): alias for alias in _aliases_of(state, candidate)}
         former = state.incarnation.instance_id if state.incarnation else None
-        wanted = [keys.claim(candidate.instance_id), *aliases]
-        wanted += [keys.alias("instance", former)] if former else []
-        found = context.tools.table.get_many(wanted)
+        ended = _aliases_of_former(state, former, aliases)
+        found = context.tools.table.get_many([keys.claim(candidate.instance_id), *aliases, *ended])
         if _is_taken(context, found, candidate.instance_id):
             raise InstanceTaken(f"{candidate.instance_id} backs another node")
         free = {key: alias for key, alias in aliases.items() if not _belongs_to_other(found.get(key), state)}
@@ -50,9 +48,9 @@ def claim(context: StepContext, candidate: LaunchedInstance) -> Change:
             _claim_write(context, candidate, now),
             _roster_write(state, candidate),
             *(_alias_write(alias, found.get(key), state, candidate, now) for key, alias in free.items()),
-            *_end_former_alias(former, found, now),
+            *_end_aliases(state, former, ended, found, now),
         )
-        return _attach(context, state, candidate, tuple(free.values()), now, writes)
+        return _attach(context, state, candidate, now, writes)
 
     return revise
 
@@ -61,14 +59,13 @@ def _attach(
     context: StepContext,
     state: NodeState,
     candidate: LaunchedInstance,
-    free: tuple[Alias, ...],
     now: datetime,
     writes: tuple[Write, ...],
 ) -> Transition:
     old = state.incarnation
     acted_at = context.case.marks.get(Phase.ACTED.value, candidate.launched_at)
-    new_names = [alias.value.split("/", 1)[1] for alias in free if alias.kind == "name"]
-    aliases = dict.fromkeys((*state.placement.aliases, *new_names))
+    hosts, before = candidate.host_names, state.placement
+    is_host = names.is_host_name(state.key.node, hosts)
     leaving = (old.instance_id,) if old and old.instance_id else ()
     # Launch times are whole seconds: one may seem to precede the release of the old instance.
     since = max(candidate.launched_at, acted_at)
@@ -77,9 +74,10 @@ def _attach(
         incarnation=Incarnation((old.instance if old else 0) + 1, 1, candidate.instance_id, None, since),
         former_instances=(*state.former_instances, *leaving)[-MAX_FORMER_INSTANCES:],
         placement=replace(
-            state.placement,
-            instance_type=candidate.instance_type or state.placement.instance_type,
-            aliases=tuple(aliases)[-MAX_ALIASES:],
+            before,
+            instance_type=candidate.instance_type or before.instance_type,
+            host_names=tuple(name for name in hosts if name != state.key.node),
+            named_after=candidate.instance_id if is_host else before.named_after,
         ),
         devices=(),
         unverified=False,
@@ -104,10 +102,16 @@ def _facts(context: StepContext, candidate: LaunchedInstance) -> dict[str, Any]:
 
 def _aliases_of(state: NodeState, candidate: LaunchedInstance) -> Iterator[Alias]:
     yield Alias("instance", candidate.instance_id)
-    dns = candidate.private_dns or ""
-    for name in dict.fromkeys((dns, dns.split(".", 1)[0])):
-        if names.NODE_NAME.fullmatch(name) and name != state.key.node:
+    for name in candidate.host_names:
+        if name != state.key.node:
             yield Alias("name", f"{state.key.cluster}/{name}")
+
+
+def _aliases_of_former(state: NodeState, former: str | None, new: Mapping[Key, Alias]) -> dict[Key, Alias]:
+    """Return the aliases that end with the former instance: its id, and the names that its successor has not."""
+    named = (Alias("name", f"{state.key.cluster}/{name}") for name in state.placement.host_names)
+    ended = {keys.alias(*alias): alias for alias in (*([Alias("instance", former)] if former else []), *named)}
+    return {key: alias for key, alias in ended.items() if key not in new}
 
 
 def _is_taken(context: StepContext, found: dict[Key, Item], instance_id: str) -> bool:
@@ -139,11 +143,14 @@ def _alias_write(alias: Alias, found: Item | None, state: NodeState, candidate: 
     return Put(items.alias_item(alias, row, now), when=unchanged)
 
 
-def _end_former_alias(former: str | None, found: dict[Key, Item], now: datetime) -> Iterator[Put]:
-    item = found.get(keys.alias("instance", former)) if former else None
-    if former and item is not None:
-        row = replace(items.read_alias(item), valid_to=now)
-        yield Put(items.alias_item(Alias("instance", former), row, now))
+def _end_aliases(
+    state: NodeState, former: str | None, ended: Mapping[Key, Alias], found: Mapping[Key, Item], now: datetime
+) -> Iterator[Put]:
+    for key, alias in ended.items():
+        stored = found.get(key)
+        if stored is not None and items.read_alias(stored).key == state.key:
+            item = items.ended_alias_item(alias, items.read_alias(stored), former, now)
+            yield Put(item, when=Equals("valid_from", str(stored["valid_from"])))
 
 
 def _roster_write(state: NodeState, candidate: LaunchedInstance) -> Update:

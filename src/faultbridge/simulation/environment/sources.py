@@ -10,7 +10,7 @@ from faultbridge.ingest.send import RawInput
 from faultbridge.simulation.environment.action_plan import ExternalAction
 from faultbridge.simulation.environment.cloud_actions import CloudActions, pick
 from faultbridge.simulation.environment.samples import HARDWARE_FAULTS, SAMPLES, impaired_instance_status
-from faultbridge.simulation.fakes.fleet import FakeInstance
+from faultbridge.simulation.fakes.fleet import FakeInstance, host_name
 from faultbridge.simulation.fault_injection import Crash
 from faultbridge.simulation.simulated_system import FOLLOWED, GROUPS, REPAIRED, WATCHED, SimulatedSystem
 from faultbridge.storage.wire.message import decode_message, encode_message
@@ -65,7 +65,7 @@ class SourceActions(CloudActions):
 
     def _node_name(self, instance: FakeInstance) -> str:
         """Return the node name of an instance; a new instance is known by its DNS name."""
-        return self.system.node_names.get(instance.instance_id, f"{instance.instance_id}.internal")
+        return self.system.node_names.get(instance.instance_id, f"{host_name(instance.instance_id)}.internal")
 
     def _repeated_report(self, action: ExternalAction) -> None:
         """Send the same record two to five times."""

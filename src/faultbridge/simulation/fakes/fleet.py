@@ -93,6 +93,10 @@ class FakeFleet:
         self.capacity_left = capacity_left
         self._launch_pending()
 
+    def instance_at(self, host: str) -> str | None:
+        """Return the latest instance on a host, or None."""
+        return next((one for one in reversed(self.instances) if host_name(one) == host.partition(".")[0]), None)
+
     def running(self, group: str) -> Iterator[FakeInstance]:
         """Yield the running instances of a group."""
         now = self.clock.now()
@@ -112,13 +116,18 @@ def whole_seconds(at: datetime) -> datetime:
     return at.replace(microsecond=0)
 
 
+def host_name(instance_id: str) -> str:
+    """Return the name of an instance's host."""
+    return f"ip-{instance_id[-4:]}"
+
+
 def as_launched_instance(instance: FakeInstance, now: datetime) -> LaunchedInstance:
     """Convert an instance to the port's `LaunchedInstance`."""
     return LaunchedInstance(
         instance.instance_id,
         whole_seconds(instance.launched_at),
         instance.instance_type,
-        f"{instance.instance_id}.internal",
+        f"{host_name(instance.instance_id)}.internal",
         running=instance.launched_at <= now,
         case=instance.case,
     )

@@ -9,7 +9,7 @@ from faultbridge.domain.cluster.group_updates import GroupUpdate
 from faultbridge.domain.cluster.provider_status import GroupStatus, ProviderCondition, ProviderStatus, RepairSetting
 from faultbridge.domain.instances import Instance
 from faultbridge.registry.instances import GroupMember
-from faultbridge.simulation.fakes.fleet import INSTANCE_TYPE, FakeFleet
+from faultbridge.simulation.fakes.fleet import INSTANCE_TYPE, FakeFleet, host_name
 from faultbridge.simulation.fakes.seam import Seam
 
 ZONE = "use1-az1"
@@ -74,7 +74,7 @@ class FakeInventory:
 
     def host_name(self, instance_id: str) -> str:
         """Return the host name of an instance."""
-        return f"ip-{instance_id[-4:]}"
+        return host_name(instance_id)
 
     def gone(self, _config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
         """Return the given instances that are terminated."""

@@ -7,18 +7,28 @@ from datetime import UTC, datetime
 
 from faultbridge.ports import CallResult, Clock, ClusterNode, ProviderFailure
 from faultbridge.simulation.fakes.clock import ManualClock
+from faultbridge.simulation.fakes.fleet import FakeFleet
 from faultbridge.simulation.fakes.seam import Seam
 
 
 class FakeOrchestrator:
-    """Implements `Orchestrator` (fake) by node name.
+    """Implements `Orchestrator` (fake). Like Slurm, it finds the instance of a node by the names of its host.
 
-    `cordoned` holds node names, `cordoned_instances` the instances behind them. A node in `busy_until` runs jobs until
-    that time. Scripted failures are returned first. Every call times out before `unreachable_until`, and the API
-    refuses every drain before the time in `drains_refused`. Nodes in `unknown_nodes` get `NOT_FOUND`.
+    `cordoned` holds node names, `cordoned_instances` instances of the `fleet`. A node or instance in
+    `busy_until` runs jobs until that time. Scripted failures are returned first. Every call times out before
+    `unreachable_until`, and the API refuses every drain before the time in `drains_refused`. Nodes in `unknown_nodes`
+    get `NOT_FOUND`.
     """
 
-    def __init__(self, clock: Clock | None = None, *, applicable: bool = True, seam: Seam | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock | None = None,
+        *,
+        applicable: bool = True,
+        seam: Seam | None = None,
+        fleet: FakeFleet | None = None,
+    ) -> None:
+        self.fleet = fleet
         self.clock = clock or ManualClock()
         self.seam = seam or Seam()
         self.cordoned: set[str] = set()
@@ -49,7 +59,7 @@ class FakeOrchestrator:
             answer = self._answer(node)
             if answer.ok and self._applicable:
                 self.cordoned.add(node.node)
-                self.cordoned_instances.add(node.instance_id)
+                self.cordoned_instances.add(self._instance(node))
             return answer
 
     def uncordon(self, node: ClusterNode) -> CallResult:
@@ -58,7 +68,7 @@ class FakeOrchestrator:
             answer = self._answer(node)
             if answer.ok:
                 self.cordoned.discard(node.node)
-                self.cordoned_instances.discard(node.instance_id)
+                self.cordoned_instances.discard(self._instance(node))
             return answer
 
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
@@ -69,14 +79,19 @@ class FakeOrchestrator:
                 return CallResult(reason="not a node of the cluster: nothing runs there")
             if self.drains_refused is not None and self.clock.now() < self.drains_refused[1]:
                 return CallResult(self.drains_refused[0], "refused by the API")
-            if answer.ok and self._applicable and self._busy(node.node):
+            if answer.ok and self._applicable and self._busy(node):
                 return CallResult(ProviderFailure.TIMEOUT, "work is still running")
             return answer
 
-    def _busy(self, node: str) -> bool:
-        """Return whether jobs still run on a node."""
-        until = self.busy_until.get(node)
-        return until is not None and self.clock.now() < until
+    def _instance(self, node: ClusterNode) -> str | None:
+        """Return the instance on the node's host; a host that the fleet does not have is found by the node's name."""
+        found = (self.fleet.instance_at(name) for name in node.host_names) if self.fleet else ()
+        return next((one for one in found if one is not None), node.instance_id)
+
+    def _busy(self, node: ClusterNode) -> bool:
+        """Return whether jobs still run on a node or its instance."""
+        found = (self.busy_until.get(one) for one in (node.node, self._instance(node)) if one is not None)
+        return any(until is not None and self.clock.now() < until for until in found)
 
     def _answer(self, node: ClusterNode) -> CallResult:
         """Return the scripted or configured failure of a call, else success."""

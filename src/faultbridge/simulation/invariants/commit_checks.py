@@ -70,6 +70,8 @@ class CommitChecks:
             instance, token = call.argument
             self._journal.add(Kind.CALL, f"replace {instance} ({token[-8:]})")
             self._check_release(instance, token)
+        elif call.name == "verifier.start":
+            self._check_verification(call.argument[0])
         elif call.name == "launcher.launch":
             self._journal.add(Kind.CALL, f"launch ({call.argument.token[-10:]})")
             self._check_launch(call.argument)
@@ -141,6 +143,15 @@ class CommitChecks:
             return
         if alive:
             self._journal.add_violation("an instance is released only after its intent is recorded", instance)
+
+    def _check_verification(self, instance: str) -> None:
+        """Check that a successor is verified only while the scheduler keeps work off its own instance."""
+        if not self.has_scheduler or instance in self._ports.orchestrator.cordoned_instances:
+            return
+        for state in self._states():
+            attempt = state.live_case.attempt if state.live_case else None
+            if attempt is not None and attempt.successor == instance:
+                self._journal.add_violation("a successor is verified only while it is cordoned", instance)
 
     def _check_launch(self, launch_request: LaunchRequest) -> None:
         """Check that a launch replaces a released or missing instance, or fills the spare pool."""
