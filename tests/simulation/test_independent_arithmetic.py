@@ -44,5 +44,24 @@ def test_wrong_arithmetic_of_the_product_is_noticed(
     monkeypatch: pytest.MonkeyPatch, place: str, wrong: object, invariant: str
 ) -> None:
     monkeypatch.setattr(f"faultbridge.{place}", wrong)
-    found = violated_invariants(run(0, 12))
+    found = violated_invariants(run(3, 12))
     assert any(name.startswith(invariant) for name in found), found
+
+
+def test_a_repair_without_the_approval_of_the_fault_that_requires_it_is_found() -> None:
+    def fault(kind: str, code: str, action: str) -> arithmetic.Body:
+        data = {"code": code, "since": "s", "component": {"type": "gpu"}, "action": action, "incarnation": {}}
+        return {"metadata": {"event_type": f"Node Fault {kind}", "case_id": "c-1"}, "data": data}
+
+    def started(action: str) -> arithmetic.Body:
+        data = {"to": "in_progress", "repair_action": action, "attempt": 1, "rule": "mild", "cause": {"code": "xid.48"}}
+        return {"metadata": {"event_type": "Case Status Change", "case_id": "c-1"}, "data": data}
+
+    asking = [(("xid.79",), frozenset({"replace_node"})), ((), frozenset[str]())]
+    mild, worse = fault("Detected", "xid.48", "reboot_node"), fault("Detected", "xid.79", "replace_node")
+    assert list(arithmetic.unapproved_repairs([mild, started("replace_node")], asking)) == []
+    assert list(arithmetic.unapproved_repairs([mild, worse, started("replace_node")], asking)) == [
+        "c-1: attempt 1 is replace_node"
+    ]
+    cleared = fault("Cleared", "xid.79", "replace_node")
+    assert list(arithmetic.unapproved_repairs([mild, worse, cleared, started("replace_node")], asking)) == []

@@ -19,6 +19,7 @@ from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.domain.times import from_text
 from faultbridge.pipeline.decide.approval_timeout import expire_approval
 from faultbridge.pipeline.decide.decide import decide
+from faultbridge.pipeline.decide.governing_rules import rule_to_ask
 from faultbridge.pipeline.decide.repair_actions import choose_repair_action, next_higher, next_repair_action
 from faultbridge.pipeline.fold.changes import Change
 
@@ -67,10 +68,11 @@ class InStep:
             state = replace(state, case=replace(case, rule=rule))
         asked = [one for one in commit.notes("approval") if one["data"].get("stage") == "begun"]
         for event in asked:
-            rule_now = policy.rule_named(case.rule) if case else None
-            if rule_now is not None:
+            if case is not None:
                 action = RepairAction(event["data"]["facts"]["repair_action"])
-                state = with_request(state, action, commit.at, commit.at + rule_now.approval_deadline)
+                asking = rule_to_ask(state, case, policy, action, case.attempts + 1)
+                deadline = (asking or policy.rule_named(case.rule)).approval_deadline
+                state = with_request(state, action, commit.at, commit.at + deadline)
         return in_status(state, commit)
 
     def _stage(
@@ -129,8 +131,8 @@ class InStep:
         if action is None:
             return None, ""
         refused = self.cluster.refusal(track, case, case.repair_action, now)
-        unapproved = action in policy.rule_named(case.rule).approval and not case.approves(action, case.attempts + 1)
-        needs_approval = f"{action.value} requires approval: rule {case.rule}" if unapproved else ""
+        asking = rule_to_ask(track.state, case, policy, action, case.attempts + 1)
+        needs_approval = f"{action.value} requires approval: rule {asking.name}" if asking else ""
         return action, refused.reason if refused else needs_approval
 
     def _next_actions(self, state: NodeState, commit: Commit, recorded: Iterable[Event]) -> list[Decision]:
@@ -154,7 +156,7 @@ class InStep:
         policy = self.cluster.rules.policy
         higher = next_higher(case.repair_action) or case.repair_action
         least = max(higher, at_least or higher, key=_ORDER.index)
-        action = next_repair_action(case, policy, at_least=least)
+        action = next_repair_action(policy.rule_named(case.rule), at_least=least)
         exhausted = action is case.repair_action and case.counted_attempts >= policy.limits.attempts
         return None if exhausted else action
 

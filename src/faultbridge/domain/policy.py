@@ -147,7 +147,11 @@ class Limits:
     update_grace: timedelta = timedelta(minutes=15)
 
 
-_DEFAULT_RULE = Rule("default")
+DEFAULT_RULE = Rule("default")
+"""The rule of a condition that no rule of the policy matches."""
+
+INVENTORY_RULE = "inventory"
+"""The name in a case that Faultbridge opened to verify an instance; no rule of a policy matched it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +174,15 @@ class Policy:
         """Return the first rule that applies to a condition, or the default rule, which overrides nothing."""
         reported = condition.as_reported
         matching = (rule for rule in self.rules if rule.match.covers(reported, cluster, instance_type))
-        return next(matching, _DEFAULT_RULE)
+        return next(matching, DEFAULT_RULE)
 
     def needs_count(self, condition: Condition, at: datetime) -> bool:
         """Return whether any rule requires a number of observations that the condition had not reached at `at`."""
         return any(rule.match.below_count(condition, at) for rule in self.rules)
+
+    def has_rule(self, name: str) -> bool:
+        """Return whether the policy has a rule of this name."""
+        return any(rule.name == name for rule in self.rules)
 
     def rule_named(self, name: str) -> Rule:
         """Return the rule of this name; a rule that no longer exists is treated as one that overrides nothing."""

@@ -116,11 +116,12 @@ def record_refusal(state: NodeState, refusal: Refused, rule: Rule, now: datetime
         text=refusal.reason,
         at=now,
         case_id=case.id,
-        facts={"waiting_for": refusal.waiting_for.value, "rule": case.rule, "policy": case.policy},
+        facts={"waiting_for": refusal.waiting_for.value, "rule": refusal.queued.rule, "policy": case.policy},
     )
     waiting = replace(case, waiting_for=refusal.waiting_for, reason=refusal.reason)
     if must_ask:
-        return ask_operator(replace(state, case=waiting), action, refusal.reason, now, now + rule.approval_deadline)
+        answer_by, asking = now + rule.approval_deadline, refusal.queued.rule
+        return ask_operator(replace(state, case=waiting), action, refusal.reason, now, answer_by, rule=asking)
     return Transition(replace(state, case=waiting), (draft,))
 
 
@@ -132,8 +133,12 @@ def ask_operator(
     answer_by: datetime,
     *,
     by_rule: bool = True,
+    rule: str | None = None,
 ) -> Transition:
-    """Ask an operator to approve this repair action for the next attempt of a queued case."""
+    """Ask an operator to approve this repair action for the next attempt of a queued case.
+
+    `rule` is the name of the rule that requires the approval, by default that of the case.
+    """
     case = state.live_case
     if case is None:
         return Transition(state)
@@ -144,7 +149,7 @@ def ask_operator(
         "repair_action": repair_action.value,
         "answer_by": to_text(answer_by),
         "instance_id": incarnation.instance_id if incarnation else None,
-        "rule": case.rule,
+        "rule": rule or case.rule,
         "policy": case.policy,
     }
     draft = entry_builder.note(kind="approval", text=reason, at=now, case_id=case.id, facts=facts, stage="begun")

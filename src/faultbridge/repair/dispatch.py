@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from faultbridge.domain.cases import WaitingFor
+from faultbridge.domain.cases import Case, WaitingFor
 from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.cluster.state import Control, QueuedCase
 from faultbridge.domain.copies import replace
@@ -18,7 +18,8 @@ from faultbridge.errors import Conflict, Misconfigured, Transient
 from faultbridge.ledger.append import Append, transaction_token
 from faultbridge.ledger.queries import shard_rows
 from faultbridge.log import log_cause
-from faultbridge.pipeline.decide.admit import Refused, admit
+from faultbridge.pipeline.decide.admit import Refused, admit, closed_window
+from faultbridge.pipeline.decide.governing_rules import governing_rules, rule_to_ask
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.decide.opt_out import FOREVER, opted_out_until
 from faultbridge.pipeline.decide.repair_actions import choose_repair_action
@@ -155,18 +156,34 @@ class Dispatch:
             return None
         if state.status is None or state.status.in_service:
             return None
+        return self._permitted(pick, state, case, rules)
+
+    def _permitted(self, pick: QueuedCase, state: NodeState, case: Case, rules: Rules) -> ReadyCase | None:
+        """Return the case with its next repair action, unless a rule of its node's conditions forbids it now.
+
+        The row of the case names one rule; the approval, the windows and the dry run of each other rule that the
+        repair action rests on apply too.
+        """
         choice = choose_repair_action(state, case, rules.policy)
-        if choice.repair_action is None:
+        action = choice.repair_action
+        if action is None:
             self._queued_cases.escalate(pick, choice.reason)
             return None
-        # The approval is checked for the repair action that the attempt really takes.
-        approved = case.approves(choice.repair_action, case.attempts + 1)
-        if choice.repair_action in rules.policy.rule_named(case.rule).approval and not approved:
-            reason, asked = f"{choice.repair_action.value} requires approval", choice.repair_action
-            refused = Refused(replace(pick, repair_action=asked), WaitingFor.APPROVAL, reason)
-            self._queued_cases.record_refusals((refused,), rules)
+        governing = governing_rules(state, case, rules.policy, action)
+        if all(rule.dry_run for rule in governing):
+            self._queued_cases.resolve_dry_runs(rules, [pick])
             return None
-        return ReadyCase(state, case, choice.repair_action, choice.reason)
+        asking = rule_to_ask(state, case, rules.policy, action, case.attempts + 1)
+        closed = closed_window(governing, action, self.clock.now())
+        if asking is not None:
+            reason = f"{action.value} requires approval: rule {asking.name}"
+            asked = replace(pick, repair_action=action, rule=asking.name)
+            self._queued_cases.record_refusals((Refused(asked, WaitingFor.APPROVAL, reason),), rules)
+        elif closed is not None:
+            self._queued_cases.record_refusals((Refused(pick, WaitingFor.WINDOW, closed),), rules)
+        else:
+            return ReadyCase(state, case, action, choice.reason)
+        return None
 
     def _still_admitted(
         self, ready: Sequence[ReadyCase], control: Control, rules: Rules, now: datetime

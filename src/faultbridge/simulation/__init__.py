@@ -4,5 +4,5 @@ Reading order: `history` (one run of a seed), `rest` (its end), `simulated_syste
 `instance_health`, `environment/` (sources, operators and cloud that act on it), `fault_injection`, `schedule`
 (simulated time), `sweep_schedule`, `deliveries` (how AWS delivers messages), `workers` (the Lambda functions),
 `simulated_ports` and `fakes/` (the ports), `remembered_values`, `scheduled_state_machine`, `journal`, `invariants/`
-(what must hold), `exhaustive` (all orderings of a few faults), `shrink`.
+(what must hold), `policies`, `exhaustive` (all orderings of a few faults), `shrink`.
 """

@@ -30,6 +30,7 @@ from faultbridge.simulation.fault_injection import (
 from faultbridge.simulation.invariants.catalog import check
 from faultbridge.simulation.invariants.view import SystemView
 from faultbridge.simulation.journal import Journal, Kind
+from faultbridge.simulation.policies import require_approval
 from faultbridge.simulation.rest import come_to_rest, end_cases
 from faultbridge.simulation.schedule import Schedule
 from faultbridge.simulation.scripted_orders import Order, give
@@ -111,7 +112,7 @@ class Scenario:
         system = SimulatedSystem(0, NO_FAULTS, make_injector=scripted)
         system.build(nodes=int(self.repaired), watched=int(not self.repaired), scheduler=self.scheduler)
         if self.asks:
-            system.require_approval((RepairAction.REPLACE_NODE,), timedelta(hours=1))
+            require_approval(system, (RepairAction.REPLACE_NODE,), timedelta(hours=1))
         system.pass_time(WARM_UP)
         (injector,) = made
         injector.give = partial(give, system=system)

@@ -22,6 +22,7 @@ from faultbridge.simulation.fault_injection import (
 from faultbridge.simulation.invariants.catalog import check
 from faultbridge.simulation.invariants.view import SystemView
 from faultbridge.simulation.journal import Journal
+from faultbridge.simulation.policies import proceed_without_orchestrator, require_approval
 from faultbridge.simulation.rest import come_to_rest, end_cases
 from faultbridge.simulation.simulated_system import SimulatedSystem
 
@@ -29,6 +30,9 @@ STEPS = 40
 RACKS = 2
 APPROVALS = tuple(tuple(RepairAction)[first:] for first in (1, 2, 3))
 """The repair actions that an asking policy lets start only after approval: from reset, from reboot, or replacement."""
+
+ASKING_CODES: tuple[tuple[str, ...], ...] = ((), ("xid.79",), ("xid.48", "gpu.*"), ("xid.79", "gpu.*"))
+"""The codes whose rule asks; without any, all rules ask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +153,11 @@ def build_system(seed: int, *, without: frozenset[int] = frozenset()) -> Simulat
     if spares is not None:
         system.launch_from_templates(spares)
     if proceeds:
-        system.proceed_without_orchestrator()
+        proceed_without_orchestrator(system)
     operators = Random(f"operators {seed}")
     if operators.random() < 0.5:  # noqa: PLR2004 - the share of policies that ask
-        system.require_approval(operators.choice(APPROVALS), timedelta(hours=operators.choice((1, 6, 24))))
+        actions, deadline = operators.choice(APPROVALS), timedelta(hours=operators.choice((1, 6, 24)))
+        require_approval(system, actions, deadline, Random(f"asking codes {seed}").choice(ASKING_CODES))
     if draw_growing(seed):
         system.let_group_grow()
     if draw_volumes(seed):

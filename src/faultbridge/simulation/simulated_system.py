@@ -5,20 +5,15 @@ Faultbridge repairs the first cluster, only watches the second, and follows the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from random import Random
-from typing import Any
 
 from faultbridge.data.policies import default_policy
-from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.policy import OrchestratorUnreachable
 from faultbridge.ports import Capacity, CapacityEvidence
 from faultbridge.registry.registration import NewNode
-from faultbridge.rules.policies import PolicyStore
 from faultbridge.simulation.deliveries import REACT_ENTRY_TYPES, BusRule, DeliveryContext, QueueMapping, StreamMapping
 from faultbridge.simulation.environment.inventory_runs import InventoryRuns
 from faultbridge.simulation.environment.provider_repair import ProviderRepair
@@ -49,7 +44,6 @@ from faultbridge.simulation.simulated_ports import (
 from faultbridge.simulation.sweep_schedule import MAX_PAUSE, SweepSchedule
 from faultbridge.simulation.workers import Workers
 from faultbridge.storage import items, keys
-from faultbridge.storage.codec import dump
 from faultbridge.storage.writes import Item
 
 REPAIRED, WATCHED, FOLLOWED = "train-a", "watch-b", "follow-c"
@@ -160,21 +154,6 @@ class SimulatedSystem:
             REPAIRED, {"provider": LAUNCH_TEMPLATE, "spares": spares, "spare_group": GROUPS[REPAIRED]}
         )
         self.deliver_changes()
-
-    def proceed_without_orchestrator(self) -> None:
-        """Set a policy that repairs without the orchestrator's answer if the instance is proven dead."""
-        self._change_rules("proceeding", {"orchestrator_unreachable": OrchestratorUnreachable.PROCEED})
-
-    def require_approval(self, repair_actions: tuple[RepairAction, ...], deadline: timedelta) -> None:
-        """Set a policy whose repairs with these repair actions start only after an operator approves them."""
-        self._change_rules("asking", {"approval": repair_actions, "approval_deadline": deadline})
-
-    def _change_rules(self, version: str, changes: Mapping[str, Any]) -> None:
-        """Store a policy whose rules all differ by these fields."""
-        rules = tuple(replace(rule, **changes) for rule in self.policy.rules)
-        self.policy = replace(self.policy, version=version, rules=rules)
-        document: Any = dump(self.policy)
-        self.workers.operate(lambda app: PolicyStore(app.ports.table, app.ports.clock).put(document))
 
     def _add_node(self, cluster: str, name: str, rack: str | None) -> None:
         """Launch an instance, as of yesterday, and register it as a node; all racks are behind one switch."""

@@ -174,8 +174,6 @@ def test_a_replacement_ordered_while_a_returned_node_is_verified_is_carried_out(
     world.node_orders.return_node(world.key(), ADA)
     world.until(lambda: world.status() is NodeStatus.VALIDATING)
     world.node_orders.replace(world.key(), ADA)
-    world.until(lambda: world.case().pending_approval is not None)
-    world.orders.approve(world.case().id, ADA)
     world.until(world.case_is(RESOLVED))
     assert (world.case().resolution, codes(world)) == (Resolution.REPLACED, [])
     assert len(world.released_instances()) == 1

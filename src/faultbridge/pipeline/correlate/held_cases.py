@@ -14,6 +14,7 @@ from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.domain.policy import Policy
 from faultbridge.pipeline.decide.case_moves import escalate_case, move_case, resolve_case
+from faultbridge.pipeline.decide.governing_rules import rule_of_case
 
 _ABSORBABLE = frozenset({CaseStatus.OPEN, CaseStatus.QUEUED})
 
@@ -75,7 +76,7 @@ def release(state: NodeState, policy: Policy, now: datetime, reason: str, holdin
         return resolve_case(Transition(state), released, now)
     if faulty and case.held_from is CaseStatus.ESCALATED:
         return escalate_case(Transition(state), released, now, case.reason)
-    wait = timedelta(seconds=policy.rule_named(case.rule).wait_seconds if faulty else 0)
+    wait = timedelta(seconds=rule_of_case(state, case, policy).wait_seconds if faulty else 0)
     queued = replace(
         released,
         status=CaseStatus.QUEUED,

@@ -6,6 +6,7 @@ Rules for one node, in reading order:
 - `opt_out`: until when no case opens: an ignored node, a maintenance, or an absence during an update.
 - `open_case`: creates a case.
 - `escalation`: raises the repair action of a waiting case when a worse fault joins it.
+- `governing_rules`: the rules whose approvals and windows apply to a repair action.
 - `repair_actions`: chooses the repair action of the next attempt.
 - `relapse`: the repair action for a fault that comes back after its repair.
 - `case_moves`: changes the status of a case and computes the node's next timer.

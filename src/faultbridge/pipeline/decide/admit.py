@@ -172,10 +172,16 @@ def _check_approval(request: AdmissionRequest) -> Refused | None:
 
 
 def _check_window(request: AdmissionRequest) -> Refused | None:
-    windows = request.rule.windows
-    if not windows or not request.queued.repair_action.needs_slot or any(is_open(one, request.now) for one in windows):
-        return None
-    return Refused(request.queued, WaitingFor.WINDOW, f"no maintenance window of rule {request.rule.name} is open")
+    closed = closed_window((request.rule,), request.queued.repair_action, request.now)
+    return Refused(request.queued, WaitingFor.WINDOW, closed) if closed else None
+
+
+def closed_window(rules: Iterable[Rule], action: RepairAction, now: datetime) -> str | None:
+    """Return why a repair may not start now under these rules: a rule has windows, and none is open; else None."""
+    for rule in rules:
+        if action.needs_slot and rule.windows and not any(is_open(one, now) for one in rule.windows):
+            return f"no maintenance window of rule {rule.name} is open"
+    return None
 
 
 def _check_capacity(request: AdmissionRequest) -> Refused | None:

@@ -14,6 +14,7 @@ from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Policy, Rule
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.case_moves import drop_approval
+from faultbridge.pipeline.decide.governing_rules import Requirement, with_requirement
 from faultbridge.pipeline.decide.relapse import Response, respond
 
 WAITING = frozenset({CaseStatus.OPEN, CaseStatus.QUEUED, CaseStatus.ABSORBED})
@@ -45,11 +46,8 @@ def raise_repair_action(
     text = f"Approval of {case.repair_action.value} no longer required: the case now needs {repair_action.value}."
     unapproved, approval_over = drop_approval(case, now, text)
     raised = replace(
-        unapproved,
+        with_requirement(unapproved, Requirement(condition, rule, repair_action)),
         repair_action=repair_action,
-        rule=rule.name,
-        severity=max(case.severity, condition.severity, key=lambda severity: severity.rank),
-        action=condition.action,
         relapse_of=response.probation.case_id if response.probation else case.relapse_of,
     )
     return replace(state, case=raised), (_note(case, raised, condition, policy, now), *approval_over)

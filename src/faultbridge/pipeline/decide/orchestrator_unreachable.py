@@ -11,6 +11,7 @@ from datetime import datetime
 
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import OrchestratorUnreachable, Policy
+from faultbridge.pipeline.decide.governing_rules import rule_of_case
 
 PROOFS: Mapping[str, frozenset[str]] = {
     "cloud.instance_gone": frozenset({"ec2-event"}),
@@ -39,7 +40,7 @@ def reason_to_proceed(state: NodeState, policy: Policy, now: datetime) -> str | 
     case = state.live_case
     if case is None or not orchestrator_timed_out(state, policy, now):
         return None
-    if policy.rule_named(case.rule).orchestrator_unreachable is not OrchestratorUnreachable.PROCEED:
+    if rule_of_case(state, case, policy).orchestrator_unreachable is not OrchestratorUnreachable.PROCEED:
         return None
     proof = proof_of_failure(state)
     return f"the orchestrator is unreachable, and {proof}" if proof else None

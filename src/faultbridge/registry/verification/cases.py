@@ -13,11 +13,10 @@ from faultbridge.domain.conditions import Condition
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action, Component, ComponentType, Severity
 from faultbridge.domain.nodes import Isolation, NodeState
+from faultbridge.domain.policy import INVENTORY_RULE
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.case_moves import drop_approval, move_case
 from faultbridge.pipeline.decide.open_case import Cause, Rules, open_case
-
-RULE = "inventory"
 
 
 def verify_before_service(registered: Transition, rules: Rules, now: datetime) -> Transition:
@@ -85,7 +84,7 @@ def _require(
 def _open_verification_case(transition: Transition, code: str, rules: Rules, now: datetime, reason: str) -> Transition:
     """Open a case whose only repair action is a verification."""
     cause = Cause(code, Component(ComponentType.NODE), Severity.WARNING, Action.RUN_DIAGNOSTICS)
-    rule = RULE if code != INSTANCE_ADDED else _rule_for(transition.state, cause, rules, now)
+    rule = INVENTORY_RULE if code != INSTANCE_ADDED else _rule_for(transition.state, cause, rules, now)
     return open_case(transition, cause, rules, now, rule=rule, repair_action=RepairAction.VERIFY, reason=reason)
 
 

@@ -11,6 +11,7 @@ from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeState
 from faultbridge.pipeline.decide.case_moves import move_case
+from faultbridge.pipeline.decide.governing_rules import Requirement, with_requirement
 from faultbridge.repair.attempt.progress import live_attempt, move_node, stop_timers
 
 BECOME_FAILED = frozenset(
@@ -56,15 +57,19 @@ def requeue_case(
     *,
     drafts: tuple[Draft, ...] = (),
     repair_action: RepairAction | None = None,
+    requirement: Requirement | None = None,
     not_before: datetime | None = None,
 ) -> Transition:
-    """End the attempt and queue the case again: the node is quarantined and the repair slot is released."""
+    """End the attempt and queue the case again: the node is quarantined and the repair slot is released.
+
+    `requirement` is the condition that requires a stronger repair action; its rule becomes that of the case.
+    """
     if state.status in BECOME_QUARANTINED:
         state, draft = move_node(state, NodeStatus.QUARANTINED, now, reason)
         drafts = (*drafts, draft)
     case, _ = live_attempt(state)
     queued = replace(
-        case,
+        with_requirement(case, requirement) if requirement else case,
         status=CaseStatus.QUEUED,
         attempt=None,
         repair_action=repair_action or case.repair_action,

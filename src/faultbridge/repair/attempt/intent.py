@@ -12,8 +12,10 @@ from faultbridge.domain.cluster.failure_domains import failure_domains
 from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.policy import Rule
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.correlate.held_cases import families_of
+from faultbridge.pipeline.decide.governing_rules import rule_to_ask
 from faultbridge.pipeline.decide.repair_actions import required_repair_action
 from faultbridge.repair.attempt.progress import enter_phase, live_attempt, move_node, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
@@ -30,9 +32,9 @@ NODE_STATUS_OF = {
 
 
 def stop_before_intent(context: StepContext) -> StepResult | None:
-    """End the attempt if the case is canceled, repairs are held or a stronger action is needed."""
+    """End the attempt if the case is canceled, repairs are held, or a new fault needs more than it may do."""
     stopped = context.stop_if_canceled() or _stop_if_paused(context) or stop_for_update(context)
-    return stopped or _stop_for_stronger_action(context)
+    return stopped or _stop_for_stronger_action(context) or _stop_for_approval(context)
 
 
 def commit_intent(
@@ -44,12 +46,11 @@ def commit_intent(
     instance_types: tuple[str, ...] = (),
     permits: Callable[[Control], bool] = lambda _: True,
 ) -> StepContext:
-    """Record the intent, unless the case was canceled, repairs were paused or an incident opened in the meantime.
+    """Record the intent, unless the case was canceled in the meantime or the repair is forbidden now.
 
-    `spare` and `instance_types` are what the attempt uses as successor, or launches as one. Without the
-    permission of `permits`, which gets the controls of the cluster, nothing is recorded.
-    The commit fails if the controls of the cluster changed after they were read, and they are then read again. So a
-    pause or an incident at the same time is not missed.
+    A pause, an incident, a new fault whose rule requires an approval, or `permits`, which gets the controls of the
+    cluster, can forbid it. `spare` and `instance_types` are what the attempt uses or launches as successor.
+    The commit fails if these controls changed after they were read, and they are then read again.
     """
 
     def revise(state: NodeState, now: datetime) -> Transition:
@@ -57,8 +58,8 @@ def commit_intent(
         incarnation = state.incarnation
         if case.cancelled or attempt.intent is not None or incarnation is None or incarnation.instance_id is None:
             return Transition(state)
-        control = _read_control(context)
-        if control.paused or _incident_of(context, state, control) is not None or not permits(control):
+        control = _permitting_control(context, state)
+        if control is None or not permits(control):
             return Transition(state)
         intent = Intent(case.repair_action, incarnation.instance_id, incarnation.instance, case.execution, now)
         named = {"generation": intent.generation, "token": intent.token, "rule": case.rule, "policy": case.policy}
@@ -105,6 +106,13 @@ def _stop_if_paused(context: StepContext) -> StepResult | None:
     return stop_for_incident(context, control)
 
 
+def _permitting_control(context: StepContext, state: NodeState) -> Control | None:
+    """Return the controls of the cluster as just read, or None if they or a missing approval forbid the intent."""
+    control = _read_control(context)
+    held = control.paused or _incident_of(context, state, control) or _rule_to_ask(context, state)
+    return None if held else control
+
+
 def _incident_of(context: StepContext, state: NodeState, control: Control) -> str | None:
     """Return the id of the incident that holds the repair of a node, or None."""
     key, placement, declared = state.key, state.placement, context.rules.config.domains
@@ -123,3 +131,17 @@ def _stop_for_stronger_action(context: StepContext) -> StepResult | None:
         return None
     reason = f"a new fault needs a stronger repair action: {action.value}"
     return context.requeue(WaitingFor.ADMISSION, reason, repair_action=action, delay=False, counts=False)
+
+
+def _stop_for_approval(context: StepContext) -> StepResult | None:
+    """End the attempt if a fault has joined whose rule requires an approval that the attempt does not have."""
+    asking = _rule_to_ask(context, context.state)
+    if asking is None:
+        return None
+    reason = f"{context.case.repair_action.value} requires approval: rule {asking.name} of a new fault"
+    return context.requeue(WaitingFor.ADMISSION, reason, delay=False, counts=False)
+
+
+def _rule_to_ask(context: StepContext, state: NodeState) -> Rule | None:
+    case, _ = live_attempt(state)
+    return rule_to_ask(state, case, context.rules.policy, case.repair_action, case.attempts)

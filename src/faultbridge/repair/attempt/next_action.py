@@ -5,6 +5,7 @@ from __future__ import annotations
 from faultbridge.domain.cases import RepairAction, WaitingFor
 from faultbridge.domain.entries import Draft
 from faultbridge.pipeline import entry_builder
+from faultbridge.pipeline.decide.governing_rules import rule_of_case, strongest_requirement
 from faultbridge.pipeline.decide.repair_actions import next_higher, next_repair_action
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepResult
@@ -34,9 +35,10 @@ def try_next_action(
     After the strongest action, the same action is tried again until the attempts of the policy are used up.
     """
     case, policy = context.case, context.rules.policy
-    action = next_repair_action(
-        case, policy, at_least=at_least or next_higher(case.repair_action) or case.repair_action
-    )
+    rule, required = rule_of_case(context.state, case, policy), strongest_requirement(context.state, policy)
+    if at_least is not None and required is not None and required.repair_action is at_least:
+        rule = required.rule
+    action = next_repair_action(rule, at_least=at_least or next_higher(case.repair_action) or case.repair_action)
     same = action is case.repair_action
     if action is None or case.cancelled or (same and case.counted_attempts >= policy.limits.attempts):
         return context.escalate_to_operator(reason, draft)

@@ -16,6 +16,7 @@ from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Misconfigured
 from faultbridge.log import log_cause
+from faultbridge.pipeline.decide.governing_rules import Requirement, requirement_for, rule_of_case
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.ports import ClusterNode, ComputeAccess, Launcher, Orchestrator, Provider, Restarter, Verifier, Volumes
 from faultbridge.repair.admission import ask_operator
@@ -185,7 +186,14 @@ class StepContext:
         def revise(state: NodeState, now: datetime) -> Transition:
             not_before = retry_time(self.case, now) if delay else None
             queued = requeue_case(
-                state, now, waiting_for, reason, drafts=drafts, repair_action=repair_action, not_before=not_before
+                state,
+                now,
+                waiting_for,
+                reason,
+                drafts=drafts,
+                repair_action=repair_action,
+                requirement=self._requirement_of(state, repair_action),
+                not_before=not_before,
             )
             return queued if counts else exclude_attempt(queued)
 
@@ -193,9 +201,16 @@ class StepContext:
         self.log("attempt_requeued", reason, waiting_for=waiting_for.value, repair_action=repair_action)
         return StepResult(StepOutcome.STOPPED, reason)
 
+    def _requirement_of(self, state: NodeState, action: RepairAction | None) -> Requirement | None:
+        """Return the condition that requires this stronger repair action; None without one."""
+        order = list(RepairAction)
+        if action is None or order.index(action) <= order.index(self.case.repair_action):
+            return None
+        return requirement_for(state, self.rules.policy, action)
+
     def request_approval(self, reason: str, *drafts: Draft) -> StepResult:
         """End the attempt and ask an operator to approve the next one."""
-        deadline = self.rules.policy.rule_named(self.case.rule).approval_deadline
+        deadline = rule_of_case(self.state, self.case, self.rules.policy).approval_deadline
 
         def revise(state: NodeState, now: datetime) -> Transition:
             queued = exclude_attempt(requeue_case(state, now, WaitingFor.APPROVAL, reason, drafts=drafts))

@@ -8,6 +8,7 @@ from faultbridge.domain.cases import Attempt, Case, Phase, RepairAction
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import NodeState
+from faultbridge.pipeline.decide.governing_rules import rule_of_case
 from faultbridge.pipeline.fold.expire import end_verified
 from faultbridge.repair.attempt.progress import live_attempt
 from faultbridge.repair.attempt.step_context import StepContext
@@ -38,7 +39,7 @@ def verification_level(context: StepContext) -> int | None:
     """Return the level of the verification, None for the verifier's own; a relapse needs a deeper one."""
     policy, case = context.rules.policy, context.case
     lowest = max(policy.limits.verify_level or 0, _level_for_faults(context) or 0) or None
-    level = policy.rule_named(case.rule).verify_level or lowest
+    level = rule_of_case(context.state, case, policy).verify_level or lowest
     return level if case.relapse_of is None else max(level or 0, policy.limits.relapse_verify_level)
 
 

@@ -19,6 +19,7 @@ from faultbridge.domain.faults import Severity
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict
 from faultbridge.pipeline import entry_builder
+from faultbridge.pipeline.decide.governing_rules import governing_rules
 from faultbridge.ports import CapacityEvidence
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepResult
@@ -101,14 +102,16 @@ def find_capacity(context: StepContext, instance_id: str, group: str) -> Capacit
     decisions = {one.decision for one in found.answers}
     if Decision.NONE_FREE in decisions and Decision.UNKNOWN not in decisions:
         return replace(found, result=requeue_without_capacity(context, found.reason, found.facts))
-    rule = context.rules.policy.rule_named(context.case.rule)
     if context.case.approves(context.case.repair_action, context.case.attempts):
         return found
     useless = context.case.severity is Severity.FATAL or context.case.before_service
     # A list without `on_demand` demands a reservation: without any, the rule must not release the instance on demand.
     demanded = CapacitySource.ON_DEMAND not in context.rules.policy.capacity and decisions == {Decision.ABSENT}
-    if useless and rule.release_without_capacity and not demanded:
-        context.log("released_without_capacity_evidence", f"rule {rule.name} permits it", instance_id=instance_id)
+    case, policy = context.case, context.rules.policy
+    rules = governing_rules(context.state, case, policy, case.repair_action)
+    if useless and all(rule.release_without_capacity for rule in rules) and not demanded:
+        permitted = f"rule {', '.join(rule.name for rule in rules)} permits it"
+        context.log("released_without_capacity_evidence", permitted, instance_id=instance_id)
         return found
     reason = "no evidence of capacity for a replacement instance"
     reason = f"{reason}: {found.reason}" if found.reason else reason

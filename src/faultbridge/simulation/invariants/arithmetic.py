@@ -7,16 +7,23 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
 from typing import Any
 
 Body = Mapping[str, Any]
 """The decoded body of an entry: `metadata` and `data`."""
 
+AskingRule = tuple[tuple[str, ...], frozenset[str]]
+"""The code patterns of a rule, empty for all codes, and the repair actions that need an approval under it."""
+
+FAULT_ACTIONS = ("run_diagnostics", "reset_gpu", "reboot_node", "replace_node")
+"""What a fault may require of a repair, least disruptive first."""
+
 TRIGGERED, RESOLVED = "triggered", "resolved"
 CLOSED = frozenset({"resolved", "expired"})
-REPAIRABLE = frozenset({"run_diagnostics", "reset_gpu", "reboot_node", "replace_node"})
+REPAIRABLE = frozenset(FAULT_ACTIONS)
 NOTE_PAGES = frozenset({"approval", "isolation"})
 NOTE_STAGES = {"begun": TRIGGERED, "overdue": TRIGGERED, "over": RESOLVED}
 SAFETY_PAGES = {
@@ -108,23 +115,57 @@ def repairs_over_budget(bodies: Iterable[Body], concurrent: int, per_hour: int) 
             yield f"{meta['case_id']}: {len(running)} repairs at once, {len(starts)} within an hour"
 
 
-def unapproved_repairs(bodies: Iterable[Body], requiring: Mapping[str, frozenset[str]]) -> Iterator[str]:
-    """Yield each repair of a node that started without the approval of this repair action for this attempt.
+def unapproved_repairs(bodies: Iterable[Body], asking: Sequence[AskingRule]) -> Iterator[str]:
+    """Yield each repair of a node that started, or acted, without an approval for this action and attempt.
 
-    `requiring` holds the repair actions that require approval by the name of the rule; `bodies` are in order.
+    `asking` holds the code patterns of each rule and the repair actions that need an approval under it; the first rule
+    that matches a code applies. The rules of the faults that require the action count, or of all active faults if none
+    does. `bodies` are in order. Which rule the product applied is not read.
     """
     asked: dict[tuple[str, int], str] = {}
     approved: set[tuple[str, int, str]] = set()
+    active: dict[tuple[str, str, str], Body] = {}
     for body in bodies:
-        data, case = body["data"], body["metadata"]["case_id"]
+        data, case, kind = body["data"], body["metadata"]["case_id"], body["metadata"]["event_type"]
         facts = data.get("facts", {})
-        if data.get("kind") == "approval" and data.get("stage") == "begun":
+        if kind.startswith("Node Fault"):
+            _follow_fault(active, kind, data)
+        elif data.get("kind") == "approval" and data.get("stage") == "begun":
             asked[case, facts["attempt"]] = facts["repair_action"]
         elif facts.get("order") == "approved":
             approved.add((case, facts["attempt"], asked[case, facts["attempt"]]))
-        started = data.get("to") == "in_progress" and data["repair_action"] in requiring.get(data["rule"], ())
-        if started and (case, data["attempt"], data["repair_action"]) not in approved:
-            yield f"{case}: attempt {data['attempt']} is {data['repair_action']}"
+        started = data.get("to") == "in_progress"
+        if not started and (data.get("step"), data.get("outcome")) != ("intent", "committed"):
+            continue
+        action, attempt = data["repair_action"], data["attempt"]
+        codes = _codes_requiring(active.values(), action)
+        if not codes and started and data["rule"] != "inventory":
+            codes = [data["cause"]["code"]]
+        if (case, attempt, action) not in approved and any(action in _asks(code, asking) for code in codes):
+            yield f"{case}: attempt {attempt} is {action}"
+
+
+def _follow_fault(active: dict[tuple[str, str, str], Body], kind: str, data: Body) -> None:
+    key = data["code"], data["since"], data["component"]["type"]
+    if kind == "Node Fault Cleared":
+        active.pop(key, None)
+    elif data["action"] in FAULT_ACTIONS and data["incarnation"] is not None:
+        active[key] = data
+
+
+def _codes_requiring(active: Iterable[Body], action: str) -> list[str]:
+    """Return the codes of the active faults that require a repair action, or of all if none does."""
+    least = FAULT_ACTIONS.index(action.replace("verify", "run_diagnostics"))
+    faults = [(data["code"], FAULT_ACTIONS.index(data["action"])) for data in active]
+    return [code for code, needed in faults if needed >= least] or [code for code, _ in faults]
+
+
+def _asks(code: str, asking: Sequence[AskingRule]) -> frozenset[str]:
+    """Return the repair actions that need an approval for a fault with this code."""
+    for patterns, actions in asking:
+        if not patterns or any(fnmatchcase(code, pattern) for pattern in patterns):
+            return actions
+    return frozenset()
 
 
 def status_of_cluster(statuses: Iterable[str], expected: int) -> tuple[str, dict[str, int]]:

@@ -20,10 +20,11 @@ def _over_budget(view: SystemView) -> Iterator[str]:
 
 
 def _unapproved(view: SystemView) -> Iterator[str]:
-    requiring = {rule.name: frozenset(action.value for action in rule.approval) for rule in view.system.policy.rules}
+    rules = view.system.policy.rules
+    asking = [(rule.match.codes, frozenset(action.value for action in rule.approval)) for rule in rules]
     for state in view.nodes:
         if state.key.cluster == REPAIRED:
-            yield from unapproved_repairs(view.entries_of(state), requiring)
+            yield from unapproved_repairs(view.entries_of(state), asking)
 
 
 def _without_intent(view: SystemView) -> Iterator[str]:

@@ -1,0 +1,104 @@
+"""Governing rules: the rules that decide whether a repair action of a case may start.
+
+A case keeps the rule of one condition. Each other active condition that requires the same repair action has a rule of
+its own, whose approvals and maintenance windows apply too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from faultbridge.domain.cases import Case, RepairAction
+from faultbridge.domain.conditions import Condition, condition_key
+from faultbridge.domain.copies import replace
+from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.policy import DEFAULT_RULE, INVENTORY_RULE, Policy, Rule
+
+_ORDER = list(RepairAction)
+_WITHOUT_POLICY = frozenset({DEFAULT_RULE.name, INVENTORY_RULE})
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """An active condition that needs a case, its rule, and the repair action that the rule gives it, if any."""
+
+    condition: Condition
+    rule: Rule
+    repair_action: RepairAction | None
+
+
+def requirements(state: NodeState, policy: Policy) -> tuple[Requirement, ...]:
+    """Return what the active conditions of a node require that are certain to be about its current instance."""
+    found = []
+    for condition in state.active():
+        if condition.action.opens_case and condition.known_incarnation:
+            rule = policy.rule_for(condition, state.key.cluster, state.placement.instance_type)
+            found.append(Requirement(condition, rule, rule.repair_action(condition.action)))
+    return tuple(found)
+
+
+def strongest_requirement(state: NodeState, policy: Policy) -> Requirement | None:
+    """Return the requirement with the strongest repair action; of several, one whose rule acts and the worst fault."""
+    found = (one for one in requirements(state, policy) if one.repair_action is not None)
+    return max(found, key=_strength, default=None)
+
+
+def requirement_for(state: NodeState, policy: Policy, action: RepairAction) -> Requirement | None:
+    """Return the strongest requirement if it needs at least this repair action, else None."""
+    found = strongest_requirement(state, policy)
+    enough = found is not None and _strength(found)[0] >= _ORDER.index(action)
+    return found if enough else None
+
+
+def _strength(one: Requirement) -> tuple[int, bool, int]:
+    order = -1 if one.repair_action is None else _ORDER.index(one.repair_action)
+    return order, not one.rule.dry_run, one.condition.severity.rank
+
+
+def rule_of_case(state: NodeState, case: Case, policy: Policy) -> Rule:
+    """Return the rule of a case.
+
+    If the policy in force has no rule of this name, its conditions are matched again. Without any condition, each
+    repair of the node requires approval, because what the former rule required is unknown.
+    """
+    if case.rule in _WITHOUT_POLICY or policy.has_rule(case.rule):
+        return policy.rule_named(case.rule)
+    strongest = strongest_requirement(state, policy)
+    if strongest is not None:
+        return strongest.rule
+    condition = state.conditions.get(condition_key(case.code, case.component))
+    if condition is not None:
+        return policy.rule_for(condition, state.key.cluster, state.placement.instance_type)
+    return Rule(case.rule, approval=tuple(action for action in RepairAction if action.needs_slot))
+
+
+def governing_rules(state: NodeState, case: Case, policy: Policy, action: RepairAction) -> tuple[Rule, ...]:
+    """Return the rule of the case and those of the active conditions that require this repair action.
+
+    A stronger action than any condition requires, such as the one after a failed attempt, is required by all of them.
+    """
+    found = requirements(state, policy)
+    least = _ORDER.index(action)
+    requiring = [
+        one.rule for one in found if one.repair_action is not None and _ORDER.index(one.repair_action) >= least
+    ]
+    rules = (rule_of_case(state, case, policy), *(requiring or [one.rule for one in found]))
+    return tuple({rule.name: rule for rule in rules}.values())
+
+
+def rule_to_ask(state: NodeState, case: Case, policy: Policy, action: RepairAction, attempt: int) -> Rule | None:
+    """Return the rule whose approval this attempt still needs for its repair action, or None."""
+    if case.approves(action, attempt):
+        return None
+    return next((rule for rule in governing_rules(state, case, policy, action) if action in rule.approval), None)
+
+
+def with_requirement(case: Case, requirement: Requirement) -> Case:
+    """Return a case under the rule of a condition that requires a stronger repair action than the case had."""
+    condition = requirement.condition
+    return replace(
+        case,
+        rule=requirement.rule.name,
+        severity=max(case.severity, condition.severity, key=lambda severity: severity.rank),
+        action=condition.action,
+    )

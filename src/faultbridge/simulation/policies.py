@@ -1,0 +1,45 @@
+"""Policies of a simulated system: repairs without the orchestrator, and repairs that ask, for all or some codes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.copies import replace
+from faultbridge.domain.policy import OrchestratorUnreachable, Rule
+from faultbridge.rules.policies import PolicyStore
+from faultbridge.simulation.simulated_system import SimulatedSystem
+from faultbridge.storage.codec import dump
+
+
+def proceed_without_orchestrator(system: SimulatedSystem) -> None:
+    """Set a policy that repairs without the orchestrator's answer if the instance is proven dead."""
+    proceeding = OrchestratorUnreachable.PROCEED
+    _store(system, "proceeding", [replace(rule, orchestrator_unreachable=proceeding) for rule in system.policy.rules])
+
+
+def require_approval(
+    system: SimulatedSystem, repair_actions: tuple[RepairAction, ...], deadline: timedelta, codes: tuple[str, ...] = ()
+) -> None:
+    """Set a policy whose repairs with these repair actions start only after an operator approves them.
+
+    With `codes`, only a rule for these codes asks; other faults of the same node are repaired without.
+    """
+    rules = system.policy.rules
+    if codes:
+        last = rules[-1]
+        rule = replace(last, name="some-codes-ask", match=replace(last.match, codes=codes))
+        _store(system, "asking for some", [_asking(rule, repair_actions, deadline), *rules])
+    else:
+        _store(system, "asking", [_asking(rule, repair_actions, deadline) for rule in rules])
+
+
+def _asking(rule: Rule, repair_actions: tuple[RepairAction, ...], deadline: timedelta) -> Rule:
+    return replace(rule, approval=repair_actions, approval_deadline=deadline)
+
+
+def _store(system: SimulatedSystem, version: str, rules: list[Rule]) -> None:
+    system.policy = replace(system.policy, version=version, rules=tuple(rules))
+    document: Any = dump(system.policy)
+    system.workers.operate(lambda app: PolicyStore(app.ports.table, app.ports.clock).put(document))

@@ -1,0 +1,157 @@
+"""Two faults under two rules: what either rule requires of a repair holds, whenever the second fault joins."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.domain.cases import RepairAction, WaitingFor
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.faults import Action, Severity
+from faultbridge.domain.policy import Match, Rule, Window
+from faultbridge.ports import Capacity, CapacityEvidence, Verdict, Verification
+from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.simulation.fakes.seam import Call
+from tests.scenarios.world import World
+
+ADA = OperatorOrder("arn:aws:iam::123456789012:user/ada", "checked")
+REPLACE = RepairAction.REPLACE_NODE
+MILD = Rule("reboots-are-automatic", Match(codes=("xid.48",)), release_without_capacity=True)
+CAREFUL = Rule("replacements-ask", Match(codes=("xid.79",)), approval=(REPLACE,), release_without_capacity=True)
+CLOSED = Window("0 3 1 1 *", timedelta(hours=1))
+"""A window on the first of January, when no test runs."""
+
+
+def with_rules(*rules: Rule) -> World:
+    world = World(rules=rules, orchestrated=True)
+    world.provider.known_capacity = Capacity(CapacityEvidence.LAUNCH_FIRST)
+    return world
+
+
+def join_at(world: World, call: str, code: str) -> None:
+    """Report a second fault at the first call of this name."""
+    pending = [call]
+
+    def before(made: Call) -> None:
+        if made.name in pending:
+            pending.remove(made.name)
+            world.fault(code=code)
+
+    world.seam.before = before
+
+
+def reboot(world: World) -> None:
+    world.fault_and_react(code="xid.48", severity=Severity.ERROR, action=Action.REBOOT_NODE)
+
+
+@pytest.mark.parametrize("call", ["orchestrator.drain", "restarter.restart", "restarter.status", "verifier.start"])
+def test_a_fault_that_joins_an_attempt_brings_the_approval_that_its_rule_requires(call: str) -> None:
+    world = with_rules(CAREFUL, MILD)
+    join_at(world, call, "xid.79")
+    reboot(world)
+    world.advance_minutes(180)
+    assert (world.case().waiting_for, world.released_instances()) == (WaitingFor.APPROVAL, [])
+    assert world.case().rule == "replacements-ask"
+    assert world.case().severity is Severity.FATAL
+    world.orders.approve(world.case().id, ADA, action=REPLACE)
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert len(world.released_instances()) == 1
+
+
+@pytest.mark.parametrize("joined", ["queued", "draining"])
+def test_a_fault_that_needs_the_same_action_brings_the_approval_of_its_own_rule(joined: str) -> None:
+    automatic = replace(MILD, action=Action.REPLACE_NODE)
+    world = with_rules(CAREFUL, automatic)
+    if joined == "queued":
+        world.pause_repairs(paused=True)
+    else:
+        join_at(world, "orchestrator.drain", "xid.79")
+    world.fault_and_react(code="xid.48")
+    if joined == "queued":
+        world.fault_and_react(code="xid.79")
+        world.pause_repairs(paused=False)
+    world.advance_minutes(60)
+    assert (world.case().waiting_for, world.released_instances()) == (WaitingFor.APPROVAL, [])
+    world.orders.approve(world.case().id, ADA, action=REPLACE)
+    world.until(world.case_is(CaseStatus.RESOLVED))
+
+
+def test_a_replacement_after_a_failed_reboot_needs_the_approval_of_each_active_fault() -> None:
+    asks = Rule("asks-later", Match(codes=("xid.48",)), approval=(REPLACE,), release_without_capacity=True)
+    world = with_rules(asks, Rule("reboots", Match(codes=("xid.95",)), release_without_capacity=True))
+    world.pause_repairs(paused=True)
+    world.fault_and_react(code="xid.95", severity=Severity.ERROR, action=Action.REBOOT_NODE)
+    reboot(world)
+    world.pause_repairs(paused=False)
+    world.verifier.result = Verification(Verdict.FAILED, ("memory: fail",))
+    world.advance_minutes(180)
+    assert (world.case().waiting_for, world.released_instances()) == (WaitingFor.APPROVAL, [])
+
+
+def test_a_milder_fault_beside_it_does_not_make_a_repair_ask() -> None:
+    asks = Rule("asks-later", Match(codes=("xid.48",)), approval=(REPLACE,))
+    world = with_rules(asks, replace(CAREFUL, approval=()))
+    world.pause_repairs(paused=True)
+    reboot(world)
+    world.fault_and_react(code="xid.79")
+    world.pause_repairs(paused=False)
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert "note approval begun" not in world.record_history()
+
+
+def test_a_repair_waits_for_the_window_of_each_fault_that_requires_it() -> None:
+    windowed = replace(CAREFUL, name="windows", approval=(), windows=(CLOSED,))
+    world = with_rules(windowed, replace(MILD, action=Action.REPLACE_NODE))
+    world.pause_repairs(paused=True)
+    world.fault_and_react(code="xid.48")
+    world.fault_and_react(code="xid.79")
+    world.pause_repairs(paused=False)
+    world.advance_minutes(60)
+    assert (world.case().waiting_for, world.released_instances()) == (WaitingFor.WINDOW, [])
+
+
+def test_an_instance_is_released_without_evidence_only_if_the_rule_of_each_fault_permits_it() -> None:
+    proven = replace(CAREFUL, approval=(), release_without_capacity=False)
+    world = World(rules=(proven, replace(MILD, action=Action.REPLACE_NODE)))
+    world.pause_repairs(paused=True)
+    world.fault_and_react(code="xid.48")
+    world.fault_and_react(code="xid.79")
+    world.pause_repairs(paused=False)
+    world.advance_minutes(60)
+    assert (world.case().waiting_for, world.released_instances()) == (WaitingFor.APPROVAL, [])
+
+
+def queued_under(rule: Rule) -> World:
+    world = with_rules(rule)
+    world.pause_repairs(paused=True)
+    world.fault(code="xid.79")
+    world.advance_minutes(2)
+    return world
+
+
+def go_on_with(world: World, *rules: Rule) -> None:
+    world.policy = replace(world.policy, version="renamed", rules=(*rules, *world.policy.rules[1:]))
+    world.pause_repairs(paused=False)
+    world.advance_minutes(60)
+
+
+def test_a_policy_that_renames_the_rule_of_a_queued_case_keeps_what_the_rule_requires() -> None:
+    world = queued_under(CAREFUL)
+    go_on_with(world, replace(CAREFUL, name="ask-before-replacements"))
+    assert (world.status(), world.case().waiting_for) == (NodeStatus.QUARANTINED, WaitingFor.APPROVAL)
+    assert world.released_instances() == []
+
+
+def test_a_renamed_dry_run_still_repairs_nothing() -> None:
+    world = queued_under(replace(CAREFUL, approval=(), windows=(CLOSED,)))
+    go_on_with(world, replace(CAREFUL, name="only-report", approval=(), dry_run=True))
+    assert world.released_instances() == []
+    assert world.case().status is not CaseStatus.IN_PROGRESS
+
+
+def test_a_renamed_rule_still_limits_the_repair_actions() -> None:
+    world = queued_under(replace(CAREFUL, approval=()))
+    go_on_with(world, replace(CAREFUL, name="reboots-only", approval=(), repair_actions=(RepairAction.REBOOT_NODE,)))
+    assert world.released_instances() == []
