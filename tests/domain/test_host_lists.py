@@ -91,3 +91,18 @@ def test_an_address_of_a_slurmrestd_is_accepted(text: str) -> None:
 def test_an_address_that_could_give_a_token_away_is_rejected(text: str) -> None:
     with pytest.raises(Rejected, match="bad_address"):
         rest_address(text)
+
+
+@pytest.mark.parametrize(
+    ("longest", "too_long"),
+    [
+        ("n[1-5000]", "n[1-5001]"),
+        ("n[1-4999,6000]", "n[1-4999,6000-6001]"),
+        ("n[1-4999],m", "n[1-4999],m,o"),
+        (f"n[{'0' * 8}1]{'x' * 16_372}", f"n[{'0' * 8}1]{'x' * 16_373}"),
+    ],
+)
+def test_a_host_list_has_up_to_5000_names_and_16384_characters(longest: str, too_long: str) -> None:
+    assert len(expand_host_list(longest)) in {1, 5000}
+    with pytest.raises(Rejected, match="bad_host_list"):
+        expand_host_list(too_long)

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from faultbridge.domain.cases import Approval, RepairAction
-from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.cluster.config import MAX_SHARDS, ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.cluster.group_updates import UpdateHold
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.faults import Action, ComponentType, Severity
 from faultbridge.domain.instances import Instance
@@ -127,3 +128,24 @@ def test_a_rule_is_found_by_its_name_and_a_former_one_overrides_nothing() -> Non
     policy = Policy("p", (Rule("first", wait_seconds=60), Rule("second", wait_seconds=120)))
     assert policy.rule_named("second").wait_seconds == 120
     assert policy.rule_named("former") == Rule("former")
+
+
+def test_repairs_of_a_group_are_held_until_the_end_of_its_update() -> None:
+    hold = UpdateHold("workers", NOON, after(hours=1))
+    updating = ClusterConfig("c", update_holds=(hold, replace(hold, group="others", until=after(hours=9))))
+    assert updating.update_hold("workers", after(minutes=59)) == hold
+    assert updating.update_hold("workers", after(hours=1)) is None
+    assert updating.update_hold(None, NOON) is None
+
+
+@pytest.mark.parametrize(("mode", "acts"), [(Mode.OBSERVE, False), (Mode.DRY_RUN, True), (Mode.ACT, True)])
+def test_faultbridge_acts_where_it_repairs_and_does_not_only_observe(mode: Mode, acts: bool) -> None:
+    assert ClusterConfig("c", repair_owner=RepairOwner.FAULTBRIDGE, mode=mode).acts is acts
+    assert not ClusterConfig("c", repair_owner=RepairOwner.OBSERVE, mode=mode).opens_cases
+
+
+def test_a_cluster_has_more_shards_only_when_its_nodes_no_longer_fit() -> None:
+    full = ClusterConfig("c", expected=2, nodes_per_shard=2, shards=1)
+    assert (full.with_next_node().expected, full.with_next_node().shards) == (3, 2)
+    assert ClusterConfig("c", expected=1, nodes_per_shard=2, shards=1).with_next_node().shards == 1
+    assert ClusterConfig("c", expected=10**6, nodes_per_shard=2, shards=1).with_next_node().shards == MAX_SHARDS

@@ -32,6 +32,8 @@ ROOM_TESTS = {
         *(f"tests/jobs/test_{part}.py" for part in ("jobs", "progress", "resume")),
         *(f"tests/scenarios/provider/test_{part}.py" for part in ("external_replacement", "provider_repair")),
         "tests/scenarios/incidents/test_incidents.py",
+        "tests/scenarios/repair/test_causation.py",
+        "tests/cli/test_unknown_names.py",
     ),
     "pipeline/": (
         "tests/pipeline",
