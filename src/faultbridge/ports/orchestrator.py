@@ -8,7 +8,7 @@ from typing import Protocol
 
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.nodes import NodeState
-from faultbridge.ports.compute import CallResult
+from faultbridge.ports.compute import CallResult, LaunchedInstance
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,12 @@ class ClusterNode:
         if named_after is not None and named_after == instance:
             hosts = (node, *hosts)
         return cls(cluster, node, instance, placement.aliases, case, hosts, named_after is None)
+
+    @classmethod
+    def of_spare(cls, candidate: LaunchedInstance, cluster: ClusterConfig) -> ClusterNode:
+        """Return the identity of an instance that backs no node yet."""
+        instance = candidate.instance_id
+        return cls(cluster, instance, instance, host_names=candidate.host_names, keeps_name=False)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -147,15 +147,15 @@ class _SpareReconciler:
         candidate = found[0]
         if self.surplus:
             self._discard(candidate.instance_id, POOL_SHRUNK)
-        elif candidate.running and self._cordon(candidate.instance_id):
+        elif candidate.running and self._cordon(candidate):
             self._verify(candidate)
         elif self.tools.clock.now() - candidate.launched_at >= LAUNCH_TIMEOUT:
             self._discard(candidate.instance_id, "the instance does not run, or cannot be cordoned")
 
-    def _cordon(self, instance: str) -> bool:
+    def _cordon(self, candidate: LaunchedInstance) -> bool:
         """Cordon a spare's instance, which joins the cluster like any other; return whether it is cordoned."""
         orchestrator = self.tools.orchestrators[self.config.orchestrator]
-        return not orchestrator.applicable or orchestrator.cordon(ClusterNode(self.config, instance, instance)).ok
+        return not orchestrator.applicable or orchestrator.cordon(ClusterNode.of_spare(candidate, self.config)).ok
 
     def _verify(self, candidate: LaunchedInstance) -> None:
         instance, kind = candidate.instance_id, candidate.instance_type

@@ -1,0 +1,46 @@
+"""A Slurm in memory behind the real orchestrator: nodes under the names of their hosts, and their jobs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from faultbridge.adapters.slurm.operations import SlurmJob
+from faultbridge.decoders.slurm.node_listing import SlurmNode
+
+REST = "https://slurm.example.internal:6820"
+
+
+class SlurmInMemory:
+    """Implements `SlurmOperations`; a record stays when its host is gone, as in Slurm. `changes` lists every change."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, SlurmNode] = {}
+        self.running: dict[str, list[str]] = {}
+        self.changes: list[tuple[str, str]] = []
+
+    def join(self, host: str) -> None:
+        """Let the slurmd of a host register, under its short name."""
+        name = host.partition(".")[0]
+        self.nodes.setdefault(name, SlurmNode(name, "IDLE", host=name, address=name))
+
+    def takes_work(self, host: str) -> bool:
+        """Whether Slurm can start jobs on a host."""
+        found = self.nodes.get(host.partition(".")[0])
+        return found is not None and "DRAIN" not in found.state
+
+    def node(self, name: str) -> SlurmNode | None:
+        return self.nodes.get(name)
+
+    def jobs(self, name: str) -> tuple[SlurmJob, ...]:
+        return tuple(SlurmJob(job, "RUNNING") for job in self.running.get(name, ()))
+
+    def drain(self, name: str, reason: str) -> None:
+        self.changes.append(("drain", name))
+        self.nodes[name] = replace(self.nodes[name], state="IDLE+DRAIN", reason=reason)
+
+    def resume(self, name: str) -> None:
+        self.changes.append(("resume", name))
+        self.nodes[name] = replace(self.nodes[name], state="IDLE", reason="")
+
+    def requeue(self, job: SlurmJob) -> bool:
+        raise NotImplementedError(job)
