@@ -20,9 +20,10 @@ from faultbridge.domain.cluster.capacity_sources import CapacitySource
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.local.hyperpod.cluster import FakeHyperPod
 from faultbridge.ports import Capacity, CapacityEvidence, Presence, ProviderFailure, RestartState, Verdict
-from faultbridge.simulation.fakes import FakeTable, ManualClock
+from faultbridge.simulation.fakes import FakeTable, ManualClock, Seam
 from tests.adapters.stubs import client_error
 from tests.hyperpod import GROUP, api, hyperpod
+from tests.races import run_before_write
 
 REBOOT = RepairAction.REBOOT_NODE
 UNKNOWN = "i-0123456789abcdef0"
@@ -36,7 +37,8 @@ class Desk:
 
     def __init__(self, clients: Any, fake: FakeHyperPod, clock: ManualClock) -> None:
         self.fake, self.clock, self.clients = fake, clock, clients
-        self.log = RequestLog(FakeTable(clock), clock)
+        self.seam = Seam()
+        self.log = RequestLog(FakeTable(clock, seam=self.seam), clock)
         self.provider = HyperPodProvider(api(clients))
         self.restarter = HyperPodRestarter(api(clients), self.log)
         self.verifier = HyperPodVerifier(api(clients), self.log)
@@ -194,6 +196,12 @@ class TestReboot:
         assert desk.restart() is RestartState.RUNNING
         assert desk.restarter.restart(REBOOT, desk.instance, "c-1").ok
         assert desk.fake.requests == []
+
+    def test_two_callers_at_once_reboot_a_node_once(self, desk: Desk) -> None:
+        other = HyperPodRestarter(api(desk.clients), desk.log)
+        run_before_write(desk.seam, lambda _: True, lambda: other.restart(REBOOT, desk.instance, "c-1"))
+        assert desk.restarter.restart(REBOOT, desk.instance, "c-1").ok
+        assert desk.fake.requests == [("reboot", desk.instance)]
 
     def test_a_refused_request_may_be_sent_again(self, desk: Desk) -> None:
         desk.provider.replace(desk.instance, "t")

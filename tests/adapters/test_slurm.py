@@ -20,9 +20,12 @@ from faultbridge.errors import Misconfigured, Rejected, Transient
 from faultbridge.ports import ClusterNode, ProviderFailure
 from faultbridge.simulation.fakes import START, ManualClock
 from tests.adapters.stubs import stubbed
+from tests.slurm import SlurmInMemory
 
 HEAD = "i-0123456789abcdef0"
 SHOWN = "NodeName=n1 State={state} ThreadsPerCore=1{reason} Comment=x\n"
+
+RUNNING = Output(0, "7|RUNNING\n")
 
 
 @dataclass
@@ -142,7 +145,7 @@ def test_no_job_is_requeued_after_the_deadline(past: bool) -> None:
     head = Head(
         {
             "scontrol show": Output(0, SHOWN.format(state="MIXED+DRAIN", reason=" Reason=faultbridge i-1 [root@t]")),
-            "squeue --noheader": Output(0, "7|RUNNING\n"),
+            "squeue --noheader": RUNNING,
         }
     )
     clock = ManualClock()
@@ -150,6 +153,38 @@ def test_no_job_is_requeued_after_the_deadline(past: bool) -> None:
     found = SlurmOrchestrator(lambda _: Scontrol(head), clock).drain(member(slurm_requeue=True), deadline)
     assert found.reason == "a job still runs: 7 (running)"
     assert (("scontrol", "requeue", "7") in head.commands) is not past
+
+
+def test_the_names_of_the_host_come_before_an_alias_that_leads_to_a_former_host() -> None:
+    slurm = SlurmInMemory()
+    for host in ("ip-10-0-0-5", "ip-10-0-0-9"):
+        slurm.join(host)
+    node = replace(SUCCESSOR, aliases=("ip-10-0-0-5",))
+    assert SlurmOrchestrator(lambda _: slurm, ManualClock()).cordon(node).ok
+    assert slurm.changes == [("drain", "ip-10-0-0-9")]
+
+
+def test_no_job_is_requeued_from_a_node_that_is_not_drained() -> None:
+    head = Head({"scontrol show": Output(0, SHOWN.format(state="MIXED", reason="")), "squeue --noheader": RUNNING})
+    deadline = START.replace(year=START.year + 1)
+    found = orchestrator(head).drain(member(slurm_requeue=True), deadline)
+    assert (found.failure, found.reason) == (ProviderFailure.TIMEOUT, "a job still runs: 7 (running)")
+    assert [command[:2] for command in head.commands] == [("scontrol", "show"), ("squeue", "--noheader")]
+
+
+def test_a_drain_by_an_operator_keeps_its_reason_and_stays() -> None:
+    head = Head({"scontrol show": Output(0, SHOWN.format(state="IDLE+DRAIN", reason=" Reason=bad fan [root@t]"))})
+    assert orchestrator(head).cordon(member()).reason == "already drained: bad fan"
+    assert orchestrator(head).uncordon(member()).reason == "stays drained: bad fan"
+    assert {command[1] for command in head.commands} == {"show"}
+
+
+@pytest.mark.parametrize("name", ["ALL", "n[1-2]", "n1,n2", "n1 State=DOWN", "-a"])
+def test_a_name_that_slurm_would_expand_reaches_no_command(name: str) -> None:
+    head = Head()
+    for node in (replace(member(), node=name), replace(member(), keeps_name=False, host_names=(name,))):
+        assert orchestrator(head).cordon(node).failure is ProviderFailure.NOT_FOUND
+    assert head.commands == []
 
 
 @pytest.mark.parametrize("reason", ["faultbridge no instance", "faultbridge no-instance case CASE-1"])
