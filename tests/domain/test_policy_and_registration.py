@@ -87,6 +87,14 @@ def test_only_commands_on_the_head_node_can_requeue_the_jobs_of_a_slurm_cluster(
     assert other.validated() is other
 
 
+def test_no_head_node_is_registered_for_hyperpod() -> None:
+    by_rest = ClusterConfig("c", provider="hyperpod", orchestrator="slurm", slurm_rest="https://slurm.example.com")
+    assert by_rest.validated() is by_rest
+    for rest in (None, by_rest.slurm_rest):
+        with pytest.raises(Rejected, match=r"hyperpod_head_node.*use slurmrestd, or no orchestrator"):
+            replace(by_rest, slurm_rest=rest, slurm_head_node="i-0123456789abcdef0").validated()
+
+
 @pytest.mark.parametrize(
     ("owner", "mode", "follows"),
     [

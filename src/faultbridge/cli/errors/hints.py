@@ -19,6 +19,7 @@ USAGE_HINTS: Mapping[str, str] = {
     "case_over": "`faultbridge case show` shows its resolution",
     "cluster_exists": "`faultbridge cluster set` changes it",
     "cluster_lives": "`faultbridge case list --cluster C` lists live cases; close them first",
+    "hyperpod_head_node": "give --slurm-rest URL, or --orchestrator none",
     "incident_over": "`faultbridge incident list` lists the open incidents",
     "job_runs": "`faultbridge job end` ends it",
     "no_instance": "`faultbridge node show` shows the node",

@@ -126,6 +126,9 @@ class ClusterConfig:
                 "no_slurm_head_node",
                 f"head node and slurmrestd are missing: {self.cluster}; orchestrator {SLURM} requires one of them",
             )
+        if self.provider == HYPERPOD and self.slurm_head_node:
+            text = f"SSM Run Command does not reach the controller of a HyperPod cluster: {self.cluster}"
+            raise Rejected("hyperpod_head_node", f"{text}; use slurmrestd, or no orchestrator")
         requeues = SLURM_REQUEUE in self.job_callbacks or (self.slurm_requeue and self.orchestrator == SLURM)
         if requeues and not self.slurm_head_node:
             user = "slurm_requeue" if self.slurm_requeue else f"job callback {SLURM_REQUEUE}"
