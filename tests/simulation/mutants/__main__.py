@@ -30,7 +30,9 @@ TESTS = tuple(
 )  # fmt: skip
 ADAPTER_TESTS = (
     *(f"tests/contracts/test_{port}.py" for port in ("consistent_reads", "table", "verifier")),
+    "tests/adapters/test_hyperpod_repair.py",
     "tests/adapters/test_pair_verifier.py",
+    "tests/adapters/test_slurm.py",
     "tests/decoders/test_peer_checks.py",
     "tests/decoders/test_nccl_peer_pair.py",
 )

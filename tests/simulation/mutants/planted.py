@@ -11,6 +11,7 @@ from tests.simulation.mutants.fleet_guards import (
 )
 from tests.simulation.mutants.pair_guards import PAIR_GUARDS
 from tests.simulation.mutants.planted_bug import PlantedBug, planted
+from tests.simulation.mutants.scheduler_guards import HYPERPOD_GUARDS, SLURM_GUARDS
 
 _TABLE = "adapters/dynamodb/table.py"
 _ISOLATE = "repair/isolate.py"
@@ -98,6 +99,8 @@ PLANTED: tuple[PlantedBug, ...] = (
     *UPDATE_GUARDS,
     *RIVAL_GUARDS,
     *PAIR_GUARDS,
+    *SLURM_GUARDS,
+    *HYPERPOD_GUARDS,
     planted(
         "pipeline/decide/escalation.py",
         "raise_repair_action",
