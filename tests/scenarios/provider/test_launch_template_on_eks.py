@@ -1,0 +1,92 @@
+"""A launch template with EKS: launched first, drained through a Kubernetes API, verified, and put to work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator
+from faultbridge.adapters.kubernetes.taints import ISOLATED
+from faultbridge.domain.cases import Resolution
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.nodes import Isolation
+from faultbridge.local.kubernetes.cluster import Cluster, Pod, RunningInstance, takes_work
+from faultbridge.ops.sweep_result import SweepResult
+from faultbridge.registry.registration import Registration
+from faultbridge.repair.attempt.step_tools import StepTools
+from faultbridge.simulation.fakes import ManualClock
+from faultbridge.simulation.fakes.fleet import host_name
+from tests.contracts.aws import aws
+from tests.contracts.schedulers import eks_cluster
+from tests.scenarios.world import CLUSTER, GROUP, World
+
+FIRST, SECOND = (f"i-{number:017x}" for number in (1, 2))
+EKS = "eks"
+
+
+class OnEks(World):
+    """One node of a launch template; each running instance joins a Kubernetes cluster under its host name."""
+
+    def __init__(self, clients: Clients, kubernetes: Cluster) -> None:
+        self.eks_clients, self.kubernetes = clients, kubernetes
+        super().__init__()
+        object.__setattr__(self.isolate, "orchestrators", {EKS: self.scheduler})
+        self.launch_from_template("p5.48xlarge")
+        parts = {"orchestrator": EKS, "eks_cluster": kubernetes.name}
+        Registration(self.table, self.append, self.clock).set_cluster(CLUSTER, parts)
+        self.join_nodes()
+
+    def _tools(self) -> StepTools:
+        self.scheduler = EksOrchestrator(self.eks_clients, self.clock)
+        tools = super()._tools()
+        attachments = {EKS: self.volume_attachments}
+        return replace(tools, orchestrators={EKS: self.scheduler}, volume_attachments=attachments)
+
+    def join_nodes(self) -> None:
+        self.kubernetes.now = self.clock.now
+        running = [one.instance_id for one in self.fleet.running(GROUP)]
+        self.kubernetes.sync([RunningInstance(one, host_name(one)) for one in running])
+
+    def advance_minutes(self, number: int = 1) -> SweepResult:
+        swept = SweepResult()
+        for _ in range(number):
+            self.join_nodes()
+            swept = super().advance_minutes()
+        return swept
+
+    def takes_work(self, instance: str) -> bool:
+        return takes_work(self.kubernetes.node(host_name(instance)))
+
+
+@pytest.fixture(scope="module")
+def clients() -> Iterator[Clients]:
+    with aws() as made:
+        yield made
+
+
+@pytest.fixture
+def world(clients: Clients) -> Iterator[OnEks]:
+    with eks_cluster(clients, ManualClock()) as kubernetes:
+        yield OnEks(clients, kubernetes)
+
+
+def test_a_node_is_drained_its_successor_launched_first_verified_and_uncordoned(world: OnEks) -> None:
+    world.kubernetes.start(Pod("ml", "job-0", host_name(FIRST), grace_seconds=300))
+    world.fault_and_react()
+    assert (world.node().isolation, world.takes_work(FIRST)) == (Isolation.CONFIRMED, False)
+    world.advance_minutes(2)
+    assert world.live_instances() == [FIRST]  # the pod has not ended yet
+    world.until(lambda: world.status() is NodeStatus.VALIDATING)
+    assert [pod for pod in world.kubernetes.pods if pod.up] == []
+    world.until(lambda: "verify begun" in world.record_history())
+    assert not world.takes_work(SECOND)
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert (world.status(), world.case().resolution) == (NodeStatus.HEALTHY, Resolution.REPLACED)
+    assert world.live_instances() == [SECOND]
+    assert world.takes_work(SECOND)
+    assert ISOLATED not in world.kubernetes.node(host_name(SECOND))["metadata"]["labels"]
+    history = world.record_history()
+    assert history.index("drain drained") < history.index("intent committed")
