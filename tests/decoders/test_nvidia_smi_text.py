@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
 
 from faultbridge.decoders import registry
-from faultbridge.decoders.common.decoder import Hints
+from faultbridge.decoders.common.decoder import Decoded, Hints
 from faultbridge.domain.faults import NODE_COMPONENT, CounterSample, Fault, Snapshot
 from faultbridge.errors import Rejected
 from faultbridge.pipeline.normalize.compare import differences
-from tests.decoders.captures import decoded
+from tests.decoders.captures import SAMPLES, decoded
 
 TEXT, CSV = "nvidia-smi-text", "nvidia-smi-query-csv"
 HEAD = "==============NVSMI LOG==============\n\nAttached GPUs : 1\nGPU 00000000:53:00.0\n"
@@ -70,6 +71,11 @@ def test_a_part_of_an_output_is_decoded_without_a_gpu_address() -> None:
         (HEAD + "    Fan Speed : N/A\n      Product Name : H200\n", "bad_indentation"),
         (HEAD + "    Fan Speed : N/A\n    ECC Errors\n        Volat", "truncated"),
         (HEAD + "    Fan Speed : N/A\n    !!\n", "malformed_text"),
+        (HEAD, "truncated"),
+        (HEAD + "GPU 00000000:64:00.0\n    Fan Speed : N/A\n", "truncated"),
+        (HEAD + "    Product Name : H200\n    Fan Speed : N/A\n", "truncated"),
+        (HEAD + "Fan Speed : N/A\n", "bad_indentation"),
+        (HEAD + "    Retired Pages\n    Single Bit ECC : 60\n", "bad_indentation"),
         ("==============NVSMI LOG==============\n\nDriver Version : 570\n", "no_framing"),
         ("hello", "no_framing"),
         ("Failed to initialize NVML: Insufficient Permissions", "insufficient_permissions"),
@@ -79,6 +85,48 @@ def test_text_that_is_cut_off_or_wrongly_indented_is_rejected(body: str, reason:
     with pytest.raises(Rejected) as rejected:
         snapshot(TEXT, body)
     assert rejected.value.reason == reason
+
+
+def all_cuts(body: str) -> list[str]:
+    lines = body.splitlines(keepends=True)
+    return ["".join(lines[:count]) for count in range(1, len(lines))]
+
+
+def accepted(body: str) -> Decoded | None:
+    try:
+        return registry.read(TEXT, body.encode())
+    except Rejected:
+        return None
+
+
+@pytest.mark.parametrize("name", ["smi-q-pages.txt", "smi-q.txt"])
+@pytest.mark.parametrize("indent", [lambda line: line.strip(), lambda line: line.replace(" " * 8, " " * 4)])
+def test_an_output_with_other_indentation_is_rejected(name: str, indent: Callable[[str], str]) -> None:
+    whole = (SAMPLES / name).read_text(encoding="utf-8")
+    assert accepted(whole) is not None
+    assert accepted("\n".join(map(indent, whole.split("\n")))) is None
+
+
+@pytest.mark.parametrize("name", ["smi-q-pages.txt", "smi-q.txt"])
+def test_a_cut_output_is_rejected_or_noted_if_it_lost_anything_but_processes(name: str) -> None:
+    body = (SAMPLES / name).read_text(encoding="utf-8")
+    whole = accepted(body)
+    assert whole is not None
+    assert whole.notes == ()
+    for cut in all_cuts(body):
+        found = accepted(cut)
+        if found is not None and found.observations != whole.observations:
+            assert found.notes, cut[-200:]
+
+
+def test_gpus_that_are_attached_but_not_listed_are_noted() -> None:
+    gpu = "GPU 00000000:{:02x}:00.0\n    Product Name : NVIDIA H200\n    Processes : None\n"
+    head = HEAD.replace(": 1", ": 8").partition("GPU 0")[0]
+    seven, eight = (accepted(head + "".join(map(gpu.format, range(count)))) for count in (7, 8))
+    assert seven is not None
+    assert seven.notes == ("the output lists 7 of 8 attached GPUs; nothing is known about the others",)
+    assert eight is not None
+    assert eight.notes == ()
 
 
 @pytest.mark.parametrize("source", [TEXT, CSV, "nvidia-smi-xml"])
@@ -218,8 +266,8 @@ def test_the_links_of_a_gpu_do_not_hide_those_of_a_gpu_of_another_node() -> None
 def test_the_lanes_are_read_from_the_text_and_the_xml_too() -> None:
     gpu = "GPU 00000000:{:02x}:00.0\n    Product Name : NVIDIA L40S\n"
     gpu += "    PCI\n        GPU Link Info\n            Link Width\n"
-    gpu += "                Current : {}x\n"
-    text = HEAD.partition("GPU 0")[0] + gpu.format(1, 16) + gpu.format(2, 8)
+    gpu += "                Current : {}x\n    Processes : None\n"
+    text = HEAD.replace(": 1", ": 2").partition("GPU 0")[0] + gpu.format(1, 16) + gpu.format(2, 8)
     width = "<gpu id='00000000:{:02x}:00.0'><product_name>NVIDIA L40S</product_name><pci>"
     width += "<pci_gpu_link_info><link_widths><current_link_width>{}x"
     width += "</current_link_width></link_widths></pci_gpu_link_info></pci></gpu>"

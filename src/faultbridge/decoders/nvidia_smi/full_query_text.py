@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from faultbridge.decoders.common.fields import MAX_GPUS
+from faultbridge.decoders.nvidia_smi.checks import LOST
 from faultbridge.decoders.nvidia_smi.peers import WIDTH
-from faultbridge.decoders.nvidia_smi.snapshot import GpuOutput, gpu_component, local_time
+from faultbridge.decoders.nvidia_smi.snapshot import GpuOutput, gpu_component, index_of, local_time
 from faultbridge.errors import Rejected
 
 _TITLE = "NVSMI LOG"
+_PROCESSES = "processes"
 _STEP = 4
 _MAX_DEPTH = 10
-# nvidia-smi 470 to 610 prints at least a hundred fields of a GPU before its processes.
-_FIELDS_OF_A_WHOLE_GPU = 100
 _GPU = re.compile(r"GPU ([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F])$")
 _FIELD = re.compile(r"( {0,60})(\S[^:]{0,80}?) *: ?(.*)$")
 _HEADING = re.compile(r"( {0,60})([A-Z][\w .()/&-]{0,60}?) *$")
@@ -44,12 +44,15 @@ _MIG_ECC = "mig_device/ecc_errors/volatile/sram_uncorrectable"
 
 @dataclass(slots=True)
 class FullQuery:
-    """One `nvidia-smi -q` output: its time, its GPUs, and whether these are all GPUs of the node."""
+    """One `nvidia-smi -q` output: its time, its GPUs, and whether these are all GPUs of the node.
+
+    `missing` is the number of GPUs that its head counts as attached and that it does not list.
+    """
 
     at: datetime | None = None
-    attached: str | None = None
     outputs: tuple[GpuOutput, ...] = ()
     complete: bool = False
+    missing: int = 0
 
 
 @dataclass(slots=True)
@@ -81,25 +84,38 @@ def read_full_query(text: str) -> FullQuery:
             _set_field(gpus[-1].fields, path, value)
     if not gpus:
         raise Rejected("no_framing", "the output contains no GPU")
-    if _is_cut_off(text, gpus):
+    if _is_cut_off(gpus):
         # Half of a GPU's fields would look like a healthy GPU.
-        raise Rejected("truncated", "a GPU without its last section `Processes`; send the whole output")
+        raise Rejected("truncated", "a GPU without its last fields; send the whole output")
     query.at = local_time(head.get("timestamp", ""))
-    query.complete = head.get("attached_gpus") == str(len(gpus)) and all(gpu.address for gpu in gpus)
+    attached = index_of(head.get("attached_gpus", "")) or 0
+    query.complete = attached == len(gpus) and all(gpu.address for gpu in gpus)
+    query.missing = max(attached - len(gpus), 0)
     query.outputs = tuple(_gpu_output(gpu, index if query.complete else None) for index, gpu in enumerate(gpus))
     return query
 
 
-def _is_cut_off(text: str, gpus: list[_Gpu]) -> bool:
-    """Return whether the output ends before the last section (processes) of its last GPU.
+def _is_cut_off(gpus: list[_Gpu]) -> bool:
+    """Return whether a GPU lacks the last fields of its output.
 
-    The output of a single section has no such section: it is cut off only if its last line is incomplete.
+    Only a whole output has a product name; its last section are the processes. The output of single sections (`-d`)
+    ends with the same field for each GPU. The fields of a lost GPU prove nothing.
     """
-    last = gpus[-1].fields
-    if "product_name" not in last or any(path.partition("/")[0] == "processes" for path in last):
-        return False
-    is_whole = any(len(gpu.fields) > _FIELDS_OF_A_WHOLE_GPU for gpu in gpus)
-    return is_whole or not text.endswith("\n")
+    readable = [gpu.fields for gpu in gpus if LOST not in gpu.fields.values()]
+    if any("product_name" in fields and _PROCESSES not in _sections(fields) for fields in readable):
+        return True
+    ends = [_end(fields) for fields in readable]
+    is_last_readable = LOST not in gpus[-1].fields.values()
+    return is_last_readable and len(ends) > 1 and ends[-1] not in ends[:-1]
+
+
+def _sections(fields: Mapping[str, str]) -> set[str]:
+    return {path.partition("/")[0] for path in fields}
+
+
+def _end(fields: dict[str, str]) -> str:
+    """Return the last field of a GPU; the section alone if it is the processes, which differ by GPU."""
+    return _PROCESSES if _PROCESSES in _sections(fields) else next(reversed(fields), "")
 
 
 def _set_field(fields: dict[str, str], path: str, value: str) -> None:
@@ -117,14 +133,15 @@ def _set_field(fields: dict[str, str], path: str, value: str) -> None:
 def _fields(text: str) -> Iterator[tuple[str, str]]:
     """Yield the path and value of each field; yield an empty path and the address where a GPU starts."""
     path: list[str] = []
-    heading = ""
+    heading, least = "", 0
     for line in text.split("\n"):
         stripped = line.rstrip()
         if not stripped or stripped.startswith("="):
             continue
         gpu = _GPU.match(stripped)
         if gpu is not None:
-            path, heading = [], ""
+            _reject_empty(heading)
+            path, heading, least = [], stripped, _STEP
             yield "", gpu[1]
             continue
         query = _FIELD.match(stripped) or _HEADING.match(stripped)
@@ -132,22 +149,37 @@ def _fields(text: str) -> Iterator[tuple[str, str]]:
             raise Rejected(
                 "malformed_text", f"neither a field nor a heading: {stripped.strip()[:80]!r}; expected `Key : Value`"
             )
-        path = _extended_path(path, len(query[1]), _key(query[2]))
-        heading = stripped.strip() if query.re is _HEADING else ""
-        if not heading:
+        indent = len(query[1])
+        if indent < least:
+            raise _bad_indentation(query[2], indent)
+        path = _extended_path(path, indent, query[2])
+        is_heading = query.re is _HEADING
+        heading = stripped.strip() if is_heading else ""
+        # The fields of a heading are deeper than it; only the head above the first GPU is not indented.
+        least = indent + _STEP if is_heading else min(least, _STEP)
+        if not is_heading:
             yield "/".join(path), query[3].strip()
+    _reject_empty(heading)
+
+
+def _reject_empty(heading: str) -> None:
     if heading:
-        raise Rejected("truncated", f"the text ends with the heading {heading[:80]!r}; send the whole output")
+        raise Rejected("truncated", f"no field below the heading {heading[:80]!r}; send the whole output")
 
 
-def _extended_path(path: list[str], indent: int, key: str) -> list[str]:
+def _extended_path(path: list[str], indent: int, label: str) -> list[str]:
     depth = max(indent // _STEP - 1, 0)
     fits = indent % _STEP == 0 and depth <= min(len(path), _MAX_DEPTH)
     if not fits and path:
-        raise Rejected(
-            "bad_indentation", f"wrong indentation of {key[:80]!r}: {indent} spaces; expected {_STEP} spaces a level"
-        )
-    return [*path[:depth], key]
+        raise _bad_indentation(label, indent)
+    return [*path[:depth], _key(label)]
+
+
+def _bad_indentation(label: str, indent: int) -> Rejected:
+    return Rejected(
+        "bad_indentation",
+        f"wrong indentation of {_key(label)[:80]!r}: {indent} spaces; expected {_STEP} spaces a level",
+    )
 
 
 def _key(label: str) -> str:

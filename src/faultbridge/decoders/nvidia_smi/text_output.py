@@ -10,36 +10,27 @@ Errors: `Rejected(no_framing)` if no line is nvidia-smi's. Source: nvidia-smi 52
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from faultbridge.decoders.common.decoder import Decoder, Hints
+from faultbridge.decoders.common.decoder import Decoded, Decoder, Hints
 from faultbridge.decoders.common.documents import text_of
 from faultbridge.decoders.nvidia_smi.failures import failures, find_failures, has_failure
 from faultbridge.decoders.nvidia_smi.full_query_text import is_full_query, read_full_query
 from faultbridge.decoders.nvidia_smi.nvlink import is_links, read_links
 from faultbridge.decoders.nvidia_smi.snapshot import GpuOutput, gpu_component, gpu_snapshot, index_of, local_time
-from faultbridge.domain.faults import Observation
+from faultbridge.domain.faults import Fault, Observation
 from faultbridge.errors import Rejected
 
 SOURCE = "nvidia-smi-text"
 
 
-def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
+def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...] | Decoded:
     """Return a health snapshot of the GPUs; error messages may precede, follow or replace the output."""
     text = text_of(body)
     stated_faults = find_failures(SOURCE, text)
     if is_full_query(text):
-        found = read_full_query(text)
-        return (
-            gpu_snapshot(
-                SOURCE,
-                found.outputs,
-                found.at,
-                complete=found.complete and not stated_faults,
-                stated_faults=stated_faults,
-            ),
-        )
+        return _full_query(text, stated_faults)
     if is_table(text):
         outputs, at = read_table(text)
         # The links can be listed below the table.
@@ -52,6 +43,17 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     if has_failure(text):
         return failures(SOURCE, text)
     raise Rejected("no_framing", "not an output of nvidia-smi -q, its table, -L, nvlink -s or -e")
+
+
+def _full_query(text: str, stated_faults: Sequence[Fault]) -> Decoded:
+    found = read_full_query(text)
+    complete = found.complete and not stated_faults
+    snapshot = gpu_snapshot(SOURCE, found.outputs, found.at, complete=complete, stated_faults=stated_faults)
+    if not found.missing:
+        return Decoded((snapshot,))
+    # The query of one GPU (`-i`) counts all attached GPUs too, so this is no error.
+    listed = f"{len(found.outputs)} of {len(found.outputs) + found.missing} attached GPUs"
+    return Decoded((snapshot,), notes=(f"the output lists {listed}; nothing is known about the others",))
 
 
 def recognize(body: bytes) -> bool:
