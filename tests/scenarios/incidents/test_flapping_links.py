@@ -77,4 +77,5 @@ def test_links_that_are_lost_again_after_a_quiet_time_are_a_new_incident():
     world.until(lambda: incidents(world)[0].status is IncidentStatus.CLOSED, minutes=30)
     world.advance_minutes(1)
     lose_links(world)
+    world.advance_minutes(1)
     assert [one.status for one in incidents(world)] == [IncidentStatus.CLOSED, IncidentStatus.OPEN]
