@@ -48,10 +48,11 @@ class Correlate:
         """
         rules, control = rules_of(self.rulebook, cluster), self.changes.controls.read(cluster)
         rows = unhealthy_rows(self.table, rules.config)
-        affected = affected_nodes(rules.config, rows, self.changes.controls.clock.now())
+        now = self.changes.controls.clock.now()
+        affected = affected_nodes(rules.config, rows, now)
         if intake is not None and intake.failed:
             silent = intake.silent_nodes(cluster, names_in_use(self.table, rules.config))
-            affected = without_records(affected, cluster, silent, self.changes.controls.clock.now())
+            affected = without_records(affected, cluster, silent, intake.last_arrival or now)
         changed: tuple[IncidentChange, ...] = ()
         history: OnsetHistory | None = None
         if control.holds or (intake and intake.failed) or needs_sizes(affected, rules.policy.incidents):

@@ -58,6 +58,11 @@ class ClusterHeartbeats:
         watched = ((node, at) for node, at in self.last.items() if node not in self.silent)
         return {NodeKey(self.config.cluster, node): at for node, at in sorted(watched) if at <= latest}
 
+    @property
+    def newest(self) -> datetime | None:
+        """Return when the queue received the last heartbeat of any node; None without one."""
+        return max(self.last.values(), default=None)
+
     def before_return(self, nodes: Collection[str]) -> ClusterHeartbeats:
         """Return the heartbeats with some returned nodes as they are stored: silent, at the time of that heartbeat."""
         silent = {

@@ -55,14 +55,19 @@ class HeartbeatMonitor:
         """Return when the last recorded canary was sent; None before the first."""
         return last_sent_at(self.log.table, LAST_RECORDED)
 
-    def intake_failed(self, canary: datetime | None, overdue: int, on_time: int) -> bool:
+    def intake_failed(
+        self, canary: datetime | None, overdue: int, on_time: int, heartbeat: datetime | None = None
+    ) -> bool:
         """Return whether no records arrive at all: the last canary is overdue, and so are most heartbeats.
 
-        After two missing canaries, heartbeats do not matter. Before the first canary, nothing shows that the intake
-        ever worked, so missing heartbeats are reported as faults.
+        `heartbeat` is when the last heartbeat of any node arrived: while heartbeats arrive, only the canary failed.
+        Before the first canary, nothing shows that the intake ever worked, so missing heartbeats are reported.
         """
         now = self.append.clock.now()
         if canary is None or now - canary <= CANARY_OVERDUE:
+            return False
+        if heartbeat is not None and now - heartbeat <= HEARTBEAT_GRACE:
+            log_cause("canary_missing", reason="heartbeats arrive and the canary does not", level=logging.WARNING)
             return False
         if now - canary <= CANARY_MISSING and (overdue <= ALWAYS_PLAUSIBLE or overdue <= on_time):
             return False
@@ -75,14 +80,15 @@ class HeartbeatMonitor:
         )
         return True
 
-    def check(self, node: NodeKey, last: datetime, canary: datetime | None, probe: Probe = unprobed) -> bool:
+    def check(self, node: NodeKey, last: datetime, arrived: datetime | None, probe: Probe = unprobed) -> bool:
         """Record `host.silent` for a node in service whose last heartbeat, at `last`, is too old.
 
-        Returns False, and records nothing, if the last canary is too old to show that a heartbeat would have arrived:
-        the next sweep checks again. Without any canary so far, the fault is recorded.
+        `arrived` is when the last canary or heartbeat that arrived was sent. Returns False, and records nothing, if
+        that is too early to show that a heartbeat of this node would have arrived: the next sweep checks again. If it
+        is None, no canary has arrived so far, and the fault is recorded.
         """
         timeout = rules_of(self.log.rulebook, node.cluster).policy.limits.heartbeat_timeout
-        if not _is_conclusive(canary, last, timeout):
+        if not _is_conclusive(arrived, last, timeout):
             return False
 
         def revise(state: NodeState, now: datetime) -> Transition:
@@ -114,9 +120,9 @@ class HeartbeatMonitor:
         return Transition(observed.state, observed.drafts)
 
 
-def _is_conclusive(canary: datetime | None, last: datetime, timeout: timedelta) -> bool:
-    """Return whether a canary arrived that was sent after the node's next recorded heartbeat was due.
+def _is_conclusive(arrived: datetime | None, last: datetime, timeout: timedelta) -> bool:
+    """Return whether a record arrived that was sent after the node's next recorded heartbeat was due.
 
     Without any canary so far, nothing shows that the intake ever worked, so missing heartbeats are reported.
     """
-    return canary is None or canary > last + timeout * WRITE_AFTER + HEARTBEAT_GRACE
+    return arrived is None or arrived > last + timeout * WRITE_AFTER + HEARTBEAT_GRACE

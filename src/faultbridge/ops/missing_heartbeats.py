@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from faultbridge.domain.cluster.incidents import CorrelationLimits
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.incidents.intake import Intake
 from faultbridge.ingest.heartbeat_log import ClusterHeartbeats
@@ -20,10 +21,12 @@ def report_missing_heartbeats(
 ) -> Intake | None:
     """Record a fault of each overdue node, unless no records arrive; the faults of many nodes become one incident.
 
-    A few silent nodes are probed: `probe` distinguishes a lost instance from a failed agent or network path.
+    The first silent nodes of a cluster are probed, unless so many are silent that they become an incident: `probe`
+    distinguishes a lost instance from a failed agent or network path.
     Returns None, and records nothing, if it could not be determined whether records arrive.
     """
     overdue: dict[NodeKey, datetime] = {}
+    probed: set[NodeKey] = set()
     read: list[ClusterHeartbeats] = []
     on_time = 0
     for cluster in clusters:
@@ -34,24 +37,32 @@ def report_missing_heartbeats(
             on_time += len(heartbeats.last) - len(heartbeats.silent) - len(missing)
             overdue |= missing
             read.append(heartbeats)
-    checked: list[tuple[Intake, datetime | None]] = []
+            if not _is_incident(len(missing), len(heartbeats.last), rules.policy.incidents):
+                probed.update(list(missing)[:MAX_PROBED])
+    checked: list[Intake] = []
     with failures.collect("checking that heartbeats arrive"):
-        canary = monitor.last_canary()
-        failed = monitor.intake_failed(canary, len(overdue), on_time)
-        checked.append((Intake(failed=failed, overdue=tuple(sorted(overdue))), canary))
+        canary, heartbeats_at = monitor.last_canary(), [one.newest for one in read if one.newest is not None]
+        failed = monitor.intake_failed(canary, len(overdue), on_time, max(heartbeats_at, default=None))
+        arrived = None if canary is None else max((canary, *heartbeats_at))
+        checked.append(Intake(failed=failed, overdue=tuple(sorted(overdue)), last_arrival=arrived))
     if not checked:
         return None
-    ((intake, canary),) = checked
+    (intake,) = checked
     if intake.failed:
         log_cause("missing_heartbeats_not_reported", reason=f"no records arrive: {len(overdue)} nodes are overdue")
     settled: set[NodeKey] = set()
     for node, last in {} if intake.failed else overdue.items():
         with failures.collect(f"checking the heartbeat of {node.stream}"):
-            if monitor.check(node, last, canary, probe if len(overdue) <= MAX_PROBED else unprobed):
+            if monitor.check(node, last, intake.last_arrival, probe if node in probed else unprobed):
                 settled.add(node)
     for heartbeats in read:
         _settle(monitor, heartbeats, settled, failures)
     return intake
+
+
+def _is_incident(silent: int, nodes: int, limits: CorrelationLimits) -> bool:
+    """Return whether so many nodes of a cluster are silent that they share a cause, which no instance shows."""
+    return silent > MAX_PROBED and silent >= limits.nodes and silent * 100 >= limits.percent * nodes
 
 
 def _settle(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
+from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.cluster.incidents import Incident
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeKey
@@ -42,6 +43,12 @@ class HeartbeatWorld(World):
     def incidents(self) -> list[Incident]:
         rows = self.ports.table.query(keys.cluster_partition(KEY.cluster), prefix=stored_incidents.INCIDENT).items
         return [stored_incidents.read_incident(row) for row in rows]
+
+    def waits_for_incident(self, node: str) -> bool:
+        """Return whether the live case of a node waits for an incident."""
+        case = self.node(NodeKey(KEY.cluster, node)).live_case
+        assert case is not None
+        return case.waiting_for == WaitingFor.INCIDENT
 
     def cases(self) -> set[CaseStatus]:
         found = (self.node(NodeKey(KEY.cluster, name)).live_case for name in self.names)
@@ -89,13 +96,18 @@ def test_a_failed_intake_is_its_own_incident_without_a_fault_and_without_a_repai
     assert world.app.repair.controls.read(KEY.cluster).incident_of("n-00", (), ()) is None
 
 
-def test_a_failed_intake_holds_repairs_longer_than_the_maximum_age():
+def test_a_failed_intake_holds_repairs_until_the_maximum_age_and_no_second_incident_follows():
     world = HeartbeatWorld(4)
     record_canary(world)
     world.ports.clock.advance(timedelta(minutes=4))
     world.beat(*world.names)
-    world.pass_minutes(200)
-    assert world.incidents()[0].status == "open"
+    world.outcomes(world.message(node="n-03"))
+    world.pass_minutes(100)
+    assert world.waits_for_incident("n-03")
+    world.pass_minutes(300)
+    (incident,) = world.incidents()
+    assert (incident.domain.kind, incident.status) == ("intake", "expired")
+    assert not world.waits_for_incident("n-03")
 
 
 def test_without_a_canary_so_far_missing_heartbeats_are_an_incident_with_a_maximum_age():
@@ -121,14 +133,68 @@ def test_a_failed_intake_admits_no_repair_that_was_already_waiting():
     assert world.ports.providers["ec2-auto-scaling"].replaced == []
 
 
-def test_nodes_that_were_reported_before_the_canary_was_missed_wait_without_a_maximum_age_too():
+def test_nodes_that_were_reported_before_the_canary_was_missed_wait_until_the_maximum_age_too():
     world = HeartbeatWorld(10)
     world.beat(*world.names)
     world.ports.clock.advance(timedelta(minutes=6))
     record_canary(world)
     world.pass_minutes(4)
     assert world.silent() == set(world.names)
-    world.pass_minutes(200)
+    world.pass_minutes(100)
     (incident,) = world.incidents()
     assert (incident.domain.kind, incident.status) == ("intake", "open")
     assert world.cases() == {CaseStatus.ABSORBED}
+    world.pass_minutes(100)
+    assert world.incidents()[0].status == "expired"
+    assert CaseStatus.ABSORBED not in world.cases()
+
+
+def test_a_missing_canary_alone_holds_no_repair_while_heartbeats_arrive():
+    world = HeartbeatWorld(10)
+    record_canary(world)
+    world.beat(*world.names)
+    world.pass_minutes(30, *world.names)
+    world.outcomes(world.message(node="n-03"))
+    world.pass_minutes(30, *world.names)
+    assert world.incidents() == []
+    assert not world.waits_for_incident("n-03")
+
+
+def test_a_silent_node_is_reported_while_only_the_canary_is_missing():
+    world = HeartbeatWorld(10)
+    record_canary(world)
+    world.beat(*world.names)
+    world.pass_minutes(30, *world.names[1:])
+    assert world.silent() == {"n-00"}
+    assert world.incidents() == []
+
+
+def test_an_operator_who_closes_a_failed_intake_ends_it_until_records_arrive_and_fail_again():
+    world = HeartbeatWorld(10)
+    record_canary(world)
+    world.beat(*world.names)
+    world.pass_minutes(15)
+    world.outcomes(world.message(node="n-03"))
+    (incident,) = world.incidents()
+    world.app.incidents.orders.close(KEY.cluster, incident.id, "ada")
+    world.pass_minutes(300)
+    assert [one.status for one in world.incidents()] == ["closed"]
+    assert not world.waits_for_incident("n-03")
+    record_canary(world)
+    world.beat(*world.names)
+    world.pass_minutes(5, *world.names)
+    assert [one.status for one in world.incidents()] == ["closed"]
+    world.pass_minutes(30)
+    assert sorted(one.status for one in world.incidents()) == ["closed", "open"]
+
+
+def test_a_batch_of_entries_does_not_end_the_incident_of_a_failed_intake():
+    world = HeartbeatWorld(10)
+    record_canary(world)
+    world.beat(*world.names)
+    world.pass_minutes(15)
+    before = world.incidents()
+    world.app.ops.react([(KEY.cluster, "n-03")])
+    world.ports.clock.advance(timedelta(minutes=30))
+    world.app.ops.react([(KEY.cluster, "n-03")])
+    assert world.incidents() == before

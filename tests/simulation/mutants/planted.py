@@ -50,7 +50,7 @@ INCIDENT_GUARDS: tuple[PlantedBug, ...] = (
         _LIFE_CYCLE,
         "_advance",
         "an incident holds repairs for ever",
-        "if limited and incident.status.holds and now >=",
+        "if incident.status.holds and now >=",
         "if False and now >=",
     ),
     planted(

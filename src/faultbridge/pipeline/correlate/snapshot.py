@@ -52,16 +52,20 @@ class ClusterSnapshot:
 
 
 def without_records(
-    affected: Iterable[AffectedNode], cluster: str, overdue: Iterable[str], now: datetime
+    affected: Iterable[AffectedNode], cluster: str, overdue: Iterable[str], since: datetime
 ) -> tuple[AffectedNode, ...]:
-    """Add the overdue nodes, and give all missing heartbeats the path of records as their shared failure domain."""
+    """Add the overdue nodes, and give all missing heartbeats the path of records as their shared failure domain.
+
+    `since` is when the last record arrived. It stays the same for one outage. So an incident about it that an operator
+    closed, or that reached its maximum age, is followed by another one only if records arrive and then fail again.
+    """
     intake = FailureDomain(DomainKind.INTAKE, cluster)
     nodes = tuple(
         replace(one, domains=(*one.domains, intake)) if one.family is Family.HEARTBEAT else one for one in affected
     )
     known = {one.node for one in nodes if one.family is Family.HEARTBEAT}
     others = (name for name in overdue if name not in known)
-    return nodes + tuple(AffectedNode(name, Family.HEARTBEAT, now, "host.silent", (intake,)) for name in others)
+    return nodes + tuple(AffectedNode(name, Family.HEARTBEAT, since, "host.silent", (intake,)) for name in others)
 
 
 def by_domain(affected: Iterable[AffectedNode]) -> dict[FailureDomain, list[AffectedNode]]:
