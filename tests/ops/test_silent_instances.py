@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -10,10 +11,11 @@ from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ops.silent_instances import MAX_PROBED
 from faultbridge.ports import CheckResult, InstanceChecks
+from faultbridge.registry.registration import NewNode
 from faultbridge.simulation.fakes import Call
 from tests.builders import KEY
 from tests.ingest.test_heartbeat_monitor import beat, pass_time, record_canary
-from tests.world import World
+from tests.world import GROUP, World
 
 PASSED, FAILED = CheckResult.PASSED, CheckResult.FAILED
 
@@ -104,7 +106,38 @@ def fail_named(call: Call, name: str) -> None:
         raise Transient("EC2 does not answer")
 
 
-def test_many_silent_nodes_are_not_probed() -> None:
+def test_of_many_silent_nodes_that_are_no_incident_the_first_five_are_probed() -> None:
+    nodes = tuple(f"n-{number:02}" for number in range(40))
+    world = World(nodes=nodes, mode="observe", repair_owner="observe")
+    beat(world, *nodes)
+    pass_time(world, 8, *nodes[MAX_PROBED + 1 :])
+    answers = [condition(world, node)[0] for node in nodes[: MAX_PROBED + 1]]
+    assert answers == ["alive"] * MAX_PROBED + ["unknown"]
+    assert probes(world) == MAX_PROBED
+
+
+def test_the_silent_nodes_of_another_cluster_are_probed_too() -> None:
+    nodes = tuple(f"n-{number:02}" for number in range(MAX_PROBED))
+    world = World(nodes=nodes, mode="observe", repair_owner="observe")
+    world.app.registry.registration.add_cluster(replace(world.config, cluster="train-b", expected=0))
+    world.app.registry.registration.add_node("train-b", NewNode("b-0", world.ports.fleet.launch(GROUP), group=GROUP))
+    beat(world, *nodes)
+    beat(world, "b-0", cluster="train-b")
+    pass_time(world, 8)
+    assert probes(world) == MAX_PROBED + 1
+
+
+def test_a_silent_node_that_an_open_incident_covers_is_not_probed() -> None:
+    nodes = tuple(f"n-{number:02}" for number in range(10))
+    world = World(nodes=nodes, mode="observe", repair_owner="observe")
+    beat(world, *nodes)
+    pass_time(world, 8, *nodes[:2])
+    assert probes(world) == 0
+    pass_time(world, 8, nodes[0])
+    assert (condition(world, nodes[1])[0], probes(world)) == ("unknown", 0)
+
+
+def test_many_silent_nodes_that_become_an_incident_are_not_probed() -> None:
     nodes = tuple(f"n-{number}" for number in range(MAX_PROBED + 1))
     world = World(nodes=nodes, mode="observe", repair_owner="observe")
     go_silent(world, *nodes)

@@ -41,10 +41,7 @@ def report_missing_heartbeats(
                 probed.update(list(missing)[:MAX_PROBED])
     checked: list[Intake] = []
     with failures.collect("checking that heartbeats arrive"):
-        canary, heartbeats_at = monitor.last_canary(), [one.newest for one in read if one.newest is not None]
-        failed = monitor.intake_failed(canary, len(overdue), on_time, max(heartbeats_at, default=None))
-        arrived = None if canary is None else max((canary, *heartbeats_at))
-        checked.append(Intake(failed=failed, overdue=tuple(sorted(overdue)), last_arrival=arrived))
+        checked.append(_check_intake(monitor, read, tuple(sorted(overdue)), on_time))
     if not checked:
         return None
     (intake,) = checked
@@ -58,6 +55,15 @@ def report_missing_heartbeats(
     for heartbeats in read:
         _settle(monitor, heartbeats, settled, failures)
     return intake
+
+
+def _check_intake(
+    monitor: HeartbeatMonitor, read: Iterable[ClusterHeartbeats], overdue: tuple[NodeKey, ...], on_time: int
+) -> Intake:
+    """Return whether records arrive, by the last canary and the last heartbeat of any node."""
+    canary, heartbeats = monitor.last_canary(), [one.newest for one in read if one.newest is not None]
+    failed = monitor.intake_failed(canary, len(overdue), on_time, max(heartbeats, default=None))
+    return Intake(failed, overdue, None if canary is None else max((canary, *heartbeats)))
 
 
 def _is_incident(silent: int, nodes: int, limits: CorrelationLimits) -> bool:
