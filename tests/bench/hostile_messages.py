@@ -9,6 +9,9 @@ slowest as messages of a registered node, on the fake table. Inputs that do not 
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 import sys
 import time
 from collections.abc import Iterator
@@ -20,7 +23,7 @@ from faultbridge.storage.wire.body_encodings import MAX_UNPACKED_BYTES
 from tests.bench.core import samples
 from tests.bench.report import Row, report
 from tests.decoders.nonsense import sized
-from tests.world import World
+from tests.world import XID_79, World
 
 SIZE = MAX_UNPACKED_BYTES - 16 * 1024  # some inputs are a little longer
 TRIAL = SIZE // 16
@@ -37,7 +40,22 @@ def inputs(size: int) -> dict[str, bytes]:
         for number, body in enumerate(bodies)
         if body
     }
-    return {**sized(size), **repeated}
+    return {**sized(size), **repeated, **packed(size)}
+
+
+def packed(size: int) -> dict[str, bytes]:
+    """Return CloudWatch Logs records that unpack to almost a size, from a few kilobytes."""
+    lines = {"tiny events": "a", "events of an Xid": XID_79, "an event of many lines": f"{XID_79}\n" * (size // 100)}
+    return {f"packed: {name}": pack(line, size) for name, line in lines.items()}
+
+
+def pack(line: str, size: int) -> bytes:
+    """Return a packed record with as many equal events as fit into a size."""
+    event = {"timestamp": 1_770_120_000_000, "message": line}
+    events = [event] * max(1, (size - 200) // (len(json.dumps(event)) + 2))
+    record = {"messageType": "DATA_MESSAGE", "logStream": "x", "logEvents": events}
+    data = base64.b64encode(gzip.compress(json.dumps(record).encode(), mtime=0)).decode()
+    return json.dumps({"awslogs": {"data": data}}).encode()
 
 
 def decode_seconds(source: str, body: bytes) -> float:

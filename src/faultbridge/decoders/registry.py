@@ -12,6 +12,7 @@ from itertools import chain
 from faultbridge.decoders import records
 from faultbridge.decoders.common.decoder import NO_HINTS, Decoded, Decoder, Hints
 from faultbridge.decoders.common.documents import embedded, text_of
+from faultbridge.decoders.common.wrapped_lines import unpacked
 from faultbridge.decoders.records import TextCleaner
 from faultbridge.domain.faults import Observation
 from faultbridge.errors import Rejected
@@ -84,7 +85,7 @@ def read(source: str, body: bytes, hints: Hints = NO_HINTS) -> Decoded:
     """Return the observations in one record, and how much of it was not understood."""
     decoder, cleaner = get(source), TextCleaner()
     _reject_unreadable(body)
-    decoded = records.read(decoder, cleaner.clean(body), hints)
+    decoded = records.read(decoder, cleaner.clean(unpacked(body)), hints)
     return cleaner.noted(_with_gpu_count(decoded, hints))
 
 
@@ -130,7 +131,7 @@ def _with_gpu_count(decoded: Decoded, hints: Hints) -> Decoded:
 def recognize(body: bytes) -> str:
     """Return the only source whose format a body has; no match or several matches are `Rejected`."""
     _reject_unreadable(body)
-    candidates = _candidates(TextCleaner().clean(body))
+    candidates = _candidates(TextCleaner().clean(unpacked(body)))
     if not candidates:
         raise Rejected("unknown_format", "the input matches no source format; name the source of this input")
     if len(candidates) > 1:

@@ -18,7 +18,7 @@ from faultbridge.decoders.native.heartbeat import SOURCE as HEARTBEAT
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.nodes import AliasRow, NodeKey, NodeState
 from faultbridge.domain.records import CANARY, Outcome, RawRecord
-from faultbridge.errors import Rejected
+from faultbridge.errors import Rejected, Transient
 from faultbridge.ingest.caches import CachedNode, NodeCache
 from faultbridge.ingest.counter_store import CounterStore
 from faultbridge.ingest.heartbeat_log import HeartbeatLog
@@ -26,7 +26,7 @@ from faultbridge.ingest.node_commits import NodeCommits
 from faultbridge.ingest.node_lookup import FoundNode, NodeLookup
 from faultbridge.ingest.outcomes import GiveBackReason, IngestResult, process_isolated
 from faultbridge.ingest.poison_messages import ALONE_FROM_RECEIVES, MAX_ATTEMPTS, PoisonMessages
-from faultbridge.ingest.record_reader import WHOLE_SOURCES, Delivery, RecordPart, RecordReader
+from faultbridge.ingest.record_reader import WHOLE_SOURCES, BodyBudget, Delivery, RecordPart, RecordReader
 from faultbridge.ledger.append import Append
 from faultbridge.log import log_cause
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch, match_incarnation
@@ -62,27 +62,44 @@ class Ingest:
     def __call__(self, deliveries: Sequence[Delivery]) -> IngestResult:
         """Process a batch and return the outcome of each record. An invalid record is rejected.
 
-        Records of messages that were received often are processed alone, because one of them may stop the worker. A
+        Records of messages that were received often are processed alone, because one of them may stop the worker.
+        Bodies from the object store are decoded last, one by one, so that no other record waits for a large one. A
         message goes back to the queue when one of its records does; the effects of the others apply only once.
         """
         records = [record for delivery in deliveries for record in delivery.records()]
-        together = iter([record for record in records if record.receives < ALONE_FROM_RECEIVES])
+        inline = [record for record in records if not record.is_pointing]
+        together = iter([record for record in inline if record.receives < ALONE_FROM_RECEIVES])
         result = IngestResult()
         while some := list(islice(together, MAX_RECORDS)):
             result.merge(self._process(some))
-        for record in records:
+        for record in inline:
             if record.receives >= ALONE_FROM_RECEIVES:
                 result.merge(self._process_alone(record))
+        # The oldest first, so that each has its turn.
+        pointing = sorted((record for record in records if record.is_pointing), key=lambda one: -one.receives)
+        self._process_pointing(pointing, result)
         result.failed = {one.message_id: result.failed[one.id] for one in reversed(records) if one.id in result.failed}
         return result
 
-    def _process_alone(self, delivery: Delivery) -> IngestResult:
+    def _process_pointing(self, deliveries: Iterable[Delivery], result: IngestResult) -> None:
+        """Process records with bodies in the object store until the budget is used up; the others go back."""
+        budget = BodyBudget()
+        for record in deliveries:
+            if budget.is_used_up:
+                error = Transient("other bodies were decoded first")
+                result.give_back(record, error, GiveBackReason.BODIES_POSTPONED)
+            elif record.receives >= ALONE_FROM_RECEIVES:
+                result.merge(self._process_alone(record, budget))
+            else:
+                result.merge(self._process([record], budget))
+
+    def _process_alone(self, delivery: Delivery, budget: BodyBudget | None = None) -> IngestResult:
         """Process one message that was received often, and reject it when it stopped its worker three times."""
         result = IngestResult()
         try:
             if self.poison_messages.start_attempt(delivery.id):
                 _log(delivery, "message_processed_alone", f"received {delivery.receives} times")
-                result = self._process([delivery])
+                result = self._process([delivery], budget)
                 if result.failed.get(delivery.id) is GiveBackReason.UNEXPECTED_ERROR:
                     self._reject_failed(delivery, result)
             else:
@@ -104,9 +121,9 @@ class Ingest:
         del result.failed[delivery.id]
         self._reject(delivery, None, Rejected("unexpected_error", detail), result)
 
-    def _process(self, deliveries: Sequence[Delivery]) -> IngestResult:
+    def _process(self, deliveries: Sequence[Delivery], budget: BodyBudget | None = None) -> IngestResult:
         result = IngestResult()
-        parts = [part for delivery in deliveries for part in self._read(delivery, result)]
+        parts = [part for delivery in deliveries for part in self._read(delivery, result, budget)]
         by_node = self._find_nodes(parts, result)
         cached = self._read_nodes(by_node, result)
         by_node = {node: by_node[node] for node in cached}
@@ -117,11 +134,11 @@ class Ingest:
                 result.outcomes.pop(part.record.record_id, None)
         return result
 
-    def _read(self, delivery: Delivery, result: IngestResult) -> Iterable[RecordPart]:
+    def _read(self, delivery: Delivery, result: IngestResult, budget: BodyBudget | None) -> Iterable[RecordPart]:
         """Return the parts of a delivery. A canary or the report of a job is recorded here and has no parts."""
         unavailable = GiveBackReason.INPUT_UNAVAILABLE
         try:
-            parts = self.reader.read(delivery)
+            parts = self.reader.read(delivery, budget)
             unavailable = GiveBackReason.STATE_UNAVAILABLE
             for part in parts:
                 result.add_unparsed(part.record.record_id, part.record.source, part.unparsed)

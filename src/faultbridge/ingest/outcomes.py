@@ -45,6 +45,9 @@ class GiveBackReason(StrEnum):
     INPUT_UNAVAILABLE = "input_unavailable"
     """The body or the mappings could not be read, or the full record of a shortened fault could not be stored."""
 
+    BODIES_POSTPONED = "bodies_postponed"
+    """Other bodies from the object store used up what one invocation decodes of them."""
+
     STATE_UNAVAILABLE = "state_unavailable"
     """The table did not read or write the state of the node."""
 

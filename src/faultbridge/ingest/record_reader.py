@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from faultbridge.decoders.common.decoder import READ_WITH_MAPPINGS, Decoded, Hints
+from faultbridge.decoders.common.wrapped_lines import unpacked
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.faults import Observation
 from faultbridge.domain.records import CANARY, JOB_REPORT, RawRecord
@@ -20,7 +21,8 @@ from faultbridge.pipeline.normalize.timestamp import assign_times, bounded_sent_
 from faultbridge.pipeline.normalize.trust import TRUST_ALL, Trust, instance_of
 from faultbridge.ports import ObjectStore
 from faultbridge.storage.keys import NO_CLUSTER
-from faultbridge.storage.wire.message import Message, decode_message, raw_key
+from faultbridge.storage.wire.body_encodings import MAX_UNPACKED_BYTES
+from faultbridge.storage.wire.message import MAX_BODY_BYTES, Message, decode_message, raw_key
 from faultbridge.storage.wire.shared_message import split_records
 
 UNREADABLE_PREFIX = "unread-"
@@ -47,7 +49,7 @@ class Delivery:
     """One message as the queue delivered it, or one record of a message that contains several.
 
     `received_at` is when the queue first accepted it. `receives` counts its deliveries, this one included.
-    `shared_message` is the id of the message that contains this record and others.
+    `shared_message` is the id of the message that contains this record and others, `records_in_message` their number.
     """
 
     id: str
@@ -56,6 +58,7 @@ class Delivery:
     sender: str | None = None
     receives: int = 1
     shared_message: str | None = None
+    records_in_message: int = 1
 
     @property
     def message_id(self) -> str:
@@ -68,7 +71,7 @@ class Delivery:
         if len(texts) == 1:
             return (replace(self, text=texts[0]),)
         return tuple(
-            replace(self, id=f"{self.id}/{place}", text=text, shared_message=self.id)
+            replace(self, id=f"{self.id}/{place}", text=text, shared_message=self.id, records_in_message=len(texts))
             for place, text in enumerate(texts)
         )
 
@@ -84,6 +87,19 @@ class Delivery:
         if isinstance(self._decoded, Rejected):
             raise self._decoded
         return self._decoded
+
+    @property
+    def is_pointing(self) -> bool:
+        """Return whether the message points to a body in the object store, which can be large."""
+        return isinstance(self._decoded, Message) and self._decoded.pointer is not None
+
+    def unmasked(self, body: bytes) -> bytes:
+        """Return a body in which secrets can be found: a packed record is unpacked.
+
+        The records of one message unpack to as much as a message may contain. Raises Rejected for a record that is
+        larger or cannot be unpacked.
+        """
+        return unpacked(body, MAX_UNPACKED_BYTES // self.records_in_message)
 
     @cached_property
     def _decoded(self) -> Message | Rejected:
@@ -108,6 +124,18 @@ class RecordPart:
     unparsed: int = 0
 
 
+@dataclass(slots=True)
+class BodyBudget:
+    """How many bytes of bodies from the object store one invocation may still decode."""
+
+    remaining: int = MAX_BODY_BYTES
+
+    @property
+    def is_used_up(self) -> bool:
+        """Return whether no other such body may be read."""
+        return self.remaining <= 0
+
+
 @dataclass(frozen=True, slots=True)
 class RecordReader:
     """Reads deliveries. `mappings` returns the customer's mappings of alert and log texts to fault codes."""
@@ -118,15 +146,16 @@ class RecordReader:
     mappings: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
     config: Callable[[str], ClusterConfig | None] = lambda _cluster: None
 
-    def read(self, delivery: Delivery) -> Sequence[RecordPart]:
+    def read(self, delivery: Delivery, budget: BodyBudget | None = None) -> Sequence[RecordPart]:
         """Return the parts of a delivery, one for each node that it names.
 
-        The sender is checked before the body is fetched, masked and decoded. Raises Rejected when the message is
-        invalid or its sender untrusted, and Transient when its body cannot be read now.
+        A body from the object store is taken off the budget. The sender is checked before the body is fetched, masked
+        and decoded. Raises Rejected when the message is invalid or its sender untrusted, and Transient when its body
+        cannot be read now.
         """
         message = delivery.message()
         self._check_sender(delivery, message)
-        record = self.trust.with_sender_instance(self._record(delivery, message))
+        record = self.trust.with_sender_instance(self._record(delivery, message, budget))
         if record.source in WHOLE_SOURCES:
             return (RecordPart(delivery, record, None, ()),)
         mappings = self.mappings() if record.source in READ_WITH_MAPPINGS else {}
@@ -171,13 +200,17 @@ class RecordReader:
         self.objects.put(key, record.body)
         return key
 
-    def _record(self, delivery: Delivery, message: Message) -> RawRecord:
+    def _record(self, delivery: Delivery, message: Message, budget: BodyBudget | None) -> RawRecord:
         """Return the raw record of a message, with its body from the object store if it is stored there."""
         body = message.body
         if message.pointer is not None:
             body = self.objects.get(message.pointer)
         if body is None:
             raise Rejected("body_missing", f"the body does not exist: {message.pointer}; send the record again")
+        if len(body) > MAX_BODY_BYTES:
+            raise Rejected("too_large", f"the body has {len(body)} bytes; at most {MAX_BODY_BYTES} are read")
+        if message.pointer is not None and budget is not None:
+            budget.remaining -= len(body)
         received_at = self.trust.received_at(delivery.sender, message.received_at, delivery.received_at)
         sent_at = bounded_sent_at(message.sent_at, received_at)
         return RawRecord(
@@ -185,7 +218,7 @@ class RecordReader:
             source=message.source,
             cluster=message.cluster,
             node=message.node,
-            body=mask(body),
+            body=mask(delivery.unmasked(body)),
             sent_at=sent_at,
             received_at=received_at,
             instance_id=message.instance_id,

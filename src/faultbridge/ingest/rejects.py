@@ -125,7 +125,7 @@ class Rejects:
         received = self.trust.received_at(delivery.sender, message.received_at, delivery.received_at)
         cluster = keys.NO_CLUSTER if error.reason == "unknown_cluster" else message.cluster
         body = record.body if record is not None else message.body
-        body = None if body is None else mask(body)
+        body = None if body is None else mask(_unpacked(delivery, body))
         key = message.pointer or raw_key(message.cluster, message.sent_at, body or b"")
         reject = Reject(
             cluster=cluster,
@@ -157,6 +157,14 @@ class Rejects:
 
     def _stop_retries(self, found: Item) -> None:
         self.table.write(Update(Key(str(found["pk"]), str(found["sk"])), remove=(("gsi4pk",), ("gsi4sk",))))
+
+
+def _unpacked(delivery: Delivery, body: bytes) -> bytes:
+    """Return the body of a packed record unpacked, so that its secrets can be masked, if it can be unpacked."""
+    try:
+        return delivery.unmasked(body)
+    except Rejected:
+        return body
 
 
 def _next_retry(reason: str, received: datetime, now: datetime) -> datetime | None:

@@ -30,21 +30,16 @@ _OPENING = re.compile(
 
 
 def log_events(body: bytes) -> tuple[LogEvent, ...] | None:
-    """Return the messages of a CloudWatch Logs subscription record; None for any other body.
+    """Return the messages of a CloudWatch Logs subscription record, as `unpacked` returns it; None for any other body.
 
-    A control message yields no messages. A record that cannot be unpacked is `Rejected`.
+    A control message yields no messages.
     """
-    if body[:64].lstrip()[:1] != b"{" or (b'"awslogs"' not in body[:256] and b'"logEvents"' not in body):
+    if body[:64].lstrip()[:1] != b"{" or b'"logEvents"' not in body:
         return None
     try:
-        envelope = loads(text_of(body))
+        record = loads(text_of(body))
     except (ValueError, RecursionError):
         return None
-    return _unwrapped(envelope)
-
-
-def _unwrapped(envelope: object) -> tuple[LogEvent, ...] | None:
-    record = _unpacked(envelope["awslogs"]) if isinstance(envelope, dict) and "awslogs" in envelope else envelope
     if not isinstance(record, dict) or not isinstance(record.get("logEvents"), list):
         return None
     match = _INSTANCE.search(str(record.get("logStream", "")))
@@ -56,19 +51,37 @@ def _unwrapped(envelope: object) -> tuple[LogEvent, ...] | None:
     )
 
 
-def _unpacked(awslogs: object) -> object:
+def unpacked(body: bytes, limit: int = MAX_JSON_BYTES) -> bytes:
+    """Return the CloudWatch Logs record in a packed body, of at most `limit` bytes; any other body as it is.
+
+    No other function unpacks: what is not masked or counted before it is decoded must not appear while it is decoded. A
+    record that cannot be unpacked, or is packed twice, is `Rejected`.
+    """
+    if body[:64].lstrip()[:1] != b"{" or b'"awslogs"' not in body[:256]:
+        return body
+    try:
+        envelope = loads(text_of(body))
+    except (ValueError, RecursionError):
+        return body
+    return _unpacked(envelope["awslogs"], limit) if isinstance(envelope, dict) and "awslogs" in envelope else body
+
+
+def _unpacked(awslogs: object, limit: int) -> bytes:
     data = awslogs.get("data") if isinstance(awslogs, dict) else None
     if not isinstance(data, str):
         raise Rejected("wrong_shape", "awslogs.data is not a string; expected base64 of gzip of JSON")
     try:
         packed = base64.b64decode(data, validate=True)
         inflate = zlib.decompressobj(wbits=31)
-        text = inflate.decompress(packed, MAX_JSON_BYTES)
+        record = inflate.decompress(packed, limit)
         if inflate.unconsumed_tail:
-            raise Rejected("too_large", f"awslogs.data unpacks to more than {MAX_JSON_BYTES} bytes")
-        return loads(text_of(text))
+            raise Rejected("too_large", f"awslogs.data unpacks to more than {limit} bytes")
+        document = loads(text_of(record))
     except (binascii.Error, zlib.error, ValueError, RecursionError) as error:
         raise Rejected("malformed_envelope", "awslogs.data is not base64 of gzip of JSON") from error
+    if isinstance(document, dict) and "awslogs" in document:
+        raise Rejected("malformed_envelope", "awslogs.data contains another packed record")
+    return record
 
 
 def _instant(milliseconds: object) -> datetime | None:

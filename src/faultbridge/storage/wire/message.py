@@ -32,8 +32,8 @@ MAX_SHARED_RECORDS = 10
 MAX_MESSAGE_BYTES = 240_000
 """Maximum size of one message: SQS accepts 262,144 bytes including the attributes that AWS adds."""
 
-MAX_BODY_BYTES = 64 * 1024 * 1024
-"""Maximum size of a body in the object store."""
+MAX_BODY_BYTES = 16 * 1024 * 1024
+"""Maximum size of a body in the object store. One invocation of ingest decodes as much of such bodies."""
 
 MAX_LAST_SENT = 4
 """Maximum number of earlier digests in a message."""
