@@ -12,6 +12,7 @@ from faultbridge.domain.records import Outcome
 from faultbridge.entrypoints import ingest as entrypoint
 from faultbridge.errors import Rejected
 from faultbridge.ingest import record_reader
+from faultbridge.ingest.canary import CLUSTER, LAST_RECORDED, last_sent_at
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.pipeline.fold.daily_notes import MAX_PER_DAY, UNREGISTERED
 from faultbridge.pipeline.normalize.trust import EVENT_BUS
@@ -249,3 +250,54 @@ def test_the_sender_is_checked_before_the_body_is_fetched_masked_or_decoded(worl
         message = replace(decode_message(world.message(XID_79).text), instance_id=instance(world), **others)
         with pytest.raises(Rejected, match="untrusted"):
             reader.read(Delivery("m-1", encode_message(message), world.now, sender=sender))
+
+
+def test_what_a_record_states_does_not_add_to_the_rejects_that_its_sender_may_cause(world):
+    for number in range(130):
+        unknown = world.message(XID_79, cluster=f"none-{number}", node=f"n-{number}", instance_id=instance(world))
+        world.app.ingestion.ingest([by(unknown, node_role(world))])
+        strange = world.message(XID_79, source=f"strange-{number}", instance_id=instance(world))
+        world.app.ingestion.ingest([by(strange, node_role(world))])
+    rejects = [row for row in world.ports.table.items() if "reject" in row]
+    assert len(rejects) == 200
+    assert sum("gsi4pk" in row for row in rejects) == 100
+    assert world.app.ingestion.rejects.dropped("-") == 60
+
+
+def test_rejects_of_one_node_never_delay_the_timers_of_another(world):
+    for number in range(100):
+        unknown = world.message(XID_79, cluster="none", node=f"n-{number}", instance_id=instance(world))
+        world.app.ingestion.ingest([by(unknown, node_role(world))])
+    world.app.ingestion.ingest(
+        [by(world.message(XID_79.replace(": 79,", ": 92,"), instance_id=instance(world)), node_role(world))]
+    )
+    world.ports.clock.advance(timedelta(hours=25))
+
+    def slow(call):
+        world.ports.clock.advance(timedelta(seconds=1) if call.name == "queue.send" else timedelta(0))
+
+    world.ports.seam.before = slow
+    swept = world.app.ops.sweep()
+    assert (swept.ticked, swept.unfinished) == (1, True)
+
+
+@pytest.mark.parametrize("cluster", ["faultbridge-canary", KEY.cluster, "none"])
+def test_only_the_installation_may_send_canaries(world, cluster):
+    forged = world.message(b"canary", source="canary", cluster=cluster, node=None)
+    result = world.app.ingestion.ingest([by(forged, node_role(world))])
+    assert list(result.reasons.values()) == ["untrusted"]
+    assert last_sent_at(world.ports.table, LAST_RECORDED) is None
+    own = world.message(b"canary", source="canary", cluster=CLUSTER, node=None)
+    assert world.app.ingestion.ingest([by(own, "AROASWEEP:faultbridge-sweep")]).reasons == {}
+
+
+def test_an_instance_of_a_foreign_role_is_refused_before_its_body_is_read(monkeypatch):
+    def unused(*_: object) -> None:
+        pytest.fail("the body of a record from a foreign role was used")
+
+    world = World(settings=SENDER_PROOF, node_roles=("AROANODE",))
+    monkeypatch.setattr(record_reader, "mask", unused)
+    reader = replace(world.app.ingestion.ingest.reader, objects=None, decode=unused)
+    foreign = by(world.message(XID_79), f"AROAFOREIGN:{instance(world)}")
+    with pytest.raises(Rejected, match="AROAFOREIGN is not a role"):
+        reader.read(foreign)

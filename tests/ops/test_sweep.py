@@ -48,7 +48,7 @@ def test_a_due_reject_is_retried():
     world = World()
     retried: list[Key] = []
     key = keys.reject("-", world.clock.now(), "r-1")
-    due = {"gsi4pk": keys.due("r-1"), "gsi4sk": "2026-02-03T12:00:00.000Z"}
+    due = {"gsi4pk": keys.retry("r-1"), "gsi4sk": "2026-02-03T12:00:00.000Z"}
     world.table.write(Put(item(key, world.clock.now(), due)))
     sweep = replace(world.sweep, retry_reject=retried.append)
     assert sweep().rejects == 1
@@ -134,9 +134,9 @@ def test_slow_publication_leaves_every_other_part_its_share_of_time():
     assert (swept.ticked, swept.clusters) == (24, 1)
 
 
-def test_under_overload_every_timer_shard_is_processed_eventually():
+def test_under_overload_every_shard_of_rejects_is_processed_eventually():
     world = World()
-    for shard in keys.TIMERS:
+    for shard in keys.RETRIES:
         key = keys.reject("-", world.clock.now(), shard)
         world.table.write(Put(item(key, world.clock.now(), {"gsi4pk": shard, "gsi4sk": "2026-02-03T12:00:00.000Z"})))
     retried: set[str] = set()
@@ -147,9 +147,22 @@ def test_under_overload_every_timer_shard_is_processed_eventually():
 
     sweep = replace(world.sweep, retry_reject=slow)
     for _ in range(100):
-        assert sweep().rejects <= 2
+        assert sweep().rejects <= 3
         world.clock.advance(timedelta(minutes=1))
-    assert len(retried) == len(keys.TIMERS)
+    assert len(retried) == len(keys.RETRIES)
+
+
+def test_rejects_are_retried_after_all_nodes_and_clusters_and_leave_them_their_time():
+    world = World()
+    world.fault(code="xid.92")
+    for number in range(50):
+        key = keys.reject("-", world.clock.now(), str(number))
+        due = {"gsi4pk": keys.retry(str(number)), "gsi4sk": "2026-02-03T12:00:00.000Z"}
+        world.table.write(Put(item(key, world.clock.now(), due)))
+    world.clock.advance(timedelta(hours=2))
+    swept = replace(world.sweep, retry_reject=lambda _: world.clock.advance(5))()
+    assert (swept.ticked, swept.clusters, swept.unfinished) == (1, 1, True)
+    assert 0 < swept.rejects < 50
 
 
 def test_a_sweep_without_work_reads_each_shard_of_a_cluster_once():

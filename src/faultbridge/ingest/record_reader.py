@@ -18,7 +18,7 @@ from faultbridge.errors import Rejected
 from faultbridge.pipeline.normalize.mask_secrets import mask
 from faultbridge.pipeline.normalize.oversized_records import add_evidence_object, any_truncated
 from faultbridge.pipeline.normalize.timestamp import assign_times, bounded_sent_at, shift_last_sent
-from faultbridge.pipeline.normalize.trust import TRUST_ALL, Trust, instance_of
+from faultbridge.pipeline.normalize.trust import TRUST_ALL, Trust
 from faultbridge.ports import ObjectStore
 from faultbridge.storage.keys import NO_CLUSTER
 from faultbridge.storage.wire.body_encodings import MAX_UNPACKED_BYTES
@@ -174,15 +174,13 @@ class RecordReader:
 
     def _check_sender(self, delivery: Delivery, message: Message) -> None:
         """Raise Rejected if the sender may not report about any node of the cluster."""
-        sender = self.trust.sender(delivery.sender, message.sender)
-        instance = instance_of(sender)
-        is_report = message.source == JOB_REPORT
-        if not self.trust.required or (
-            not is_report and instance is not None and message.instance_id in {None, instance}
-        ):
+        if not self.trust.required:
             return
+        sender = self.trust.sender(delivery.sender, message.sender)
         config = self.config(message.cluster) if message.cluster != NO_CLUSTER else None
-        if config is not None and is_report:
+        if message.source == CANARY:
+            refusal = self.trust.refusal_of_canary(sender)
+        elif config is not None and message.source == JOB_REPORT:
             refusal = self.trust.refusal_of_report(sender, config)
         else:
             refusal = self.trust.refusal_of_sender(sender, message.instance_id, config) if config else None

@@ -18,7 +18,7 @@ from faultbridge.errors import Conflict, Rejected, Transient
 from faultbridge.ingest.record_reader import UNREADABLE_PREFIX, Delivery, unreadable_id
 from faultbridge.log import log_cause
 from faultbridge.pipeline.normalize.mask_secrets import mask
-from faultbridge.pipeline.normalize.trust import TRUST_ALL, Trust
+from faultbridge.pipeline.normalize.trust import TRUST_ALL, Trust, instance_of
 from faultbridge.ports import Clock, ObjectStore, RecordQueue, Table
 from faultbridge.storage import keys, rejects
 from faultbridge.storage.rejects import Reject
@@ -26,7 +26,10 @@ from faultbridge.storage.wire.message import Message, encode_message, fits, raw_
 from faultbridge.storage.writes import Absent, AnyOf, Below, Delete, Equals, Item, Key, Put, Update
 
 MAX_PER_HOUR = 100
-"""Rejects stored per hour for each node, source and reason; more are only counted."""
+"""Rejects stored per hour for each sender and reason; more are only counted."""
+
+COUNTED_BY_SENDER = frozenset({"untrusted", "unknown_cluster", "unknown_source"})
+"""Reasons for which even a collector is counted as a whole: what the record states may not exist."""
 
 RETRY_PERIOD = timedelta(hours=24)
 MIN_RETRY_DELAY = timedelta(minutes=1)
@@ -47,10 +50,11 @@ class Rejects:
     def __call__(self, delivery: Delivery, record: RawRecord | None, error: Rejected) -> None:
         """Store a rejected record with its reason. The same record again replaces the stored one.
 
-        At most 100 records an hour are stored for each node, source and reason. More are only counted.
+        At most 100 records an hour are stored for each sender and reason, or for each node and source for which a
+        collector sends. More are only counted.
         """
         reject, raw = self._describe(delivery, record, error)
-        counter = rejects.counter(reject, self.clock.now())
+        counter = rejects.counter(reject, self.clock.now(), by_sender=_is_counted_by_sender(reject))
         if self._is_full(counter):
             self.table.write(Update(counter, set=rejects.counter_label(reject), add={"n": 1, "dropped": 1}))
             return
@@ -157,6 +161,11 @@ class Rejects:
 
     def _stop_retries(self, found: Item) -> None:
         self.table.write(Update(Key(str(found["pk"]), str(found["sk"])), remove=(("gsi4pk",), ("gsi4sk",))))
+
+
+def _is_counted_by_sender(reject: Reject) -> bool:
+    """Return whether what a record states does not count: an instance can name any number of nodes and clusters."""
+    return reject.reason in COUNTED_BY_SENDER or instance_of(reject.sender) is not None
 
 
 def _unpacked(delivery: Delivery, body: bytes) -> bytes:

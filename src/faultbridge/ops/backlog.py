@@ -57,7 +57,7 @@ class Backlog:
 
     def overdue(self) -> int:
         """Count the timers that are overdue."""
-        return len(list(self._times(keys.TIMERS, self.clock.now() - OVERDUE)))
+        return len(list(self._times((*keys.TIMERS, *keys.RETRIES), self.clock.now() - OVERDUE)))
 
     def _entries(self) -> BacklogItem:
         """Return the entries that are not published yet."""
@@ -65,7 +65,7 @@ class Backlog:
 
     def _timers(self) -> BacklogItem:
         """Return the timers that are due."""
-        return self._waiting("timers", self._times(keys.TIMERS, self.clock.now()))
+        return self._waiting("timers", self._times((*keys.TIMERS, *keys.RETRIES), self.clock.now()))
 
     def _rejects(self) -> BacklogItem:
         """Return the rejected records of all clusters; they are never overdue."""

@@ -3,8 +3,9 @@
 One sweep runs these parts in order; a failed part does not stop the others:
 
 1. publish entries that the stream did not publish within two minutes,
-2. process due timers: retry rejects, end waiting periods, recover attempts, report stalled jobs,
-3. report missing heartbeats, and run the steps of each cluster: see `cluster_steps`.
+2. process due timers: end waiting periods, recover attempts, report stalled jobs,
+3. report missing heartbeats, and run the steps of each cluster: see `cluster_steps`,
+4. retry rejects, which any sender can cause.
 
 Each part gets an equal share of the remaining time. Shards and clusters are taken in a random order that changes each
 minute: in a fixed order, the last shards would never be reached under overload.
@@ -32,7 +33,6 @@ from faultbridge.ops.tick_node import TickNode
 from faultbridge.ports import Clock
 from faultbridge.storage import keys
 from faultbridge.storage.jobs import JOB
-from faultbridge.storage.rejects import is_reject
 from faultbridge.storage.writes import WORK, Key
 
 UNPUBLISHED_AFTER = timedelta(minutes=2)
@@ -63,7 +63,7 @@ class Sweep:
         """Sweep for at most this many seconds; failures are part of the result, and none is raised."""
         until = self.clock.now() + timedelta(seconds=seconds)
         result, failures = SweepResult(), Failures()
-        parts = (self._publish, self._due_timers, self._clusters)
+        parts = (self._publish, self._due_timers, self._clusters, self._rejects)
         for remaining, part in zip(range(len(parts), 0, -1), parts, strict=True):
             share = (until - self.clock.now()) / remaining
             with failures.collect(part.__name__.lstrip("_")):
@@ -85,15 +85,11 @@ class Sweep:
                     result.published += len(waiting)
 
     def _due_timers(self, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
-        """Process the due timers of rejected records, nodes and jobs."""
-        for key in self._timers():
+        """Process the due timers of nodes and jobs."""
+        for key in self._due(keys.TIMERS):
             if limit.is_over():
                 return
-            if is_reject(key.pk):
-                with failures.collect(f"retrying the reject {key.pk} {key.sk}"):
-                    self.retry_reject(key)
-                    result.rejects += 1
-            elif key.pk.startswith(JOB):
+            if key.pk.startswith(JOB):
                 with failures.collect(f"checking the progress of {key.pk}"):
                     self.check_progress(key)
             elif key.pk.startswith(NODE_PREFIX):
@@ -101,9 +97,18 @@ class Sweep:
                 with failures.collect(f"updating {node.stream}"):
                     self.tick_node(node, result)
 
-    def _timers(self) -> Iterator[Key]:
+    def _rejects(self, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
+        """Put the rejected records on the queue again whose retry is due."""
+        for key in self._due(keys.RETRIES):
+            if limit.is_over():
+                return
+            with failures.collect(f"retrying the reject {key.pk} {key.sk}"):
+                self.retry_reject(key)
+                result.rejects += 1
+
+    def _due(self, shards: Iterable[str]) -> Iterator[Key]:
         now = to_text(self.clock.now())
-        for timer in self._shuffled(keys.TIMERS):
+        for timer in self._shuffled(shards):
             for row in query_all(self.table, timer, up_to=now, index=WORK):
                 yield Key(str(row["pk"]), str(row["sk"]))
 

@@ -190,12 +190,18 @@ def outbox(name: str) -> str:
 
 
 def due(name: str) -> str:
-    """Return the shard of the timer index for a node, a cluster or a reject."""
+    """Return the shard of the timer index for a node or a cluster."""
     return f"DUE#{shard_of(name, WORK_SHARDS)}"
+
+
+def retry(name: str) -> str:
+    """Return the shard of the timer index for a reject; it is not that of nodes, which must not wait for rejects."""
+    return f"RETRY#{shard_of(name, WORK_SHARDS)}"
 
 
 OUTBOXES = tuple(f"OUT#{shard}" for shard in range(WORK_SHARDS))
 TIMERS = tuple(f"DUE#{shard}" for shard in range(WORK_SHARDS))
+RETRIES = tuple(f"RETRY#{shard}" for shard in range(WORK_SHARDS))
 
 
 def timeline(cluster: str, shard: int) -> str:

@@ -1,4 +1,4 @@
-"""Reject items: one row per rejected record, and counters per hour, node, source and reason."""
+"""Reject items: one row per rejected record, and counters per hour, sender and reason."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from faultbridge.domain.records import CANARY
 from faultbridge.domain.times import to_milliseconds, to_text, truncate
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump, load
@@ -16,7 +17,8 @@ from faultbridge.storage.writes import Item, Key, Path, Value
 
 RETENTION = timedelta(days=30)
 COUNTERS = "HOUR#"
-_PARTITION_SUFFIX = "#REJECT"
+OF_REGISTERED = frozenset({"untrusted", "unknown_node"})
+"""Reasons with which only records of a registered cluster are rejected, apart from canaries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +57,6 @@ def key(reject: Reject) -> Key:
     return keys.reject(reject.cluster, reject.message.sent_at, reject.record_id)
 
 
-def is_reject(partition: str) -> bool:
-    """Return whether a partition key is one of rejects, so that it is not treated as a node."""
-    return partition.endswith(_PARTITION_SUFFIX)
-
-
 def item(reject: Reject) -> Item:
     """Return the item of a reject; DynamoDB deletes it after 30 days."""
     row = items.item(
@@ -73,7 +70,7 @@ def item(reject: Reject) -> Item:
         },
     )
     if reject.due_at is not None:
-        row |= {"gsi4pk": keys.due(reject.record_id), "gsi4sk": to_text(reject.due_at)}
+        row |= {"gsi4pk": keys.retry(reject.record_id), "gsi4sk": to_text(reject.due_at)}
     return row
 
 
@@ -82,14 +79,19 @@ def read(row: Mapping[str, Any]) -> Reject:
     return load(Reject, row["reject"])
 
 
-def counter(reject: Reject, now: datetime) -> Key:
-    """Return the key of the counter for a reject: by hour, node, source and reason.
+def counter(reject: Reject, now: datetime, *, by_sender: bool) -> Key:
+    """Return the key of the counter for a reject: by hour, sender and reason.
 
-    Untrusted records are counted by their sender, because one sender can name any number of nodes.
+    Without `by_sender`, it is also by the node and source that the record states. A cluster that may not exist has no
+    counters of its own.
     """
-    counted = reject.sender if reject.reason == "untrusted" else reject.message.node
-    label = f"{now:%Y-%m-%dT%H}#{counted or '-'}#{reject.message.source}#{reject.reason}"
-    return Key(keys.reject_partition(reject.cluster), COUNTERS + label)
+    message = reject.message
+    is_registered = reject.reason in OF_REGISTERED and message.source != CANARY
+    stated = "" if by_sender else f"{message.node or '-'}#{message.source}#"
+    label = f"{now:%Y-%m-%dT%H}#{reject.sender or '-'}#{stated}{reject.reason}"
+    return Key(
+        keys.reject_partition(keys.NO_CLUSTER if by_sender and not is_registered else reject.cluster), COUNTERS + label
+    )
 
 
 def counter_label(reject: Reject) -> Mapping[Path, Value]:

@@ -96,6 +96,12 @@ class Trust:
             return None
         return f"{sender or 'none'} may not report jobs; add it to trusted_senders of {config.cluster}"
 
+    def refusal_of_canary(self, sender: str | None) -> str | None:
+        """Return why a sender may not send canaries, or None. They prove that records arrive, so only we send them."""
+        if not self.required or self._is_own(sender):
+            return None
+        return f"{sender or 'none'} may not send canaries; only the functions of the installation send them"
+
     def _is_trusted(self, sender: str | None, config: ClusterConfig) -> bool:
         """Return whether a sender may report about every node of a cluster."""
         return not self.required or sender == EVENT_BUS or self._is_own(sender) or _is_listed(sender, config)
