@@ -75,9 +75,11 @@ def arrival(
     at: datetime = NOON,
     record_id: str = "r-1",
     incarnation: IncarnationMatch = IncarnationMatch.CURRENT,
+    *,
+    claimed: bool = False,
 ) -> Arrival:
-    """Build the arrival of an observation at a time."""
-    return Arrival(observation, at, record_id, incarnation)
+    """Build the arrival of an observation at a time; `claimed` by a listed sender."""
+    return Arrival(observation, at, record_id, incarnation, claimed=claimed)
 
 
 def node(status: NodeStatus | None = NodeStatus.HEALTHY, **others: Any) -> NodeState:

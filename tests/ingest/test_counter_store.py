@@ -139,3 +139,12 @@ def test_samples_that_an_earlier_version_stored_uncompressed_are_compared_and_re
     assert codes(later) == ["xid.79"]
     samples.write_alone(compared(samples, sample(0, after(minutes=6))))
     assert stored_at(samples) == to_text(after(minutes=6))
+
+
+def test_samples_of_a_listed_sender_are_not_compared_with_those_of_the_node(samples: CounterStore) -> None:
+    claimed = [arrival(*sample(79, after(minutes=1)), claimed=True)]
+    found = samples.compare(node(), claimed, NOON)
+    samples.write_alone(found)
+    assert codes(found) == []
+    assert codes(compared(samples, sample(0, after(minutes=2)))) == []
+    assert codes(compared(samples, sample(79, after(minutes=3)))) == ["xid.79"]

@@ -301,3 +301,27 @@ def test_an_instance_of_a_foreign_role_is_refused_before_its_body_is_read(monkey
     foreign = by(world.message(XID_79), f"AROAFOREIGN:{instance(world)}")
     with pytest.raises(Rejected, match="AROAFOREIGN is not a role"):
         reader.read(foreign)
+
+
+@pytest.mark.parametrize(
+    ("way", "session", "claimed"),
+    [
+        ("an EC2 instance", None, False),
+        ("an EKS pod with IRSA", "botocore-session-1", True),
+        ("an EKS pod with Pod Identity", "eks-train-a-agent-0b1c2d3e", True),
+        ("a HyperPod node", "SageMaker", True),
+    ],
+)
+def test_only_what_an_instance_says_about_itself_is_more_than_a_claim(way, session, claimed):
+    world = World(settings=SENDER_PROOF, trusted_senders=("AROALISTED:*",), node_roles=("AROANODE",))
+    sender = node_role(world) if session is None else f"AROALISTED:{session}"
+    world.outcomes(by(world.message(XID_79), sender))
+    (condition,) = world.node().conditions.values()
+    assert condition.claimed is claimed, way
+
+
+def test_a_listed_session_that_is_named_like_the_instance_is_a_claim_too():
+    world = World(settings=SENDER_PROOF, trusted_senders=("AROALISTED:*",), node_roles=("AROANODE",))
+    world.outcomes(by(world.message(XID_79), f"AROALISTED:{instance(world)}"))
+    (condition,) = world.node().conditions.values()
+    assert condition.claimed

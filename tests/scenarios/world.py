@@ -230,6 +230,10 @@ class World:
         """Report a fault of a node now; `seen` is its time of observation, now by default."""
         self._observe(node, fault(code, **others), "r-1", seen)
 
+    def claim(self, node: int = 1, code: str = "xid.79", **others: Any) -> None:
+        """Report a fault of a node as a listed sender, which is not proven to be the node."""
+        self._observe(node, fault(code, **others), "r-claim", claimed=True)
+
     def fault_and_react(self, node: int = 1, code: str = "xid.79", **others: Any) -> None:
         """Report a fault of a node, and run `react` until there are no new entries."""
         self.fault(node, code, **others)
@@ -246,8 +250,10 @@ class World:
         """Report that a fault has ended, by its source, now."""
         self._observe(node, Clear(source, code, component, "gone"), "r-clear")
 
-    def _observe(self, node: int, observation: Observation, record: str, at: datetime | None = None) -> None:
-        seen = [arrival(observation, at=at or self.clock.now(), record_id=record)]
+    def _observe(
+        self, node: int, observation: Observation, record: str, at: datetime | None = None, *, claimed: bool = False
+    ) -> None:
+        seen = [arrival(observation, at=at or self.clock.now(), record_id=record, claimed=claimed)]
         rules = rules_of(self.rulebook, CLUSTER)
 
         def revise(state: NodeState, now: Any) -> Transition:

@@ -161,7 +161,8 @@ class Case:
     capacity or an operator paused the cluster. A `cancelled` case releases no instance: its attempt only returns the
     node to service. `incident` is the incident that an absorbed case waits for; `held_from` is the status of the case
     before. A case keeps `incident` if its node is only verified after the incident. `relapse_of` is the case after
-    whose repair the fault came back while the node was on probation.
+    whose repair the fault came back while the node was on probation. `confirmed_at` is when the verification of the
+    instance failed, which confirms what listed senders claim about it.
     """
 
     id: str
@@ -191,6 +192,7 @@ class Case:
     incident: str | None = None
     held_from: CaseStatus | None = None
     relapse_of: str | None = None
+    confirmed_at: datetime | None = None
 
     @property
     def execution(self) -> str:

@@ -22,13 +22,15 @@ class Reporter:
 
     `last_at` is the watermark: an older observation changes nothing. `digests` identify the observations made exactly
     at `last_at` (at most 8), so that a duplicate of one of them changes nothing either. `unspecific_key` is the key of
-    the source's own report when that named no specific code or no device (see `pipeline.fold.attribution`).
+    the source's own report when that named no specific code or no device (see `pipeline.fold.attribution`). `claimed`
+    is set if a listed sender reported it, which proves nothing about the node; else it is None, which is not stored.
     """
 
     active: bool
     last_at: datetime
     digests: tuple[str, ...] = ()
     unspecific_key: str | None = None
+    claimed: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,11 @@ class Condition:
             if reporter.active:
                 return True
         return False
+
+    @property
+    def claimed(self) -> bool:
+        """Return whether only listed senders assert the condition: nothing else confirms it."""
+        return all(reporter.claimed for reporter in self.reporters.values() if reporter.active)
 
     @property
     def sources(self) -> frozenset[str]:

@@ -37,7 +37,8 @@ class RawRecord:
 
     `received_at` is when the queue first accepted the record, by the queue's clock. `sent_at` is when the sender sent
     it, by its own clock; if that time is implausible, it is `received_at` (`pipeline.normalize.timestamp`). `node` is
-    the sender's name for the node: a host name, an instance id, a Slurm or Kubernetes name, or None.
+    the sender's name for the node: a host name, an instance id, a Slurm or Kubernetes name, or None. `claimed` is set
+    when only its listing lets the sender report about the node.
     """
 
     record_id: str
@@ -51,6 +52,7 @@ class RawRecord:
     boot_id: str | None = None
     sender: str | None = None
     values: SentValues | None = None
+    claimed: bool = False
 
 
 class Outcome(StrEnum):

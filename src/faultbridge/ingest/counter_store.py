@@ -33,6 +33,9 @@ FORGET_AFTER = timedelta(days=1)
 MAX_BYTES = 150_000
 """Limit of the samples in one item before compression; DynamoDB accepts 400 KB."""
 
+CLAIMED = "#claimed"
+"""Added to the source of samples that a listed sender reported."""
+
 _SAMPLE_BYTES, _VALUE_BYTES = 250, 24
 
 ValuesByRecord = Mapping[str, SentValues | None]
@@ -68,7 +71,7 @@ class CounterStore:
         for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
             # Counters of another instance would look like a rise of the node's own counters.
             if isinstance(arrival.observation, CounterSample) and arrival.incarnation is not IncarnationMatch.EARLIER:
-                by_source.setdefault(arrival.observation.source, []).append(arrival)
+                by_source.setdefault(_series(arrival, arrival.observation), []).append(arrival)
         if not by_source:
             return ComparedSamples()
         limits = self.limits()
@@ -92,6 +95,11 @@ class CounterStore:
                 log_cause(
                     "counter_samples_not_stored", reason="newer_samples_stored", key=put.key.pk, error=str(conflict)
                 )
+
+
+def _series(arrival: Arrival, sample: CounterSample) -> str:
+    """Return the source whose samples are compared: those of a listed sender never with those of the node itself."""
+    return f"{sample.source}{CLAIMED}" if arrival.claimed else sample.source
 
 
 def _compare_source(

@@ -150,4 +150,4 @@ def _arrivals(part: RecordPart, row: AliasRow, state: NodeState) -> Iterator[Arr
         record = part.record
         match = match_incarnation(state, record, row.instance_id, at)
         instance_id = record.instance_id or row.instance_id
-        yield Arrival(observation, at, record.record_id, match, instance_id, record.sender)
+        yield Arrival(observation, at, record.record_id, match, instance_id, record.sender, record.claimed)

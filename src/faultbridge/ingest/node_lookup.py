@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.nodes import Alias, AliasRow
@@ -36,7 +36,8 @@ class NodeLookup:
             (alias for found in aliases.values() for alias in found), {part.record.cluster for part in parts}
         )
         for part, candidates in aliases.items():
-            yield part, self._find(part, candidates, rows)
+            found = self._find(part, candidates, rows)
+            yield (self._marked(part, *found, candidates, rows) if isinstance(found, tuple) else part), found
 
     def _find(
         self, part: RecordPart, candidates: Sequence[Alias], rows: Mapping[Alias, AliasRow]
@@ -59,6 +60,20 @@ class NodeLookup:
         if part.record.source in ACCOUNT_WIDE_SOURCES:
             return None
         return Rejected("unknown_node", _stated_name(part))
+
+    def _marked(
+        self,
+        part: RecordPart,
+        config: ClusterConfig,
+        row: AliasRow,
+        candidates: Sequence[Alias],
+        rows: Mapping[Alias, AliasRow],
+    ) -> RecordPart:
+        """Return the part, marked as a claim if only its listing lets the sender report about the node."""
+        others = [rows[alias] for alias in candidates if alias in rows]
+        if not self.trust.is_claim(part.record, config, row, others):
+            return part
+        return replace(part, record=replace(part.record, claimed=True))
 
     def _read_aliases(self, aliases: Iterable[Alias], clusters: Iterable[str]) -> Mapping[Alias, AliasRow]:
         """Read aliases, and with the same call the registrations that the rulebook reads next."""

@@ -24,7 +24,7 @@ def proof_of_failure(state: NodeState) -> str | None:
     """Return the text that names the proof that the node's instance is unusable, or None without proof."""
     for condition in state.active():
         reporters = condition.sources & PROOFS.get(condition.code, frozenset())
-        if reporters and condition.known_incarnation:
+        if reporters and condition.known_incarnation and not condition.claimed:
             return f"{', '.join(sorted(reporters))} reports {condition.code}: the instance is unusable"
     return None
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from faultbridge.domain.cases import Case, RepairAction
+from faultbridge.domain.copies import replace
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Policy, Rule
 from faultbridge.pipeline.decide.governing_rules import requirements, rule_of_case
 
 _ORDER = list(RepairAction)
+_NOTHING = _ORDER.index(RepairAction.VERIFY)
+"""The place of the repair action that changes nothing."""
 
 
 class Choice(NamedTuple):
@@ -23,11 +26,13 @@ def choose_repair_action(state: NodeState, case: Case, policy: Policy) -> Choice
     """Choose the repair action of the next attempt.
 
     A node that recovered before its first attempt is only verified. A repair action that the rule does not permit is
-    replaced by the next stronger permitted one.
+    replaced by the next stronger permitted one. What only listed senders claim is verified before anything destructive.
     """
     if case.attempts == 0 and not any(condition.action.opens_case for condition in state.active()):
         return Choice(RepairAction.VERIFY, "no active condition needs a repair; the node is only verified")
     requested, rule = case.repair_action, rule_of_case(state, case, policy)
+    if requested is not RepairAction.VERIFY and unconfirmed(state, case, policy):
+        return Choice(RepairAction.VERIFY, "only listed senders report the fault; diagnostics have to confirm it")
     if requested is RepairAction.VERIFY or requested in rule.repair_actions:
         return Choice(requested)
     permitted = next_repair_action(rule, at_least=requested)
@@ -41,8 +46,43 @@ def choose_repair_action(state: NodeState, case: Case, policy: Policy) -> Choice
 
 def required_repair_action(state: NodeState, case: Case, policy: Policy) -> RepairAction:
     """Return the strongest repair action that the case or an active condition of the node requires."""
-    required = (one.repair_action for one in requirements(state, policy))
-    return max((case.repair_action, *(action for action in required if action is not None)), key=_ORDER.index)
+    return max((case.repair_action, *_required(believed(state, case), policy)), key=_ORDER.index)
+
+
+def unconfirmed(state: NodeState, case: Case, policy: Policy) -> bool:
+    """Return whether only claims of listed senders require the repair action of the next attempt.
+
+    A failed verification of the instance confirms them, and so does the operator who approves that repair action.
+    """
+    claimed = [_ORDER.index(one) for one in _required(state, policy, claimed=True)]
+    if not claimed or case.approved or is_confirmed(state, case):
+        return False
+    proven = max((_ORDER.index(one) for one in _required(state, policy, claimed=False)), default=_NOTHING)
+    return proven == _NOTHING or max(claimed) >= _ORDER.index(case.repair_action) > proven
+
+
+def is_confirmed(state: NodeState, case: Case) -> bool:
+    """Return whether a verification of the current instance and boot has failed in this case."""
+    incarnation = state.incarnation
+    return case.confirmed_at is not None and (incarnation is None or case.confirmed_at >= incarnation.since)
+
+
+def believed(state: NodeState, case: Case) -> NodeState:
+    """Return the node without the conditions that are only claimed, unless its case has confirmed them."""
+    return state if is_confirmed(state, case) else without_claims(state)
+
+
+def without_claims(state: NodeState) -> NodeState:
+    """Return the node without the conditions that only listed senders report."""
+    if not any(one.claimed for one in state.active()):
+        return state
+    return replace(state, conditions={key: one for key, one in state.conditions.items() if not one.claimed})
+
+
+def _required(state: NodeState, policy: Policy, *, claimed: bool | None = None) -> list[RepairAction]:
+    """Return the repair actions that the active conditions require: all of them, the claimed ones or the others."""
+    found = (one for one in requirements(state, policy) if claimed in (None, one.condition.claimed))
+    return [one.repair_action for one in found if one.repair_action is not None]
 
 
 def next_repair_action(rule: Rule, *, at_least: RepairAction) -> RepairAction | None:

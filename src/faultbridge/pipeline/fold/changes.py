@@ -36,6 +36,7 @@ class Arrival:
 
     `at` is its time by a corrected clock of the sender, and `incarnation` the boot of the instance that it is about.
     `instance_id` is the instance that the record names, or else the one on which the authenticated `sender` runs.
+    `claimed` is set when only its listing lets the sender report about the node.
     """
 
     observation: Observation
@@ -44,6 +45,7 @@ class Arrival:
     incarnation: IncarnationMatch = IncarnationMatch.CURRENT
     instance_id: str | None = None
     sender: str | None = None
+    claimed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from datetime import datetime
 from functools import lru_cache
 
 from faultbridge.domain.catalog import Catalog, Row
@@ -52,7 +51,7 @@ def new_condition(code: str, row: Row, fault: Fault, arrival: Arrival, ended: To
         count=fault.count,
         hours=counted_at({}, arrival.at, fault.count),
         known_incarnation=arrival.incarnation is IncarnationMatch.CURRENT,
-        reporters=limit_reporters({**former, fault.source: Reporter(True, arrival.at, (digest(fault),))}, fault.source),
+        reporters=limit_reporters({**former, fault.source: _first_report(fault, arrival)}, fault.source),
         attributes=limit_attributes(fault.attributes, MAX_ATTRIBUTE_BYTES),
         ended_before=ended.ended_at if ended else None,
         reported_severity=fault.severity,
@@ -67,7 +66,9 @@ def repeat_condition(
     """Add one more fault to a condition; `unspecific_key` is the fault's own key when that is unspecific."""
     reporter = condition.reporters.get(fault.source)
     digests = reporter.digests if reporter is not None and reporter.last_at == arrival.at else ()
-    updated = Reporter(True, arrival.at, (*digests, digest(fault))[-MAX_DIGESTS:], unspecific_key)
+    updated = Reporter(
+        True, arrival.at, (*digests, digest(fault))[-MAX_DIGESTS:], unspecific_key, arrival.claimed or None
+    )
     reported = condition.as_reported
     return replace(
         condition,
@@ -80,6 +81,30 @@ def repeat_condition(
         known_incarnation=condition.known_incarnation or arrival.incarnation is IncarnationMatch.CURRENT,
         reporters=limit_reporters({**condition.reporters, fault.source: updated}, fault.source),
     )
+
+
+def add_report(
+    condition: Condition, row: Row, fault: Fault, arrival: Arrival, unspecific_key: str | None = None
+) -> Condition:
+    """Add one more fault to a condition, with respect to whether either is a claim.
+
+    A claim makes a confirmed condition no worse: it is one more reporter. A claimed condition becomes what the first
+    report says that is no claim; what was claimed about it counts no more. `row` is the catalog's row of the condition.
+    """
+    if arrival.claimed and not condition.claimed:
+        fault = replace(fault, severity=None, action=None, count=0)
+    elif condition.claimed and not arrival.claimed and unspecific_key is None:
+        condition = replace(
+            condition,
+            severity=fault.severity or row.severity,
+            action=fault.action or row.action,
+            reported_severity=fault.severity,
+            reported_action=fault.action,
+            message=fault.message,
+            count=0,
+            hours={},
+        )
+    return repeat_condition(condition, fault, arrival, unspecific_key)
 
 
 def absorb_unspecific(specific: Condition, unspecific: Condition, unspecific_key: str) -> Condition:
@@ -101,10 +126,15 @@ def absent_conditions(snapshot: Snapshot, catalog: Catalog, devices: Sequence[Co
     return covered - {key(fault.code, fault.component) for fault in snapshot.present}
 
 
-def is_counted(reporter: Reporter, fault: Fault, at: datetime) -> bool:
-    """Return whether a fault with the time of the reporter's newest report was already counted."""
-    if at != reporter.last_at:
-        return False
+def is_known(reporter: Reporter, fault: Fault, arrival: Arrival) -> bool:
+    """Return whether a report adds nothing to the newest one of its source: it is older, or was already counted.
+
+    A claim does not take the place of the node's own report, and its times are no watermarks of such reports.
+    """
+    if bool(reporter.claimed) is not arrival.claimed and reporter.active:
+        return arrival.claimed
+    if arrival.at != reporter.last_at:
+        return arrival.at < reporter.last_at
     return len(reporter.digests) == MAX_DIGESTS or digest(fault) in reporter.digests
 
 
@@ -114,7 +144,7 @@ def changed_parts(before: Condition, after: Condition) -> tuple[str, ...]:
     parts = (
         ("count", len(str(after.count)) > len(str(before.count))),
         ("severity", (new.severity, new.action) != (old.severity, old.action)),
-        ("reporters", after.sources != before.sources),
+        ("reporters", after.sources != before.sources or after.claimed != before.claimed),
     )
     return tuple(name for name, changed in parts if changed)
 
@@ -129,6 +159,10 @@ def digest(fault: Fault) -> str:
 def _component_text(component: Component) -> str:
     # Cached: this is half the cost of a digest, and an event storm concerns only a few devices.
     return str(component)
+
+
+def _first_report(fault: Fault, arrival: Arrival) -> Reporter:
+    return Reporter(True, arrival.at, (digest(fault),), claimed=arrival.claimed or None)
 
 
 def _worst(first: Severity, second: Severity) -> Severity:

@@ -64,6 +64,12 @@ def end_verified(
     return _end(state, at, reason or f"verification passed after {repair_action.value}", ends_at)
 
 
+def end_claims(state: NodeState, *, at: datetime, covers: Callable[[str], bool]) -> Folded:
+    """End the conditions that only listed senders report and that a passed verification covers."""
+    reason = "diagnostics did not confirm what only listed senders reported"
+    return _end(state, at, reason, lambda condition: at if condition.claimed and covers(condition.code) else None)
+
+
 def end_orders(state: NodeState, *, at: datetime) -> Folded:
     """End the conditions that operators opened with an order, because a later order withdraws it."""
     reason = "withdrawn by an operator"

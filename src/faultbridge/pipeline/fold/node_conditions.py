@@ -16,10 +16,10 @@ from faultbridge.pipeline.fold.changes import Arrival, Change, ChangeKind
 from faultbridge.pipeline.fold.condition_updates import (
     absent_conditions,
     absorb_unspecific,
+    add_report,
     changed_parts,
-    is_counted,
+    is_known,
     new_condition,
-    repeat_condition,
 )
 
 MAX_SNAPSHOTS = 64
@@ -166,11 +166,12 @@ class NodeConditions:
     def _repeat(self, key: str, fault: Fault, arrival: Arrival, unspecific_key: str | None = None) -> Outcome:
         before = self.active[key]
         reporter = before.reporters.get(fault.source)
-        if reporter is not None and (arrival.at < reporter.last_at or is_counted(reporter, fault, arrival.at)):
+        if reporter is not None and is_known(reporter, fault, arrival):
             return Outcome.DUPLICATE
         if before.ended_before is not None and arrival.at <= before.ended_before:
             return Outcome.STALE
-        condition = self.active[key] = repeat_condition(before, fault, arrival, unspecific_key)
+        row = self._catalog.row(before.code)
+        condition = self.active[key] = add_report(before, row, fault, arrival, unspecific_key)
         changed = changed_parts(before, condition)
         if not changed:
             return Outcome.FOLDED

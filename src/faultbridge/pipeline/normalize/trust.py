@@ -73,6 +73,14 @@ class Trust:
             return f"{instance_of(record.sender)} may report only about itself, not about {foreign[0]}"
         return refusal
 
+    def is_claim(self, record: RawRecord, config: ClusterConfig, row: AliasRow, others: Iterable[AliasRow]) -> bool:
+        """Return whether only its listing lets a sender report about a node: nothing proves that it is the node."""
+        if not self.required or record.sender == EVENT_BUS or self._is_own(record.sender):
+            return False
+        unlisted = replace(config, trusted_senders=())
+        proven = role_of(record.sender) in config.node_roles and self.refusal(record, unlisted, row, others) is None
+        return not proven and _is_listed(record.sender, config)
+
     def refusal_of_sender(self, sender: str | None, instance_id: str | None, config: ClusterConfig) -> str | None:
         """Return why a record is refused whatever its body contains, or None when its content decides.
 
@@ -83,7 +91,7 @@ class Trust:
         instance = instance_of(sender)
         if instance is None:
             return f"untrusted sender: {sender or 'none'}; add it to trusted_senders of {config.cluster}"
-        role = (sender or "").partition(":")[0]
+        role = role_of(sender)
         if config.node_roles and role not in config.node_roles:
             return f"{role} is not a role of the nodes of {config.cluster}; `cluster set --node-role` adds it"
         if instance_id not in (None, instance):
@@ -118,6 +126,11 @@ def instance_of(sender: str | None) -> str | None:
     """Return the instance id of a sender that is an instance role, or None for any other sender."""
     role, _, session = (sender or "").partition(":")
     return session if role.startswith("AROA") and names.INSTANCE_ID.fullmatch(session) else None
+
+
+def role_of(sender: str | None) -> str:
+    """Return the role id of a sender, or its whole text if it is no role session."""
+    return (sender or "").partition(":")[0]
 
 
 def _is_listed(sender: str | None, config: ClusterConfig) -> bool:

@@ -9,15 +9,19 @@ from faultbridge.domain.conditions import Condition
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import NodeState
 from faultbridge.pipeline.decide.governing_rules import rule_of_case
+from faultbridge.pipeline.decide.repair_actions import without_claims
 from faultbridge.pipeline.fold.expire import end_verified
 from faultbridge.repair.attempt.progress import live_attempt
 from faultbridge.repair.attempt.step_context import StepContext
 
 
 def faults_since_start(state: NodeState) -> tuple[str, ...]:
-    """List the active conditions of severity `error` or worse that count against the verification, one line each."""
+    """List the active conditions of severity `error` or worse that count against the verification, one line each.
+
+    What only listed senders report does not count: the verification checks just that.
+    """
     case, attempt = live_attempt(state)
-    found = _conditions_since(state, case.repair_action, watched_since(case, attempt))
+    found = _conditions_since(without_claims(state), case.repair_action, watched_since(case, attempt))
     return tuple(f"{condition.code}: {condition.message}" for condition in found)
 
 

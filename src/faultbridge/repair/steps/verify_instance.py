@@ -12,13 +12,14 @@ from faultbridge.decoders.common.gpu_count import missing_gpus
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Phase, RepairAction, WaitingFor
 from faultbridge.domain.copies import replace
+from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.errors import Misconfigured
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.decide import decide
-from faultbridge.pipeline.decide.repair_actions import required_repair_action
+from faultbridge.pipeline.decide.repair_actions import required_repair_action, without_claims
 from faultbridge.pipeline.fold.changes import Folded
-from faultbridge.pipeline.fold.expire import end_verified, ignore_observations
+from faultbridge.pipeline.fold.expire import end_claims, end_verified, ignore_observations
 from faultbridge.ports import ProviderFailure, Verdict, Verification
 from faultbridge.repair.attempt.evidence import store_report
 from faultbridge.repair.attempt.next_action import try_next_action
@@ -63,6 +64,10 @@ def verify_instance(context: StepContext) -> StepResult:
 def on_timeout(context: StepContext, reason: str) -> StepResult:
     """After the deadline: escalate a node that could not be verified; it stays out of service."""
     draft = entry_builder.step(context.case, NAME, "inconclusive", context.now, reason=reason, failure="TIMEOUT")
+    seen = sorted({one.code for one in without_claims(context.state).active() if one.action.opens_case})
+    if seen and context.case.repair_action is RepairAction.VERIFY and without_claims(context.state) != context.state:
+        text = f"TIMEOUT: could not be verified, and {', '.join(seen)} is reported too: {reason}"
+        return _try_next(_confirm(context), text, draft)
     return context.escalate_to_operator(f"TIMEOUT: could not be verified: {reason}", draft, fails=False)
 
 
@@ -87,7 +92,9 @@ def _end_verified(context: StepContext, found: Verification, state: NodeState, n
         reason = "verification passed after the order of an operator"
         return end_verified(state, case.repair_action, at=now, covers=lambda _: True, reason=reason)
     covers = partial(context.tools.rulebook.catalog().covers, context.rules.config.verifier, found.level)
-    return end_verified(state, case.repair_action, at=now, covers=covers)
+    refuted = end_claims(state, at=now, covers=covers)
+    ended = end_verified(refuted.state, case.repair_action, at=now, covers=covers)
+    return replace(ended, changes=refuted.changes + ended.changes)
 
 
 def _wait_for_evidence(context: StepContext, found: Verification, remaining: NodeState) -> StepResult | None:
@@ -107,7 +114,7 @@ def _wait_for_evidence(context: StepContext, found: Verification, remaining: Nod
 
 def _stronger_action(context: StepContext, remaining: NodeState) -> RepairAction | None:
     """Return the stronger action that remaining conditions need, or None. A canceled case needs none."""
-    action = required_repair_action(remaining, context.case, context.rules.policy)
+    action = required_repair_action(without_claims(remaining), context.case, context.rules.policy)
     return None if action is context.case.repair_action or context.case.cancelled else action
 
 
@@ -211,4 +218,26 @@ def _finish_failed(
     if context.rules.config.follows_provider:
         text = f"{FAILED}: the instance failed its verification after the provider's repair: {reason}"
         return context.escalate_to_operator(text, draft)
-    return try_next_action(context, f"{FAILED}: {reason}", draft, at_least=at_least)
+    if at_least is not None:
+        return try_next_action(context, f"{FAILED}: {reason}", draft, at_least=at_least)
+    return _try_next(_confirm(context), f"{FAILED}: {reason}", draft)
+
+
+def _confirm(context: StepContext) -> StepContext:
+    """Record that the verification confirms what listed senders claim about the instance."""
+    if without_claims(context.state) == context.state:
+        return context
+
+    def revise(state: NodeState, now: datetime) -> Transition:
+        case, _ = live_attempt(state)
+        return Transition(replace(state, case=replace(case, confirmed_at=now)))
+
+    return context.commit(revise)
+
+
+def _try_next(context: StepContext, reason: str, draft: Draft) -> StepResult:
+    """Continue with the repair action that confirmed claims require, or else with the next one."""
+    case = context.case
+    required = required_repair_action(context.state, case, context.rules.policy) if case.confirmed_at else None
+    stronger = required if required is not case.repair_action else None
+    return try_next_action(context, reason, draft, at_least=stronger)

@@ -1,0 +1,56 @@
+"""Claims of listed senders: they begin conditions of their own kind, and add no weight to confirmed ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.faults import Action
+from faultbridge.domain.nodes import NodeState
+from faultbridge.pipeline.decide.repair_actions import believed, without_claims
+from tests.builders import NOON, after, arrival, fault, folded, node
+from tests.pipeline.test_repair_actions import case
+
+
+def only(state: NodeState):
+    (condition,) = state.conditions.values()
+    return condition
+
+
+def test_a_condition_is_claimed_until_another_reporter_asserts_it():
+    claimed = folded(node(), arrival(fault(), claimed=True)).state
+    assert only(claimed).claimed
+    confirmed = folded(claimed, arrival(fault(), after(seconds=1))).state
+    assert not only(confirmed).claimed
+
+
+@pytest.mark.parametrize("seconds", [0, -30])
+def test_a_claim_hides_no_report_of_the_node_itself_by_its_time(seconds):
+    claimed = folded(node(), arrival(fault(), NOON, claimed=True)).state
+    assert not only(folded(claimed, arrival(fault(), after(seconds=seconds))).state).claimed
+
+
+def test_a_claim_makes_a_confirmed_fault_neither_stronger_nor_more_frequent():
+    confirmed = folded(node(), arrival(fault("xid.48", action=Action.RESET_GPU))).state
+    worse = fault("xid.48", source="dcgm", action=Action.REPLACE_NODE, count=100)
+    condition = only(folded(confirmed, arrival(worse, after(seconds=1), claimed=True)).state)
+    assert (condition.as_reported.action, condition.count) == (Action.RESET_GPU, 1)
+    assert condition.sources == {"kernel-log", "dcgm"}
+    assert not condition.claimed
+
+
+def test_what_was_claimed_about_a_fault_counts_no_more_once_the_node_reports_it():
+    worse = fault("xid.48", action=Action.REPLACE_NODE, count=100)
+    claimed = folded(node(), arrival(worse, claimed=True)).state
+    proven = fault("xid.48", action=Action.RESET_GPU)
+    condition = only(folded(claimed, arrival(proven, after(seconds=1))).state)
+    assert (condition.action, condition.as_reported.action, condition.count) == (Action.RESET_GPU, Action.RESET_GPU, 1)
+
+
+def test_a_case_believes_claims_about_the_boot_that_failed_its_verification_only():
+    claimed = folded(node(), arrival(fault(), claimed=True)).state
+    since = claimed.incarnation.since
+    assert believed(claimed, case(RepairAction.VERIFY)) == without_claims(claimed)
+    assert believed(claimed, case(RepairAction.VERIFY, confirmed_at=since)) == claimed
+    before = since.replace(year=since.year - 1)
+    assert believed(claimed, case(RepairAction.VERIFY, confirmed_at=before)) == without_claims(claimed)

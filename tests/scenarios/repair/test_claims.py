@@ -1,0 +1,180 @@
+"""A claim of a listed sender alone never gives up a node: diagnostics or an operator confirm it first."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.domain.cases import RepairAction, Resolution
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.faults import NODE_COMPONENT, Action
+from faultbridge.domain.policy import Rule
+from faultbridge.ports import Verdict, Verification
+from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.simulation.fakes import Call
+from tests.builders import DEFAULT_RULE
+from tests.scenarios.world import World, limits
+
+FAILED = Verification(Verdict.FAILED, ("memory: 3 errors",))
+UNANSWERED = Verification(Verdict.UNKNOWN, ("the command ended as Undeliverable",))
+
+
+def instance(world: World) -> str:
+    found = world.node().incarnation
+    assert found is not None
+    assert found.instance_id is not None
+    return found.instance_id
+
+
+def destructive_calls(world: World) -> list[str]:
+    names = ("provider.replace", "restarter.restart")
+    return [call.name for call in world.seam.calls if call.name in names]
+
+
+@pytest.mark.parametrize("code", ["xid.79", "xid.48"])
+def test_a_claim_that_diagnostics_refute_ends_the_case_without_a_repair(code: str) -> None:
+    world = World()
+    before = instance(world)
+    world.claim(code=code)
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+
+    assert (world.case().resolution, instance(world)) == (Resolution.RECOVERED, before)
+    assert destructive_calls(world) == []
+    assert (world.status(), dict(world.node().conditions)) == (NodeStatus.HEALTHY, {})
+    reasons = [body["data"].get("reason") for body in world.bodies()]
+    assert "admitted: only listed senders report the fault; diagnostics have to confirm it" in reasons
+    assert "diagnostics did not confirm what only listed senders reported" in reasons
+
+
+def test_an_operator_decides_about_a_claim_that_diagnostics_do_not_cover() -> None:
+    world = World()
+    world.claim(code="net.link_absent", action=Action.REPLACE_NODE)
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.ESCALATED))
+
+    assert destructive_calls(world) == []
+    assert "net.link_absent is still reported" in world.case().reason
+
+
+def test_a_claim_that_diagnostics_confirm_is_repaired_as_the_fault_requires() -> None:
+    world = World()
+    before = instance(world)
+    world.verifier.results[before] = FAILED
+    world.claim()
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+
+    assert world.case().resolution is Resolution.REPLACED
+    assert world.released_instances() == [before]
+    steps = world.record_history()
+    assert steps.index("verify failed") < steps.index("intent committed")
+
+
+def test_claims_that_go_on_while_diagnostics_run_confirm_nothing() -> None:
+    world = World()
+    world.claim()
+    world.process_entries()
+    for _ in range(60):
+        world.advance_minutes()
+        world.claim(source="dcgm")
+        world.claim()
+        world.process_entries()
+
+    assert destructive_calls(world) == []
+
+
+def test_claims_about_a_successor_release_it_no_more_than_any_other_instance() -> None:
+    world = World()
+    before = instance(world)
+    world.fault()
+    world.process_entries()
+    world.until(lambda: world.status() is NodeStatus.VALIDATING)
+    world.claim(code="xid.95")
+    world.until(world.case_is(CaseStatus.RESOLVED))
+
+    assert world.released_instances() == [before]
+    assert world.status() is NodeStatus.HEALTHY
+
+
+def test_a_claim_after_the_verification_opens_a_case_of_its_own() -> None:
+    world = World(orchestrated=True)
+    world.claim()
+    world.process_entries()
+    first = world.case().id
+
+    def claim_again(call: Call) -> None:
+        if call.name == "orchestrator.uncordon" and world.case().id == first:
+            world.clock.advance(timedelta(seconds=1))
+            world.claim()
+
+    world.seam.after = claim_again
+    world.until(lambda: world.case().id != first)
+    world.until(world.case_is(CaseStatus.RESOLVED))
+
+    assert world.case().previous_case == first
+    assert destructive_calls(world) == []
+
+
+@pytest.mark.parametrize("first", ["claim", "proof"])
+def test_a_fault_that_the_node_itself_or_ec2_reports_too_is_repaired_without_further_diagnostics(first: str) -> None:
+    world = World()
+    before = instance(world)
+    reports = [world.claim, world.fault]
+    for report in reports if first == "claim" else reversed(reports):
+        report()
+        world.clock.advance(timedelta(milliseconds=1))
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+
+    assert world.released_instances() == [before]
+    assert world.record_history().index("intent committed") < world.record_history().index("verify begun")
+
+
+def test_an_operator_who_approves_the_replacement_confirms_the_claim() -> None:
+    asked = Rule("ask", approval=(RepairAction.REPLACE_NODE,), release_without_capacity=True)
+    world = World(rules=(asked,))
+    before = instance(world)
+    world.claim()
+    world.process_entries()
+    world.until(lambda: world.case().pending_approval is not None)
+    assert destructive_calls(world) == []
+    world.orders.approve(world.case().id, OperatorOrder("arn:operator", "seen on the rack"))
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+
+    assert world.released_instances() == [before]
+
+
+def test_without_a_result_of_the_diagnostics_an_operator_decides() -> None:
+    world = World(limits=limits(verify_deadline=timedelta(minutes=30)))
+    world.verifier.result = UNANSWERED
+    world.claim()
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.ESCALATED))
+
+    assert destructive_calls(world) == []
+
+
+def test_without_a_result_from_a_node_that_is_silent_too_the_repair_goes_on() -> None:
+    world = World(limits=limits(verify_deadline=timedelta(minutes=30)))
+    before = instance(world)
+    world.verifier.results[before] = UNANSWERED
+    world.claim()
+    world.fault(code="host.silent", component=NODE_COMPONENT, source="heartbeat", action=Action.RUN_DIAGNOSTICS)
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+
+    assert world.released_instances() == [before]
+
+
+def test_claims_of_ec2_events_do_not_prove_an_instance_unusable_to_a_drain() -> None:
+    world = World(orchestrated=True, rules=(DEFAULT_RULE,))
+    world.orchestrator.unreachable_until = world.clock.now() + timedelta(days=1)
+    world.claim(code="cloud.instance_gone", component=NODE_COMPONENT, source="ec2-event")
+    world.process_entries()
+    world.advance_minutes(120)
+
+    assert destructive_calls(world) == []
+    assert "drain forced" not in world.record_history()
