@@ -26,12 +26,14 @@ def denies(context: dict[str, str], *, listed: str | None = LISTED) -> bool:
     """Return whether a statement of the policy denies `sqs:SendMessage` to a request with these condition keys."""
     statements = template()["Resources"]["QueuePolicy"]["Properties"]["PolicyDocument"]["Statement"]
     proof = [one["Fn::If"][1] for one in statements if one.get("Fn::If", [""])[0] == "ProvesSenders"]
-    (statement,) = proof
-    assert (statement["Effect"], statement["Action"]) == ("Deny", "sqs:SendMessage")
-    return all(
-        matches(operator, context.get(key), wanted if operator != "ArnNotLike" else roles(wanted, listed))
-        for operator, keys in statement["Condition"].items()
-        for key, wanted in keys.items()
+    assert {(one["Effect"], one["Action"]) for one in proof} == {("Deny", "sqs:SendMessage")}
+    return any(
+        all(
+            matches(operator, context.get(key), wanted if operator != "ArnNotLike" else roles(wanted, listed))
+            for operator, keys in statement["Condition"].items()
+            for key, wanted in keys.items()
+        )
+        for statement in proof
     )
 
 
@@ -49,31 +51,63 @@ def matches(operator: str, given: str | None, wanted: Any) -> bool:
             return (given is None) == (wanted == "true")
         case "Bool":
             return given == wanted
+        case "StringLike":
+            return given is not None and any(fnmatchcase(given, pattern) for pattern in wanted)
         case "ArnNotLike":
             return given is None or not any(fnmatchcase(given, pattern) for pattern in wanted)
     raise NotImplementedError(operator)
 
 
-def request(role: str, *, instance: str | None = None) -> dict[str, str]:
-    known = {"aws:PrincipalArn": role, "aws:PrincipalIsAWSService": "false"}
-    return known | ({"ec2:SourceInstanceARN": instance} if instance else {})
+VICTIM = "i-0123456789abcdef0"
+COLLECTOR = "arn:aws:iam::111122223333:role/collectors-dcgm"
+WAYS: dict[str, dict[str, str]] = {
+    "AssumeRole": {},
+    "AssumeRoleWithWebIdentity": {"aws:FederatedProvider": "arn:aws:iam::111122223333:oidc-provider/oidc.eks/id/A1"},
+    "PodIdentity": {"aws:PrincipalTag/kubernetes-service-account": "agent", "aws:PrincipalTag/eks-cluster-name": "a"},
+    "HyperPod": {},
+}
+"""The condition keys that each way of getting credentials of a role adds to a request."""
+
+SESSIONS = {
+    "AssumeRole": "dcgm",
+    "AssumeRoleWithWebIdentity": "botocore-session-1763800000",
+    "PodIdentity": "eks-train-a-agent-0b1c2d3e-0000",
+    "HyperPod": "SageMaker",
+}
+"""The session names that the AWS SDK, EKS and HyperPod give; with the first two ways the caller may choose another."""
+
+
+def request(role: str, *, instance: str | None = None, session: str = "s", way: str = "AssumeRole") -> dict[str, str]:
+    known = {"aws:PrincipalArn": role, "aws:PrincipalIsAWSService": "false", "aws:userid": f"AROAEXAMPLE:{session}"}
+    return known | WAYS[way] | ({"ec2:SourceInstanceARN": instance} if instance else {})
 
 
 def test_credentials_that_ec2_gave_to_an_instance_may_send() -> None:
-    assert not denies(request(NODE_ROLE, instance=INSTANCE))
+    assert not denies(request(NODE_ROLE, instance=INSTANCE, session=VICTIM))
 
 
-@pytest.mark.parametrize("way", ["AssumeRole", "AssumeRoleWithWebIdentity", "HyperPod", "user"])
-def test_a_forged_session_of_a_node_role_may_not_send_whatever_its_name_is(way: str) -> None:
-    forged = "arn:aws:iam::111122223333:user/mallory" if way == "user" else NODE_ROLE
-    assert denies(request(forged))
-    assert denies(request(forged), listed=None)
+@pytest.mark.parametrize("session", [VICTIM, "mi-0123456789abcdef0", "anything"])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_forged_session_of_a_node_role_may_not_send_whatever_its_name_is(way: str, session: str) -> None:
+    assert denies(request(NODE_ROLE, way=way, session=session))
+    assert denies(request(NODE_ROLE, way=way, session=session), listed=None)
 
 
-def test_a_listed_role_may_send_without_an_instance() -> None:
-    collector = request("arn:aws:iam::111122223333:role/collectors-dcgm")
+def test_a_user_may_not_send() -> None:
+    assert denies(request("arn:aws:iam::111122223333:user/mallory") | {"aws:userid": "AIDAEXAMPLE"})
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_listed_role_may_send_without_an_instance(way: str) -> None:
+    collector = request(COLLECTOR, way=way, session=SESSIONS[way])
     assert not denies(collector)
     assert denies(collector, listed=None)
+
+
+@pytest.mark.parametrize("session", [VICTIM, "mi-0123456789abcdef0"])
+@pytest.mark.parametrize("way", WAYS)
+def test_not_even_a_listed_role_may_name_its_session_like_an_instance(way: str, session: str) -> None:
+    assert denies(request(COLLECTOR, way=way, session=session))
 
 
 @pytest.mark.parametrize("role", sorted(ARNS.values()))
