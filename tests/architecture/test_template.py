@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,10 +92,21 @@ def test_the_source_imports_nothing_that_a_later_runtime_removed() -> None:
     assert imported & REMOVED_BY_3_13 == set()
 
 
+def interpreter(name: str) -> str | None:
+    """Return an interpreter that runs: from the path, or from the folder in which pyenv installs its versions."""
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    version = name.removeprefix("python")
+    installed = sorted(str(one) for one in pyenv.glob(f"versions/{version}.*/bin/{name}"))
+    for found in filter(None, (shutil.which(name), *installed)):
+        if not subprocess.run([found, "-V"], capture_output=True, check=False).returncode:
+            return found
+    return None
+
+
 @pytest.mark.parametrize("runtime", [one for one in RUNTIME["AllowedValues"] if one != RUNTIME["Default"]])
 def test_the_source_compiles_without_warnings_on_every_allowed_runtime(runtime: str) -> None:
-    python = shutil.which(runtime)
-    if python is None or subprocess.run([python, "-V"], capture_output=True, check=False).returncode:
+    python = interpreter(runtime)
+    if python is None:
         pytest.skip(f"{runtime} is not installed")
     check = (
         "import pathlib, sys; [compile(p.read_text(), str(p), 'exec') for p in pathlib.Path(sys.argv[1]).rglob('*.py')]"
