@@ -157,3 +157,9 @@ def test_a_cluster_has_more_shards_only_when_its_nodes_no_longer_fit() -> None:
     assert (full.with_next_node().expected, full.with_next_node().shards) == (3, 2)
     assert ClusterConfig("c", expected=1, nodes_per_shard=2, shards=1).with_next_node().shards == 1
     assert ClusterConfig("c", expected=10**6, nodes_per_shard=2, shards=1).with_next_node().shards == MAX_SHARDS
+
+
+@pytest.mark.parametrize(("hours", "covered"), [(1, False), (2, True), (3, True)])
+def test_a_rule_counts_the_hour_of_the_last_observation_and_those_before_it(hours: int, covered: bool) -> None:
+    twice = replace(condition(), count=2, hours={"2026-02-03T11": 1, "2026-02-03T12": 1})
+    assert Match(count=2, hours=hours).covers(twice, "c") is covered
