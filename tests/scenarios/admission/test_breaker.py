@@ -239,3 +239,16 @@ def test_a_failed_trial_repair_reopens_a_half_open_breaker_until_it_stays_open()
     changes = [line.removeprefix("breaker ") for line in safety(world)]
     assert changes == ["None -> open", *["open -> half_open", "half_open -> open"] * 2]
     assert [world.status(node) for node in range(1, 7)].count(NodeStatus.FAILED) == 2
+
+
+def test_a_half_open_breaker_keeps_all_nodes_in_service_but_those_whose_trial_repair_starts():
+    world = world_of(40, orchestrated=True, limits=limits(concurrent=4))
+    fail(world, 1, 2, 3, 4, 5)
+    world.advance_minutes(9)
+    most, minutes = 0, 0
+    while minutes < 60:
+        world.advance_minutes()
+        if states(world).get("domain:rack-1") is BreakerState.HALF_OPEN:
+            minutes += 1
+            most = max(most, len(world.orchestrator.cordoned))
+    assert most == 1

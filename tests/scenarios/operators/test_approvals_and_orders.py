@@ -14,9 +14,13 @@ from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.policy import Match, Rule, Window
 from faultbridge.errors import Rejected
 from faultbridge.pager.rules import rules_for
+from faultbridge.pipeline.decide.admit import Refused
 from faultbridge.ports import Capacity, CapacityEvidence, PageUrgency, ProviderFailure
 from faultbridge.repair.case_orders import OperatorOrder
-from tests.scenarios.world import World, limits
+from faultbridge.repair.queued_cases import QueuedCases
+from faultbridge.rules.rulebook import rules_of
+from faultbridge.storage.projections import queue_row, read_queued
+from tests.scenarios.world import CLUSTER, World, limits
 
 RESOLVED, QUEUED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.QUEUED, CaseStatus.ESCALATED
 ADA = OperatorOrder("arn:aws:iam::123456789012:user/ada", "seen in the rack")
@@ -303,3 +307,28 @@ def test_the_policy_sets_the_verification_level(rule: int | None, limit: int | N
     world.fault_until_resolved()
     (begun,) = world.seam.named("verifier.start")
     assert begun.argument[2] == level
+
+
+def test_a_case_that_was_canceled_after_its_refusal_is_not_asked_for_approval_again():
+    world = World(rules=(BY_APPROVAL,))
+    world.pause_repairs(paused=True)
+    world.fault_and_react()
+    rules = rules_of(world.rulebook, CLUSTER)
+    row = queue_row(world.node(), world.clock.now())
+    assert row is not None
+    refused = Refused(read_queued(rules.config, row), WaitingFor.APPROVAL, "replace_node requires approval")
+    world.orders.cancel(world.case().id, ADA)
+    QueuedCases(world.append).record_refusals([refused], rules)
+    assert world.case().cancelled
+    assert world.case().pending_approval is None
+    world.pause_repairs(paused=False)
+    world.until(world.case_is(RESOLVED))
+    assert "note approval begun" not in world.record_history()
+
+
+def test_an_approval_is_refused_from_its_deadline_on_also_before_the_sweep_acts_on_it():
+    world = asked()
+    answer_by = world.case().pending_approval.answer_by
+    world.clock.advance(answer_by - world.clock.now())
+    with pytest.raises(Rejected, match="the approval was due by"):
+        world.orders.approve(world.case().id, ADA)
