@@ -8,10 +8,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.records import Outcome
 from faultbridge.domain.times import to_text
 from faultbridge.ingest.record_reader import Delivery
+from faultbridge.storage import items, keys
 from tests.builders import KEY
 from tests.ingest.test_heartbeat_monitor import stored
 from tests.world import XID_79, World
@@ -100,3 +102,71 @@ def test_a_node_cannot_state_when_the_queue_received_its_record(claimed: datetim
     sent = Delivery(message.id, message.text, message.received_at, sender=f"AROANODE:{instance}")
     assert world.outcomes(sent) == [Outcome.RECORDED]
     assert [condition.last_at for condition in world.node().active()] == [world.now]
+
+
+SLOW = [timedelta(minutes=20), timedelta(minutes=70), timedelta(hours=2), timedelta(days=1), timedelta(days=13)]
+
+
+def own(world: World, slow: timedelta, text: str = XID_79, **others: object) -> Delivery:
+    """Return a record of the node's agent, whose clock is behind."""
+    instance = world.node().incarnation.instance_id
+    return world.message(text, **{"sent_at": world.now - slow, "instance_id": instance} | others)
+
+
+@pytest.mark.parametrize("slow", SLOW)
+@pytest.mark.parametrize("stamped", [False, True], ids=["no time in the line", "time in the line"])
+def test_a_fault_of_a_node_with_a_slow_clock_has_a_case(world: World, slow: timedelta, *, stamped: bool) -> None:
+    world.outcomes(heartbeat(world, world.now - slow))
+    minutes(world)
+    line = f"{world.now - slow:%Y-%m-%dT%H:%M:%S.%f}+00:00 host kernel: {XID_79}" if stamped else XID_79
+    assert world.outcomes(own(world, slow, line)) == [Outcome.RECORDED]
+    assert world.node().live_case is not None
+    condition = world.node().conditions["xid.79@gpu/pci=0000:c1:00"]
+    assert (condition.last_at, condition.attributes["time_claimed"]) == (world.now, to_text(world.now - slow))
+
+
+def test_the_heartbeat_of_the_same_batch_shows_the_slow_clock_too(world: World) -> None:
+    slow = timedelta(hours=2)
+    world.outcomes(heartbeat(world, world.now - slow), own(world, slow))
+    assert world.node().live_case is not None
+
+
+def test_a_node_with_a_slow_clock_sends_a_counted_fault_that_waited_with_its_order_kept(world: World) -> None:
+    slow, waited = timedelta(hours=2), timedelta(minutes=10)
+    world.outcomes(heartbeat(world, world.now - slow))
+    minutes(world)
+    lines = "\n".join(
+        f"{world.now - slow - waited + timedelta(seconds=second):%Y-%m-%dT%H:%M:%S}+00:00 host kernel: {XID_79}"
+        for second in range(3)
+    )
+    world.outcomes(own(world, slow, lines))
+    condition = world.node().conditions["xid.79@gpu/pci=0000:c1:00"]
+    assert condition.since == world.now - waited
+    assert (condition.last_at - condition.since, condition.count) == (timedelta(seconds=2), 3)
+
+
+def test_a_time_of_another_clock_is_kept_while_the_clock_of_the_node_is_slow(world: World) -> None:
+    world.outcomes(heartbeat(world, world.now - timedelta(hours=2)))
+    minutes(world)
+    world.outcomes(world.message(XID_79, sent_at=world.now - timedelta(minutes=5)))
+    assert world.node().conditions["xid.79@gpu/pci=0000:c1:00"].last_at == world.now - timedelta(minutes=5)
+
+
+def test_after_the_clock_was_set_old_times_are_those_of_records_that_waited(world: World) -> None:
+    world.outcomes(heartbeat(world, world.now - timedelta(hours=2)))
+    minutes(world)
+    world.outcomes(heartbeat(world))
+    world.outcomes(own(world, timedelta(hours=2)))
+    assert world.node().conditions["xid.79@gpu/pci=0000:c1:00"].last_at == world.now - timedelta(hours=2)
+    assert world.node().live_case is None
+
+
+def test_a_fault_after_a_repair_counts_although_the_clock_is_slower_than_the_repair_is_old(world: World) -> None:
+    slow = timedelta(minutes=20)
+    world.outcomes(heartbeat(world, world.now - slow))
+    key = keys.node_state(KEY)
+    state = items.read_state(KEY, world.ports.table.get(key))
+    verified = replace(state, floor=world.now)
+    world.app.ledger.append(KEY, lambda _, __: Transition(verified), actor=Actor.STEP)
+    minutes(world, 5)
+    assert world.outcomes(own(world, slow)) == [Outcome.RECORDED]

@@ -130,12 +130,14 @@ class Agent:
 def build_agent(settings: AgentSettings, transport: Transport | None = None, clock: AgentClock | None = None) -> Agent:
     """Build the agent of this node; without a transport it sends to AWS."""
     clock = clock or SystemClock()
+    services = ServiceClock(clock)
     packer = RecordPacker(
         cluster=settings.cluster,
         node=settings.node or host.host_name(),
         instance_id=settings.instance_id,
         boot_id=host.boot_id(settings.boot_id),
         has_bucket=settings.bucket is not None,
+        clock_offset=lambda: services.offset,
     )
     outbox = Outbox(Spool(settings.spool / "spool", settings.spool_bytes))
     followers = _followers(settings, packer, outbox, clock)
@@ -143,7 +145,6 @@ def build_agent(settings: AgentSettings, transport: Transport | None = None, clo
     drop_folder = DropFolder(settings.spool / "drop")
     cpu_budget = resource_limits.CpuBudget(clock.monotonic(), resource_limits.cpu_seconds())
     interval = settings.heartbeat_seconds
-    services = ServiceClock(clock)
     if transport is None:
         from faultbridge.agent.delivery.transport import aws_transport
 

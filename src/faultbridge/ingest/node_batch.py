@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from faultbridge.decoders.common.gpu_count import add_gpu_count_check
 from faultbridge.domain.case_transitions import Transition
@@ -25,6 +25,7 @@ from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.fold.write_filter import must_write
 from faultbridge.pipeline.normalize.oversized_records import limit_faults
 from faultbridge.pipeline.normalize.resolve import INCARNATION_MARGIN, match_incarnation, record_boot
+from faultbridge.pipeline.normalize.slow_clock import correct_observation, correct_record, slow_by
 from faultbridge.pipeline.observe import observe
 from faultbridge.storage.writes import Put
 
@@ -60,12 +61,12 @@ class NodeBatch:
 
     def __call__(self, state: NodeState, now: datetime) -> Transition:
         """Return the transition that the records cause. It is empty when the changes need no write."""
-        booted = state
-        for part, _ in self.parts:
+        booted, parts = state, _with_correct_times(self.parts, state)
+        for part, _ in parts:
             booted = record_boot(booted, part.record)
         observed = observe(
             booted,
-            self._arrivals(booted, now),
+            self._arrivals(parts, booted, now),
             rebooted=_boot(booted) > _boot(state),
             rules=self.rules,
             catalog=self.catalog,
@@ -103,14 +104,14 @@ class NodeBatch:
             return []
         return [replace(self, parts=[part]) for part in self.parts]
 
-    def _arrivals(self, state: NodeState, now: datetime) -> list[Arrival]:
+    def _arrivals(self, parts: ResolvedParts, state: NodeState, now: datetime) -> list[Arrival]:
         """Return the observations of the records, and the faults found by comparing their counter samples."""
         if self.continued is not None:
             remaining, samples = self.continued
             self.compared = ComparedSamples(with_faults=samples)
             return list(remaining)
-        arrivals = [arrival for part, row in self.parts for arrival in _arrivals(part, row, state)]
-        values = {part.record.record_id: part.record.values for part, _ in self.parts}
+        arrivals = [arrival for part, row in parts for arrival in _arrivals(part, row, state)]
+        values = {part.record.record_id: part.record.values for part, _ in parts}
         self.compared = self.counter_store.compare(state, arrivals, now, values)
         return [*arrivals, *self.compared.faults]
 
@@ -138,6 +139,17 @@ def _with_gpu_count_check(part: RecordPart, state: NodeState) -> RecordPart:
     if instance_type is None or incarnation is None or part.record.sent_at < incarnation.since + INCARNATION_MARGIN:
         return part
     return replace(part, observations=add_gpu_count_check(part.observations, instance_type))
+
+
+def _with_correct_times(parts: ResolvedParts, state: NodeState) -> ResolvedParts:
+    """Correct the times of records that name their node, if the node's clock is behind; others have other clocks."""
+    slow = slow_by(state, (one for part, _ in parts for one in part.observations))
+    return parts if not slow else [(part if part.named else _corrected(part, slow), row) for part, row in parts]
+
+
+def _corrected(part: RecordPart, slow: timedelta) -> RecordPart:
+    observations = tuple(correct_observation(one, part.record, slow) for one in part.observations)
+    return replace(part, record=correct_record(part.record, slow), observations=observations)
 
 
 def _boot(state: NodeState) -> int:

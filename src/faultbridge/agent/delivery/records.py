@@ -6,7 +6,7 @@ import json
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 
 from faultbridge.agent.cursors import Cursor
@@ -75,6 +75,7 @@ class RecordPacker:
     instance_id: str | None
     boot_id: str | None
     has_bucket: bool = False
+    clock_offset: Callable[[], timedelta] = timedelta
     new_id: Callable[[], str] = field(default=lambda: str(uuid.uuid4()))
 
     def pack(
@@ -86,15 +87,18 @@ class RecordPacker:
         wait: Wait = Wait.NONE,
         values: SentValues | None = None,
     ) -> OutgoingRecord | None:
-        """Encode a body as a record.
+        """Encode a body as a record; `at` is the time of the host's clock, and `sent_at` the corrected one.
 
         A body above the message limit is written to the bucket; without a bucket the result is None.
         """
+        offset = self.clock_offset()
+        if values is not None and offset:
+            values = replace(values, last_sent={one: sent + offset for one, sent in values.last_sent.items()})
         message = Message(
             record_id=self.new_id(),
             source=source,
             cluster=self.cluster,
-            sent_at=at,
+            sent_at=at + offset,
             node=self.node,
             instance_id=self.instance_id,
             boot_id=self.boot_id,
@@ -107,6 +111,6 @@ class RecordPacker:
         except ValueError:
             if not self.has_bucket:
                 return None
-        key = raw_key(self.cluster, at, body)
+        key = raw_key(self.cluster, message.sent_at, body)
         pointer = encode_message(replace(message, body=None, pointer=key))
         return OutgoingRecord(message.record_id, message.group, pointer, cursor, key, body, wait)

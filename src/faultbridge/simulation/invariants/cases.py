@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
 from typing import Any
 
 from faultbridge.data.policies import default_policy
@@ -112,10 +113,12 @@ def _missing_cases(view: SystemView) -> Iterator[str]:
 def _actionable_faults(bodies: Iterable[Mapping[str, Any]]) -> dict[FaultKey, str]:
     """Return the faults that require a case, each with the time since which it lasts.
 
-    A fault that was reported too late to act on is left out, and so are faults that were reported before an operator
+    A fault that was reported too late to act on is left out, unless its time is of a clock that heartbeats had shown to
+    be behind. So are faults that were reported before an operator
     canceled the case or returned the node. A fault that was cleared lasts from its next report.
     """
     lasting: dict[FaultKey, str] = {}
+    behind = timedelta(0)
     for body in bodies:
         meta, data = body["metadata"], body["data"]
         if data.get("facts", {}).get("order") in DECIDED_BY_OPERATOR:
@@ -124,6 +127,11 @@ def _actionable_faults(bodies: Iterable[Mapping[str, Any]]) -> dict[FaultKey, st
             continue
         fault = (data["code"], data["component"]["pci"], data["component"]["name"])
         age = from_text(meta["recorded_at"]) - from_text(data["observed_at"])
+        if data["code"] == "host.clock":
+            is_over = meta["event_type"] == EntryType.FAULT_CLEARED
+            behind = timedelta(seconds=0 if is_over else max(-int(data["attributes"].get("seconds_off", 0)), 0))
+        if age >= behind:
+            age -= behind
         if meta["event_type"] == EntryType.FAULT_CLEARED:
             lasting.pop(fault, None)
         elif data["incarnation"] is not None and data["source"] and age < ACT_WITHIN:
