@@ -307,6 +307,21 @@ def test_a_mapping_is_checked_offline(call: Call, tmp_path: Path) -> None:
     assert (checked.code, "without a time bound" in checked.err) == (1, True)
 
 
+@pytest.mark.parametrize(("limit", "found"), [(100, []), (20, ["dcgm.pcie_replays"])])
+def test_decode_compares_counters_with_the_thresholds_of_a_mappings_file(
+    call: Call, tmp_path: Path, limit: int, found: list[str]
+) -> None:
+    line = 'DCGM_FI_DEV_PCIE_REPLAY_COUNTER{gpu="0",UUID="GPU-5fd4"}'
+    files = [tmp_path / "before.prom", tmp_path / "after.prom"]
+    for file, count in zip(files, (0, 50), strict=True):
+        file.write_text(f"{line} {count}\n")
+    own = tmp_path / "own.json"
+    own.write_text(json.dumps({"thresholds": {"dcgm-metrics": {"DCGM_FI_DEV_PCIE_REPLAY_COUNTER": {"limit": limit}}}}))
+    assert call("mapping", "check", str(own)).code == 0
+    ran = call("decode", "--jsonl", "--mappings", str(own), *map(str, files))
+    assert [one["code"] for one in ran.lines] == found
+
+
 @pytest.mark.parametrize("given", ["2h", "2026-02-03T04:05:06Z"])
 def test_received_at_takes_a_time_or_an_age(call: Call, given: str) -> None:
     ran = call("decode", "--source", "kernel-log", "--received-at", given, "--jsonl", text=XID.encode())

@@ -430,7 +430,8 @@ def test_redrive_moves_each_dead_letter_to_its_own_queue(desk: Desk, monkeypatch
 
 def test_published_mappings_are_shown_in_their_file_format(desk: Desk, tmp_path: Path) -> None:
     file = tmp_path / "own.json"
-    mappings = {"alerts": {"node_labels": ["rack_host"]}}
+    limits = {"rdma-counters": {"symbol_error": {"limit": 20, "seconds": None}}}
+    mappings = {"alerts": {"node_labels": ["rack_host"]}, "thresholds": limits}
     file.write_text(json.dumps(mappings), encoding="utf-8")
     version = desk.json("mapping", "put", str(file))["version"]
     assert json.loads(desk("mapping", "show").out) == mappings

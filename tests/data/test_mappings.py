@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from faultbridge.data import load_catalog
-from faultbridge.data.counters import counters_of, thresholds
+from faultbridge.data.counters import counters_of, thresholds, thresholds_with
 from faultbridge.data.mapping import NAMES, mapping, packaged, parse_extensions
 from faultbridge.data.patterns import bounded_pattern
 from faultbridge.decoders import registry
@@ -88,6 +88,15 @@ def test_every_packaged_pattern_is_bounded_like_a_customers_pattern(name: str) -
         '{"slurm": {"reasons": [{"pattern": ".{0,99}.{0,99}.{0,99}x", "code": "host.clock"}]}}',
         '{"alerts": {"rules": [{"alert": "(", "code": "host.clock"}]}}',
         '{"nothing": {}}',
+        '{"thresholds": []}',
+        '{"thresholds": {"kernel-log": {"symbol_error": {"limit": 1}}}}',
+        '{"thresholds": {"rdma-counters": {"nothing": {"limit": 1}}}}',
+        '{"thresholds": {"rdma-counters": {"symbol_error": 20}}}',
+        '{"thresholds": {"rdma-counters": {"symbol_error": {"limit": "20"}}}}',
+        '{"thresholds": {"rdma-counters": {"symbol_error": {"limit": -1}}}}',
+        '{"thresholds": {"rdma-counters": {"symbol_error": {"limit": null}}}}',
+        '{"thresholds": {"rdma-counters": {"symbol_error": {"seconds": 0}}}}',
+        '{"thresholds": {"rdma-counters": {"symbol_error": {"code": "net.link_down"}}}}',
         '{"alerts": []}',
         "[]",
         "{",
@@ -104,6 +113,15 @@ def test_a_customers_rule_precedes_the_packaged_rules() -> None:
     assert merged["rules"][0]["alert"] == "LowDiskBandwidth"
     assert merged["rules"][1:] == packaged("alerts")["rules"]
     assert merged["node_labels"] == packaged("alerts")["node_labels"]
+
+
+def test_a_customers_limits_replace_those_of_one_counter_only() -> None:
+    own = parse_extensions('{"thresholds": {"rdma-counters": {"symbol_error": {"limit": 20, "seconds": null}}}}')
+    changed, before = thresholds_with(own), thresholds()
+    one = changed["rdma-counters", "symbol_error"]
+    assert (one.limit, one.seconds, one.code) == (20, None, "net.symbol_errors")
+    assert {key for key in before if changed[key] != before[key]} == {("rdma-counters", "symbol_error")}
+    assert thresholds_with({}) == before
 
 
 def test_a_customers_rule_decides_the_fault_of_an_alert() -> None:

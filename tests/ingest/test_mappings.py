@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.errors import Misconfigured, Rejected
-from faultbridge.ingest.mappings import CustomerMappings, MappingStore
+from faultbridge.ingest.mappings import CustomerMappings, MappingsByName, MappingStore
 from faultbridge.ingest.outcomes import IngestResult
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Put
@@ -26,6 +26,13 @@ def alert(world: World) -> IngestResult:
     labels = {"alertname": "LowDiskBandwidth", "rack_host": "gpu-1"}
     body = {"version": "4", "receiver": "x", "alerts": [{"status": "firing", "labels": labels, "startsAt": None}]}
     return world.app.ingestion.ingest([world.message(json.dumps(body), source="alertmanager", node=None)])
+
+
+def replays(world: World, count: int) -> None:
+    """Deliver the PCIe replays of one GPU, a minute after the record before."""
+    world.ports.clock.advance(timedelta(minutes=1))
+    line = 'DCGM_FI_DEV_PCIE_REPLAY_COUNTER{gpu="0",UUID="GPU-5fd4",pci_bus_id="00000000:08:00.0"}'
+    world.app.ingestion.ingest([world.message(f"{line} {count}\n", source="dcgm-metrics")])
 
 
 def mappings(world: World) -> MappingStore:
@@ -48,6 +55,28 @@ def test_mappings_are_read_only_for_sources_that_use_them() -> None:
     world.app.ingestion.ingest([world.message()])
     reads = [call for call in world.ports.seam.calls if "MAPPING" in repr(call)]
     assert reads == []
+
+
+LIMIT = {"thresholds": {"dcgm-metrics": {"DCGM_FI_DEV_PCIE_REPLAY_COUNTER": {"limit": 100, "seconds": 60}}}}
+
+
+@pytest.mark.parametrize(
+    ("own", "count", "found"), [({}, 50, True), (LIMIT, 50, False), (LIMIT, 101, True), ({}, 8, False)]
+)
+def test_counters_are_compared_with_the_stored_thresholds(own: MappingsByName, count: int, found: bool) -> None:
+    world = World()
+    mappings(world).put("v-1", own)
+    replays(world, 0)
+    replays(world, count)
+    assert any(code.startswith("dcgm.pcie_replays") for code in world.node().conditions) is found
+
+
+def test_thresholds_of_a_version_that_is_not_stored_are_the_packaged_ones() -> None:
+    world = World()
+    world.ports.table.write(Put(items.item(keys.CURRENT_MAPPING, world.now, {"version": "lost"})))
+    replays(world, 0)
+    replays(world, 50)
+    assert any(code.startswith("dcgm.pcie_replays") for code in world.node().conditions)
 
 
 def test_the_current_mappings_have_a_version_and_every_version_stays() -> None:

@@ -131,7 +131,7 @@ class Ingestion:
         from faultbridge.ingest.canary import RecordCanary
         from faultbridge.ingest.counter_store import CounterStore
         from faultbridge.ingest.ingest import Ingest
-        from faultbridge.ingest.mappings import CustomerMappings
+        from faultbridge.ingest.mappings import CustomerMappings, CustomerThresholds
         from faultbridge.ingest.node_lookup import NodeLookup
         from faultbridge.ingest.poison_messages import PoisonMessages
         from faultbridge.ingest.record_reader import RecordReader
@@ -140,14 +140,15 @@ class Ingestion:
         of = self.installation
         table, clock = of.ports.table, of.ports.clock
         items = ItemCache(table, clock)
+        mappings = CustomerMappings(items)
         rulebook = replace(of.rules.rulebook, table=items)
         return Ingest(
             node_cache=NodeCache(items),
             node_lookup=NodeLookup(items, rulebook, of.trust),
             append=of.ledger.append,
             rulebook=rulebook,
-            reader=RecordReader(of.ports.objects, registry.read, of.trust, CustomerMappings(items), rulebook.config),
-            counter_store=CounterStore(table),
+            reader=RecordReader(of.ports.objects, registry.read, of.trust, mappings, rulebook.config),
+            counter_store=CounterStore(table, CustomerThresholds(mappings)),
             poison_messages=PoisonMessages(table, clock),
             heartbeats=replace(self.heartbeat_log, rulebook=rulebook),
             reject=self.rejects,

@@ -1,13 +1,20 @@
-"""Packaged thresholds: the increase of a counter that is a fault, its time window and its source."""
+"""Thresholds: the increase of a counter that is a fault, its time window and source; a customer can replace limits."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+from faultbridge.errors import Misconfigured
+
+THRESHOLDS = "thresholds"
+"""The member of a customer's mappings that holds limits of its own, by source and counter."""
+_OVERRIDABLE = ("limit", "seconds")
+_MAX_LIMIT = 2**63
 _FILE = Path(__file__).parent / "thresholds" / "counters.json"
 
 
@@ -36,7 +43,7 @@ class Threshold:
 
 @cache
 def thresholds() -> Mapping[tuple[str, str], Threshold]:
-    """Return every threshold by source and counter."""
+    """Return every packaged threshold by source and counter."""
     found: dict[tuple[str, str], Threshold] = {}
     for row in json.loads(_FILE.read_bytes()):
         fields = {name: value for name, value in row.items() if name not in {"sources", "counters"}}
@@ -44,6 +51,49 @@ def thresholds() -> Mapping[tuple[str, str], Threshold]:
             (source, counter): Threshold(counter, **fields) for source in row["sources"] for counter in row["counters"]
         }
     return found
+
+
+Thresholds = Mapping[tuple[str, str], Threshold]
+"""Thresholds by source and counter."""
+
+
+def thresholds_with(extensions: Mapping[str, Mapping[str, Any]]) -> Thresholds:
+    """Return the packaged thresholds with the limits and time windows that a customer's mappings state."""
+    own = extensions.get(THRESHOLDS)
+    if not own:
+        return thresholds()
+    stated = {(source, name): dict(values) for source, counters in own.items() for name, values in counters.items()}
+    return {key: replace(one, **stated[key]) if key in stated else one for key, one in thresholds().items()}
+
+
+def check_thresholds(own: object) -> None:
+    """Raise `Misconfigured` unless a customer's limits name counters with a threshold and hold valid numbers."""
+    for source, counters in _object(own, THRESHOLDS).items():
+        allowed = counters_of(source)
+        if not allowed:
+            sources = sorted({known for known, _ in thresholds()})
+            raise Misconfigured(f"no counter of {source!r} has a threshold; sources with one are {', '.join(sources)}")
+        for counter, values in _object(counters, f"{THRESHOLDS}.{source}").items():
+            if counter not in allowed:
+                raise Misconfigured(f"no threshold of {source} {counter!r}; allowed are {', '.join(sorted(allowed))}")
+            _check_values(f"{THRESHOLDS}.{source}.{counter}", values)
+
+
+def _check_values(path: str, values: object) -> None:
+    for name, value in _object(values, path).items():
+        if name not in _OVERRIDABLE:
+            raise Misconfigured(f"unknown member of {path}: {name!r}; allowed are {', '.join(_OVERRIDABLE)}")
+        least = 1 if name == "seconds" else 0
+        if name == "seconds" and value is None:
+            continue
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value < _MAX_LIMIT:
+            raise Misconfigured(f"wrong value of {path}.{name}: {value!r}; expected an integer of at least {least}")
+
+
+def _object(value: object, path: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise Misconfigured(f"wrong type of {path}: {type(value).__name__}; expected a JSON object")
+    return value
 
 
 @cache

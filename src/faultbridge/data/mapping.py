@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from faultbridge.data.counters import THRESHOLDS, check_thresholds
 from faultbridge.data.patterns import bounded_pattern
 from faultbridge.errors import Misconfigured
 
@@ -59,8 +60,11 @@ def parse_extensions(text: str) -> dict[str, Mapping[str, Any]]:
 
 def _validate(extensions: Mapping[str, Mapping[str, Any]]) -> None:
     for name, extension in extensions.items():
+        if name == THRESHOLDS:
+            check_thresholds(extension)
+            continue
         if name not in NAMES:
-            raise Misconfigured(f"unknown mapping: {name!r}; allowed are {', '.join(NAMES)}")
+            raise Misconfigured(f"unknown mapping: {name!r}; allowed are {', '.join((*NAMES, THRESHOLDS))}")
         _validate_shape(name, packaged(name), extension)
         for pattern in _patterns(extension):
             bounded_pattern(pattern)

@@ -10,10 +10,11 @@ forgotten. Of the others, those that were reported last are kept, at most 150 KB
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from faultbridge.data.counters import Thresholds, thresholds
 from faultbridge.domain.conditions import component_key
 from faultbridge.domain.faults import NODE_COMPONENT, CounterSample, Fault
 from faultbridge.domain.nodes import NodeState
@@ -57,9 +58,10 @@ class ComparedSamples:
 
 @dataclass(frozen=True, slots=True)
 class CounterStore:
-    """Compares counter samples with the stored ones."""
+    """Compares counter samples with the stored ones. `limits` returns the thresholds of the stack."""
 
     table: Table
+    limits: Callable[[], Thresholds] = thresholds
 
     def compare(
         self, state: NodeState, arrivals: Iterable[Arrival], now: datetime, values: ValuesByRecord = NO_VALUES
@@ -72,9 +74,10 @@ class CounterStore:
                 by_source.setdefault(_series(arrival, arrival.observation), []).append(arrival)
         if not by_source:
             return ComparedSamples()
+        limits = self.limits()
         found = self.table.get_many(keys.counter_samples(state.key, source) for source in by_source)
         results = [
-            _compare_source(keys.counter_samples(state.key, source), state, samples, found, now, values)
+            _compare_source(keys.counter_samples(state.key, source), state, samples, found, now, values, limits)
             for source, samples in by_source.items()
         ]
         return ComparedSamples(
@@ -106,13 +109,14 @@ def _compare_source(
     found: Mapping[Key, Item],
     now: datetime,
     values: ValuesByRecord,
+    limits: Thresholds,
 ) -> ComparedSamples:
     """Compare the samples of one source with its stored samples."""
     stored = _read_samples(found.get(key), state)
     stated = [values.get(arrival.record_id) for arrival in arrivals]
     before = _seen_again(stored, stated, [arrival.at for arrival in arrivals])
     ports = dict(before.ports) if before else {}
-    faults, records = _compare_with(ports, arrivals)
+    faults, records = _compare_with(ports, arrivals, limits)
     ports = _without_old(ports)
     ports, excess = _fitting(ports)
     if excess:
@@ -130,7 +134,9 @@ def _compare_source(
     return ComparedSamples(alone=() if _need_not_be_stored(after, stored, digests) else (put,))
 
 
-def _compare_with(ports: dict[str, LastSample], arrivals: Iterable[Arrival]) -> tuple[list[Arrival], dict[str, str]]:
+def _compare_with(
+    ports: dict[str, LastSample], arrivals: Iterable[Arrival], limits: Thresholds
+) -> tuple[list[Arrival], dict[str, str]]:
     """Replace older samples by those of the arrivals; returns the faults, and the record id of each new sample."""
     faults: list[Arrival] = []
     records: dict[str, str] = {}
@@ -144,7 +150,7 @@ def _compare_with(ports: dict[str, LastSample], arrivals: Iterable[Arrival]) -> 
             continue
         if last is not None:
             previous = replace(sample, values=last.values, observed_at=last.at)
-            faults += (replace(arrival, observation=fault) for fault in compare(previous, sample))
+            faults += (replace(arrival, observation=fault) for fault in compare(previous, sample, limits))
         ports[name] = LastSample(arrival.at, sample.component, sample.values)
         records[name] = arrival.record_id
     return faults, records

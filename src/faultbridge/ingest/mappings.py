@@ -1,15 +1,18 @@
 """Customer mappings: translate a customer's own alert names and log texts into fault codes.
 
-A version is named by the hash of its content and never changes. A pointer selects the current version.
+A mapping can also hold limits of counters. A version is named by the hash of its content and never changes. A pointer
+selects the current version.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from faultbridge.data.counters import Thresholds, thresholds, thresholds_with
 from faultbridge.errors import Misconfigured, UnknownName
+from faultbridge.log import log_cause
 from faultbridge.ports import Clock, Table
 from faultbridge.rules.rulebook import ItemReader
 from faultbridge.storage import items, keys
@@ -72,6 +75,21 @@ class CustomerMappings:
                 )
             self._versions[version] = _mappings(found)
         return self._versions[version]
+
+
+@dataclass(frozen=True, slots=True)
+class CustomerThresholds:
+    """Returns the thresholds of counters with the limits in the current mappings, which `mappings` returns."""
+
+    mappings: Callable[[], MappingsByName]
+
+    def __call__(self) -> Thresholds:
+        """Return the thresholds; the packaged ones, with a log line, when the current mappings are not stored."""
+        try:
+            return thresholds_with(self.mappings())
+        except Misconfigured as error:
+            log_cause("own_thresholds_not_read", reason="mappings_not_stored", error=str(error))
+            return thresholds()
 
 
 def _mappings(found: Mapping[str, Any]) -> MappingsByName:

@@ -1,6 +1,6 @@
 """Compare: turn the difference between two counter samples of the same port or device into faults.
 
-A counter that rose by more than its packaged threshold is a fault. A counter that fell was reset, which is no fault. A
+A counter that rose by more than its threshold is a fault. A counter that fell was reset, which is no fault. A
 threshold with a period grows with the time between the samples; for a shorter time it stays the same. Gauges and states
 have one rule each (`_RULES`).
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from faultbridge.data.counters import Threshold, thresholds
+from faultbridge.data.counters import Threshold, Thresholds, thresholds
 from faultbridge.domain.faults import Component, CounterSample, Fault, Observation, Snapshot
 
 _Rule = Callable[[CounterSample, CounterSample, str], Fault | None]
@@ -19,10 +19,11 @@ STALLED = "train.stalled"
 STALL_STEPS, STALL_SECONDS = 5, 300
 
 
-def differences(observations: Iterable[Observation]) -> tuple[Observation, ...]:
+def differences(observations: Iterable[Observation], limits: Thresholds | None = None) -> tuple[Observation, ...]:
     """Return the observations, with a fault for each difference between two samples of the same port.
 
-    A fault that a health snapshot of the same record already contains is not added again.
+    A fault that a health snapshot of the same record already contains is not added again. `limits` are other
+    thresholds than the packaged ones.
     """
     last: dict[tuple[str, Component], CounterSample] = {}
     reported: set[tuple[str, Component]] = set()
@@ -33,20 +34,18 @@ def differences(observations: Iterable[Observation]) -> tuple[Observation, ...]:
             reported |= {(fault.code, fault.component) for fault in observation.present}
         if isinstance(observation, CounterSample):
             previous = last.get((observation.source, observation.component))
-            faults = compare(previous, observation) if previous else ()
+            faults = compare(previous, observation, limits) if previous else ()
             result += (fault for fault in faults if (fault.code, fault.component) not in reported)
             last[observation.source, observation.component] = observation
     return tuple(result)
 
 
-def compare(previous: CounterSample, sample: CounterSample) -> tuple[Fault, ...]:
+def compare(previous: CounterSample, sample: CounterSample, limits: Thresholds | None = None) -> tuple[Fault, ...]:
     """Return the faults between two samples of the same port; `previous` is the older one."""
-    return tuple(_faults(previous, sample, thresholds()))
+    return tuple(_faults(previous, sample, thresholds() if limits is None else limits))
 
 
-def _faults(
-    previous: CounterSample, sample: CounterSample, limits: Mapping[tuple[str, str], Threshold]
-) -> Iterator[Fault]:
+def _faults(previous: CounterSample, sample: CounterSample, limits: Thresholds) -> Iterator[Fault]:
     for name, value in sample.values.items():
         rule = _RULES.get(name.partition("/")[0])
         limit = None if rule else limits.get((sample.source, name))

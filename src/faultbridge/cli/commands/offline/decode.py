@@ -58,7 +58,9 @@ def _hints(
     ] = None,
     mappings: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Your own fault mappings (JSON), used before the packaged ones."),
+        typer.Option(
+            metavar="FILE", help="Your own fault mappings and thresholds (JSON), used before the packaged ones."
+        ),
     ] = None,
     instance_type: Annotated[
         str | None,

@@ -16,6 +16,7 @@ from faultbridge.cli.errors.failures import failure_of
 from faultbridge.cli.render.observations import Caller, documents, summary_document
 from faultbridge.cli.render.output import Document, notice
 from faultbridge.data import load_catalog
+from faultbridge.data.counters import thresholds_with
 from faultbridge.decoders import registry
 from faultbridge.decoders.captures import Part, may_be_capture, parts_of, read_parts
 from faultbridge.decoders.common.decoder import LINE_SOURCES, Decoded, Hints
@@ -128,7 +129,7 @@ class Inputs:
         """Add the faults found by comparison with earlier samples of the same device, also those of earlier files."""
         nodes = {one.node for one in observations}
         earlier = [one for one in self.samples.values() if one.node in nodes]
-        compared = differences([*earlier, *observations])[len(earlier) :]
+        compared = differences([*earlier, *observations], thresholds_with(self.hints.mappings))[len(earlier) :]
         for one in observations:
             if isinstance(one, CounterSample):
                 key = one.source, one.component, one.node
