@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from faultbridge.decoders.common.decoder import Decoder, Hints
 from faultbridge.decoders.common.documents import text_of
 from faultbridge.decoders.common.fields import attributes_of, evidence, truncate
+from faultbridge.decoders.network.rate_peers import PortRate, compare_rates
 from faultbridge.decoders.network.rdma_link import is_rdma_link, ports_of_rdma_link
 from faultbridge.decoders.network.rdma_ports import Port, gigabits, ports_of, state_number
 from faultbridge.domain.faults import Component, ComponentType, CounterSample, Fault, Observation, Snapshot
@@ -37,7 +38,9 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
         raise Rejected("no_framing", "no port of an InfiniBand device")
     readable = [port for port in ports if not port.is_efa and state_number(port.fields.get("state")) is not None]
     present = [fault for port in readable for fault in _faults(port)] + [_absent(name) for name in gone]
-    return (Snapshot(SOURCE, _covers(readable, gone), tuple(present)), *(_reading(port) for port in readable))
+    compared = compare_rates(SOURCE, _rates(readable))
+    snapshots = (Snapshot(SOURCE, _covers(readable, gone), tuple(present)), *([compared] if compared else []))
+    return (*snapshots, *(_reading(port) for port in readable))
 
 
 def recognize(body: bytes) -> bool:
@@ -57,6 +60,18 @@ def _covers(readable: Iterable[Port], gone: Iterable[str]) -> dict[str, tuple[Co
     # A link that is up clears the fault of its loss; a link that is down clears nothing.
     covers = {STUCK: present_ports, NETDEV_DOWN: with_netdev, ABSENT: (*present_ports, *absent), "net.ib_port_down": up}
     return {code: components for code, components in covers.items() if components}
+
+
+def _rates(ports: Iterable[Port]) -> Iterator[PortRate]:
+    """Yield the rates of the active ports whose kind is known.
+
+    Ethernet ports without a model can be management ports. Ports with another subnet manager are in another fabric.
+    """
+    for port in ports:
+        rate, layer = gigabits(port.fields.get("rate")), port.fields.get("link_layer")
+        is_active = state_number(port.fields.get("state")) == _ACTIVE
+        if rate is not None and is_active and (port.model or layer == "InfiniBand"):
+            yield PortRate(port.component, (port.model, layer, port.fields.get("sm_lid")), rate)
 
 
 def _faults(port: Port) -> Iterator[Fault]:
@@ -89,12 +104,19 @@ def _reading(port: Port) -> CounterSample:
 
 
 _CA = re.compile(r"^CA '([^']{1,64})'", re.MULTILINE)
+_MODEL = re.compile(r"^\s{1,16}CA type: (\S{1,64})", re.MULTILINE)
 _PORT = re.compile(r"^\s{1,16}Port (\d{1,3}):", re.MULTILINE)
-_FIELD = re.compile(r"^\s{1,16}(State|Physical state|Rate|Link layer): {0,4}(\S.{0,64})$", re.MULTILINE)
+_FIELD = re.compile(r"^\s{1,16}(State|Physical state|Rate|Link layer|SM lid): {0,4}(\S.{0,64})$", re.MULTILINE)
 _STATUS = re.compile(r"^Infiniband device '([^']{1,64})' port (\d{1,3}) status:", re.MULTILINE)
-_STATUS_FIELD = re.compile(r"^\s{1,16}(state|phys state|rate|link_layer): {0,16}(\S.{0,64})$", re.MULTILINE)
+_STATUS_FIELD = re.compile(r"^\s{1,16}(state|phys state|rate|link_layer|sm lid):[ \t]{0,16}(\S.{0,64})$", re.MULTILINE)
 _PANIC = re.compile(r"^ibpanic: .{0,128}\bIB device '([^']{1,64})' failed", re.MULTILINE)
-_NAMES = {"State": "state", "Physical state": "phys_state", "Rate": "rate", "Link layer": "link_layer"}
+_NAMES = {
+    "State": "state",
+    "Physical state": "phys_state",
+    "Rate": "rate",
+    "Link layer": "link_layer",
+    "SM lid": "sm_lid",
+}
 _STATES = {"down": "1: DOWN", "initializing": "2: INIT", "init": "2: INIT", "armed": "3: ARMED", "active": "4: ACTIVE"}
 _PHYSICAL_STATES = {
     "sleep": 1,
@@ -110,8 +132,9 @@ def _ports_of_ibstat(body: str) -> tuple[Port, ...]:
     """Return the ports of the complete blocks of `ibstat`."""
     found: list[Port] = []
     for name, block in _blocks(_CA, body):
+        model = _MODEL.search(block)
         for number, fields in _blocks(_PORT, block):
-            port = Port(name[1], int(number[1]))
+            port = Port(name[1], int(number[1]), model=model[1] if model else None)
             port.fields = {_NAMES[item]: _numbered(item, value.strip()) for item, value in _FIELD.findall(fields)}
             found.append(port)
     return tuple(found)

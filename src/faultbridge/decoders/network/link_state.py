@@ -4,8 +4,8 @@ An interface is in use if it is listed as configured, belongs to a bond, or has 
 interface may be down; that is no fault.
 
 Grammar: a JSON list of iproute2's objects, or `{interfaces, configured}` with such a list; text (`link_text`). ethtool
-does not print which interfaces are in use, so it yields counter samples only. Times: none. Units: Gb/s.
-Errors: `Rejected(wrong_shape)` for other input. Source: iproute2, ethtool and captures.
+does not print which interfaces are in use, so of these only the rates are compared (`rate_peers`). Times: none.
+Units: Gb/s. Errors: `Rejected(wrong_shape)` for other input. Source: iproute2, ethtool and captures.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from faultbridge.decoders.common.decoder import Decoder, Hints
 from faultbridge.decoders.common.documents import documents, text_of
 from faultbridge.decoders.common.fields import bounded, evidence, truncate
 from faultbridge.decoders.common.interfaces import is_virtual
-from faultbridge.decoders.network.link_text import is_ethtool_settings, is_ip_text, links_of, settings_of
+from faultbridge.decoders.network.link_text import is_ethtool_settings, is_ip_text, kinds_of, links_of, settings_of
+from faultbridge.decoders.network.rate_peers import PortRate, compare_rates
 from faultbridge.domain.faults import Component, ComponentType, CounterSample, Fault, Observation, Snapshot
 from faultbridge.errors import Rejected
 
@@ -36,11 +37,21 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     """Return a health snapshot of the interfaces in use and a counter sample of each physical interface."""
     text = text_of(body)
     if is_ethtool_settings(text):
-        return tuple(
-            CounterSample(SOURCE, _nic(name), values) for name, values in settings_of(text) if not is_virtual(name)
-        )
+        return tuple(_observations_of_settings(text))
     listed = (links_of(text),) if is_ip_text(text) else documents(body)
     return tuple(observation for document in listed for observation in _observations(document))
+
+
+def _observations_of_settings(text: str) -> Iterator[Observation]:
+    settings = [(name, values) for name, values in settings_of(text) if not is_virtual(name)]
+    kinds = kinds_of(text)
+    rates = ((name, values.get("link_rate")) for name, values in settings if name in kinds)
+    compared = compare_rates(
+        SOURCE, (PortRate(_nic(name), kinds[name], rate) for name, rate in rates if isinstance(rate, int))
+    )
+    if compared is not None:
+        yield compared
+    yield from (CounterSample(SOURCE, _nic(name), values) for name, values in settings)
 
 
 def _observations(document: object) -> Iterator[Observation]:

@@ -7,7 +7,7 @@ Grammar: `N: NAME[@PEER]: <FLAGS> ... [master M] state STATE`, indented `link/TY
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 from faultbridge.decoders.common.fields import bounded
@@ -20,6 +20,9 @@ _TYPE = re.compile(r"^\s{1,16}link/(\w{1,32})", re.MULTILINE)
 _GLOBAL = re.compile(r"^\s{1,16}inet6? [^\n]{1,256} scope global\b", re.MULTILINE)
 _SETTINGS = re.compile(r"^Settings for ([^\s:]{1,64}):[ \t]{0,8}$", re.MULTILINE)
 _SPEED = re.compile(r"^\s{1,16}Speed: (\d{1,9})Mb/s$", re.MULTILINE)
+_MODES = re.compile(r"^\s{1,16}Supported link modes:([^:]{1,2048})$", re.MULTILINE)
+_MODE = re.compile(r"\d{2,7}base\w{1,16}/\w{4}")
+_MEDIUM = re.compile(r"^\s{1,16}Port: ([^\n]{1,32})$", re.MULTILINE)
 _DETECTED = re.compile(r"^\s{1,16}Link detected: (yes|no)\b", re.MULTILINE)
 
 
@@ -61,6 +64,17 @@ def _settings(text: str) -> Iterator[tuple[str, dict[str, int | str]]]:
             is_up = link[1] == "yes"
             values: dict[str, int | str] = {"carrier": int(is_up)}
             yield found[1], values | ({"link_rate": int(speed[1]) // 1000} if speed and is_up else {})
+
+
+def kinds_of(text: str) -> dict[str, Hashable]:
+    """Return the kind of each interface: its medium and the link modes that it supports; without modes it has none."""
+    found: dict[str, Hashable] = {}
+    for name, details in _blocks(_SETTINGS, text):
+        modes, medium = _MODES.search(details), _MEDIUM.search(details)
+        supported = frozenset(_MODE.findall(modes[1])) if modes else frozenset()
+        if supported:
+            found[name[1]] = (medium[1].strip() if medium else "", supported)
+    return found
 
 
 def _blocks(heading: re.Pattern[str], text: str) -> Iterator[tuple[re.Match[str], str]]:

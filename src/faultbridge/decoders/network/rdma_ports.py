@@ -15,9 +15,10 @@ from faultbridge.decoders.common.prometheus import samples
 from faultbridge.domain.faults import Component, ComponentType
 
 METRICS = ("node_infiniband_",)
+_INFO = "node_infiniband_info"
 MAX_PORTS = 512
 _PORT = re.compile(r"/infiniband/([^/\s:]{1,64})/ports/(\d{1,3})/(?:(hw_counters|counters)/)?(\w{1,64})$")
-_DEVICE = re.compile(r"/infiniband/([^/\s:]{1,64})/(?:device/)?(vendor|node_desc)$")
+_DEVICE = re.compile(r"/infiniband/([^/\s:]{1,64})/(?:device/)?(vendor|node_desc|hca_type|board_id)$")
 _NETDEV = re.compile(r"/devices/(?:[^/\s]{1,64}/){0,16}([0-9a-f:.]{7,16})/net/([^/\s:]{1,64})/(operstate|carrier)$")
 _PCI_DEVICE = re.compile(r"/([0-9a-f:.]{7,16})/infiniband/([^/\s:]{1,64})/")
 _LINE = re.compile(r"(/\S{8,512}/\w{1,64}):[ \t]{0,4}(.{0,256})$")
@@ -28,7 +29,7 @@ _AMAZON = "0x1d0f"
 
 @dataclass(slots=True)
 class Port:
-    """One port: its states and counters by name, and the network interface of the same device."""
+    """One port: its states and counters by name, the network interface of the same device, and the device's model."""
 
     device: str
     number: int
@@ -37,6 +38,7 @@ class Port:
     netdev: dict[str, str] = field(default_factory=dict)
     pci: str | None = None
     vendor: str | None = None
+    model: str | None = None
 
     @property
     def component(self) -> Component:
@@ -80,7 +82,7 @@ def _samples(pairs: list[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
 def _of_tree(pairs: list[tuple[str, str]]) -> tuple[Port, ...]:
     ports: dict[tuple[str, int], Port] = {}
     devices: dict[str, str] = {}
-    vendors: dict[str, str] = {}
+    facts: dict[str, dict[str, str]] = {}
     netdevs: dict[str, dict[str, str]] = {}
     for path, text in pairs:
         found, value = _PORT.search(path), text.strip()
@@ -91,12 +93,14 @@ def _of_tree(pairs: list[tuple[str, str]]) -> tuple[Port, ...]:
             if pci:
                 devices[pci[2]] = pci[1]
         elif device := _DEVICE.search(path):
-            vendors |= {device[1]: value} if device[2] == "vendor" else {}
+            facts.setdefault(device[1], {})[device[2]] = value
         elif netdev := _NETDEV.search(path):
             netdevs.setdefault(netdev[1], {"name": netdev[2]})[netdev[3]] = value
     for port in ports.values():
         address = devices.get(port.device)
-        port.pci, port.vendor = pci_of(address or ""), vendors.get(port.device)
+        known = facts.get(port.device, {})
+        port.pci, port.vendor = pci_of(address or ""), known.get("vendor")
+        port.model = known.get("board_id") or known.get("hca_type")
         port.netdev = netdevs.get(address or "", {})
     return tuple(ports.values())
 
@@ -113,12 +117,16 @@ def _of_metrics(body: str) -> tuple[Port, ...]:
     ports: dict[tuple[str, int], Port] = {}
     earlier: list[Port] = []
     seen: set[tuple[str, str, str]] = set()
+    models: dict[str, str | None] = {}
     for sample in samples(body, METRICS):
         device, number = sample.label("device"), sample.label("port") or "1"
         if device is None or not number.isdigit() or len(number) > 3 or sample.value is None:  # noqa: PLR2004 - as in sysfs
             continue
         if len(ports) + len(earlier) >= MAX_PORTS:
             break
+        if sample.name == _INFO:
+            models[device[:64]] = sample.label("board_id", "hca_type")
+            continue
         series = device[:64], number, sample.name
         if series in seen:
             earlier += ports.values()
@@ -132,7 +140,10 @@ def _of_metrics(body: str) -> tuple[Port, ...]:
             port.fields[{"state_id": "state"}.get(name, "phys_state")] = f"{int(sample.value)}:"
         elif name == "rate_bytes_per_second":
             port.fields["rate"] = f"{int(sample.value) * 8 // 10**9} Gb/sec"
-    return (*earlier, *ports.values())
+    found = (*earlier, *ports.values())
+    for port in found:
+        port.model = models.get(port.device)
+    return found
 
 
 # Counters that node_exporter renames.
