@@ -11,7 +11,7 @@ Errors: `Rejected(no_framing)` without a port. Source: rdma-core's tools, Linux'
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from faultbridge.decoders.common.decoder import Decoder, Hints
 from faultbridge.decoders.common.documents import text_of
@@ -36,6 +36,11 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     gone = _vanished(text)
     if not ports and not gone:
         raise Rejected("no_framing", "no port of an InfiniBand device")
+    return states_of(ports, gone)
+
+
+def states_of(ports: Iterable[Port], gone: Sequence[str] = ()) -> tuple[Observation, ...]:
+    """Return the observations about the ports with a readable state, and about the devices that are gone."""
     readable = [port for port in ports if not port.is_efa and state_number(port.fields.get("state")) is not None]
     present = [fault for port in readable for fault in _faults(port)] + [_absent(name) for name in gone]
     compared = compare_rates(SOURCE, _rates(readable))

@@ -3,9 +3,9 @@
 The packaged thresholds define which counters are kept and which increase is a fault.
 
 Grammar: `path: value` of sysfs, JSON of `rdma -j statistic` (flat or nested), metrics (`rdma_ports`), or the output of
-perfquery and mlxlink (`port_tools`). An unreadable counter is absent, not zero. Times: none. Units: packets, events or
-bytes since the driver was loaded. Errors: `Rejected(no_framing)` without a counter.
-Source: Linux's sysfs, rdma-core, node_exporter, NVIDIA's firmware tools.
+perfquery and mlxlink (`port_tools`). States of ports beside the counters are read as `infiniband-state`. An
+unreadable counter is absent, not zero. Times: none. Units: packets, events or bytes since the driver was loaded.
+Errors: `Rejected(no_framing)` without a counter. Source: Linux's sysfs, rdma-core, node_exporter, NVIDIA's tools.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from faultbridge.data.counters import counters_of
 from faultbridge.decoders.common.decoder import Decoder, Hints
 from faultbridge.decoders.common.documents import objects, text_of
 from faultbridge.decoders.common.fields import evidence, members, number, text
+from faultbridge.decoders.network.infiniband_state import states_of
 from faultbridge.decoders.network.port_tools import MODULE_FAULT, SIGNAL_FAULT, is_port_tool, ports_of_tools
-from faultbridge.decoders.network.rdma_ports import Port, ports_of
+from faultbridge.decoders.network.rdma_ports import Port, ports_of, state_number
 from faultbridge.domain.faults import CounterSample, Fault, Observation
 from faultbridge.errors import Rejected
 
@@ -27,7 +28,7 @@ MAX_PORTS = 512
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a counter sample of each port with the readable counters that have a threshold, and faults of modules."""
+    """Return the faults of modules, the states of ports, and a sample of each port's counters that have a threshold."""
     document = text_of(body)
     if is_port_tool(body):
         ports = ports_of_tools(document)
@@ -38,7 +39,9 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     with_threshold = counters_of(SOURCE)
     samples = (_reading(port, with_threshold) for port in ports)
     faults = (_fault(port, name, code) for port in ports for name, code in _FAULTS.items() if name in port.fields)
-    return (*faults, *(sample for sample in samples if sample.values))
+    with_state = [port for port in ports if state_number(port.fields.get("state")) is not None]
+    states = states_of(with_state) if with_state else ()
+    return (*faults, *states, *(sample for sample in samples if sample.values))
 
 
 def recognize(body: bytes) -> bool:
