@@ -105,7 +105,7 @@ def _perform(system: SimulatedSystem, actions: tuple[ExternalAction, ...]) -> No
 def draw_nodes_in_rack(seed: int) -> int | None:
     """Draw how many nodes each of two racks has; None in most seeds, whose small clusters have no racks."""
     random = Random(f"racks {seed}")
-    return random.randint(4, 5) if random.random() < 0.1 else None  # noqa: PLR2004 - large clusters take longer
+    return random.randint(4, 5) if random.random() < 0.2 else None  # noqa: PLR2004 - large clusters take longer
 
 
 def draw_growing(seed: int) -> bool:

@@ -51,6 +51,9 @@ REPAIRED, WATCHED, FOLLOWED = "train-a", "watch-b", "follow-c"
 
 GROUPS = {REPAIRED: "gpu-workers", WATCHED: "gpu-watched", FOLLOWED: "gpu-followed"}
 NODE_PREFIXES = {REPAIRED: "node", WATCHED: "worker", FOLLOWED: "host"}
+INCIDENT_CHECK = timedelta(minutes=1)
+"""The pause between two sweeps while an incident is not over: the product's own, so that its maximum age is exact."""
+
 MakeInjector = Callable[[FaultProfile, Random, Schedule, Journal], FaultInjector]
 
 
@@ -201,6 +204,8 @@ class SimulatedSystem:
         launched = (one for one in self.fleet.instances.values() if one.case is not None and one.alive)
         if any(one.instance_id not in backing for one in launched):
             due.append(now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1))
+        if self.checks.incidents.unfinished:
+            due.append(now + INCIDENT_CHECK)
         return min(due, default=None)
 
     def pass_time(self, span: timedelta) -> None:

@@ -47,6 +47,13 @@ INCIDENT_GUARDS: tuple[PlantedBug, ...] = (
         "if False:",
     ),
     planted(
+        "pipeline/correlate/shared_causes.py",
+        "find_shared_causes",
+        "correlation opens no incident",
+        "return tuple(chosen)",
+        "return ()",
+    ),
+    planted(
         _LIFE_CYCLE,
         "_advance",
         "an incident holds repairs for ever",

@@ -6,6 +6,7 @@ Such faults last up to four hours. While one lasts, further nodes may join it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 from faultbridge.ingest.send import RawInput
 from faultbridge.simulation.environment.action_plan import ExternalAction
@@ -13,7 +14,11 @@ from faultbridge.simulation.environment.agents import AgentActions
 from faultbridge.simulation.environment.cloud_actions import HOUR, pick
 from faultbridge.simulation.environment.samples import kernel_line, link_state
 from faultbridge.simulation.fakes.fleet import FakeInstance
+from faultbridge.simulation.invariants.domain_faults import LostLinks
 from faultbridge.simulation.simulated_system import REPAIRED
+
+SWITCH = "switch-1"
+"""The failure domain of all nodes of the repaired cluster."""
 
 MAX_HOURS = 4
 REPEATS = 30
@@ -25,34 +30,36 @@ class DomainFaultActions(AgentActions):
 
     def _links_lost(self, action: ExternalAction) -> None:
         """Take down the links of a rack or of all racks; mostly half of the nodes lose them some minutes later."""
-        instances = self._of_domain(action)
+        domain, instances = self._of_domain(action)
         late = len(instances) // 2 if action.selector % 3 else 0
         first, later = instances[: len(instances) - late], instances[len(instances) - late :]
         self._log(f"{len(instances)} nodes lose their links, {late} of them later")
-        self._take_down(first, action)
-        self.system.schedule.after(60 + 600 * action.fraction, "agent", lambda: self._take_down(later, action))
+        self._take_down(domain, first, action)
+        self.system.schedule.after(60 + 600 * action.fraction, "agent", lambda: self._take_down(domain, later, action))
 
     def _links_lost_during_repair(self, action: ExternalAction) -> None:
         """Break a GPU of one node; minutes later, while its repair runs or before, its rack loses the links."""
-        instances = self._of_domain(action)
+        domain, instances = self._of_domain(action)
         if instances:
             self._break_gpu(pick(instances, action.selector), action)
-        self.system.schedule.after(60 + 1200 * action.fraction, "agent", lambda: self._take_down(instances, action))
+        seconds = 60 + 1200 * action.fraction
+        self.system.schedule.after(seconds, "agent", lambda: self._take_down(domain, instances, action))
 
     def _many_own_faults(self, action: ExternalAction) -> None:
         """Break a GPU and the links of several nodes of a rack: their faults are independent, no cause is shared."""
-        instances = self._of_domain(action)[: 3 + action.selector % 3]
-        for instance in instances:
+        domain, instances = self._of_domain(action)
+        failing = instances[: 3 + action.selector % 3]
+        for instance in failing:
             self._break_gpu(instance, action)
-        self._take_down(instances, action)
+        self._take_down(domain, failing, action)
 
-    def _of_domain(self, action: ExternalAction) -> list[FakeInstance]:
-        """Return the running instances of one rack, or one time in four those behind the switch of all racks."""
+    def _of_domain(self, action: ExternalAction) -> tuple[str, list[FakeInstance]]:
+        """Return a rack and its running instances, or one time in four those behind the switch of all racks."""
         if action.selector % 4 == 0 or not self.system.racks:
-            return self._running()
+            return SWITCH, self._running()
         rack = pick(list(self.system.racks), action.selector)
         names = self.system.racks[rack]
-        return [one for one in self._running() if self.system.node_names.get(one.instance_id) in names]
+        return rack, [one for one in self._running() if self.system.node_names.get(one.instance_id) in names]
 
     def _break_gpu(self, instance: FakeInstance, action: ExternalAction) -> None:
         """Make an instance bad and report an Xid 79 of it."""
@@ -61,17 +68,26 @@ class DomainFaultActions(AgentActions):
         body = kernel_line(79, action.selector, self.system.clock.now())
         self._send_until_accepted(self._input(instance, "kernel-log", body), 0.0, REPEATS)
 
-    def _take_down(self, instances: Sequence[FakeInstance], action: ExternalAction) -> None:
+    def _take_down(self, domain: str, instances: Sequence[FakeInstance], action: ExternalAction) -> None:
         """Report links that are down, and links that are up again after ten minutes to four hours."""
-        self._report_links(instances, up=False)
         seconds = 600 + action.fraction * MAX_HOURS * HOUR
+        start = self.system.clock.now()
+        nodes = len(self.system.racks.get(domain, self._running()))
+        self.system.checks.domain_faults.lost += [
+            LostLinks(domain, nodes, f"{REPAIRED}/{self._node_name(one)}", one.instance_id, start,
+                      start + timedelta(seconds=seconds))
+            for one in instances
+        ]  # fmt: skip
+        # A missing interface requires a reboot by the catalog, an interface without a link only a verification.
+        self._report_links(instances, up=False, absent=action.selector // 12 % 3 == 0)
         self.system.schedule.after(seconds, "agent", lambda: self._report_links(instances, up=True))
 
-    def _report_links(self, instances: Sequence[FakeInstance], *, up: bool) -> None:
+    def _report_links(self, instances: Sequence[FakeInstance], *, up: bool, absent: bool = False) -> None:
         for instance in instances:
             if self.system.fleet.is_alive(instance.instance_id):
-                self._log(f"{instance.instance_id} reports its links as {'up' if up else 'down'}")
-                raw_input = self._input(instance, "link-state", link_state(up=up))
+                links = "up" if up else "absent" if absent else "down"
+                self._log(f"{instance.instance_id} reports its links as {links}")
+                raw_input = self._input(instance, "link-state", link_state(up=up, absent=absent))
                 self._send_until_accepted(raw_input, 0.0, REPEATS)
 
     def _input(self, instance: FakeInstance, source: str, body: bytes) -> RawInput:

@@ -61,10 +61,10 @@ def dcgm_health(failed_system: str, gpu: int) -> bytes:
     return json.dumps({"body": body, "header": ["Health Monitor Report"]}).encode()
 
 
-def link_state(*, up: bool) -> bytes:
-    """Return the output of `ip -j link` for one configured port."""
+def link_state(*, up: bool, absent: bool = False) -> bytes:
+    """Return the output of `ip -j link` for one configured port, which may be absent."""
     port = {"ifname": "ens5", "link_type": "ether", "flags": ["BROADCAST", "UP"], "operstate": "UP" if up else "DOWN"}
-    return json.dumps({"configured": ["ens5"], "interfaces": [port]}).encode()
+    return json.dumps({"configured": ["ens5"], "interfaces": [] if absent else [port]}).encode()
 
 
 def impaired_instance_status(instance_id: str) -> bytes:

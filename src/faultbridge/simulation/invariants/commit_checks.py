@@ -18,6 +18,7 @@ from faultbridge.repair.spares.pool import SparePool
 from faultbridge.simulation.fakes.item_size import item_bytes, max_bytes
 from faultbridge.simulation.fakes.seam import Call
 from faultbridge.simulation.fakes.table import StreamRecord
+from faultbridge.simulation.invariants.domain_faults import DomainFaultChecks
 from faultbridge.simulation.invariants.incidents import IncidentChecks
 from faultbridge.simulation.journal import Journal, Kind
 from faultbridge.simulation.simulated_ports import SimulatedPorts
@@ -35,14 +36,15 @@ class CommitChecks:
 
     `has_scheduler` says that a scheduler places jobs on the nodes. `dead_instances` are reported as impaired by EC2.
     `followed` holds the group and the nodes that the provider repairs. `limits` holds every policy limit set so far.
-    `incidents` follows the incidents. `released` lists the instances of replace calls. `activity` counts the changes
-    that prevent the system's rest.
+    `incidents` follows the incidents, `domain_faults` the faults of racks. `released` lists the instances of replace
+    calls. `activity` counts the changes that prevent the system's rest.
     """
 
     def __init__(self, ports: SimulatedPorts, journal: Journal) -> None:
         self._ports = ports
         self._journal = journal
         self.incidents = IncidentChecks(journal, ports.bus)
+        self.domain_faults = DomainFaultChecks(journal)
         self.limits: list[Limits] = [default_policy().limits]
         self.released: list[str] = []
         self.activity = 0
@@ -92,6 +94,7 @@ class CommitChecks:
         if record.event == "INSERT" and record.new is not None:
             self._journal.add(Kind.ENTRY, entry_text(record.new))
             self.incidents.entry_added(record.new)
+            self.domain_faults.entry_added(record.new)
         elif record.new is None or record.old is None or _immutable_part(record.new) != _immutable_part(record.old):
             self._journal.add_violation("an entry never changes", f"{record.key.pk} {record.key.sk}")
 

@@ -1,0 +1,187 @@
+"""Domain faults: what the environment did to whole racks, and which repairs may therefore not begin.
+
+The environment records here which nodes lost their links, and when. From the entries these checks read only the faults
+of the nodes, the repairs, and how long cases wait. They read no incident, no hold and no failure domain, so they also
+notice that an incident is missing. The figures below are those of the design, not those of the product's settings.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from faultbridge.simulation.invariants.view import Invariant, SystemView
+from faultbridge.simulation.journal import Journal
+from faultbridge.storage.writes import Item
+
+LINK_FAULTS = frozenset({"net.link_down", "net.link_absent"})
+MIN_NODES, MIN_PERCENT = 3, 30
+"""From this number and share of a domain's nodes on, a shared cause is known."""
+
+REACTION = timedelta(minutes=3)
+"""Within this time after the faults were recorded, every repair is stopped before its intent: three sweeps."""
+
+QUIET = timedelta(minutes=10)
+"""After this time without a node whose links are down, the next fault is another one."""
+
+MAX_AGE = timedelta(hours=2)
+POLICY_TIME = timedelta(hours=1)
+"""After the maximum age: the longest outage of a port in a run."""
+
+GIVEN_UP = "no instance is given up for a fault that its failure domain shares"
+AT_MOST_ONE = "at most one repair begins while a fault of a failure domain lasts"
+TOO_LONG = "a case waits for an incident no longer than its maximum age and the policy's time"
+
+
+@dataclass(frozen=True, slots=True)
+class LostLinks:
+    """The links of one node that a fault of its failure domain interrupts; `nodes` counts the domain's nodes."""
+
+    domain: str
+    nodes: int
+    node: str
+    instance: str
+    start: datetime
+    end: datetime
+
+
+@dataclass(slots=True)
+class _Node:
+    """What the entries say about one node: its faults with action and time, its status, and since when it waits."""
+
+    faults: dict[tuple[str, str], tuple[str, datetime]] = field(default_factory=dict)
+    status: str = ""
+    absorbed_at: datetime | None = None
+
+    def link_down_since(self) -> datetime | None:
+        """Return when the last of the node's links went down by its entries, or None."""
+        return max((at for (code, _), (_, at) in self.faults.items() if code in LINK_FAULTS), default=None)
+
+    @property
+    def has_own_fault(self) -> bool:
+        """Return whether another fault than those of the network requires an action."""
+        return any(not code.startswith("net.") and action != "none" for (code, _), (action, _) in self.faults.items())
+
+
+class DomainFaultChecks:
+    """Checks intents and waiting cases of one cluster against the faults that the environment caused.
+
+    `lost` is written by the environment. `reached` counts the situations in which the faults of a run began.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self.lost: list[LostLinks] = []
+        self.reached: Counter[str] = Counter()
+        self._nodes: dict[str, _Node] = {}
+        self._known: dict[str, datetime] = {}
+        self._many_since: datetime | None = None
+        self._none_since: datetime | None = None
+        self._repairs: Counter[tuple[str, datetime]] = Counter()
+        self._begun: set[tuple[str, str]] = set()
+
+    def entry_added(self, item: Item) -> None:
+        """Follow one entry of a node, in the order of the commits."""
+        if not item["node"]:
+            return
+        name, kind, now = f"{item['cluster']}/{item['node']}", str(item["type"]), self._journal.clock.now()
+        node, data = self._nodes.setdefault(name, _Node()), json.loads(str(item["body"]))["data"]
+        if kind.startswith("Node Fault"):
+            self._follow_fault(node, kind, data, now)
+        elif kind == "Node Status Change":
+            node.status = data["to"]
+        elif kind == "Case Status Change":
+            self._follow_case(name, data, now)
+        elif kind == "Node Replacement Step" and data["step"] == "intent":
+            self._check_intent(name, data, now)
+            self._begun.add((name, data["old_instance"]))
+            self._follow_links(now)
+
+    def waiting_too_long(self) -> Iterator[str]:
+        """Find the cases that still wait after the longest time."""
+        for name, node in self._nodes.items():
+            if node.absorbed_at is not None and self._waits_too_long(name, self._journal.clock.now()):
+                yield f"{name} waits since {node.absorbed_at:%d %H:%M}"
+
+    def _follow_fault(self, node: _Node, kind: str, data: dict[str, Any], now: datetime) -> None:
+        fault = data["code"], json.dumps(data["component"], sort_keys=True)
+        if kind == "Node Fault Cleared":
+            node.faults.pop(fault, None)
+        else:
+            node.faults[fault] = data["action"], node.faults.get(fault, (None, now))[1]
+        if fault[0] in LINK_FAULTS:
+            self._follow_links(now)
+
+    def _follow_links(self, now: datetime) -> None:
+        """Note since when the faults of each domain are recorded, and since when many nodes have one at all.
+
+        A node whose repair has begun is no evidence any more: its instance, and with it the fault, will be gone.
+        """
+        if self._none_since is not None and now >= self._none_since + QUIET:
+            self._many_since = None
+        down = {name: since for name, node in self._nodes.items() if (since := node.link_down_since())}
+        if self._many_since is None and len(down) >= MIN_NODES:
+            self._many_since = now
+        belongs = self._many_since is not None and any(since >= self._many_since - 2 * QUIET for since in down.values())
+        self._none_since = None if belongs else self._none_since or now
+        for domain in sorted({one.domain for one in self.lost}):
+            lost = [one for one in self.lost if one.domain == domain and one.start <= now < one.end]
+            evident = (one for one in lost if (one.node, one.instance) not in self._begun)
+            known = {one.node for one in evident if one.node in down and down[one.node] >= one.start}
+            size = max((one.nodes for one in lost), default=0)
+            enough = len(known) >= MIN_NODES and len(known) * 100 >= MIN_PERCENT * size
+            if not enough:
+                self._known.pop(domain, None)
+            elif domain not in self._known:
+                self._known[domain] = now
+                self.reached.update(self._nodes[name].status for name in known)
+
+    def _check_intent(self, name: str, data: dict[str, Any], now: datetime) -> None:
+        """Check an intent of a node whose links are down, while its domain's fault is known and is not too old."""
+        node, since = self._nodes[name], self._many_since
+        if node.link_down_since() is None or since is None or now >= since + MAX_AGE:
+            return
+        for domain in sorted(self._domains_down(name, data["old_instance"], now) & self._known.keys()):
+            known_since = self._known[domain]
+            self.reached["repair begun"] += 1
+            self._repairs[domain, known_since] += 1
+            text = f"{name} {data['repair_action']} of {data['old_instance']}, {domain} lost its links"
+            if self._repairs[domain, known_since] > 1:
+                self._journal.add_violation(AT_MOST_ONE, text)
+            if not node.has_own_fault and now >= known_since + REACTION:
+                self._journal.add_violation(GIVEN_UP, text)
+
+    def _domains_down(self, name: str, instance: str, now: datetime) -> set[str]:
+        return {
+            one.domain
+            for one in self.lost
+            if (one.node, one.instance) == (name, instance) and one.start <= now < one.end
+        }
+
+    def _follow_case(self, name: str, data: dict[str, Any], now: datetime) -> None:
+        """Check how long a case with a fault of its own waited, when it continues."""
+        node = self._nodes[name]
+        if data["to"] == "absorbed":
+            node.absorbed_at = node.absorbed_at or now
+            return
+        if node.absorbed_at is not None and self._waits_too_long(name, now):
+            self._journal.add_violation(TOO_LONG, f"{name} waited since {node.absorbed_at:%d %H:%M}")
+        node.absorbed_at = None
+
+    def _waits_too_long(self, name: str, now: datetime) -> bool:
+        """Return whether a node with a fault of its own waits since long before; a later fault may hold it again."""
+        node = self._nodes[name]
+        starts = (one.start for one in self.lost if one.start < now)
+        since = max((node.absorbed_at or now, *starts))
+        return node.has_own_fault and now > since + MAX_AGE + POLICY_TIME
+
+
+def _waiting(view: SystemView) -> Iterator[str]:
+    yield from view.system.checks.domain_faults.waiting_too_long()
+
+
+INVARIANTS = (Invariant(TOO_LONG, _waiting),)

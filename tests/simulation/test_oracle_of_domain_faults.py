@@ -1,0 +1,151 @@
+"""The law about faults of racks reads what the environment did, so it notices incidents that were never opened."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.pipeline.correlate import life_cycle
+from faultbridge.simulation.fakes import START, ManualClock
+from faultbridge.simulation.history import build_system, draw_actions, play_on
+from faultbridge.simulation.invariants.domain_faults import (
+    AT_MOST_ONE,
+    GIVEN_UP,
+    TOO_LONG,
+    DomainFaultChecks,
+    LostLinks,
+)
+from faultbridge.simulation.journal import Journal
+from faultbridge.simulation.shrink import violated_invariants
+
+RACK = ("node-1", "node-2", "node-3", "node-4")
+PAST_INTENT = ("repairing", "replacing", "provisioning")
+SEED_WITH_LOST_LINKS, SEED_WITH_OWN_FAULTS = 9_500_018, 9_500_000
+SEEDS_WITH_REPAIRS = (9_500_082, 9_500_133, 9_500_222, 9_500_055)
+
+
+class Rack:
+    """Four nodes of one rack that lose their links for three hours, and the entries about them."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(START)
+        self.journal = Journal(self.clock, START)
+        self.checks = DomainFaultChecks(self.journal)
+        end = START + timedelta(hours=3)
+        self.checks.lost += [LostLinks("rack-1", 4, f"train-a/{one}", f"i-{one}", START, end) for one in RACK]
+
+    def add(self, node: str, kind: str, **data: object) -> None:
+        self.checks.entry_added({"type": kind, "cluster": "train-a", "node": node, "body": json.dumps({"data": data})})
+
+    def fault(self, code: str, nodes: tuple[str, ...] = RACK, kind: str = "Detected") -> None:
+        for node in nodes:
+            self.add(node, f"Node Fault {kind}", code=code, component=None, action="reboot_node")
+
+    def pass_minutes(self, minutes: int) -> None:
+        self.clock.advance(timedelta(minutes=minutes))
+
+    def intent(self, node: str) -> None:
+        self.add(node, "Node Replacement Step", step="intent", repair_action="reboot_node", old_instance=f"i-{node}")
+
+    def wait(self, node: str, status: str = "absorbed") -> None:
+        self.add(node, "Case Status Change", to=status)
+
+    @property
+    def broken(self) -> list[str]:
+        return [line.partition(":")[0] for line in self.journal.violations]
+
+
+@pytest.fixture
+def rack() -> Rack:
+    return Rack()
+
+
+def test_an_intent_for_lost_links_of_a_rack_is_a_violation_although_no_incident_was_recorded(rack: Rack) -> None:
+    rack.fault("net.link_down")
+    rack.pass_minutes(10)
+    rack.intent("node-1")
+    assert rack.broken == [GIVEN_UP]
+
+
+def test_each_further_intent_in_a_rack_without_links_is_a_violation_of_both_laws(rack: Rack) -> None:
+    rack.fault("net.link_down")
+    rack.pass_minutes(10)
+    rack.intent("node-1")
+    rack.intent("node-2")
+    assert Counter(rack.broken) == {GIVEN_UP: 2, AT_MOST_ONE: 1}
+
+
+def test_one_repair_of_a_fault_of_its_own_may_race_with_the_fault_of_the_rack(rack: Rack) -> None:
+    rack.fault("net.link_down")
+    rack.fault("xid.79", ("node-1", "node-2"))
+    rack.pass_minutes(1)
+    rack.intent("node-1")
+    assert rack.broken == []
+    rack.intent("node-2")
+    assert rack.broken == [AT_MOST_ONE]
+
+
+@pytest.mark.parametrize("recorded", [RACK[:2], ()], ids=["two nodes", "none"])
+def test_what_too_few_records_show_is_no_known_fault_of_a_rack(rack: Rack, recorded: tuple[str, ...]) -> None:
+    rack.fault("net.link_down", recorded)
+    rack.pass_minutes(10)
+    rack.intent("node-1")
+    rack.intent("node-2")
+    assert rack.broken == []
+
+
+def test_after_the_maximum_age_repairs_continue(rack: Rack) -> None:
+    rack.fault("net.link_down")
+    rack.pass_minutes(120)
+    rack.intent("node-1")
+    rack.intent("node-2")
+    assert rack.broken == []
+
+
+def test_a_node_whose_links_are_up_again_may_be_repaired(rack: Rack) -> None:
+    rack.fault("net.link_down")
+    rack.fault("xid.79", ("node-1", "node-2"))
+    rack.fault("net.link_down", ("node-1", "node-2"), kind="Cleared")
+    rack.pass_minutes(10)
+    rack.intent("node-1")
+    rack.intent("node-2")
+    assert rack.broken == []
+
+
+@pytest.mark.parametrize(("minutes", "broken"), [(179, []), (181, [TOO_LONG])])
+def test_a_case_with_a_fault_of_its_own_waits_at_most_the_maximum_age_and_the_policys_time(
+    rack: Rack, minutes: int, broken: list[str]
+) -> None:
+    rack.fault("xid.79", ("node-1",))
+    rack.wait("node-1")
+    rack.pass_minutes(minutes)
+    assert bool([*rack.checks.waiting_too_long()]) is bool(broken)
+    rack.wait("node-1", "queued")
+    assert rack.broken == broken
+
+
+@pytest.mark.parametrize(
+    ("seed", "law"), [(SEED_WITH_LOST_LINKS, GIVEN_UP), (SEED_WITH_OWN_FAULTS, AT_MOST_ONE)], ids=["links", "own"]
+)
+def test_the_laws_notice_that_correlation_opens_no_incident(
+    monkeypatch: pytest.MonkeyPatch, seed: int, law: str
+) -> None:
+    monkeypatch.setattr(life_cycle, "find_shared_causes", lambda *_: ())
+    system = build_system(seed)
+    history = play_on(system, seed, draw_actions(seed))
+    assert law in violated_invariants(history)
+    assert system.checks.incidents.last == {}
+
+
+def test_seeds_reach_an_incident_during_a_drain_and_after_an_intent() -> None:
+    reached: Counter[str] = Counter()
+    for seed in SEEDS_WITH_REPAIRS:
+        system = build_system(seed)
+        assert play_on(system, seed, draw_actions(seed)).broken == ()
+        assert system.checks.incidents.last
+        reached += system.checks.domain_faults.reached
+    assert reached["draining"] > 0
+    assert sum(reached[status] for status in PAST_INTENT) > 0
