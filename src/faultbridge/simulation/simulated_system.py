@@ -51,6 +51,9 @@ REPAIRED, WATCHED, FOLLOWED = "train-a", "watch-b", "follow-c"
 
 GROUPS = {REPAIRED: "gpu-workers", WATCHED: "gpu-watched", FOLLOWED: "gpu-followed"}
 NODE_PREFIXES = {REPAIRED: "node", WATCHED: "worker", FOLLOWED: "host"}
+SLURM_REST = "https://slurm.example.com"
+"""The scheduler of the followed cluster, whose controller runs no commands of AWS Systems Manager."""
+
 INCIDENT_CHECK = timedelta(minutes=1)
 """The pause between two sweeps while an incident is not over: the product's own, so that its maximum age is exact."""
 
@@ -120,7 +123,7 @@ class SimulatedSystem:
             mode=Mode.ACT,
             orchestrator=orchestrator,
             provider=PROVIDER_REPAIR,
-            slurm_head_node=HEAD_NODE,
+            slurm_rest=SLURM_REST,
         )
         for config, number in ((repaired, nodes), (ClusterConfig(WATCHED), watched), (follow, followed)):
             if number:
