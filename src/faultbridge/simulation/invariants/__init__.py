@@ -2,6 +2,6 @@
 
 Reading order: `view` (what an invariant reads), `commit_checks` (checked at every commit and call), `catalog` (the list
 of the invariants checked once the system is at rest), then the invariants by subject: `records`, `streams`, `nodes`,
-`cases`, `causation`, `coverage`, `repairs`, `volumes`, `group_owner`, `capacity`, `incidents`, `domain_faults`, `findings`,
-`pages`.
+`cases`, `causation`, `coverage`, `repairs`, `volumes`, `group_owner`, `capacity`, `incidents`, `domain_faults`,
+`findings`, `pages`.
 """

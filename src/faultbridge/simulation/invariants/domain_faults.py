@@ -138,7 +138,7 @@ class DomainFaultChecks:
                 self._known.pop(domain, None)
             elif domain not in self._known:
                 self._known[domain] = now
-                self.reached.update(self._nodes[name].status for name in known)
+                self.reached.update(self._nodes[one.node].status for one in lost if one.node in self._nodes)
 
     def _check_intent(self, name: str, data: dict[str, Any], now: datetime) -> None:
         """Check an intent of a node whose links are down, while its domain's fault is known and is not too old."""
