@@ -120,6 +120,25 @@ def test_a_panic_that_pstore_kept_is_not_new() -> None:
     assert (timed.observed_at is not None, load_catalog().classify(timed).severity) == (True, Severity.FATAL)  # type: ignore[arg-type]  # a fault
 
 
+@pytest.mark.parametrize(
+    ("driver", "down", "up"),
+    [
+        ("mlx5_core", "Link down", "Link up"),
+        ("ice", "NIC Link is Down", "NIC Link is up 100 Gbps Full Duplex"),
+        ("ixgbe", "NIC Link is Down", "NIC Link is Up 10 Gbps, Flow Control: None"),
+    ],
+)
+def test_a_link_that_a_driver_reports_as_down_and_up_five_times_is_five_faults_with_their_ends(
+    driver: str, down: str, up: str
+) -> None:
+    line = f"[ {{}}.0] {driver} 0000:5e:00.0 ens1np0: {{}}"
+    once = (down, up)
+    observations = read(*(line.format(second, once[second % 2]) for second in range(10)))
+    assert [type(one) for one in observations] == [Fault, Clear] * 5
+    assert {(one.code, one.component.name) for one in observations} == {("net.carrier_lost", "ens1np0")}
+    assert read(line.format(1, up)) == []
+
+
 def test_a_file_server_that_answers_again_is_a_clear_of_its_fault() -> None:
     lost, found = read("[ 1.0] nfs: server 10.0.0.5 not responding, still trying", "[ 2.0] nfs: server 10.0.0.5 OK")
     assert isinstance(found, Clear)

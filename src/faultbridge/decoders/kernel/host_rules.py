@@ -132,7 +132,11 @@ _NETWORK: tuple[Rule, ...] = (
     _rule("ost carrier", _NETWORKD + _IFACE + r": [Ll]ost carrier", "net.carrier_lost", _NIC),
     _rule("Gained carrier", _NETWORKD + _IFACE + r": Gained carrier", "net.carrier_lost", _NIC, ends=True),
     _rule("Link is Down", rf"(?:\S{{1,32}} {_BDF} )?{_IFACE}: (?:NIC )?Link is Down", "net.carrier_lost", _NIC),
+    _rule(
+        "Link is ", rf"(?:\S{{1,32}} {_BDF} )?{_IFACE}: (?:NIC )?Link is [Uu]p\b", "net.carrier_lost", _NIC, ends=True
+    ),
     _rule(": Link down", rf"mlx5_core {_BDF} {_IFACE}: Link down", "net.carrier_lost", _NIC),
+    _rule(": Link up", rf"mlx5_core {_BDF} {_IFACE}: Link up", "net.carrier_lost", _NIC, ends=True),
 )
 
 _STORAGE: tuple[Rule, ...] = (

@@ -50,6 +50,8 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("d", "ost carrier"),
     ("G", "Gained carrier"),
     ("L", "Link is Down"),
+    ("L", "Link is Up"),
+    ("L", "Link is up"),
     ("#", "[#"),
     ("B", "BUG: "),
     ("B", "kernel BUG at "),
@@ -77,6 +79,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("E", "EXT4-fs warning"),
     ("T", "rigger a crash"),
     ("L", ": Link down"),
+    ("L", ": Link up"),
     ("N", "NEURON_HW_ERR="),
     # journald writes a message that is not plain text as a list of numbers, which hides every phrase. A collector that
     # wraps the line escapes the quotation mark, in front of which the name stands.
