@@ -88,7 +88,8 @@ def test_only_commands_on_the_head_node_can_requeue_the_jobs_of_a_slurm_cluster(
 
 
 def test_no_head_node_is_registered_for_hyperpod() -> None:
-    by_rest = ClusterConfig("c", provider="hyperpod", orchestrator="slurm", slurm_rest="https://slurm.example.com")
+    own = ClusterConfig("c", provider="hyperpod", verifier="hyperpod", restarter="hyperpod")
+    by_rest = replace(own, orchestrator="slurm", slurm_rest="https://slurm.example.com")
     assert by_rest.validated() is by_rest
     for rest in (None, by_rest.slurm_rest):
         with pytest.raises(Rejected, match=r"hyperpod_head_node.*use slurmrestd, or no orchestrator"):
@@ -163,3 +164,13 @@ def test_a_cluster_has_more_shards_only_when_its_nodes_no_longer_fit() -> None:
 def test_a_rule_counts_the_hour_of_the_last_observation_and_those_before_it(hours: int, covered: bool) -> None:
     twice = replace(condition(), count=2, hours={"2026-02-03T11": 1, "2026-02-03T12": 1})
     assert Match(count=2, hours=hours).covers(twice, "c") is covered
+
+
+@pytest.mark.parametrize(("part", "given"), [("verifier", "ssm-dcgm"), ("verifier", "ssm-pair"), ("restarter", "ssm")])
+def test_a_hyperpod_cluster_may_use_only_parts_that_reach_its_instances(part: str, given: str) -> None:
+    own = ClusterConfig("c", provider="hyperpod", verifier="hyperpod", restarter="hyperpod")
+    assert own.validated() == own
+    with pytest.raises(Rejected) as caught:
+        replace(own, **{part: given}).validated()
+    expected = f"{part} cannot be used with provider hyperpod: {given}; allowed: hyperpod"
+    assert (caught.value.reason, caught.value.detail) == ("foreign_part", expected)

@@ -108,7 +108,7 @@ class ClusterConfig:
     update_holds: tuple[UpdateHold, ...] = ()
 
     def validated(self) -> ClusterConfig:
-        """Return this registration; rejects a missing EKS cluster or Slurm head node, and unknown callbacks."""
+        """Return this registration; rejects what its parts miss, and parts that its provider cannot use."""
         unknown = [name for name in self.job_callbacks if name not in JOB_CALLBACKS]
         if unknown:
             allowed = ", ".join(sorted(JOB_CALLBACKS))
@@ -117,6 +117,7 @@ class ClusterConfig:
             user = f"orchestrator {EKS}" if self.orchestrator == EKS else f"job callback {ANNOTATION}"
             raise Rejected("no_eks_cluster", f"the EKS cluster name is missing: {self.cluster}; {user} requires it")
         self._check_slurm()
+        self._check_own_parts()
         return self
 
     def _check_slurm(self) -> None:
@@ -133,6 +134,14 @@ class ClusterConfig:
         if requeues and not self.slurm_head_node:
             user = "slurm_requeue" if self.slurm_requeue else f"job callback {SLURM_REQUEUE}"
             raise Rejected("no_requeue_head_node", f"the head node is missing: {self.cluster}; {user} requires it")
+
+    def _check_own_parts(self) -> None:
+        """Reject parts that cannot reach the instances of a provider: HyperPod's are in an account of the service."""
+        for part, allowed in OWN_PARTS.get(self.provider, {}).items():
+            given = getattr(self, part)
+            if given != allowed:
+                text = f"{part} cannot be used with provider {self.provider}: {given}; allowed: {allowed}"
+                raise Rejected("foreign_part", text)
 
     @property
     def acts(self) -> bool:
