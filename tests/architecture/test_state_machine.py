@@ -13,6 +13,7 @@ from faultbridge.adapters.compute.ssm_commands import DELIVERY_SECONDS
 from faultbridge.adapters.verification.pair_verifier import MAX_PEERS
 from faultbridge.decoders.verification.deep_checks import DeepChecks
 from faultbridge.decoders.verification.peer_checks import PeerChecks
+from faultbridge.policyfile.schema import REPLACEMENT_SECONDS, STEP_DEADLINES, LimitsPart
 from tests.architecture.project import STATE_MACHINES, relative, resources, template
 
 HARD_LIMIT = 20 * 3600
@@ -108,6 +109,32 @@ def test_the_longest_verification_ends_before_its_step_does() -> None:
     deep_tests = DeepChecks().seconds(4)
     peers = MAX_PEERS * (DELIVERY_SECONDS + PeerChecks().seconds + 60)
     assert longest_verification + deep_tests + delivery + peers < tasks(source)["VerifyInstance"]["TimeoutSeconds"]
+
+
+STATE_OF_DEADLINE = {
+    "drain_deadline": "DrainNode",
+    "repair_deadline": "RepairInPlace",
+    "follow_deadline": "FollowProvider",
+    "launch_deadline": "AwaitSuccessor",
+    "verify_deadline": "VerifyInstance",
+}
+
+
+def test_the_longest_deadline_of_a_step_ends_before_its_state_does() -> None:
+    (source,) = SOURCES
+    margin = 3600
+    assert {
+        name: tasks(source)[state]["TimeoutSeconds"] - margin for name, state in STATE_OF_DEADLINE.items()
+    } == STEP_DEADLINES
+    assert set(STEP_DEADLINES) == {name for name in LimitsPart.model_fields if name.endswith("_deadline")} - {
+        "update_deadline"  # it holds cases in the queue, where no state machine waits
+    }
+
+
+def test_the_longest_replacement_ends_before_its_state_machine_does() -> None:
+    (source,) = SOURCES
+    others = sum(tasks(source)[name]["TimeoutSeconds"] for name in ("ReleaseInstance", "ReturnToService", "CloseCase"))
+    assert REPLACEMENT_SECONDS + others <= definition(source)["TimeoutSeconds"]
 
 
 MAX_TRANSITIONS = 30

@@ -331,3 +331,17 @@ def test_a_nested_problem_names_its_field_and_what_is_expected(text: str, field:
     (problem,) = caught.value.problems
     assert problem.field == field
     assert expected in problem.expected
+
+
+@pytest.mark.parametrize(
+    ("limits", "problem"),
+    [
+        ("drain_deadline: 12h", "from 1s to 3h"),
+        ("follow_deadline: 24h", "from 1s to 11h"),
+        ("verify_deadline: 90d", "from 1s to 9h"),
+        ("launch_deadline: 10h\n  verify_deadline: 9h", "of at most 15h together are expected"),
+    ],
+)
+def test_a_deadline_that_its_step_cannot_wait_for_is_rejected(limits: str, problem: str) -> None:
+    with pytest.raises(InvalidPolicy, match=problem):
+        read_policy(f"limits:\n  {limits}\n")

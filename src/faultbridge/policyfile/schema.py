@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.cluster.breakers import BreakerScope
@@ -81,6 +81,28 @@ class _DurationSchema:
 _AS_TEXT = _DurationSchema()
 Seconds = Annotated[int, BeforeValidator(parse_duration), Field(ge=0, le=_DAY), _AS_TEXT]
 Duration = Annotated[int, BeforeValidator(parse_duration), Field(ge=1, le=90 * _DAY), _AS_TEXT]
+STEP_DEADLINES = {
+    "drain_deadline": 3 * 3_600,
+    "repair_deadline": 3 * 3_600,
+    "follow_deadline": 11 * 3_600,
+    "launch_deadline": 11 * 3_600,
+    "verify_deadline": 9 * 3_600,
+}
+"""The longest deadline of each step in seconds: an hour less than the time-out of its state in the state machine."""
+
+REPLACEMENT_SECONDS = 15 * 3_600
+"""The longest sum of the deadlines of a replacement: with its other states it ends before the state machine does."""
+
+
+def _within(name: str) -> Any:  # noqa: ANN401 - what pydantic returns
+    return Field(ge=1, le=STEP_DEADLINES[name])
+
+
+DrainDeadline = Annotated[int, BeforeValidator(parse_duration), _within("drain_deadline"), _AS_TEXT]
+RepairDeadline = Annotated[int, BeforeValidator(parse_duration), _within("repair_deadline"), _AS_TEXT]
+FollowDeadline = Annotated[int, BeforeValidator(parse_duration), _within("follow_deadline"), _AS_TEXT]
+LaunchDeadline = Annotated[int, BeforeValidator(parse_duration), _within("launch_deadline"), _AS_TEXT]
+VerifyDeadline = Annotated[int, BeforeValidator(parse_duration), _within("verify_deadline"), _AS_TEXT]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 CodePattern = Annotated[str, Field(pattern=r"^[a-z0-9_.*?\[\]!-]{1,100}$")]
 ClusterPattern = Annotated[str, Field(pattern=r"^[A-Za-z0-9_*?\[\]!-]{1,100}$")]
@@ -160,18 +182,26 @@ class LimitsPart(_Part):
     act_within: Duration = 3_600
     remember_for: Duration = 16 * _DAY
     heartbeat_timeout: Duration = 300
-    drain_deadline: Duration = 1_800
+    drain_deadline: DrainDeadline = 1_800
     orchestrator_timeout: Duration = 600
-    repair_deadline: Duration = 1_800
-    follow_deadline: Duration = 3_600
-    launch_deadline: Duration = 8 * 3_600
-    verify_deadline: Duration = 2 * 3_600
+    repair_deadline: RepairDeadline = 1_800
+    follow_deadline: FollowDeadline = 3_600
+    launch_deadline: LaunchDeadline = 8 * 3_600
+    verify_deadline: VerifyDeadline = 2 * 3_600
     verify_level: Annotated[int, Field(ge=1, le=5)] | None = None
     probation: Annotated[int, BeforeValidator(parse_duration), Field(ge=0, le=90 * _DAY), _AS_TEXT] = _DAY
     relapse_verify_level: Annotated[int, Field(ge=1, le=5)] = 4
     finding_precision: Annotated[int, Field(ge=1, le=100)] | None = None
     update_deadline: Duration = 6 * 3_600
     update_grace: Annotated[int, BeforeValidator(parse_duration), Field(ge=0, le=_DAY), _AS_TEXT] = 900
+
+    @model_validator(mode="after")
+    def _fit_into_the_state_machine(self) -> Self:
+        if self.drain_deadline + self.launch_deadline + self.verify_deadline > REPLACEMENT_SECONDS:
+            longest = format_duration(REPLACEMENT_SECONDS)
+            message = f"drain_deadline, launch_deadline and verify_deadline of at most {longest} together are expected"
+            raise ValueError(message)
+        return self
 
 
 class IncidentsPart(_Part):
