@@ -14,4 +14,7 @@ _FILE = Path(__file__).parent / "detectors.json"
 @cache
 def detectors() -> tuple[Detector, ...]:
     """Return every detector."""
-    return tuple(Detector(**{**row, "counters": tuple(row["counters"])}) for row in json.loads(_FILE.read_bytes()))
+    return tuple(
+        Detector(**{**row, "counters": tuple(row["counters"]), "proved_by": tuple(row["proved_by"])})
+        for row in json.loads(_FILE.read_bytes())
+    )

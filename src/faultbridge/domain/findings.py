@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from fnmatch import fnmatchcase
 
 from faultbridge.domain.times import to_text
 
 RIGHT_WITHIN = timedelta(days=7)
-"""A case of severity error or worse that opens within this time after a finding proves the finding right."""
+"""A case about a hard fault of the same component that opens within this time after a finding proves it right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,8 @@ class Detector:
     """How one gray failure is recognized: the counters of a source, summed over a node, as a rise per hour.
 
     A node is an outlier when its rise exceeds the median of at least `min_peers` nodes by `score` robust standard
-    deviations and by `floor` per hour. A finding opens after `windows` comparisons in a row.
+    deviations and by `floor` per hour. A finding opens after `windows` comparisons in a row. `proved_by` holds the
+    codes of the hard faults of the same component that prove a finding right.
     """
 
     name: str
@@ -31,6 +33,11 @@ class Detector:
     score: int = 6
     min_peers: int = 8
     windows: int = 4
+    proved_by: tuple[str, ...] = ()
+
+    def is_proved_by(self, code: str) -> bool:
+        """Return whether a later fault of this code proves a finding right; `*` in `proved_by` matches any text."""
+        return any(fnmatchcase(code, pattern) for pattern in self.proved_by)
 
 
 @dataclass(frozen=True, slots=True)

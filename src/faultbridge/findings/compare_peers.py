@@ -13,7 +13,7 @@ from typing import NamedTuple
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Case
 from faultbridge.domain.cluster.config import shard_of
-from faultbridge.domain.edges import Actor
+from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.findings import RIGHT_WITHIN, Baseline, Detector, Finding, Mark, finding_id
@@ -107,10 +107,13 @@ class ComparePeers:
         for key in sorted(live.keys() - compared.keys()):
             if key[0] in states:
                 self._end(rules, live[key], "no longer compared: out of service, or without counters", recovered=False)
+        by_name = {one.name: one for one in self.detectors}
         for finding in known:
-            case = states[finding.node].case if finding.node in states else None
-            if case is not None and _proves(case, finding):
-                self._judge(finding, case.id)
+            state, found_by = states.get(finding.node), by_name.get(finding.detector)
+            if state is None or state.case is None or found_by is None:
+                continue
+            if _proves(state, state.case, finding, found_by):
+                self._judge(finding, state.case.id)
         return opened
 
     def _open(self, rules: Rules, node: str, detector: str, outlier: Outlier, *, acts: bool) -> None:
@@ -158,7 +161,9 @@ class ComparePeers:
         row = self.append.table.get(stored.finding_key(finding.cluster, finding.id))
         found = stored.read_finding(row) if row is not None else None
         if row is not None and found is not None and found.mark is None:
-            right = replace(found, mark=Mark.RIGHT, marked_by=case_id, reason="a case opened soon after")
+            right = replace(
+                found, mark=Mark.RIGHT, marked_by=case_id, reason="a hard fault of the same component soon after"
+            )
             when = Equals("updated_at", str(row["updated_at"]))
             self.append.table.write(Put(stored.finding_item(right, self.append.clock.now()), when=when))
 
@@ -182,12 +187,16 @@ def _compare(
     return compared
 
 
-def _proves(case: Case, finding: Finding) -> bool:
-    """Return whether a case shows that an unmarked finding was right: it is severe, and opened soon after.
+def _proves(state: NodeState, case: Case, finding: Finding, detector: Detector) -> bool:
+    """Return whether a case shows that an unmarked finding was right: a hard fault of the same component soon after.
 
-    A case that a finding opened itself shows nothing.
+    Orders of operators, cases of findings, cases that an incident explains, and cases about a later instance or boot
+    show nothing.
     """
-    if case.code.startswith(gray_faults.fault_code("")):
+    if CaseStatus.ABSORBED.value in case.marks or not detector.is_proved_by(case.code):
+        return False
+    incarnation = state.incarnation
+    if incarnation is not None and finding.opened_at < incarnation.since <= case.opened_at:
         return False
     in_time = finding.opened_at < case.opened_at <= finding.opened_at + RIGHT_WITHIN
     return finding.mark is None and in_time and case.severity.rank >= Severity.ERROR.rank
