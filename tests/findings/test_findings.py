@@ -217,6 +217,13 @@ def test_a_detector_below_the_bar_or_with_few_marks_stays_in_shadow(
     assert list(fleet.world.node(NodeKey(KEY.cluster, BAD)).active()) == []
 
 
+def test_without_a_bar_in_the_policy_even_a_precise_detector_stays_in_shadow(fleet: Fleet) -> None:
+    mark_earlier(fleet, 20, 0)
+    fleet.pass_hours(6)
+    assert len(fleet.findings()) == 1
+    assert list(fleet.world.node(NodeKey(KEY.cluster, BAD)).active()) == []
+
+
 def test_a_finding_of_a_precise_detector_is_a_fault_until_the_node_is_like_its_peers(fleet: Fleet, desk: Desk) -> None:
     mark_earlier(fleet, 9, 1)
     let_act(fleet, 90, response="isolate: false, wait_seconds: 43200")

@@ -64,6 +64,13 @@ def test_a_relapse_has_the_code_the_family_or_the_device_of_the_repaired_fault()
     assert family.is_relapse(condition("xid.79", family=Family.NETWORK))
 
 
+def test_a_fault_that_comes_back_after_diagnostics_alone_keeps_its_own_repair_action() -> None:
+    state = node(probations=(probation(RepairAction.VERIFY),))
+    response = respond(state, condition(action=Action.RUN_DIAGNOSTICS), Rule("r"), NOON)
+    assert response.probation is not None
+    assert response.repair_action is RepairAction.VERIFY
+
+
 def test_another_instance_of_the_node_is_not_on_probation() -> None:
     state = node(probations=(probation(RepairAction.RESET_GPU, instance=7),))
     assert respond(state, condition(), Rule("r"), NOON).probation is None

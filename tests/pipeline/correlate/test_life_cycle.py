@@ -253,3 +253,20 @@ def test_faults_that_follow_each_other_within_the_window_belong_together() -> No
     nodes = [affected(number, after(minutes=4 * number)) for number in range(8)]
     (change,) = run(nodes, now=after(minutes=40))
     assert change.after.affected == 8
+
+
+def test_a_fault_that_began_long_before_the_others_does_not_belong_to_their_incident() -> None:
+    old = affected(7, after(hours=-3))
+    assert opened([*(affected(number) for number in range(5)), old]).nodes == tuple(
+        f"n-0{number}" for number in range(5)
+    )
+
+
+def test_an_incident_of_a_failed_intake_changes_only_when_it_is_known_whether_records_arrive() -> None:
+    nodes = without_records([], "train-a", [f"n-{number:02}" for number in range(8)], NOON)
+    known = replace(snapshot(nodes), knows_intake=True)
+    (change,) = correlate(known, (), (), LIMITS, NOON)
+    assert change.after.affected == 8
+    assert run([], [change.after], after(minutes=30)) == []
+    (recovering,) = correlate(replace(snapshot([]), knows_intake=True), [change.after], (), LIMITS, after(minutes=30))
+    assert recovering.after.status is IncidentStatus.RECOVERING

@@ -67,10 +67,11 @@ class StorageWorld(Installation):
     def __init__(self) -> None:
         super().__init__(nodes=NAMES)
 
-    def log(self, lines: dict[str, str]) -> None:
-        """Send one line of the kernel log of each node, and run the sweep a minute later."""
+    def log(self, *batches: dict[str, str]) -> None:
+        """Send lines of the kernel log of each node, and run the sweep a minute later."""
         head = f"kern  :err   : {to_text(self.now).replace('.', ',')} "
-        self.outcomes(*(self.message(head + line, node=node) for node, line in lines.items()))
+        for lines in batches:
+            self.outcomes(*(self.message(head + line, node=node) for node, line in lines.items()))
         self.ports.clock.advance(timedelta(minutes=1))
         assert not self.app.ops.sweep().failures
 
@@ -101,8 +102,7 @@ def test_nodes_that_lose_different_targets_of_one_storage_server_name_that_serve
 
 def test_a_later_fault_that_names_nothing_does_not_hide_the_file_server() -> None:
     world = StorageWorld()
-    world.log(dict.fromkeys(NAMES[:2], NFS))
-    world.log(dict.fromkeys(NAMES[:2], HUNG) | dict.fromkeys(NAMES[2:], NFS))
+    world.log(dict.fromkeys(NAMES, NFS), dict.fromkeys(NAMES, HUNG))
     (incident,) = world.incidents()
     assert incident.subject == "10.0.0.5"
 

@@ -294,3 +294,36 @@ def test_no_repair_starts_when_the_incidents_cannot_be_updated(monkeypatch: pyte
     swept = world.sweep()
     assert any("updating the incidents" in line for line in swept.failures)
     assert world.case(1).status is CaseStatus.QUEUED
+
+
+def test_react_starts_no_repair_when_the_incidents_cannot_be_updated(monkeypatch: pytest.MonkeyPatch):
+    world = world_of(16)
+
+    def fail(*_: object) -> None:
+        raise ValueError("broken")
+
+    monkeypatch.setattr(type(world.correlate), "__call__", fail)
+    world.fault_and_react(1, "xid.79")
+    assert world.case(1).status is CaseStatus.QUEUED
+    monkeypatch.undo()
+    world.advance_minutes()
+    assert world.case(1).status is CaseStatus.IN_PROGRESS
+
+
+def test_a_case_that_an_incident_held_waits_again_as_its_rule_says():
+    world = world_of(16)
+    lose_links(world)
+    world.until(lambda: incidents(world)[0].status is IncidentStatus.EXPIRED)
+    released = incidents(world)[0].expired_at
+    assert released is not None
+    for node in RACK:
+        assert world.case(node).not_before == released + timedelta(seconds=NETWORK_WAITS.wait_seconds)
+
+
+def test_a_node_whose_fault_is_much_older_does_not_belong_to_the_incident():
+    world = world_of(16)
+    lose_links(world, (8,))
+    world.advance_minutes(60)
+    lose_links(world, range(1, 6))
+    (incident,) = incidents(world)
+    assert incident.nodes == tuple(f"node-{number}" for number in range(1, 6))

@@ -198,3 +198,17 @@ def test_a_batch_of_entries_does_not_end_the_incident_of_a_failed_intake():
     world.ports.clock.advance(timedelta(minutes=30))
     world.app.ops.react([(KEY.cluster, "n-03")])
     assert world.incidents() == before
+
+
+def test_a_node_that_was_silent_before_the_intake_failed_is_reported_only_after_records_arrive_again():
+    world = HeartbeatWorld(10)
+    world.beat(*world.names)
+    world.ports.clock.advance(timedelta(minutes=4))
+    world.beat(*world.names[1:])
+    record_canary(world)
+    world.ports.clock.advance(timedelta(minutes=8))
+    world.pass_minutes(1)
+    assert world.silent() == set()
+    record_canary(world)
+    world.pass_minutes(2, *world.names[1:])
+    assert world.silent() == {"n-00"}

@@ -24,8 +24,8 @@ OPTIONS = ("-qq", "--no-header", "-p", "no:cacheprovider", "-o", "timeout=0", "-
 TESTS = tuple(
     f"tests/{room}"
     for room in (
-        "archive", "domain", "gateway", "ingest", "jobs", "ledger", "ops", "pager", "pipeline", "registry", "repair",
-        "rules", "scenarios", "storage",
+        "archive", "domain", "findings", "gateway", "ingest", "jobs", "ledger", "ops", "pager", "pipeline", "registry",
+        "repair", "rules", "scenarios", "storage",
     )
 )  # fmt: skip
 ADAPTER_TESTS = (

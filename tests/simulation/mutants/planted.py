@@ -12,6 +12,7 @@ from tests.simulation.mutants.fleet_guards import (
 from tests.simulation.mutants.pair_guards import PAIR_GUARDS
 from tests.simulation.mutants.planted_bug import PlantedBug, planted
 from tests.simulation.mutants.scheduler_guards import HYPERPOD_GUARDS, SLURM_GUARDS
+from tests.simulation.mutants.shared_cause_guards import SHARED_CAUSE_GUARDS
 
 _TABLE = "adapters/dynamodb/table.py"
 _ISOLATE = "repair/isolate.py"
@@ -100,6 +101,7 @@ INCIDENT_GUARDS: tuple[PlantedBug, ...] = (
 
 PLANTED: tuple[PlantedBug, ...] = (
     *INCIDENT_GUARDS,
+    *SHARED_CAUSE_GUARDS,
     *GROWTH_GUARDS,
     *VOLUME_GUARDS,
     *CAPACITY_GUARDS,

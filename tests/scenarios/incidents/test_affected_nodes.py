@@ -1,0 +1,34 @@
+"""Affected nodes: which nodes with faults of a family can be part of an incident."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.faults import Family
+from faultbridge.domain.times import to_text
+from faultbridge.incidents.affected_nodes import affected_nodes
+from tests.builders import NOON, config
+
+
+def row(status: NodeStatus, families: tuple[str, ...] = ("network",)) -> dict[str, Any]:
+    """Return the row of an unhealthy node with a fault of each of these families."""
+    found = {name: {"since": to_text(NOON), "code": f"{name}.fault", "subject": None} for name in families}
+    return {"node": "n-0", "status": status.value, "domain": "rack-1", "domains": {}, "families": found}
+
+
+@pytest.mark.parametrize("status", [NodeStatus.REPLACING, NodeStatus.PROVISIONING])
+def test_a_node_whose_instance_was_released_is_not_affected_by_what_that_instance_reported(status: NodeStatus) -> None:
+    assert affected_nodes(config(), [row(status)], NOON) == ()
+
+
+@pytest.mark.parametrize("status", [NodeStatus.DEGRADED, NodeStatus.QUARANTINED, NodeStatus.DRAINING])
+def test_a_node_with_its_instance_is_affected_once_for_each_family(status: NodeStatus) -> None:
+    found = affected_nodes(config(), [row(status, ("network", "power"))], NOON)
+    assert [(one.node, one.family) for one in found] == [("n-0", Family.NETWORK), ("n-0", Family.POWER)]
+
+
+def test_a_node_without_a_fault_of_a_family_is_not_affected() -> None:
+    assert affected_nodes(config(), [row(NodeStatus.DEGRADED, ())], NOON) == ()

@@ -1,0 +1,282 @@
+"""The guards of shared causes and slow signals, each left out: correlation, silence, findings, probation, coverage."""
+
+from __future__ import annotations
+
+from tests.simulation.mutants.planted_bug import PlantedBug, planted
+
+_LIFE_CYCLE = "pipeline/correlate/life_cycle.py"
+_EXEMPT = "pipeline/correlate/exempt_nodes.py"
+CORRELATION_GUARDS: tuple[PlantedBug, ...] = (
+    planted(
+        "ops/react.py",
+        "React._process",
+        "repairs start although the incidents could not be updated",
+        "        if correlated:\n",
+        "        if True:\n",
+    ),
+    planted(
+        _LIFE_CYCLE,
+        "_members",
+        "an old fault belongs to an incident",
+        "incident.domain in one.domains and one.since >= incident.evidence_since",
+        "incident.domain in one.domains",
+    ),
+    planted(
+        _LIFE_CYCLE,
+        "_change",
+        "an incident that learns which server its nodes lost keeps it to itself",
+        "return incident.nodes, incident.domain, incident.status, incident.subject",
+        "return incident.nodes, incident.domain, incident.status",
+    ),
+    planted(
+        _LIFE_CYCLE,
+        "correlate",
+        "a fault that comes and goes opens one incident after another",
+        "held = snapshot.without(exempt_nodes(over, limits, now))",
+        "held = snapshot",
+    ),
+    planted(
+        _LIFE_CYCLE,
+        "_members",
+        "an expired incident forgets a node as soon as it is healthy once",
+        "known = frozenset((*incident.nodes, *recently_left(incident, incident.nodes, limits, now)))",
+        "known = frozenset(incident.nodes)",
+    ),
+    planted(
+        _EXEMPT,
+        "recently_left",
+        "a node that is healthy for long opens no incident again",
+        "if name not in affected and now < at + limits.quiet}",
+        "if name not in affected}",
+    ),
+    planted(
+        "domain/cluster/state.py",
+        "Control.incident_of",
+        "a further incident of the domain delays the repair of an exempt node",
+        "held = [family for family in families if family not in exempt]",
+        "held = list(families)",
+    ),
+    planted(
+        "incidents/affected_nodes.py",
+        "_affected",
+        "the fault of an instance that is released already affects its node",
+        'NodeStatus(str(row["status"])) in _WITHOUT_INSTANCE',
+        "False",
+    ),
+    planted(
+        "pipeline/correlate/held_cases.py",
+        "release",
+        "a case that an incident held is repaired without its waiting period",
+        "wait = timedelta(seconds=rule_of_case(state, case, policy).wait_seconds if faulty else 0)",
+        "wait = timedelta(0)",
+    ),
+    planted(
+        "storage/projections.py",
+        "_families",
+        "a later fault without a remote end hides the server",
+        "if remote := _remote(condition):\n                subjects[condition.family.value] = remote",
+        'subjects[condition.family.value] = _remote(condition) or ""',
+    ),
+)
+"""The guards of correlation; `tests/pipeline/correlate` and `tests/scenarios/incidents` notice each of them."""
+
+_MISSING, _MONITOR = "ops/missing_heartbeats.py", "ingest/heartbeat_monitor.py"
+SILENCE_GUARDS: tuple[PlantedBug, ...] = (
+    planted(
+        _MISSING,
+        "report_missing_heartbeats",
+        "silent nodes are faults although no records arrive",
+        "for node, last in {} if intake.failed else overdue.items():",
+        "for node, last in overdue.items():",
+    ),
+    planted(
+        _MISSING,
+        "report_missing_heartbeats",
+        "every silent node is probed",
+        "list(missing)[:MAX_PROBED]",
+        "list(missing)",
+    ),
+    planted(
+        _MISSING,
+        "_is_incident",
+        "no node of many silent ones is probed although they are no incident",
+        "return silent > MAX_PROBED and silent >= limits.nodes and silent * 100 >= limits.percent * nodes",
+        "return silent > MAX_PROBED",
+    ),
+    planted(
+        _MISSING,
+        "_is_incident",
+        "the instances of nodes that become an incident are probed",
+        "return silent > MAX_PROBED and silent >= limits.nodes and silent * 100 >= limits.percent * nodes",
+        "return False",
+    ),
+    planted(
+        "ops/silent_instances.py",
+        "ProbeInstance.__call__",
+        "a node that an incident covers is probed",
+        " and not self._is_covered(state, config):",
+        ":",
+    ),
+    planted(
+        _MONITOR,
+        "HeartbeatMonitor.check",
+        "a node is silent before anything shows that its heartbeat would have arrived",
+        "if not _is_conclusive(arrived, last, timeout):",
+        "if False:",
+    ),
+)
+"""The guards of silence; tests of `tests/ops`, `tests/ingest` and `tests/scenarios/incidents` notice each of them."""
+
+INTAKE_GUARDS: tuple[PlantedBug, ...] = (
+    planted(
+        _MONITOR,
+        "HeartbeatMonitor.intake_failed",
+        "a missing canary holds all repairs while heartbeats arrive",
+        "if heartbeat is not None and now - heartbeat <= HEARTBEAT_GRACE:",
+        "if False:",
+    ),
+    planted(
+        _MONITOR,
+        "HeartbeatMonitor.intake_failed",
+        "a failed intake is found only after two canaries more",
+        "if canary is None or now - canary <= CANARY_OVERDUE:",
+        "if canary is None or now - canary <= 2 * CANARY_MISSING:",
+    ),
+    planted(
+        _LIFE_CYCLE,
+        "_is_known",
+        "a batch of entries ends the incident of a failed intake",
+        "return snapshot.knows_intake or incident.domain.kind is not DomainKind.INTAKE",
+        "return True",
+    ),
+    planted(
+        "incidents/correlate.py",
+        "Correlate.__call__",
+        "an incident about the intake that an operator closed opens again",
+        "silent, intake.last_arrival or now)",
+        "silent, now)",
+    ),
+    planted(
+        "domain/cluster/incidents.py",
+        "Hold.covers",
+        "a failed intake holds only silent nodes",
+        "every_node = self.domain.kind is DomainKind.INTAKE",
+        "every_node = False",
+    ),
+)
+"""The guards of the intake; `tests/scenarios/incidents/test_missing_heartbeats.py` notices each of them."""
+
+_PEERS = "findings/compare_peers.py"
+FINDING_GUARDS: tuple[PlantedBug, ...] = (
+    planted(
+        "findings/gray_faults.py",
+        "acting_detectors",
+        "a detector acts although the policy has no bar",
+        "    if bar is None:\n        return frozenset()",
+        "    bar = bar or 0",
+    ),
+    planted(
+        "findings/gray_faults.py",
+        "acting_detectors",
+        "a detector acts after one finding that was marked right",
+        "if one.right + one.wrong >= MIN_MARKED and",
+        "if one.right + one.wrong >= 1 and",
+    ),
+    planted(
+        _PEERS,
+        "ComparePeers._record",
+        "one window above the peers is a finding",
+        "one.baseline.streak >= windows[detector]",
+        "True",
+    ),
+    planted(
+        _PEERS,
+        "ComparePeers._record",
+        "a node that is above its peers for hours has a finding for each hour",
+        "if finding is None and one.outlier is not None and",
+        "if one.outlier is not None and",
+    ),
+    planted(
+        _PEERS,
+        "ComparePeers._end",
+        "the fault of a finding ends because its isolated node has no load",
+        "gray_faults.ended(ended, state, now) if recovered else ()",
+        "gray_faults.ended(ended, state, now)",
+    ),
+)
+"""The guards of findings; `tests/findings` notices each of them."""
+
+_RELAPSE = "pipeline/decide/relapse.py"
+PROBATION_GUARDS: tuple[PlantedBug, ...] = (
+    planted(
+        "domain/probation.py",
+        "Probation.is_relapse",
+        "another fault of the same family is no relapse",
+        "(self.family is not None and condition.family is self.family)",
+        "False",
+    ),
+    planted(
+        "domain/probation.py",
+        "Probation.is_relapse",
+        "a new instance with a fault at the same address is a relapse of the old device",
+        "shared = self.repair_action is RepairAction.REPLACE_NODE or",
+        "shared = False or",
+    ),
+    planted(
+        _RELAPSE,
+        "_find_relapse",
+        "a fault after the probation is a relapse",
+        "now < one.until and",
+        "",
+    ),
+    planted(
+        _RELAPSE,
+        "respond",
+        "a relapse is repaired with the action that did not last",
+        "stronger = next_higher(probation.repair_action)",
+        "stronger = probation.repair_action",
+    ),
+    planted(
+        _RELAPSE,
+        "respond",
+        "a fault after diagnostics, which change nothing, raises the repair action",
+        "if probation is None or required is None or not probation.repair_action.needs_slot:",
+        "if probation is None or required is None:",
+    ),
+)
+"""The guards of probation; `tests/scenarios/threads/test_relapses.py` and `tests/pipeline` notice each of them."""
+
+_EXPIRE = "pipeline/fold/expire.py"
+COVERAGE_GUARDS: tuple[PlantedBug, ...] = (
+    planted(
+        _EXPIRE,
+        "end_verified",
+        "a verification ends a fault that it does not cover",
+        "proven = covers(condition.code) and",
+        "proven =",
+    ),
+    planted(
+        _EXPIRE,
+        "end_verified",
+        "a verification ends a covered fault that requires a stronger repair action",
+        '(sufficient or "verified" in condition.ends_on)',
+        "True",
+    ),
+    planted(
+        "domain/catalog.py",
+        "Catalog.covers",
+        "an unknown verifier covers every fault",
+        "self.coverage.get(verifier, {})",
+        'self.coverage.get(verifier, {0: ("*",)})',
+    ),
+)
+"""The guards of coverage; `tests/scenarios/repair/test_coverage.py` and `tests/pipeline` notice each of them."""
+
+SHARED_CAUSE_GUARDS = (
+    *CORRELATION_GUARDS,
+    *SILENCE_GUARDS,
+    *INTAKE_GUARDS,
+    *FINDING_GUARDS,
+    *PROBATION_GUARDS,
+    *COVERAGE_GUARDS,
+)
