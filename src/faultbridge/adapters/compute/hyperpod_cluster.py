@@ -15,6 +15,7 @@ from botocore.parsers import ResponseParserError
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import code_of, translate, translated
+from faultbridge.adapters.aws.newest_operations import newest_operation
 from faultbridge.adapters.compute.failures import failure_of
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ports import CallResult, ProviderFailure
@@ -131,14 +132,15 @@ class HyperPodCluster:
 
         `InstanceIdInUse` is AMBIGUOUS: the operation in progress may be an earlier request whose response was lost.
         """
-        call = self._clients.sagemaker_no_retry.batch_replace_cluster_nodes
+        call = newest_operation(self._clients.sagemaker_no_retry, "batch_replace_cluster_nodes")
         answer = self._request(call, "replacing", instance_id)
         in_use = answer.failure is ProviderFailure.CONFLICT and answer.reason.startswith(IN_USE)
         return CallResult(ProviderFailure.AMBIGUOUS, answer.reason) if in_use else answer
 
     def reboot(self, instance_id: str) -> CallResult:
         """Request the reboot of one node, by one call without retries."""
-        return self._request(self._clients.sagemaker_no_retry.batch_reboot_cluster_nodes, "rebooting", instance_id)
+        call = newest_operation(self._clients.sagemaker_no_retry, "batch_reboot_cluster_nodes")
+        return self._request(call, "rebooting", instance_id)
 
     def start_health_check(self, instance_id: str, group: str, checks: Sequence[str]) -> None:
         """Start deep health checks on one node, by one call without retries."""
@@ -147,9 +149,8 @@ class HyperPodCluster:
             "InstanceIds": [instance_id],
             "DeepHealthChecks": list(checks),
         }
-        self._clients.sagemaker_no_retry.start_cluster_health_check(
-            ClusterName=self.name, DeepHealthCheckConfigurations=[configuration]
-        )
+        start = newest_operation(self._clients.sagemaker_no_retry, "start_cluster_health_check")
+        start(ClusterName=self.name, DeepHealthCheckConfigurations=[configuration])
 
     def _details(self, instance_id: str) -> Mapping[str, Any]:
         answer: Any = self._clients.sagemaker.describe_cluster_node(ClusterName=self.name, NodeId=instance_id)
