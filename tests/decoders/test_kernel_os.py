@@ -6,6 +6,7 @@ import pytest
 
 from faultbridge.data import load_catalog
 from faultbridge.decoders import registry
+from faultbridge.decoders.kernel.pstore import DumpSplitter
 from faultbridge.domain.faults import Action, Clear, Fault, Severity
 
 
@@ -118,6 +119,49 @@ def test_a_panic_that_pstore_kept_is_not_new() -> None:
     assert (panic.severity, panic.action, panic.attributes["boot"]) == (Severity.INFO, Action.NONE, "previous")
     (timed,) = read("Panic#1 Part1", "[Tue Feb  3 04:05:06 2026] Kernel panic - not syncing: Fatal exception")
     assert (timed.observed_at is not None, load_catalog().classify(timed).severity) == (True, Severity.FATAL)  # type: ignore[arg-type]  # a fault
+
+
+OLD_PANIC = "Panic#1 Part1\n<0>[ 8123.717543] Kernel panic - not syncing: Fatal exception\n"
+NEW_PANIC = "[ 12.5] Kernel panic - not syncing: Fatal exception\n"
+
+
+@pytest.mark.parametrize(
+    "before", ["", "[ 1.0] usb 1-1: new device\n", "==> /var/lib/systemd/pstore/1770091506/dmesg.txt <==\n", " \n"]
+)
+@pytest.mark.parametrize("after", ["", "==> dmesg.txt <==\n[ 1.0] usb 1-1: new device\n", "[ 1.0] usb 1-1: new\n"])
+def test_only_the_panic_in_the_dump_of_pstore_is_of_an_earlier_boot(before: str, after: str) -> None:
+    (old,) = read(before + OLD_PANIC + after)
+    assert isinstance(old, Fault)
+    assert (old.severity, old.action, old.attributes["boot"]) == (Severity.INFO, Action.NONE, "previous")
+    for both in (before + OLD_PANIC + after + NEW_PANIC, NEW_PANIC + before + OLD_PANIC + after):
+        panics = [one for one in read(both) if isinstance(one, Fault)]
+        assert sorted(one.attributes.get("boot", "this") for one in panics) == ["previous", "this"]
+        assert [one.severity for one in panics if "boot" not in one.attributes] == [None]
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        "NVRM: GPU 0000:c1:00.0: GPU has fallen off the bus.",
+        "NVRM: The NVIDIA probe routine failed for 1 device(s).",
+        "NVRM: Xid (PCI:0000:c1:00): 79, pid=1, GPU has fallen off the bus.",
+    ],
+)
+def test_a_lost_gpu_in_the_dump_of_pstore_does_not_hide_one_of_this_boot(lost: str) -> None:
+    old = f"Panic#1 Part1\n<0>[ 8.0] {lost}\n"
+    unnumbered = "[ 9.0] NVRM: GPU 0000:c1:00.0: GPU has fallen off the bus.\n"
+    failed = "[ 9.0] NVRM: The NVIDIA probe routine failed for 1 device(s).\n"
+    assert [one.attributes.get("boot") for one in read(old)] == ["previous"]
+    for new in (unnumbered, failed):
+        assert None in [one.attributes.get("boot") for one in read(old + new)]
+
+
+def test_a_dump_of_pstore_continues_in_its_next_part_and_piece() -> None:
+    parts = OLD_PANIC + OLD_PANIC.replace("Part1", "Part2")
+    assert [one.attributes.get("boot") for one in read(parts)] == ["previous"] * 2
+    pieces = [b"Panic#1 Part1\n<6>[ 1.0] usb\n", b"<0>[ 8.0] Kernel panic - not syncing: Fatal exception\n"]
+    splitter = DumpSplitter()
+    assert [part for piece in pieces for part in splitter.parts(piece)] == [(piece, True) for piece in pieces]
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ class DriverMessageReader:
     _last_named: str | None = None
     _pending_loss: KernelMessage | None = None
     _unnumbered: set[int] = field(default_factory=set)
-    _probe_failed: Fault | None = None
+    probe_failed: Fault | None = None
 
     def read(self, message: KernelMessage) -> bool:
         """Append the fault of a driver message without an Xid; return False if it reports none."""
@@ -59,7 +59,8 @@ class DriverMessageReader:
         elif (found := _INIT_FAILED.match(text)) is not None:
             self.found.append(device_fault(message, INIT_CODE, gpu_at(found[1]), found[2]))
         elif (found := _PROBE_FAILED.match(text)) is not None:
-            self._probe_failed = self._probe_failed or device_fault(message, INIT_CODE, NODE_COMPONENT, found[1])
+            if self.probe_failed is None or "boot" in self.probe_failed.attributes:
+                self.probe_failed = device_fault(message, INIT_CODE, NODE_COMPONENT, found[1])
         elif (found := _UVM_FATAL.match(text)) is not None:
             self.found.append(device_fault(message, "host.uvm_fatal", NODE_COMPONENT, found[1]))
         elif (found := _NVLINK_TRAINING.match(text)) is not None:
@@ -86,8 +87,9 @@ class DriverMessageReader:
 
     def without_duplicate_losses(self) -> list[Fault | Clear]:
         """Return the observations without losses that repeat an Xid 79, and without consequences of a lost GPU."""
-        if self._probe_failed is not None and not any(fault.code in {LOST_CODE, INIT_CODE} for fault in self.found):
-            return [*self.found, self._probe_failed]
+        failed = self.probe_failed
+        if failed and not any(one.code in {LOST_CODE, INIT_CODE} and _same_boot(one, failed) for one in self.found):
+            return [*self.found, failed]
         if not self._unnumbered:
             return self.found
         numbered: dict[str | None, list[Fault | Clear]] = {}
@@ -116,10 +118,16 @@ class DriverMessageReader:
 
 
 def _same_time(observation: Fault | Clear, other: Fault | Clear) -> bool:
-    """Return whether two messages about one GPU may be within five minutes of each other."""
+    """Return whether two messages about one GPU may be of one boot and within five minutes of each other."""
+    if not _same_boot(observation, other):
+        return False
     if observation.observed_at is not None and other.observed_at is not None:
         return abs(observation.observed_at - other.observed_at) <= SAME_LOSS
     first, second = observation.attributes.get("uptime"), other.attributes.get("uptime")
     if first is None or second is None:
         return True
     return abs(float(first) - float(second)) <= SAME_LOSS.total_seconds()
+
+
+def _same_boot(observation: Fault | Clear, other: Fault | Clear) -> bool:
+    return observation.attributes.get("boot") == other.attributes.get("boot")

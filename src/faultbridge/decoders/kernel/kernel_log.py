@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -25,9 +24,10 @@ from faultbridge.decoders.kernel.driver_messages import DriverMessageReader
 from faultbridge.decoders.kernel.line_filter import PIECE, BenignLineFilter, matching_lines, pieces_of, whole_lines
 from faultbridge.decoders.kernel.line_parts import SIGNATURE, candidates, parts_of, wrapped_message
 from faultbridge.decoders.kernel.pcie import PcieReader
+from faultbridge.decoders.kernel.pstore import DumpSplitter, of_previous_boot
 from faultbridge.decoders.kernel.sxid import SxidReader
 from faultbridge.decoders.kernel.xid import SOURCE, read_xid
-from faultbridge.domain.faults import Action, Clear, Fault, Observation, Severity
+from faultbridge.domain.faults import Clear, Fault, Observation
 from faultbridge.errors import Rejected
 
 if TYPE_CHECKING:
@@ -38,8 +38,6 @@ _ANSI = re.compile(rb"\x1b\[[0-9;]{0,16}[A-Za-z]")
 _TRANSPORT = re.compile(
     rb'"_TRANSPORT" {0,4}: {0,4}"kernel"|"dmesg" {0,4}: {0,4}\[|^ {0,8}_TRANSPORT=kernel$', re.MULTILINE
 )
-# pstore keeps the last messages of a boot that crashed, in parts with this head.
-_PSTORE = re.compile(rb"\s{0,16}(?:Panic|Oops|Emergency|Restart|Halt|Poweroff|Shutdown)#\d{1,6} Part\d{1,6}\b")
 _MAX_FRAMING_LINES = 10_000
 _MAX_RECOGNIZED_LINES = 200
 # A message without a prefix is recognized by the driver name or phrase at its start.
@@ -96,7 +94,7 @@ class _LogReader:
         self._filter = BenignLineFilter()
         self._found: list[Fault | Clear] = []
         self._gpu = DriverMessageReader(self._found)
-        self._is_from_pstore = False
+        self._dumps = DumpSplitter()
 
     @cached_property
     def _sxid(self) -> SxidReader:
@@ -117,9 +115,14 @@ class _LogReader:
         """Add the observations in a piece of whole lines; `at` is the time of lines without one."""
         text = _ANSI.sub(b"", text) if b"\x1b" in text else text
         text = text.replace(b"\0", b"\n") if b"\0" in text else text
-        self._is_from_pstore = self._is_from_pstore or _PSTORE.match(text) is not None
-        for line in matching_lines(self._filter.remaining(text)):
-            self._read_line(line, at)
+        for part, is_dump in self._dumps.parts(text):
+            first, failed = len(self._found), self._gpu.probe_failed
+            for line in matching_lines(self._filter.remaining(part)):
+                self._read_line(line, at)
+            if is_dump:
+                self._found[first:] = map(of_previous_boot, self._found[first:])
+                if self._gpu.probe_failed is not None and self._gpu.probe_failed is not failed:
+                    self._gpu.probe_failed = of_previous_boot(self._gpu.probe_failed)
         # A matching line usually has a prefix too, so most logs need no second pass over their lines.
         if not self.framed and self._unframed < _MAX_FRAMING_LINES:
             self._find_framing(text_of(text).split("\n", _MAX_FRAMING_LINES)[:_MAX_FRAMING_LINES])
@@ -173,16 +176,7 @@ class _LogReader:
 
     def result(self) -> tuple[Observation, ...]:
         """Return the observations in input order, with all names that the driver printed for each GPU."""
-        found = self._gpu.with_device_names(self._gpu.without_duplicate_losses())
-        return tuple(map(_of_previous_boot, found)) if self._is_from_pstore else found
-
-
-def _of_previous_boot(observation: Fault | Clear) -> Fault | Clear:
-    """Mark a fault as one of an earlier boot; without a time, it is only recorded and causes no action."""
-    if not isinstance(observation, Fault):
-        return observation
-    earlier = replace(observation, attributes={**observation.attributes, "boot": "previous"})
-    return earlier if earlier.observed_at else replace(earlier, severity=Severity.INFO, action=Action.NONE)
+        return self._gpu.with_device_names(self._gpu.without_duplicate_losses())
 
 
 def _is_framed(line: str) -> bool:

@@ -1,0 +1,60 @@
+"""Separates what pstore kept of a boot that crashed from the rest of a log.
+
+Grammar: a head `Panic#1 Part1`, then lines `<LEVEL>[UPTIME] TEXT`. The dump ends at a heading `==> FILE <==`, at a
+line without a level if its lines have one, or with the log. Times and units: none. Errors: none.
+Source: Linux's fs/pstore/platform.c.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from faultbridge.domain.faults import Action, Clear, Fault, Severity
+
+_Observation = TypeVar("_Observation", Fault, Clear, Fault | Clear)
+_START = rb"(?:Panic|Oops|Emergency|Restart|Halt|Poweroff|Shutdown)#\d{1,6} Part\d{1,6}\b"
+_HEAD = re.compile(rb"^[ \t\r]{0,16}" + _START + rb"[^\n]*", re.MULTILINE)
+_LEVEL = re.compile(rb"\s{0,16}<\d{1,3}>")
+_END = re.compile(rb"^==> [^\n]{1,512} <==", re.MULTILINE)
+_END_OF_LEVELS = re.compile(rb"^(?=\S)(?!<\d{1,3}>|" + _START + rb")", re.MULTILINE)
+
+
+@dataclass(slots=True)
+class DumpSplitter:
+    """Splits the pieces of one log; a dump can continue in the next piece."""
+
+    _end: re.Pattern[bytes] | None = None
+
+    def parts(self, text: bytes) -> Iterator[tuple[bytes, bool]]:
+        """Yield the parts of a piece in order, each with whether pstore kept it."""
+        position = 0
+        while position < len(text):
+            search_from = position
+            if self._end is None:
+                # Most logs have no dump: the search for a fixed text is faster than that of the pattern.
+                head = _HEAD.search(text, position) if b" Part" in text else None
+                if head is None:
+                    yield text[position:], False
+                    return
+                if head.start() > position:
+                    yield text[position : head.start()], False
+                self._end = _END_OF_LEVELS if _LEVEL.match(text, head.end()) else _END
+                position, search_from = head.start(), head.end()
+            end = self._end.search(text, search_from)
+            stop = end.start() if end else len(text)
+            if end is not None:
+                self._end = None
+            if stop > position:
+                yield text[position:stop], True
+            position = stop
+
+
+def of_previous_boot(observation: _Observation) -> _Observation:
+    """Mark a fault as one of an earlier boot; without a time, it is only recorded and causes no action."""
+    if not isinstance(observation, Fault):
+        return observation
+    earlier = replace(observation, attributes={**observation.attributes, "boot": "previous"})
+    return earlier if earlier.observed_at else replace(earlier, severity=Severity.INFO, action=Action.NONE)
