@@ -46,13 +46,13 @@ class SimulatedPorts:
         self.volume_attachments: dict[str, fakes.FakeVolumeAttachments] = {}
         self.providers = {PROVIDER: self.provider, LAUNCH_TEMPLATE: self.provider}
         self.launchers = {LAUNCH_TEMPLATE: self.launcher}
-        self.restarters = {RESTARTER: self.restarter}
+        self.restarters = dict.fromkeys((RESTARTER, PROVIDER_REPAIR), self.restarter)
         self.orchestrators = {
             NO_SCHEDULER: fakes.FakeOrchestrator(clock, applicable=False, seam=seam),
             SCHEDULER: self.orchestrator,
         }
         self.job_callbacks = {name: fakes.FakeJobCallback(seam=seam) for name in sorted(JOB_CALLBACKS)}
-        self.verifiers = {VERIFIER: self.verifier}
+        self.verifiers = dict.fromkeys((VERIFIER, PROVIDER_REPAIR), self.verifier)
         self.inventories = {PROVIDER_REPAIR: fakes.FakeInventory(self.fleet, seam=seam)}
         self.repaired_inventory = fakes.FakeInventory(self.fleet, seam=seam, network_node="switch-1")
         self.node_listing = None

@@ -123,6 +123,8 @@ class SimulatedSystem:
             mode=Mode.ACT,
             orchestrator=orchestrator,
             provider=PROVIDER_REPAIR,
+            verifier=PROVIDER_REPAIR,
+            restarter=PROVIDER_REPAIR,
             slurm_rest=SLURM_REST,
         )
         for config, number in ((repaired, nodes), (ClusterConfig(WATCHED), watched), (follow, followed)):
