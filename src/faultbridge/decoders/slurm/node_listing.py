@@ -24,12 +24,20 @@ _TAIL = re.compile(r"\s{0,8}\[(?:([^\[\]@]{0,64})@)?([^\[\]@]{0,32})\]\s{0,8}$")
 # In a one-line record, the next field follows the reason.
 _NEXT_FIELD = re.compile(r" [A-Z]\w{1,32}=")
 _HEADING = re.compile(r"^(?:NODELIST|HOSTNAMES|NODE_NAME)\b.{0,512}\bSTATE\b", re.MULTILINE)
-# A row of `sinfo -h -N -o "%N %T %E"`; all lines must be such rows, because there is no heading.
-_BARE_ROW = re.compile(
-    r"\s{0,16}([^\s|]{1,2048})[ |]{1,32}((?:alloc(?:ated)?|comp(?:leting)?|down|drain(?:ed|ing)?|drng|error"
+_STATE_WORD = (
+    r"(?P<state>(?:alloc(?:ated)?|comp(?:leting)?|down|drain(?:ed|ing)?|drng|error"
     r"|fail(?:ing|g)?|future|idle|inval|maint|mix(?:ed)?|planned|plnd|reboot|resv|reserved|unk(?:nown)?)[*~#!%$@^+-]{0,4})"
-    r"(?:[ |]{1,32}(.*))?$",
-    re.IGNORECASE,
+)
+_GAP = r"[ \t]{1,64}"
+# Rows of `sinfo -h`, `sinfo -h -N [-l]` and `sinfo -h -N -o "%N %T %E"`; without a heading, all must be of one form.
+_BARE_ROWS = tuple(
+    re.compile(r"\s{0,16}" + row + r"\s{0,64}$", re.IGNORECASE)
+    for row in (
+        rf"\S{{1,64}}{_GAP}(?:up|down|drain|inact){_GAP}[\w:/-]{{1,32}}{_GAP}\d{{1,6}}{_GAP}{_STATE_WORD}{_GAP}(?P<name>\S{{1,2048}})",
+        rf"(?P<name>\S{{1,2048}}){_GAP}\d{{1,6}}{_GAP}\S{{1,64}}{_GAP}{_STATE_WORD}"
+        rf"(?:{_GAP}\d{{1,6}}\+?{_GAP}[\d:+]{{1,32}}{_GAP}\d{{1,12}}\+?{_GAP}\d{{1,12}}\+?{_GAP}\d{{1,12}}\+?{_GAP}\S{{1,512}}{_GAP}(?P<reason>.*))?",
+        rf"(?P<name>[^\s|]{{1,2048}})[ |]{{1,32}}{_STATE_WORD}(?:[ |]{{1,32}}(?P<reason>.*))?",
+    )
 )
 _LINE = re.compile(r"[^\r\n]+")
 _UPDATE = re.compile(
@@ -68,7 +76,7 @@ def slurm_nodes(body: str) -> Iterator[SlurmNode]:
         yield from _of_piped(body)
     elif _HEADING.search(body):
         yield from _of_table(body)
-    elif _BARE_ROW.match(first[:4096]):
+    else:
         yield from _of_bare_rows(body)
 
 
@@ -148,9 +156,13 @@ def _of_table(body: str) -> Iterator[SlurmNode]:
 
 def _of_bare_rows(body: str) -> Iterator[SlurmNode]:
     # Nothing is kept: a short line takes many times its length in memory, and its match even more.
-    if all(_BARE_ROW.match(line) for line in _filled_lines(body)):
-        for row in filter(None, map(_BARE_ROW.match, _filled_lines(body))):
-            yield from _row({"NODELIST": row[1], "STATE": row[2], "REASON": (row[3] or "").strip()})
+    for form in _BARE_ROWS:
+        if all(map(form.match, _filled_lines(body))):
+            for row in filter(None, map(form.match, _filled_lines(body))):
+                cells = row.groupdict()
+                reason = (cells.get("reason") or "").strip()
+                yield from _row({"NODELIST": cells["name"], "STATE": cells["state"], "REASON": reason})
+            return
 
 
 def _filled_lines(body: str) -> Iterator[str]:
