@@ -6,6 +6,7 @@ import pytest
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.ports import AwsPorts
+from faultbridge.adapters.compute import log_bundle
 from faultbridge.domain.cluster.config import ClusterConfig, ProviderRole
 from faultbridge.settings import Settings
 from tests.adapters.stubs import ENVIRONMENT
@@ -23,3 +24,15 @@ def test_calls_on_instances_of_another_account_use_its_role(monkeypatch: pytest.
     assert ports.for_cluster(config) is other
     assert (ports.compute, other.compute) == (clients, clients.for_role(ROLE))
     assert other.clients is clients
+
+
+def test_log_bundles_are_ordered_in_the_account_of_the_instance_and_stored_in_ours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(log_bundle, "SsmLogCollector", lambda compute, storage, bucket: (compute, storage, bucket))
+    clients = Clients()
+    ports = AwsPorts(Settings({"FAULTBRIDGE_TABLE": "t", "FAULTBRIDGE_BUCKET": "b"}), clients)
+    other = ports.for_cluster(ClusterConfig("train-a", provider_role=ROLE))
+    assert other.collector == (clients.for_role(ROLE), clients, "b")

@@ -17,7 +17,7 @@ from faultbridge.pager.page_rule import PageRule
 from faultbridge.pager.rules import RULES
 from faultbridge.simulation.fakes.table import PROJECTED
 from tests.architecture.project import FUNCTIONS, ROOT, resources, template
-from tests.architecture.roles import actions, statements
+from tests.architecture.roles import actions, managed_policies, statements
 
 FUNCTION = "AWS::Serverless::Function"
 NAMES = sorted(resources(FUNCTION))
@@ -144,6 +144,55 @@ def test_only_the_functions_that_publish_may_put_events_with_our_source() -> Non
     }
     assert statement["Effect"] == "Deny"
     assert {one["Fn::GetAtt"] for one in statement["Condition"]["ArnNotEquals"]["aws:PrincipalArn"]} == publishers
+
+
+def test_one_entry_with_our_source_is_enough_to_deny_a_request_with_several() -> None:
+    condition = properties("EventBusPublishers")["Statement"]["Condition"]
+    assert "events:source" in condition["ForAnyValue:StringEquals"]
+
+
+OF_SEVERAL_VALUES = {"events:source", "dynamodb:Attributes", "dynamodb:LeadingKeys", "aws:TagKeys"}
+"""The condition keys that the service authorization reference gives the type ArrayOfString, as far as they occur."""
+
+
+def test_a_condition_on_several_values_says_whether_it_means_any_or_all_of_them() -> None:
+    conditions = [
+        (role, operator, key)
+        for role in (*resources("AWS::IAM::Role"), "EventBusPublishers")
+        for statement in (statements(role) if role.endswith("Role") else [properties(role)["Statement"]])
+        for operator, keys in statement.get("Condition", {}).items()
+        for key in keys
+        if key in OF_SEVERAL_VALUES
+    ]
+    assert {key for *_, key in conditions} >= {"events:source", "dynamodb:Attributes"}
+    assert [one for one in conditions if not one[1].startswith(("ForAnyValue:", "ForAllValues:"))] == []
+
+
+@pytest.mark.parametrize(
+    ("alarm", "namespace", "metric", "subject"),
+    [
+        ("InventoryErrorsAlarm", "AWS/Lambda", "Errors", "InventoryFunction"),
+        ("ArchiveErrorsAlarm", "AWS/Lambda", "Errors", "ArchiveFunction"),
+        ("ArchiveDeliveryAlarm", "AWS/Firehose", "DeliveryToS3.DataFreshness", "ArchiveDelivery"),
+    ],
+)
+def test_a_failing_inventory_or_archive_raises_an_alarm(alarm: str, namespace: str, metric: str, subject: str) -> None:
+    found = properties(alarm)
+    assert (found["Namespace"], found["MetricName"]) == (namespace, metric)
+    assert [one["Value"] for one in found["Dimensions"]] == [{"Ref": subject}]
+    assert found["AlarmActions"]
+
+
+def test_a_launch_may_use_shared_subnets_and_reservations_and_groups_of_reservations() -> None:
+    launch = [one for one in managed_policies()["LaunchPolicy"]["PolicyDocument"]["Statement"] if "Fn::If" not in one]
+    arns = {
+        str(arn["Fn::Sub"]) for one in launch for arn in one["Resource"] if isinstance(arn, dict) and "Fn::Sub" in arn
+    }
+    own = "${AWS::Region}:${AWS::AccountId}"
+    assert f"arn:${{AWS::Partition}}:resource-groups:{own}:group/*" in arns
+    for shared in ("subnet", "capacity-reservation"):
+        of_kind = {arn for arn in arns if f":{shared}/" in arn}
+        assert of_kind == {f"arn:${{AWS::Partition}}:ec2:${{AWS::Region}}:*:{shared}/*"}
 
 
 def test_no_arn_names_a_partition() -> None:
