@@ -98,6 +98,15 @@ def test_a_fleet_is_imported_from_a_provider_group(desk: Desk) -> None:
     assert (shown["domain"], shown["domains"]["zone"]) == (f"nn-{serving[-1]}", "use1-az1")
 
 
+def test_the_roles_of_an_imported_group_are_pinned_before_the_first_inventory(desk: Desk) -> None:
+    inventory = FakeInventory(desk.world.ports.fleet)
+    inventory.role_id = "AROANODES"
+    desk.world.ports.inventories["ec2-auto-scaling"] = inventory
+    desk.world.ports.fleet.launch("another-group")
+    desk("node", "import", "--cluster", CLUSTER, "--group", "another-group")
+    assert desk.json("cluster", "show", CLUSTER)["node_roles"] == ["AROANODES"]
+
+
 def test_an_import_for_a_provider_without_inventory_needs_a_file(desk: Desk) -> None:
     ran = desk("node", "import", "--cluster", CLUSTER, "--group", "gpu-workers")
     assert (ran.code, "give a file" in ran.err) == (2, True)

@@ -230,17 +230,8 @@ class SyncInventory:
         """Describe group members, as many as one sync may describe, and pin their roles."""
         some = dict(list(wanted.items())[:MAX_DESCRIBED])
         described = self.inventories[config.provider].describe(config, group.name, some) if some else ()
-        self._pin_roles(config, {one.role_id for one in described if one.role_id})
+        self.registration.pin_roles(config, described)
         return described
-
-    def _pin_roles(self, config: ClusterConfig, roles: set[str]) -> None:
-        """Add the IAM roles of instances to the node roles; a record signed with another role proves no instance."""
-        known = self.registration.cluster(config.cluster).node_roles if roles - {*config.node_roles} else ()
-        if new := roles - {*config.node_roles, *known}:
-            log_cause(
-                "node_roles_pinned", reason="found in instance profiles", cluster=config.cluster, roles=sorted(new)
-            )
-            self.registration.set_cluster(config.cluster, {"node_roles": tuple(sorted({*known, *new}))})
 
 
 def _refuse(config: ClusterConfig, instance_id: str, error: Rejected, result: SyncResult) -> None:

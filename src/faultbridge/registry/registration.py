@@ -15,10 +15,12 @@ from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.state import ClusterState, Control
 from faultbridge.domain.edges import Actor, NodeStatus
+from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import Head, NodeKey, NodeState
 from faultbridge.errors import Conflict, Rejected
 from faultbridge.ledger.append import Append
 from faultbridge.ledger.queries import cluster_config
+from faultbridge.log import log_cause
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.ports import Clock, Table
@@ -100,6 +102,16 @@ class Registration:
             changed = replace(changed, version=config.version + 1)
             self.table.write(self._put_config(changed, self.clock.now()))
         return changed
+
+    def pin_roles(self, config: ClusterConfig, instances: Iterable[Instance]) -> None:
+        """Add the IAM roles of instances to the node roles; a record signed with another role proves no instance."""
+        roles = {one.role_id for one in instances if one.role_id}
+        known = self.cluster(config.cluster).node_roles if roles - {*config.node_roles} else ()
+        if new := roles - {*config.node_roles, *known}:
+            log_cause(
+                "node_roles_pinned", reason="found in instance profiles", cluster=config.cluster, roles=sorted(new)
+            )
+            self.set_cluster(config.cluster, {"node_roles": tuple(sorted({*known, *new}))})
 
     def add_node(
         self, cluster: str, node: NewNode, actor: Actor = Actor.CLI, *, verify: Rules | None = None

@@ -139,12 +139,14 @@ def _node(row: Mapping[str, Any], number: int) -> NewNode | InvalidRow:
 
 
 def _nodes_of_group(session: Session, cluster: str, group: str) -> list[NewNode | InvalidRow]:
-    """List the instances of a group at the provider of the cluster."""
+    """List the instances of a group at the provider of the cluster, and pin their roles before any of them reports."""
     config = session.application.registry.registration.cluster(cluster)
     inventory = session.application.ports.inventories.get(config.provider)
     if inventory is None:
         raise typer.BadParameter(f"no inventory for provider: {config.provider!r}; give a file instead of --group")
-    return [NewNode.of_instance(instance) for instance in inventory.serving_instances(config, group)]
+    instances = inventory.serving_instances(config, group)
+    session.application.registry.registration.pin_roles(config, instances)
+    return [NewNode.of_instance(instance) for instance in instances]
 
 
 def _row(node: NewNode, result: NodeState | Rejected) -> dict[str, str | None]:
