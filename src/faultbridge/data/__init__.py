@@ -32,6 +32,12 @@ def load_catalog() -> Catalog:
 
 
 @cache
+def network_faults_ended_by_reboot() -> frozenset[str]:
+    """Return the codes of the network faults that a reboot ends, because nothing would ever report their end."""
+    return frozenset(_read_beside("coverage.json")["ended_by_reboot"]["codes"])
+
+
+@cache
 def verification_coverage() -> Mapping[str, Mapping[int, tuple[str, ...]]]:
     """Return the codes and families that each level of a verifier covers, by verifier and level."""
     verifiers: dict[str, dict[str, list[str]]] = _read_beside("coverage.json")["verifiers"]

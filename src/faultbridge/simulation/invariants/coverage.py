@@ -1,10 +1,10 @@
-"""Coverage: a passed verification ends only the faults that it covers."""
+"""Coverage: a passed verification ends only what it covers, and a reboot no state of the network."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from faultbridge.data import load_catalog
+from faultbridge.data import load_catalog, network_faults_ended_by_reboot
 from faultbridge.domain.entries import EntryType
 from faultbridge.simulation.fakes.instance_commands import DEFAULT_LEVEL
 from faultbridge.simulation.invariants.view import Invariant, SystemView
@@ -13,16 +13,25 @@ VERIFIER = "ssm-dcgm"
 ONLY_VERIFIED = "verification passed after verify"
 """The reason with which a fault ends that no repair action fixed."""
 
+BEFORE_REPLACEMENT = frozenset(
+    {ONLY_VERIFIED, "reboot", "verification passed after reset_gpu", "verification passed after reboot_node"}
+)
+"""The reasons with which a fault ends on the same instance, and without a report of its own source."""
+
 
 def _cleared_without_coverage(view: SystemView) -> Iterator[str]:
-    catalog = load_catalog()
+    catalog, ended_by_reboot = load_catalog(), network_faults_ended_by_reboot()
     for bodies in view.bodies.values():
         for body in bodies:
             meta, data = body["metadata"], body["data"]
-            if meta["event_type"] != EntryType.FAULT_CLEARED or data["reason"] != ONLY_VERIFIED:
+            if meta["event_type"] != EntryType.FAULT_CLEARED or data["reason"] not in BEFORE_REPLACEMENT:
+                continue
+            reason, code = data["reason"], data["code"]
+            by_repair = not code.startswith("net.") or ("reboot" in reason and code in ended_by_reboot)
+            if reason != ONLY_VERIFIED and by_repair:
                 continue
             if not catalog.covers(VERIFIER, DEFAULT_LEVEL, data["code"]):
                 yield f"{meta['stream']} {meta['sequence']}: {data['code']}"
 
 
-INVARIANTS = (Invariant("a passed verification ends only the faults that it covers", _cleared_without_coverage),)
+INVARIANTS = (Invariant("a verification or reboot ends only the faults that it covers", _cleared_without_coverage),)
