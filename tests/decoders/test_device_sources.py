@@ -269,3 +269,35 @@ def test_a_journal_of_the_kernel_with_a_line_of_the_plugin_is_a_kernel_log() -> 
     body = "\n".join(map(json.dumps, (shared | {"MESSAGE": "eth0: up"}, plugin, fault)))
     assert registry.recognize(body.encode()) == "kernel-log"
     assert [one.code for one in read("kernel-log", body)] == ["xid.79"]
+
+
+@pytest.mark.parametrize(
+    ("day", "clock", "hour"),
+    [
+        ("02/03/2026", "04:05:06", 4),
+        ("02/03/26", "04:05:06 UTC", 4),
+        ("02/03/26", "04:05:06 PM UTC", 16),
+        ("02/03/2026", "12:05:06 AM", 0),
+    ],
+)
+def test_an_event_is_read_in_each_form_of_its_date(day: str, clock: str, hour: int) -> None:
+    body = f" 3 | {day} | {clock} | Memory DIMM_A1 | Uncorrectable ECC | Asserted\n".encode()
+    assert registry.recognize(body) == "bmc-events"
+    (fault,) = registry.decode("bmc-events", body)
+    assert isinstance(fault, Fault)
+    assert (fault.code, fault.observed_at) == (
+        "host.memory_uncorrected",
+        datetime(2026, 2, 3, hour, 5, 6, tzinfo=UTC),
+    )
+
+
+@pytest.mark.parametrize(("severity", "codes"), [("Critical", ["host.memory_uncorrected"]), ("OK", [])])
+def test_each_event_that_redfish_pushed_is_read(severity: str, codes: list[str]) -> None:
+    event = {
+        "Severity": severity,
+        "Message": "Memory uncorrectable ECC error",
+        "EventTimestamp": "2026-02-03T04:05:06Z",
+    }
+    body = json.dumps({"@odata.type": "#Event.v1_7_0.Event", "Events": [event]}).encode()
+    assert registry.recognize(body) == "bmc-events"
+    assert [one.code for one in registry.decode("bmc-events", body) if isinstance(one, Fault)] == codes

@@ -1,8 +1,9 @@
 """Decodes `bmc-events`: events of a baseboard management controller, from `ipmitool sel` or Redfish.
 
-Grammar: `ID | MM/DD/YYYY | HH:MM:SS[ ZONE] | SENSOR | EVENT | Asserted or Deasserted`, or Redfish's LogEntry objects,
-also in a collection. An event that ended is a clear. Times: those of the controller, as UTC; Redfish's `Created`.
-Units: none. Errors: `Rejected(no_framing)` for other input. Source: ipmitool 1.8, Redfish's LogEntry schema.
+Grammar: `ID | MM/DD/[YY]YY | HH:MM:SS[ AM][ ZONE] | SENSOR | EVENT | Asserted or Deasserted`, or Redfish's LogEntry
+objects, also in a collection, or its Event. An event that ended is a clear. Times: those of the controller, as
+UTC; Redfish's `Created`. Units: none. Errors: `Rejected(no_framing)` for other input.
+Source: ipmitool 1.8, Redfish's LogEntry and Event schemas.
 """
 
 from __future__ import annotations
@@ -31,11 +32,12 @@ from faultbridge.errors import Rejected
 
 SOURCE = "bmc-events"
 _EVENT = re.compile(
-    r"^\s{0,16}[0-9a-f]{1,6} \| (\d\d)/(\d\d)/(\d{4}) \| (\d\d:\d\d:\d\d)(?: \w{1,5})? \| ([^|\n]{1,128}?) ?\| "
+    r"^\s{0,16}[0-9a-f]{1,6} \| (\d\d)/(\d\d)/(\d{4}|\d\d) \| (\d\d):(\d\d:\d\d)(?: ([AP]M))?(?: \w{1,5})? "
+    r"\| ([^|\n]{1,128}?) ?\| "
     r"([^|\n]{1,160}?) ?(?:\| ?(Asserted|Deasserted)[^\n]{0,160})?$",
     re.MULTILINE,
 )
-_HEAD = re.compile(r"^\s{0,16}[0-9a-f]{1,6} \| (?:\d\d/\d\d/\d{4}|Pre-Init|Unspecified)", re.MULTILINE)
+_HEAD = re.compile(r"^\s{0,16}[0-9a-f]{1,6} \| (?:\d\d/\d\d/(?:\d{4}|\d\d) \||Pre-Init|Unspecified)", re.MULTILINE)
 # What a sensor and its event mean, in the words of IPMI's table of event types; the first match counts.
 _MEANINGS: tuple[tuple[re.Pattern[str], str, ComponentType], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), code, kind)
@@ -86,7 +88,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     if _HEAD.search(whole) is None and whole.lstrip()[:1] in {"{", "["}:
         entries = [entry for _, document in objects(whole) for entry in _entries(document)]
         if not entries:
-            raise Rejected("no_framing", "no LogEntry of Redfish")
+            raise Rejected("no_framing", "no LogEntry or Event of Redfish")
         found = (_of_entry(entry) for entry in entries)
     elif _HEAD.search(whole) is not None:
         found = (_of_event(event) for event in _EVENT.finditer(whole))
@@ -96,13 +98,17 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has an event of a SEL, or a LogEntry of Redfish."""
-    return b"#LogEntry" in body or (b" | " in body and _HEAD.search(text_of(body[:16384])) is not None)
+    """Return whether a body has an event of a SEL, or a LogEntry or Event of Redfish."""
+    is_redfish = b"#LogEntry" in body or (b'"#Event.' in body and b'"Events"' in body)
+    return is_redfish or (b" | " in body and _HEAD.search(text_of(body[:16384])) is not None)
 
 
 def _of_event(event: re.Match[str]) -> Fault | Clear | None:
-    month, day, year, clock, sensor, says, state = event.groups()
-    fault = _fault(f"{sensor}: {says}", sensor, iso_instant(f"{year}-{month}-{day}T{clock}"), event[0].strip())
+    month, day, year, hour, rest, half, sensor, says, state = event.groups()
+    # The C locale prints a year with two digits; no controller of this kind is older than 2000.
+    year = year if len(year) > 2 else f"20{year}"  # noqa: PLR2004 - digits
+    hour = f"{int(hour) % 12 + 12 * (half == 'PM'):02}" if half else hour
+    fault = _fault(f"{sensor}: {says}", sensor, iso_instant(f"{year}-{month}-{day}T{hour}:{rest}"), event[0].strip())
     return to_clear(fault) if fault is not None and state == "Deasserted" else fault
 
 
@@ -110,6 +116,8 @@ def _entries(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for entry in (document, *objects_in(document.get("Members"))):
         if "LogEntry." in str(entry.get("@odata.type")) and text(entry.get("Message")):
             yield entry
+    if "#Event." in str(document.get("@odata.type")):
+        yield from (event for event in objects_in(document.get("Events")) if text(event.get("Message")))
 
 
 def _of_entry(entry: Mapping[str, Any]) -> Fault | Clear | None:
@@ -126,7 +134,8 @@ def _of_entry(entry: Mapping[str, Any]) -> Fault | Clear | None:
 
 
 def _origin(entry: Mapping[str, Any]) -> str:
-    return text(members(members(entry.get("Links")).get("OriginOfCondition")).get("@odata.id")) or ""
+    holders = (members(entry.get("Links")), entry)
+    return next(filter(None, (text(members(one.get("OriginOfCondition")).get("@odata.id")) for one in holders)), "")
 
 
 def _of_xid(xid: re.Match[str], named: str, fault: Fault) -> Fault:
@@ -154,7 +163,7 @@ def _fault(shown: str, sensor: str | None, at: datetime | None, raw: str, severi
 
 DECODER = Decoder(
     name=SOURCE,
-    summary="ipmitool sel list or elist, and Redfish's LogEntry: memory, PCIe, processors, power, cooling, disks",
+    summary="ipmitool sel list or elist, Redfish's LogEntry and Event: memory, PCIe, processors, power, cooling, disks",
     example="   3 | 02/03/2026 | 04:05:06 | Memory #0x53 | Uncorrectable ECC | Asserted",
     recognize=recognize,
     decode=decode,
