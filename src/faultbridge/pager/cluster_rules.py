@@ -15,7 +15,7 @@ CLUSTER_RULES: tuple[PageRule, ...] = (
     _INCIDENT.triggered(
         {"change": frozenset({"opened"})},
         "cluster incident: {reason}",
-        "Holds the repairs of its nodes ({nodes}); each case continues when the incident closes.",
+        "Holds the repairs of its nodes ({nodes}); each case continues when the incident closes.{not_isolated}",
         "Fix the common cause. Do not replace the nodes one by one.",
     ),
     _INCIDENT.resolved(
@@ -26,7 +26,7 @@ CLUSTER_RULES: tuple[PageRule, ...] = (
     _EXPIRED.triggered(
         {"change": frozenset({"expired"})},
         "cluster incident not over: {reason}",
-        "Repairs the nodes that are still faulty ({nodes}) within the repair limits, oldest case first.",
+        "Repairs the nodes that are still faulty ({nodes}) within the repair limits, oldest case first.{not_isolated}",
         "If they share one cause, pause repairs (faultbridge pause --cluster {cluster}) and fix it.",
     ),
     *(

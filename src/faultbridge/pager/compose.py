@@ -89,12 +89,13 @@ def runbook_of(rule: PageRule, data: Mapping[str, Any]) -> str:
 def _isolation_texts(config: ClusterConfig | None) -> dict[str, str]:
     """Return what a page says about isolation; it is not applicable where no orchestrator can cordon the node."""
     if config is None or config.orchestrator != NO_ORCHESTRATOR:
-        return {"isolates": "Isolates the node", "isolated": "isolated", "meanwhile": "None now."}
+        return {"isolates": "Isolates the node", "isolated": "isolated", "meanwhile": "None now.", "not_isolated": ""}
     why = "isolation is not applicable: the cluster has no orchestrator"
     return {
         "isolates": f"Does not isolate the node ({why})",
         "isolated": f"out of service ({why})",
         "meanwhile": "Keep new work off the node: nothing else does.",
+        "not_isolated": f" {why[:1].upper()}{why[1:]}, so keep new work off yourself.",
     }
 
 

@@ -140,7 +140,8 @@ class Paging:
         """Read the stored node and case of an event, and the registration of its cluster."""
         metadata = event["metadata"]
         if metadata.get("node") is None:
-            return StoredDetails()
+            stored = self.table.get(keys.cluster_config(metadata["cluster"]))
+            return StoredDetails(config=items.read_config(stored) if stored else None)
         node = NodeKey(metadata["cluster"], metadata["node"])
         state_key = keys.node_state(node)
         case_key = keys.case(metadata["case_id"]) if metadata.get("case_id") else None

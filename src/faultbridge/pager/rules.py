@@ -77,7 +77,7 @@ CASE_RULES: tuple[PageRule, ...] = (
         _ESCALATED.triggered(
             _to("escalated"),
             "repair stopped, operator needed",
-            "No further automatic action ({reason}). Node status: {status}.",
+            "No further automatic action ({reason}). Node status: {status}.{not_isolated}",
             "Find the cause, fix or replace the node, then return it to service.",
         ),
         by_operator=False,

@@ -9,6 +9,7 @@ from faultbridge.domain.policy import Rule
 from faultbridge.pager.deliver import Paging
 from faultbridge.registry.registration import Registration
 from faultbridge.simulation.fakes import FakePager
+from tests.scenarios.incidents.test_incidents import lose_links, world_of
 from tests.scenarios.world import CLUSTER, World
 
 NOT_APPLICABLE = "isolation is not applicable: the cluster has no orchestrator"
@@ -28,6 +29,23 @@ def test_a_page_of_a_cluster_without_an_orchestrator_says_that_isolation_is_not_
     world = World(rules=(Rule("asks", approval=approval, release_without_capacity=True),))
     world.fault_and_react()
     assert NOT_APPLICABLE in page_of(world, kind)
+
+
+def test_the_urgent_page_of_a_stopped_repair_says_that_isolation_is_not_applicable() -> None:
+    world = World(rules=(Rule("none", repair_actions=()),))
+    world.fault_and_react()
+    assert NOT_APPLICABLE in page_of(world, "escalated").replace("Isolation is", "isolation is")
+
+
+def test_the_page_of_an_incident_says_that_isolation_is_not_applicable() -> None:
+    world = world_of()
+    lose_links(world)
+    world.advance_minutes()
+    pager = FakePager()
+    for body in world.bodies(None):
+        Paging(world.table, pager, world.clock)(body)
+    (page,) = (one for one in pager.sent if ":incident:" in one.key)
+    assert NOT_APPLICABLE in page.bodies["email"].replace("Isolation is", "isolation is")
 
 
 def test_a_page_of_a_cluster_with_an_orchestrator_says_that_the_node_is_isolated() -> None:
