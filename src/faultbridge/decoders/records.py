@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime
 
 from faultbridge.decoders.common.decoder import Decoded, Decoder, Hints
 from faultbridge.decoders.common.journal import text_fields
 from faultbridge.decoders.common.spread_documents import LogEvent
 from faultbridge.decoders.common.wrapped_lines import log_events, wrapped_events
+from faultbridge.decoders.events import of_events
 from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Fault, Observation, Snapshot
 from faultbridge.errors import Rejected
@@ -32,8 +32,16 @@ _MAX_CONTROL_SHARE = 20
 
 def read(decoder: Decoder, body: bytes, hints: Hints) -> Decoded:
     """Decode a body, or the log lines that an envelope or a collector wrapped in it."""
-    if decoder.name not in _READ_ENVELOPES and (events := log_events(body)) is not None:
-        return _of_envelope(decoder, events, hints)
+    if decoder.name in _READ_ENVELOPES:
+        return _of_body(decoder, body, hints)
+    from faultbridge.decoders.lines_of_kernel import with_kernel_lines
+
+    events = log_events(body)
+    found = _of_body(decoder, body, hints) if events is None else _of_envelope(decoder, events, hints)
+    return with_kernel_lines(decoder.name, found, body, events or (), hints)
+
+
+def _of_body(decoder: Decoder, body: bytes, hints: Hints) -> Decoded:
     try:
         return checked(decoder, body, _decoded(decoder, body, hints))
     except Rejected as rejected:
@@ -82,7 +90,8 @@ def checked(decoder: Decoder, body: bytes, decoded: Decoded) -> Decoded:
     """Count what a decoder did not understand: records without a fault, or a document without any observation."""
     if decoded.unparsed or any(isinstance(one, Fault) or _holds_fault(one) for one in decoded.observations):
         return decoded
-    records = len(_RECORD.findall(body)) if b"Xid" in body else 0
+    # The records of the kernel in other sources are counted when the whole body has been read.
+    records = len(_RECORD.findall(body)) if decoder.name in _READ_ENVELOPES and b"Xid" in body else 0
     is_empty = not decoded.observations and not decoder.can_be_silent
     return replace(decoded, unparsed=records or int(is_empty))
 
@@ -97,44 +106,10 @@ def _decoded(decoder: Decoder, body: bytes, hints: Hints) -> Decoded:
 
 
 def _of_events(decoder: Decoder, events: Sequence[LogEvent], hints: Hints) -> Decoded:
-    """Decode each event by itself if each is a whole record, else all of them as one text."""
-    filled = [event for event in events if event.message.strip()]
-    if not filled:
-        return Decoded(())
-    encoded = [event.message.encode("utf-8", "replace") for event in filled]
-    if not all(decoder.recognize(body) for body in encoded):
-        try:
-            return _at(_decoded(decoder, b"\n".join(encoded), hints), filled[0])
-        except Rejected:
-            if not any(decoder.recognize(body) for body in encoded):
-                raise
-    parts = [_of_event(decoder, event, body, hints) for event, body in zip(filled, encoded, strict=True)]
-    return Decoded(
-        tuple(observation for part in parts for observation in part.observations), sum(part.unparsed for part in parts)
-    )
+    def read_one(body: bytes, hints: Hints) -> Decoded:
+        return checked(decoder, body, _decoded(decoder, body, hints))
 
-
-def _of_event(decoder: Decoder, event: LogEvent, body: bytes, hints: Hints) -> Decoded:
-    try:
-        found = _decoded(decoder, body, replace(hints, received_at=event.at or hints.received_at))
-    except Rejected:
-        return Decoded((), 1)
-    return _at(checked(decoder, body, found), event)
-
-
-def _at(decoded: Decoded, event: LogEvent) -> Decoded:
-    """Return observations with the time and node of their event where they have none of their own."""
-    return replace(decoded, observations=tuple(_filled(one, event.at, event.node) for one in decoded.observations))
-
-
-def _filled(observation: Observation, at: datetime | None, node: str | None) -> Observation:
-    if isinstance(observation, Snapshot):
-        present = tuple(
-            replace(fault, observed_at=fault.observed_at or at, node=fault.node or node)
-            for fault in observation.present
-        )
-        observation = replace(observation, present=present)
-    return replace(observation, observed_at=observation.observed_at or at, node=observation.node or node)
+    return of_events(read_one, decoder.recognize, events, hints)
 
 
 def is_binary(body: bytes) -> bool:

@@ -9,6 +9,7 @@ Errors: `Rejected(no_framing)` if no line is a kernel's. Source: Linux 4 to 6, N
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -39,6 +40,9 @@ _TRANSPORT = re.compile(
     rb'"_TRANSPORT" {0,4}: {0,4}"kernel"|"dmesg" {0,4}: {0,4}\[|^ {0,8}_TRANSPORT=kernel$', re.MULTILINE
 )
 _MAX_FRAMING_LINES = 10_000
+# The fabric manager writes to the same journal and the same syslog.
+_SERVICE = re.compile(r"detected NVSwitch |\[tid \d|(?:nv|nvidia)-fabricmanager|NVIDIA fabric manager", re.IGNORECASE)
+_MAX_SERVICE_LINES = 100_000
 _MAX_RECOGNIZED_LINES = 200
 # A message without a prefix is recognized by the driver name or phrase at its start.
 _BARE = re.compile(
@@ -93,6 +97,7 @@ class _LogReader:
         self._unframed = 0
         self._filter = BenignLineFilter()
         self._found: list[Fault | Clear] = []
+        self._of_service: list[str] = []
         self._gpu = DriverMessageReader(self._found)
         self._dumps = DumpSplitter()
 
@@ -139,6 +144,8 @@ class _LogReader:
                 return
         if self._read_parts(message) or self._read_wrapped(message):
             self.framed = True
+        elif _SERVICE.search(line) and len(self._of_service) < _MAX_SERVICE_LINES:
+            self._of_service.append(line if at is None else json.dumps({"log": line, "time": at.isoformat()}))
         elif SIGNATURE.search(line):
             self.unparsed += 1
 
@@ -176,7 +183,18 @@ class _LogReader:
 
     def result(self) -> tuple[Observation, ...]:
         """Return the observations in input order, with all names that the driver printed for each GPU."""
-        return self._gpu.with_device_names(self._gpu.without_duplicate_losses())
+        of_kernel = self._gpu.with_device_names(self._gpu.without_duplicate_losses())
+        return (*of_kernel, *self._faults_of_service()) if self._of_service else of_kernel
+
+    def _faults_of_service(self) -> tuple[Observation, ...]:
+        """Return the faults in the lines of the fabric manager between those of the kernel."""
+        from faultbridge.decoders.network import fabric_manager_log
+
+        try:
+            body = "\n".join(self._of_service).encode("utf-8", "replace")
+            return fabric_manager_log.decode(body, Hints(received_at=self._received_at))
+        except Rejected:
+            return ()
 
 
 def _is_framed(line: str) -> bool:

@@ -81,6 +81,13 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("L", ": Link down"),
     ("L", ": Link up"),
     ("N", "NEURON_HW_ERR="),
+    # Lines of the fabric manager, which writes to the same journal.
+    ("S", "detected NVSwitch "),
+    ("f", "nv-fabricmanager"),
+    ("f", "nvidia-fabricmanager"),
+    ("I", "NVIDIA fabric manager"),
+    ("I", "NVIDIA Fabric Manager"),
+    ("[", "[tid "),
     # journald writes a message that is not plain text as a list of numbers, which hides every phrase. A collector that
     # wraps the line escapes the quotation mark, in front of which the name stands.
     ('"', '":['),

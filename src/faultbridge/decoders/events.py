@@ -1,0 +1,117 @@
+"""Decodes the events of an envelope, or the lines that a collector wrapped, each with the time of its own event."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import cached_property
+from itertools import accumulate
+
+from faultbridge.decoders.common.decoder import Decoded, Hints
+from faultbridge.decoders.common.spread_documents import LogEvent
+from faultbridge.domain.copies import replace
+from faultbridge.domain.faults import Clear, CounterSample, Fault, Observation, Snapshot
+from faultbridge.errors import Rejected
+
+Read = Callable[[bytes, Hints], Decoded]
+# A decoder that writes the evidence of its faults in words of its own is not searched for in the events again.
+_MAX_MISSES = 64
+
+
+def of_events(read: Read, recognize: Callable[[bytes], bool], events: Sequence[LogEvent], hints: Hints) -> Decoded:
+    """Decode each event by itself if each is a whole record, else all of them as one text."""
+    filled = [event for event in events if event.message.strip()]
+    if not filled:
+        return Decoded(())
+    whole = [recognize(_body(event)) for event in filled]
+    if not all(whole):
+        try:
+            found = read(b"\n".join(map(_body, filled)), hints)
+        except Rejected:
+            if not any(whole):
+                raise
+        else:
+            places = _Places(read, hints, filled, whole)
+            return replace(found, observations=tuple(_filled(one, places.of(one)) for one in found.observations))
+    parts = [_of_event(read, event, hints) for event in filled]
+    return Decoded(
+        tuple(observation for part in parts for observation in part.observations), sum(part.unparsed for part in parts)
+    )
+
+
+def _body(event: LogEvent) -> bytes:
+    return event.message.encode("utf-8", "replace")
+
+
+def _of_event(read: Read, event: LogEvent, hints: Hints) -> Decoded:
+    try:
+        found = read(_body(event), replace(hints, received_at=event.at or hints.received_at))
+    except Rejected:
+        return Decoded((), 1)
+    return replace(found, observations=tuple(_filled(one, event) for one in found.observations))
+
+
+class _Places:
+    """Finds the event that an observation of the joined events is from, by its evidence or by decoding each event."""
+
+    def __init__(self, read: Read, hints: Hints, events: Sequence[LogEvent], whole: Sequence[bool]) -> None:
+        self._read, self._hints = read, hints
+        self._events, self._whole = events, whole
+        self._text = "\n".join(event.message for event in events)
+        self._ends = list(accumulate(len(event.message) + 1 for event in events))
+        self._next: dict[str, int] = {}
+        self._misses = 0
+
+    def of(self, one: Observation) -> LogEvent:
+        """Return the event of an observation; the last one for counters, and the first one if none is found."""
+        default = self._events[-1 if isinstance(one, CounterSample) else 0]
+        return self._by_evidence(one) or self._by_decoding(one) or default
+
+    def _by_evidence(self, one: Observation) -> LogEvent | None:
+        mark = one.evidence.partition("\n")[0].removesuffix("\u2026") if isinstance(one, Fault | Clear) else ""
+        if not mark or self._misses >= _MAX_MISSES:
+            return None
+        # The same text again is that of a later event.
+        place = self._text.find(mark, self._next.get(mark, 0))
+        place = place if place >= 0 else self._text.find(mark)
+        if place < 0:
+            self._misses += 1
+            return None
+        self._next[mark] = place + len(mark)
+        return self._events[bisect_right(self._ends, place)]
+
+    def _by_decoding(self, one: Observation) -> LogEvent | None:
+        events = self._alone.get(_key(one), [])
+        # The same observation again is that of a later event.
+        return events.pop(0) if len(events) > 1 else next(iter(events), None)
+
+    @cached_property
+    def _alone(self) -> dict[str, list[LogEvent]]:
+        found: dict[str, list[LogEvent]] = {}
+        for event, is_whole in zip(self._events, self._whole, strict=True):
+            for one in _of_event(self._read, event, self._hints).observations if is_whole else ():
+                found.setdefault(_key(one), []).append(event)
+        return found
+
+
+def _key(one: Observation) -> str:
+    """Return what an observation says, without the time and the node that its event gives it."""
+    if isinstance(one, Snapshot):
+        return repr((one.part, sorted(one.covers), one.devices, [_key(fault) for fault in one.present]))
+    said = one.values if isinstance(one, CounterSample) else (one.code, one.message)
+    return repr((type(one), one.component, said))
+
+
+def _filled(one: Observation, event: LogEvent) -> Observation:
+    """Return an observation with the time and node of its event where it has none of its own."""
+    return _with(one, event.at, event.node)
+
+
+def _with(one: Observation, at: datetime | None, node: str | None) -> Observation:
+    if isinstance(one, Snapshot):
+        present = tuple(
+            replace(fault, observed_at=fault.observed_at or at, node=fault.node or node) for fault in one.present
+        )
+        one = replace(one, present=present)
+    return replace(one, observed_at=one.observed_at or at, node=one.node or node)

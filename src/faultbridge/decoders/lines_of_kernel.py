@@ -1,0 +1,86 @@
+"""Reads, or counts, the lines of the kernel in a log of another source: a journal, a syslog or joined files hold both.
+
+A source whose text jobs can write is not trusted with records of the kernel; there they are only counted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+
+from faultbridge.decoders.common.decoder import Decoded, Hints
+from faultbridge.decoders.common.documents import text_of
+from faultbridge.decoders.common.prefix import unprefixed
+from faultbridge.decoders.common.spread_documents import LogEvent
+from faultbridge.decoders.common.wrapped_lines import wrapped_lines
+from faultbridge.domain.copies import replace
+from faultbridge.domain.faults import Fault, Observation, faults_of
+
+# The service writes to the same journal as the kernel, and no job writes to its log.
+_READ = frozenset({"fabric-manager-log"})
+# The records that no log may lose; a text that contains one and yields no fault was not understood.
+RECORD = re.compile(r"Xid {0,16}\((?:PCI:)?[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}")
+_UPTIME = re.compile(r"\[ {0,6}\d{1,10}\.\d{1,9}\]")
+
+
+def with_kernel_lines(source: str, decoded: Decoded, body: bytes, events: Sequence[LogEvent], hints: Hints) -> Decoded:
+    """Return a result with the faults of the kernel's lines, or with the number of records that were not read."""
+    texts = [event.message for event in events] or [text_of(body)]
+    if source in _READ and not events and (unwrapped := wrapped_lines(body)):
+        texts = [text_of(unwrapped)]
+    has_records = any("Xid" in text for text in texts)
+    if not has_records and not any(map(_may_hold_lines, texts)):
+        return decoded
+    lines = [
+        (line, event) for text, event in zip(texts, events or (None,), strict=True) for line in _kernel_lines(text)
+    ]
+    found = _decoded(lines, hints)
+    unread = found.unparsed
+    if source in _READ:
+        decoded = replace(decoded, observations=(*decoded.observations, *found.observations))
+    else:
+        unread += sum(isinstance(one, Fault) for one in found.observations)
+    if has_records:
+        unread += len(_unread(texts, [line for line, _ in lines], decoded.observations))
+    has_faults = any(faults_of(one) for one in decoded.observations)
+    return replace(decoded, unparsed=decoded.unparsed + unread if has_faults else max(decoded.unparsed, unread))
+
+
+def _may_hold_lines(text: str) -> bool:
+    return "kernel: " in text or "kernel[" in text or "_TRANSPORT" in text or _UPTIME.search(text) is not None
+
+
+def _kernel_lines(text: str) -> Iterator[str]:
+    """Yield the lines that the kernel wrote, by their prefix, and that have a phrase which the readers know."""
+    from faultbridge.decoders.kernel.line_filter import matching_lines
+
+    for line in matching_lines(text) if _may_hold_lines(text) else ():
+        message = unprefixed(line)
+        # A document can quote a line with the seconds since boot.
+        is_bare = message.facility is None and message.uptime is not None and line.lstrip()[:1] != "{"
+        if is_bare or message.facility == "kern":
+            yield line
+
+
+def _decoded(lines: Sequence[tuple[str, LogEvent | None]], hints: Hints) -> Decoded:
+    if not lines:
+        return Decoded(())
+    from faultbridge.decoders.kernel import kernel_log
+
+    text = "\n".join(line if event is None else _wrapped(line, event) for line, event in lines)
+    return kernel_log.decode(text.encode("utf-8", "replace"), hints)
+
+
+def _wrapped(line: str, event: LogEvent) -> str:
+    """Return a line with the time and node of its event, as a collector writes it."""
+    return json.dumps({"log": line, "time": event.at and event.at.isoformat(), "host": event.node})
+
+
+def _unread(texts: Sequence[str], lines: Sequence[str], observations: Sequence[Observation]) -> list[str]:
+    """Return the records of a text that are not in the kernel's lines and are no evidence of a fault."""
+    read = "\n".join(lines)
+    known = "\n".join(fault.evidence for one in observations for fault in faults_of(one))
+    records = [found for text in texts for found in RECORD.findall(text)]
+    left = len(records) - len(RECORD.findall(read))
+    return [record for record in records if record not in known][:left] if left > 0 else []
