@@ -198,9 +198,8 @@ class LimitsPart(_Part):
     @model_validator(mode="after")
     def _fit_into_the_state_machine(self) -> Self:
         if self.drain_deadline + self.launch_deadline + self.verify_deadline > REPLACEMENT_SECONDS:
-            longest = format_duration(REPLACEMENT_SECONDS)
-            message = f"drain_deadline, launch_deadline and verify_deadline of at most {longest} together are expected"
-            raise ValueError(message)
+            limit = f"at most {format_duration(REPLACEMENT_SECONDS)} together"
+            raise ValueError(f"drain_deadline, launch_deadline and verify_deadline of {limit} are expected")
         return self
 
 
