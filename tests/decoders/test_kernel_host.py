@@ -227,3 +227,24 @@ def test_the_cause_of_a_reset_and_the_reset_are_one_fault_of_their_adapter() -> 
     other = "[ 10.3] ena 0000:00:07.0 ens7: Trigger reset is on"
     later = f"[ 90.0] {ENA}Trigger reset is on"
     assert [one.component.pci for one in read(*caused, other, later)] == ["0000:00:06", "0000:00:07", "0000:00:06"]
+
+
+@pytest.mark.parametrize("text", ["critical medium error, dev sda, sector 8", "I/O error, dev nvme1n1, sector 8"])
+def test_a_disk_error_of_linux_4_14_is_found_in_a_log_of_any_length(text: str) -> None:
+    quiet = "".join(f"[{n:12.6f}] audit: type=1400 audit(1.{n}:1): x\n" for n in range(300))
+    body = f"{quiet}[ 4000.000001] print_req_error: {text}\n{quiet}"
+    assert [one.code for one in registry.decode("kernel-log", body.encode())] == ["host.disk_io_error"]
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("Oops: 0002 [#1] SMP NOPTI", "host.kernel_oops"),
+        ("general protection fault: 0000 [#1] SMP", "host.kernel_oops"),
+        ("nfs: server fs-1 not responding, timed out", "host.file_server_lost"),
+        ("VFS: file-max limit 1000 reached", "host.file_limit"),
+    ],
+)
+def test_a_message_behind_an_unknown_prefix_is_found(line: str, code: str) -> None:
+    body = f"[ 1.000001] usb 1-1: new\nunknown-shipper>> {line}\n"
+    assert [one.code for one in registry.decode("kernel-log", body.encode())] == [code]

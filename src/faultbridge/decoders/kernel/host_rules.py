@@ -17,6 +17,8 @@ _MLX5 = (
     r"(?:[a-z]\w{1,40}(?::\d{1,6})?:?(?:\(pid \d{1,10}\))?: )?"
 )
 _ENA = rf"ena (?P<pci>{_BDF})(?: (?P<name>[\w.-]{{1,32}}))?(?: \(\w{{1,32}}\))?: "
+# Linux 4.14 to 4.18 names another function than older and newer ones.
+_BLOCK = r"(?:blk_update_request: |print_req_error: |end_request: )?"
 # Loop devices, floppy, optical and memory disks fail alone without a fault of the node.
 _DISK = r"(?!(?:loop|fd|sr|z?ram)\d)(?P<name>[\w!-]{1,32})"
 _FILESYSTEM = r"(?:EXT[234]-fs|XFS|BTRFS)(?: \w{1,16})?:? \((?:device )?(?P<name>[\w-]{1,32})\):? ?"
@@ -142,13 +144,13 @@ _NETWORK: tuple[Rule, ...] = (
 _STORAGE: tuple[Rule, ...] = (
     _rule(
         "I/O error",
-        rf"(?:blk_update_request: |end_request: )?I/O error, dev {_DISK}, sector (?P<sector>\d{{1,20}})",
+        rf"{_BLOCK}I/O error, dev {_DISK}, sector (?P<sector>\d{{1,20}})",
         "host.disk_io_error",
         _DISKS,
     ),
     _rule(
         "error, dev ",
-        rf"(?:blk_update_request: )?critical (?P<error>medium|target) error, dev {_DISK}, sector (?P<sector>\d{{1,9}})",
+        rf"{_BLOCK}critical (?P<error>medium|target) error, dev {_DISK}, sector (?P<sector>\d{{1,9}})",
         "host.disk_io_error",
         _DISKS,
     ),

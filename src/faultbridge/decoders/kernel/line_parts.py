@@ -37,7 +37,8 @@ _START = re.compile(
     r"|\w{1,16} [0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]: |EXT[234]-fs |XFS \(|BTRFS |md/raid|watchdog: |BUG: "
     r"|INFO: |task \S|Out of memory|Kernel panic|blk_update_request|end_request|Buffer I/O|I/O error, dev|mce: "
     r"|Memory failure: |\[Hardware Error\]|\{\d{1,6}\}\[Hardware|EDAC |NETDEV WATCHDOG|Port module event"
-    r"|systemd-networkd\["
+    r"|systemd-networkd\[|print_req_error: |Oops: |general protection fault[,:]|nfs: server |NFS: server |LustreError: "
+    r"|Lustre: |VFS: file-max limit "
 )
 # A program named before the message: a line of syslog that the kernel did not write.
 _PROGRAM = re.compile(r"(?:\S{1,255} )?[\w./()@-]{1,64}(?:\[\d{1,10}\])?: ")
