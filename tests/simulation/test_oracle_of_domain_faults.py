@@ -14,7 +14,7 @@ from faultbridge.pipeline.correlate import life_cycle
 from faultbridge.simulation.fakes import START, ManualClock
 from faultbridge.simulation.history import History, build_system, draw_actions, draw_nodes_in_rack, play_on
 from faultbridge.simulation.invariants.domain_faults import (
-    AT_MOST_ONE,
+    AT_MAX_SEEDS_ONE,
     GIVEN_UP,
     TOO_LONG,
     DomainFaultChecks,
@@ -26,7 +26,7 @@ from faultbridge.simulation.simulated_system import SimulatedSystem
 
 RACK = ("node-1", "node-2", "node-3", "node-4")
 PAST_INTENT = ("repairing", "replacing", "provisioning")
-FIRST, MOST = 9_500_000, 20
+FIRST, MAX_SEEDS = 9_500_000, 20
 
 
 class Rack:
@@ -63,7 +63,7 @@ class Rack:
 def runs() -> Iterator[tuple[SimulatedSystem, History]]:
     """Run the next seeds with racks, one by one; a test takes as many as it needs."""
     seeds = (seed for seed in count(FIRST) if draw_nodes_in_rack(seed) is not None)
-    for seed in islice(seeds, MOST):
+    for seed in islice(seeds, MAX_SEEDS):
         system = build_system(seed)
         yield system, play_on(system, seed, draw_actions(seed))
 
@@ -85,7 +85,7 @@ def test_each_further_intent_in_a_rack_without_links_is_a_violation_of_both_laws
     rack.pass_minutes(10)
     rack.intent("node-1")
     rack.intent("node-2")
-    assert Counter(rack.broken) == {GIVEN_UP: 2, AT_MOST_ONE: 1}
+    assert Counter(rack.broken) == {GIVEN_UP: 2, AT_MAX_SEEDS_ONE: 1}
 
 
 def test_one_repair_of_a_fault_of_its_own_may_race_with_the_fault_of_the_rack(rack: Rack) -> None:
@@ -95,7 +95,7 @@ def test_one_repair_of_a_fault_of_its_own_may_race_with_the_fault_of_the_rack(ra
     rack.intent("node-1")
     assert rack.broken == []
     rack.intent("node-2")
-    assert rack.broken == [AT_MOST_ONE]
+    assert rack.broken == [AT_MAX_SEEDS_ONE]
 
 
 @pytest.mark.parametrize("recorded", [RACK[:2], ()], ids=["two nodes", "none"])
@@ -139,7 +139,7 @@ def test_a_case_with_a_fault_of_its_own_waits_at_most_the_maximum_age_and_the_po
 
 def test_the_laws_notice_that_correlation_opens_no_incident(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(life_cycle, "find_shared_causes", lambda *_: ())
-    assert any(violated_invariants(history) & {GIVEN_UP, AT_MOST_ONE} for _, history in runs())
+    assert any(violated_invariants(history) & {GIVEN_UP, AT_MAX_SEEDS_ONE} for _, history in runs())
 
 
 def test_seeds_reach_an_incident_during_a_drain_and_after_an_intent() -> None:

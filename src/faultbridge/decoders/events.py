@@ -32,7 +32,7 @@ def of_events(read: Read, recognize: Callable[[bytes], bool], events: Sequence[L
             if not any(whole):
                 raise
         else:
-            places = _Places(read, hints, filled, whole)
+            places = _EventFinder(read, hints, filled, whole)
             return replace(found, observations=tuple(_filled(one, places.of(one)) for one in found.observations))
     parts = [_of_event(read, event, hints) for event in filled]
     return Decoded(
@@ -52,7 +52,7 @@ def _of_event(read: Read, event: LogEvent, hints: Hints) -> Decoded:
     return replace(found, observations=tuple(_filled(one, event) for one in found.observations))
 
 
-class _Places:
+class _EventFinder:
     """Finds the event that an observation of the joined events is from, by its evidence or by decoding each event."""
 
     def __init__(self, read: Read, hints: Hints, events: Sequence[LogEvent], whole: Sequence[bool]) -> None:

@@ -25,7 +25,7 @@ from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.fold.write_filter import must_write
 from faultbridge.pipeline.normalize.oversized_records import limit_faults
 from faultbridge.pipeline.normalize.resolve import INCARNATION_MARGIN, match_incarnation, record_boot
-from faultbridge.pipeline.normalize.slow_clock import correct_observation, correct_record, slow_by
+from faultbridge.pipeline.normalize.timestamp import correct_observation, correct_record, slow_by
 from faultbridge.pipeline.observe import observe
 from faultbridge.storage.writes import Put
 

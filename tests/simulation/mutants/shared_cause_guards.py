@@ -1,4 +1,4 @@
-"""The guards of shared causes and slow signals, each left out: correlation, silence, findings, probation, coverage."""
+"""The guards of shared causes and slow signals, each left out."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ CORRELATION_GUARDS: tuple[PlantedBug, ...] = (
 """The guards of correlation; `tests/pipeline/correlate` and `tests/scenarios/incidents` notice each of them."""
 
 _MISSING, _MONITOR = "ops/missing_heartbeats.py", "ingest/heartbeat_monitor.py"
-SILENCE_GUARDS: tuple[PlantedBug, ...] = (
+HEARTBEAT_GUARDS: tuple[PlantedBug, ...] = (
     planted(
         _MISSING,
         "report_missing_heartbeats",
@@ -125,7 +125,7 @@ SILENCE_GUARDS: tuple[PlantedBug, ...] = (
         "if False:",
     ),
 )
-"""The guards of silence; tests of `tests/ops`, `tests/ingest` and `tests/scenarios/incidents` notice each of them."""
+"""The guards of missing heartbeats; `tests/ops`, `tests/ingest` and `tests/scenarios/incidents` notice each of them."""
 
 INTAKE_GUARDS: tuple[PlantedBug, ...] = (
     planted(
@@ -274,7 +274,7 @@ COVERAGE_GUARDS: tuple[PlantedBug, ...] = (
 
 SHARED_CAUSE_GUARDS = (
     *CORRELATION_GUARDS,
-    *SILENCE_GUARDS,
+    *HEARTBEAT_GUARDS,
     *INTAKE_GUARDS,
     *FINDING_GUARDS,
     *PROBATION_GUARDS,

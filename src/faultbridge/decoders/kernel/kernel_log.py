@@ -99,7 +99,7 @@ class _LogReader:
         self._found: list[Fault | Clear] = []
         self._of_service: list[str] = []
         self._gpu = DriverMessageReader(self._found)
-        self._dumps = DumpSplitter()
+        self._dumps: DumpSplitter | None = None
 
     @cached_property
     def _sxid(self) -> SxidReader:
@@ -120,7 +120,9 @@ class _LogReader:
         """Add the observations in a piece of whole lines; `at` is the time of lines without one."""
         text = _ANSI.sub(b"", text) if b"\x1b" in text else text
         text = text.replace(b"\0", b"\n") if b"\0" in text else text
-        for part, is_dump in self._dumps.parts(text):
+        if self._dumps is None and b" Part" in text:
+            self._dumps = DumpSplitter()
+        for part, is_dump in ((text, False),) if self._dumps is None else self._dumps.parts(text):
             first, failed = len(self._found), self._gpu.probe_failed
             for line in matching_lines(self._filter.remaining(part)):
                 self._read_line(line, at)

@@ -3,7 +3,10 @@
 A missing time becomes the sender's time of sending, or the time of receipt. A time after the receipt is shifted back
 by the offset of the sender's clock, at least to the receipt. Otherwise one node with a clock in 2038 would make every
 later observation stale. A sender's clock that is more than 14 days behind the receipt was not set; its times are
-shifted forward, because all its faults would be stale. Other times in the past are kept.
+shifted forward, because all its faults would be stale. Other times in the past are kept, unless the heartbeats of the
+node show that its clock is behind: a heartbeat is never stored before it is sent, so the difference to its receipt is
+that of the clocks, while any other record may have waited. Without this correction a fault of such a node is too old to
+act on, or older than the node's last repair.
 """
 
 from __future__ import annotations
@@ -14,7 +17,8 @@ from typing import TypeVar
 
 from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Clear, Fault, Observation, Snapshot
-from faultbridge.domain.records import SentValues
+from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.records import RawRecord, SentValues
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Rejected
 
@@ -26,6 +30,11 @@ MAX_DELAY = timedelta(days=14)
 
 EARLIEST = datetime(2020, 1, 1, tzinfo=UTC)
 """An earlier time comes from a clock that was never set, such as 1970 right after a boot."""
+
+HEARTBEAT, CLOCK = "heartbeat", "host.clock"
+SECONDS_OFF = "seconds_off"
+TOLERANCE = timedelta(minutes=2)
+"""A clock that is wrong by less is not reported, and the difference varies with the way of a heartbeat."""
 
 
 def bounded_sent_at(sent_at: datetime, received_at: datetime) -> datetime:
@@ -103,3 +112,59 @@ class _Clock:
         if self._sent_at is not None and self._skew:
             return {"time_source": self._source, "time_claimed": to_text(self._sent_at)}
         return {"time_source": self._source}
+
+
+def slow_by(state: NodeState, observations: Iterable[Observation] = ()) -> timedelta:
+    """Return how far the clock of a node is behind, as its heartbeats report; zero if it is not.
+
+    `observations` are those of the records that arrive with the node's state; a heartbeat among them counts too.
+    """
+    snapshots = (one for one in observations if isinstance(one, Snapshot) and one.source == HEARTBEAT)
+    reports = [fault.attributes for one in snapshots for fault in one.present if fault.code == CLOCK]
+    reports += [one.attributes for one in state.active() if one.code == CLOCK and HEARTBEAT in one.sources]
+    return max((_behind(attributes.get(SECONDS_OFF, "0")) for attributes in reports), default=_NO_SKEW)
+
+
+def _behind(seconds_off: str) -> timedelta:
+    try:
+        return max(timedelta(seconds=-int(seconds_off)), _NO_SKEW)
+    except (ValueError, OverflowError):
+        return _NO_SKEW
+
+
+def correct_record(record: RawRecord, slow: timedelta) -> RawRecord:
+    """Return the record of a node whose clock is behind, with a corrected time of sending."""
+    sent_at = _corrected(record.sent_at, record, slow)
+    if sent_at == record.sent_at:
+        return record
+    return replace(record, sent_at=sent_at, values=shift_last_sent(record.values, sent_at - record.sent_at))
+
+
+def correct_observation(observation: _AnyObservation, record: RawRecord, slow: timedelta) -> _AnyObservation:
+    """Return an observation of a record with corrected times; the original time of a fault is kept as an attribute.
+
+    `record` is the record as it was sent.
+    """
+    claimed = observation.observed_at
+    at = None if claimed is None else _corrected(claimed, record, slow)
+    if isinstance(observation, Snapshot):
+        present = tuple(correct_observation(fault, record, slow) for fault in observation.present)
+        return replace(observation, observed_at=at, present=present)
+    if at == claimed or claimed is None:
+        return observation
+    if isinstance(observation, Fault | Clear):
+        changed = {"time_claimed": to_text(claimed)} | dict(observation.attributes) | {"time_source": "shifted"}
+        return replace(observation, observed_at=at, attributes=changed)
+    return replace(observation, observed_at=at)
+
+
+def _corrected(at: datetime, record: RawRecord, slow: timedelta) -> datetime:
+    """Return a time of the node's clock, shifted forward, at most to the receipt.
+
+    A time that is less old than the clock is behind comes from another clock. The record itself can show a larger
+    difference than the last heartbeat.
+    """
+    age = record.received_at - at
+    if not slow or age < slow - TOLERANCE:
+        return at
+    return at + min(max(slow, record.received_at - record.sent_at), age)
