@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,6 +21,9 @@ from faultbridge.storage.writes import Item
 LINK_FAULTS = frozenset({"net.link_down", "net.link_absent"})
 MIN_NODES, MIN_PERCENT = 3, 30
 """From this number and share of a domain's nodes on, a shared cause is known."""
+
+WINDOW = timedelta(minutes=10)
+"""Within this time the faults of so many nodes must begin; the design does not relate those of a slower sequence."""
 
 REACTION = timedelta(minutes=3)
 """Within this time after the faults were recorded, every repair is stopped before its intent: three sweeps."""
@@ -136,7 +139,7 @@ class DomainFaultChecks:
             enough = len(known) >= MIN_NODES and len(known) * 100 >= MIN_PERCENT * size
             if not enough:
                 self._known.pop(domain, None)
-            elif domain not in self._known:
+            elif domain not in self._known and _began_together([one.start for one in lost if one.node in known]):
                 self._known[domain] = now
                 self.reached.update(self._nodes[one.node].status for one in lost if one.node in self._nodes)
 
@@ -178,6 +181,12 @@ class DomainFaultChecks:
         starts = (one.start for one in self.lost if one.start < now)
         since = max((node.absorbed_at or now, *starts))
         return node.has_own_fault and now > since + MAX_AGE + POLICY_TIME
+
+
+def _began_together(starts: Iterable[datetime]) -> bool:
+    """Return whether enough nodes for a shared cause lost their links within one window."""
+    ordered = sorted(starts)
+    return any(last - first <= WINDOW for first, last in zip(ordered, ordered[MIN_NODES - 1 :], strict=False))
 
 
 def _waiting(view: SystemView) -> Iterator[str]:
