@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from faultbridge.data import load_catalog
 from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.cluster.breakers import BreakerLimit
 from faultbridge.domain.entries import Draft
@@ -17,17 +16,11 @@ from faultbridge.lab.scenario import Scenario
 from tests.builders import NOON, STACK_ID
 from tests.lab.traces import scenario
 from tests.lab.whole_product import Line, WholeProduct
-from tests.scenarios import world as world_module
 from tests.scenarios.world import entry_text
 
 NETWORK = Rule("network", Match(codes=("net.*", "host.*")), wait_seconds=300, isolate=False)
 REBOOT_FIRST = Rule("reboot-first", repair_actions=(RepairAction.REBOOT_NODE, RepairAction.REPLACE_NODE))
 BREAKER = BreakerLimit(nodes=2, percent=10)
-
-
-@pytest.fixture(autouse=True)
-def packaged_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(world_module, "CATALOG", load_catalog())
 
 
 def both(one: Scenario, rules=(), limits=None, breakers=()) -> tuple[list[Line], list[Line], ProductFleet]:

@@ -8,6 +8,7 @@ import math
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from faultbridge.data import load_catalog
 from faultbridge.domain.cluster.breakers import BreakerLimit
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.faults import Clear, Observation
@@ -36,7 +37,7 @@ class WholeProduct(World):
         self, scenario: Scenario, rules: tuple[Rule, ...], limits: Limits, breakers: tuple[BreakerLimit, ...]
     ) -> None:
         self.hosts = Hosts(scenario)
-        super().__init__(nodes=scenario.nodes, rules=rules, limits=limits, breakers=breakers)
+        super().__init__(nodes=scenario.nodes, rules=rules, limits=limits, breakers=breakers, catalog=load_catalog())
         self.scenario, self.first = scenario, len(self.table.stream)
         self.events = events_of(scenario)
         heapq.heapify(self.events)
