@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+from collections.abc import Mapping
 
 from faultbridge.entrypoints.intake import intake
 from faultbridge.gateway.signature import request_content, sign
@@ -34,8 +35,8 @@ def signed_headers(at: str, path: str, body: bytes, secret: str, method: str = "
 class IntakeClient:
     """An installation with one webhook sender; sends requests in the format of API Gateway."""
 
-    def __init__(self) -> None:
-        self.world = World()
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        self.world = World(settings=settings or {})
         self.senders = {"prometheus": {"cluster": KEY.cluster, "sources": ["faultbridge"], "secrets": [SECRET]}}
         self.world.ports.senders = self.senders
 

@@ -17,6 +17,7 @@ from faultbridge.errors import Misconfigured, Transient
 from faultbridge.gateway.senders import senders_of
 from faultbridge.gateway.signature import body_content, sign
 from faultbridge.gateway.webhooks import MAX_BYTES, SENDERS_TTL
+from faultbridge.ingest.record_reader import Delivery
 from faultbridge.simulation.fakes import raise_once
 from faultbridge.storage.wire.message import decode_message
 from tests.builders import KEY
@@ -44,6 +45,19 @@ def test_a_signed_post_is_recorded_on_the_node_that_it_names(client):
     client.post()
     assert client.outcomes() == [Outcome.RECORDED]
     assert client.world.node().conditions
+
+
+@pytest.mark.parametrize("body", [ALERT, ALERT + " " * (300 * 1024)], ids=["in the message", "in the object store"])
+def test_what_a_webhook_reports_is_a_claim_of_its_sender_although_our_own_function_delivers_it(body):
+    client = IntakeClient({"FAULTBRIDGE_SENDER_PROOF": "required", "FAULTBRIDGE_OWN_SENDERS": "AROAINTAKE"})
+    client.post(body)
+    delivered = [
+        Delivery(f"m-{n}", one.body, client.world.now, sender="AROAINTAKE:faultbridge-intake")
+        for n, one in enumerate(client.received())
+    ]
+    assert client.world.outcomes(*delivered) == [Outcome.RECORDED]
+    (condition,) = client.world.node().conditions.values()
+    assert condition.claimed
 
 
 @pytest.mark.parametrize(

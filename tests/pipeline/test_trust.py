@@ -57,6 +57,19 @@ def test_a_listed_sender_must_match_exactly():
     assert refusal("AIDAUSER", trusted=("*", "AIDAUSER:*")) is not None
 
 
+@pytest.mark.parametrize("roles", [(), ("AROANODEROLE",)])
+def test_a_sender_of_webhooks_may_report_about_every_node_and_all_it_reports_is_a_claim(roles):
+    sender = STRICT.sender("AROASWEEP:faultbridge-intake", "webhook:grafana")
+    cluster = config(node_roles=roles)
+    assert refusal(sender, claims=OTHER, row=OTHER_ROW, roles=roles) is None
+    assert STRICT.is_claim(record(sender, OWN), cluster, ROW, ())
+    assert not STRICT.is_claim(record("AROASWEEP:faultbridge-intake", OWN), cluster, ROW, ())
+
+
+def test_only_our_own_function_may_name_a_sender_of_webhooks():
+    assert STRICT.sender(NODE, "webhook:grafana") == NODE
+
+
 def test_a_session_of_another_role_that_is_named_like_the_instance_is_refused():
     assert refusal(NODE, roles=("AROANODEROLE",)) is None
     assert "not a role of the nodes" in refusal(f"AROAFORGED:{OWN}", roles=("AROANODEROLE",))

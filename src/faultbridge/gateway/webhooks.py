@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from faultbridge.domain.records import WEBHOOK_SENDER
 from faultbridge.errors import Rejected
 from faultbridge.gateway.authorization import check_authorization
 from faultbridge.gateway.forward import Forward
@@ -122,7 +123,8 @@ class Webhooks:
     def _forward(
         self, sender: WebhookSender, post: WebhookRequest, record_id: str, sent_at: datetime, now: datetime
     ) -> str:
-        self.forward([Message(record_id, post.source, sender.cluster, sent_at, body=post.body)])
+        name = WEBHOOK_SENDER + sender.name
+        self.forward([Message(record_id, post.source, sender.cluster, sent_at, body=post.body, sender=name)])
         # The receipt is written after the queue has the record. A crash in between lets the sender retry. Two copies
         # at the same moment become two messages with one record id, which ingest processes once.
         expires_at = int((now + REPEAT_WINDOW).timestamp())

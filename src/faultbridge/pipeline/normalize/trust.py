@@ -5,6 +5,9 @@ every node of the cluster. SQS stores the sender of each message. For a role it 
 the session name of an instance role to the instance id, but a caller of AssumeRole chooses that name freely. So the
 role must be one of the cluster's `node_roles`, and the queue accepts node roles only from credentials that EC2 gave to
 an instance (docs/threat-model.md).
+
+The intake function proves the sender of a webhook post and names it in the message. It may report about every node of
+its cluster, as a listed collector may: anybody with its secret is that sender, so all that it reports is a claim.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from faultbridge.domain import names
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.copies import replace
 from faultbridge.domain.nodes import AliasRow
-from faultbridge.domain.records import RawRecord
+from faultbridge.domain.records import WEBHOOK_SENDER, RawRecord
 
 EVENT_BUS = "events.amazonaws.com"
 """The sender of every message on the queue that only EventBridge can send to."""
@@ -77,6 +80,8 @@ class Trust:
         """Return whether only its listing lets a sender report about a node: nothing proves that it is the node."""
         if not self.required or record.sender == EVENT_BUS or self._is_own(record.sender):
             return False
+        if _is_webhook(record.sender):
+            return True
         unlisted = replace(config, trusted_senders=())
         proven = role_of(record.sender) in config.node_roles and self.refusal(record, unlisted, row, others) is None
         return not proven and _is_listed(record.sender, config)
@@ -112,7 +117,8 @@ class Trust:
 
     def _is_trusted(self, sender: str | None, config: ClusterConfig) -> bool:
         """Return whether a sender may report about every node of a cluster."""
-        return not self.required or sender == EVENT_BUS or self._is_own(sender) or _is_listed(sender, config)
+        is_proven = sender == EVENT_BUS or self._is_own(sender) or _is_webhook(sender)
+        return not self.required or is_proven or _is_listed(sender, config)
 
     def _is_own(self, sender: str | None) -> bool:
         role, _, session = (sender or "").partition(":")
@@ -131,6 +137,10 @@ def instance_of(sender: str | None) -> str | None:
 def role_of(sender: str | None) -> str:
     """Return the role id of a sender, or its whole text if it is no role session."""
     return (sender or "").partition(":")[0]
+
+
+def _is_webhook(sender: str | None) -> bool:
+    return sender is not None and sender.startswith(WEBHOOK_SENDER)
 
 
 def _is_listed(sender: str | None, config: ClusterConfig) -> bool:
