@@ -12,7 +12,9 @@ Read in this order:
 - `slurm`: nodes and jobs of Slurm clusters
 - `paging`: SNS and PagerDuty
 - `callbacks`: webhooks and schedulers, for jobs that may resume
-- `call_results`: our errors as results of calls
-- `extensions`: parts of other installed distributions
+- `capacity`: EC2 reservations and capacity blocks for a successor
+- `verification`: verification of an instance together with a peer
+- `call_results`: Faultbridge errors converted to failed call results
+- `extensions`: adapters that other installed distributions provide
 - `clock`, `telemetry`: the system clock; metrics and logs
 """

@@ -1,4 +1,4 @@
-"""Results of calls that change something: turns our errors into failed results, in one place for all adapters."""
+"""Converts the error of a call that changes something to a failed result, in one place for all adapters."""
 
 from __future__ import annotations
 

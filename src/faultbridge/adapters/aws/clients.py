@@ -71,7 +71,7 @@ class Clients:
     """The AWS clients of one process.
 
     The variables `AWS_ENDPOINT_URL` and `AWS_ENDPOINT_URL_<SERVICE>` set endpoints. The parameter `endpoint_url`
-    overrides only the first. The clients `..._no_retry` never retry a call: they launch, terminate and restart.
+    replaces `AWS_ENDPOINT_URL` only. The clients `..._no_retry` never retry a call: they launch, terminate and restart.
     """
 
     dynamodb: DynamoDBClient

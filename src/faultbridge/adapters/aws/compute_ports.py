@@ -110,7 +110,7 @@ class ComputePorts:
 
     @cached_property
     def restarters(self) -> Mapping[str, Restarter]:
-        """Return the restarters by name."""
+        """Return the adapters that reset GPUs and reboot nodes, by name."""
         from faultbridge.adapters.compute.hyperpod_restart import HyperPodRestarter
         from faultbridge.adapters.compute.ssm_restart import SsmRestarter
 
@@ -133,7 +133,7 @@ class ComputePorts:
 
     @cached_property
     def collector(self) -> Collector:
-        """Return the collector of log bundles."""
+        """Return the adapter that collects log bundles; for a HyperPod cluster, one that collects none."""
         if self._hyperpod_cluster:
             from faultbridge.adapters.compute.hyperpod_logs import HyperPodLogs
 

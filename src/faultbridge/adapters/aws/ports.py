@@ -48,7 +48,7 @@ class AwsPorts(ComputePorts):
 
     @cached_property
     def inventories(self) -> Mapping[str, Inventory]:
-        """Return the inventories by provider name."""
+        """Return the adapters that list the instances of a provider's groups, by provider name."""
         from faultbridge.adapters.compute.ec2_inventory import Ec2Inventory
         from faultbridge.adapters.compute.hyperpod_inventory import HyperPodInventory
 
@@ -76,7 +76,10 @@ class AwsPorts(ComputePorts):
 
     @cached_property
     def chat_webhooks(self) -> Callable[[], bytes]:
-        """Return a function that reads the webhook addresses of chats, which may change at any time."""
+        """Return a function that reads the webhook addresses of chats, each time from the secret.
+
+        No chat has an address when the settings name no secret.
+        """
         from faultbridge.adapters.aws.stack import StackSecret
 
         name = self.settings.chat_webhooks
@@ -132,7 +135,7 @@ class AwsPorts(ComputePorts):
 
     @cached_property
     def volume_attachments(self) -> Mapping[str, VolumeAttachments]:
-        """Return the attachments of storage drivers, by the name of the orchestrator."""
+        """Return the adapters that list volumes which a storage driver has not detached, by orchestrator name."""
         from faultbridge.adapters.kubernetes.volume_attachments import EksVolumeAttachments
 
         return {"eks": EksVolumeAttachments(self.clients)}
@@ -153,7 +156,7 @@ class AwsPorts(ComputePorts):
 
     @cached_property
     def sink(self) -> ArchiveSink:
-        """Return the port that delivers entries to the archive: Firehose, or direct writes without a stream."""
+        """Return the port that delivers entries to the archive: Firehose if the settings name a stream, else S3."""
         stream = self.settings.archive_stream
         if not stream:
             from faultbridge.archive.write import ObjectSink

@@ -25,7 +25,7 @@ def stack_outputs(clients: Clients, stack: str) -> dict[str, str]:
 
 
 class StackSecret:
-    """A secret of the stack, read once per process."""
+    """A secret of the stack, read once for each object of this class."""
 
     def __init__(self, clients: Clients, name: str) -> None:
         self._clients = clients
@@ -43,6 +43,6 @@ class StackSecret:
         return self.value
 
     def replace(self, value: bytes) -> None:
-        """Store another value as the secret."""
+        """Store another value as the secret; this object still returns a value that it read before."""
         with translated(f"changing the secret {self._name}"):
             self._clients.secrets.put_secret_value(SecretId=self._name, SecretString=value.decode())

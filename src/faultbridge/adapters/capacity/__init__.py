@@ -1,8 +1,8 @@
-"""Capacity: asks AWS, before an instance is released, whether its successor has a place.
+"""Capacity: reads from AWS, before an instance is released, whether there is capacity for its successor.
 
 Read in this order:
 
 - `ec2_capacity`: the answers of EC2 about reservations and capacity blocks
 
-A provider in `adapters.compute` asks it for each source of capacity in the policy.
+The providers in `adapters.compute` call it for each source of capacity that the policy lists.
 """

@@ -15,11 +15,11 @@ from faultbridge.ports import Capacity, CapacityEvidence, ProviderFailure
 ACTIVE, BLOCK = "active", "capacity-block"
 ABSENT = Capacity(CapacityEvidence.ABSENT)
 MAX_NAMED = 10
-"""How many reservations an answer names, those with the most free instances first."""
+"""Maximum number of reservations that a reason names, those with the most free instances first."""
 
 
 class Ec2Capacity:
-    """Answers of EC2 about the sources of one instance.
+    """Reads from EC2 whether a source of capacity has room for the successor of an instance.
 
     With `frees_slot`, the old instance is released before its successor starts, so that a full reservation of its own
     has one free instance then.
@@ -50,9 +50,9 @@ class Ec2Capacity:
         return next((dict(instance) for instance in instances), {})
 
     def _own(self, instance: Mapping[str, Any], *, is_block: bool) -> Capacity:
-        """Return the capacity of the reservation in which the instance runs; one that has ended has none.
+        """Return the capacity of the reservation or, with `is_block`, the capacity block in which the instance runs.
 
-        If reading it is not permitted, the instance is still in it, which is evidence. Any other refusal is none.
+        Without permission to read it, a reservation is evidence only with `frees_slot`. Other refusals are no evidence.
         """
         reservation = instance.get("CapacityReservationId")
         if not reservation:
@@ -90,7 +90,7 @@ class Ec2Capacity:
         )
 
     def _status_of_block(self, block: str | None) -> str:
-        """Return what EC2 states about failed hosts and the interconnect of a capacity block; it decides nothing."""
+        """Return EC2's data on failed hosts and the interconnect of a capacity block, as text for the reason only."""
         if not block:
             return ""
         try:
@@ -106,7 +106,7 @@ class Ec2Capacity:
         return f"; capacity block {block}: {counts} unavailable after failed status checks, interconnect {interconnect}"
 
     def _open(self, instance: Mapping[str, Any]) -> Capacity:
-        """Return the free capacity of open reservations for the instance's type, platform, tenancy and zone."""
+        """Return the free capacity of other open reservations for the instance's type, platform, tenancy and zone."""
         chosen = instance.get("CapacityReservationSpecification") or {}
         if chosen.get("CapacityReservationPreference") == "none" or chosen.get("CapacityReservationTarget"):
             reason = "the instance was launched with no reservation, or with a certain one"

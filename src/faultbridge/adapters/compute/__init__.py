@@ -3,6 +3,7 @@
 Read in this order:
 
 - `instances`: shared reads of EC2 instances
+- `instance_checks`, `instance_roles`: status checks of an instance, and the roles in instance profiles
 - `failures`: failed EC2 calls converted to `ProviderFailure`
 - `auto_scaling`, `launch_template`: the Provider port for Auto Scaling groups and for launch templates
 - `ec2_fleet`: the Launcher port

@@ -66,7 +66,7 @@ class DeepResult(Protocol):
 
     @property
     def passed(self) -> bool | None:
-        """Return the result."""
+        """Return True for passed, False for failed, None for not verified."""
 
     @property
     def line(self) -> str:
@@ -88,7 +88,10 @@ class DeepTests(Protocol):
     def read(
         self, output: bytes, level: int, instance_type: str | None, efa_interfaces: int | None
     ) -> tuple[bytes, Sequence[DeepResult]]:
-        """Return the output that precedes the tests, and the result of each test on such an instance."""
+        """Split the output: return the part before the tests, and the result of each test for such an instance.
+
+        `instance_type` and `efa_interfaces` are None if EC2 does not list the instance.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,7 @@ class OutputBucket:
 class SsmDcgmVerifier:
     """A Verifier that runs `dcgmi diag -r LEVEL -j` on the instance.
 
-    `read_report` parses the report and raises Rejected when there is none. `deep` are tests that run after it.
+    `read_report` parses the report and raises Rejected when there is none. `deep` adds tests after the diagnostics.
     """
 
     def __init__(
@@ -236,6 +239,6 @@ def findings_of(tests: Sequence[DiagTest]) -> tuple[str, ...]:
 
 
 def output_key(url: str, output: OutputBucket, instance_id: str, operation: str) -> str:
-    """Return the S3 key of the output: from the URL of SSM, else the documented key."""
+    """Return the S3 key of the output: the one in the URL from SSM, else the one that SSM documents."""
     path = urlsplit(url).path.lstrip("/").removeprefix(f"{output.bucket}/")
     return path or f"{output.prefix}/{operation}/{instance_id}/{OUTPUT_PATH}"

@@ -42,9 +42,9 @@ class Ec2Inventory:
         self._roles = InstanceRoles()
 
     def serving_instances(self, config: ClusterConfig, group: str) -> tuple[Instance, ...]:
-        """Return the in-service instances of a group, by host name.
+        """Return the in-service instances of a group, sorted by host name.
 
-        Raises `unknown_group` when the group does not exist.
+        Raises Rejected with reason `unknown_group` when the group does not exist.
         """
         found = self.list_members(config, [group])
         if group not in found:
@@ -63,7 +63,10 @@ class Ec2Inventory:
         return found
 
     def describe(self, config: ClusterConfig, group: str, members: Mapping[str, GroupMember]) -> tuple[Instance, ...]:
-        """Return descriptions of group members, by host name; two calls per 100 members."""
+        """Return descriptions of group members, sorted by host name.
+
+        Two calls per 100 members, and one for each instance profile that was not read before.
+        """
         clients = self._clients.for_role(config.provider_role)
         domains, described = _failure_domains(clients, members), list(_instances(clients, "instance-id", members))
         roles = self._roles.role_ids(clients, described)
@@ -87,9 +90,9 @@ class Ec2Inventory:
         return frozenset(one["InstanceId"] for one in tagged)
 
     def repairs_nodes(self, config: ClusterConfig) -> RepairSetting | None:
-        """Return the setting of the cluster's EKS node groups that repair their nodes, else None.
+        """Return the setting of the cluster's EKS node groups that repair their nodes; None if none does.
 
-        Auto Scaling itself always replaces instances that fail its checks, so the inventory follows it.
+        Auto Scaling always replaces instances that fail its checks; that is no setting and is not reported here.
         """
         if not config.eks_cluster:
             return None
@@ -193,7 +196,7 @@ def _instance(instance: Any, group: str, domains: Mapping[str, str], role_id: st
 def domains_of(clients: Clients, instances: Collection[str]) -> dict[str, dict[str, str]]:
     """Return the failure domains of each instance by kind; one call per 100 instances.
 
-    An instance type without topology data is left out.
+    Instances are left out, up to 100 at a time, when EC2 refuses the call because one has no topology data.
     """
     wanted = sorted(instances)
     found: dict[str, dict[str, str]] = {}
@@ -204,7 +207,7 @@ def domains_of(clients: Clients, instances: Collection[str]) -> dict[str, dict[s
 
 
 def _topology(clients: Clients, wanted: list[str]) -> list[Any]:
-    """Return the topology of some instances; empty where AWS has none."""
+    """Return the topology of up to 100 instances; empty when EC2 refuses the call because one has none."""
     with translated(f"reading the topology of {len(wanted)} instances"):
         try:
             return list(clients.ec2.describe_instance_topology(InstanceIds=wanted)["Instances"])

@@ -68,7 +68,10 @@ class HyperPodCluster:
             return self._details(instance_id)
 
     def find_node(self, instance_id: str) -> Mapping[str, Any] | None:
-        """Return the details of a node, or None once the list of the cluster's nodes confirms that it is gone."""
+        """Return the details of a node; None if it shuts down, or if SageMaker neither describes nor lists it.
+
+        Raises Transient while SageMaker lists the node but does not describe it.
+        """
         action = f"reading node {instance_id} of {self.name}"
         try:
             details = self._details(instance_id)

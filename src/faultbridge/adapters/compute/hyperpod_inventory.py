@@ -40,9 +40,9 @@ class HyperPodInventory:
         self._listed: dict[str, tuple[Mapping[str, Any], ...]] = {}
 
     def serving_instances(self, config: ClusterConfig, group: str) -> tuple[Instance, ...]:
-        """Return the running instances of an instance group.
+        """Return the running instances of an instance group, at most 100.
 
-        Raises `unknown_group` when the group does not exist or is empty.
+        Raises Rejected with reason `unknown_group` when the group does not exist or is empty.
         """
         self._listed.pop(config.cluster, None)
         found = self.list_members(config, [group])
@@ -59,7 +59,7 @@ class HyperPodInventory:
         return found
 
     def describe(self, config: ClusterConfig, group: str, members: Mapping[str, GroupMember]) -> tuple[Instance, ...]:
-        """Return descriptions of group members, by name; one call per member, at most 100 members."""
+        """Return descriptions of group members, sorted by name; one call per member, at most 100 members."""
         cluster = self._cluster(config)
         instances = [
             _instance(cluster.describe_node(instance_id), instance_id, group, members[instance_id])

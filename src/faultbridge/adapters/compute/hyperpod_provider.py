@@ -36,7 +36,7 @@ class HyperPodProvider:
     def replace(self, instance_id: str, token: str) -> CallResult:  # noqa: ARG002 - the call names one instance, so it needs no token
         """Request a replacement; refused while HyperPod recovers nodes on its own.
 
-        An instance that HyperPod does not find is released only when its list of nodes confirms that it is gone.
+        For an instance that HyperPod does not find, it succeeds only if the list of nodes confirms that it is gone.
         """
         if self._cluster.recovers_nodes():
             return CallResult(ProviderFailure.CONFLICT, f"HyperPod recovers the nodes of {self._cluster.name} itself")
@@ -69,7 +69,7 @@ class HyperPodProvider:
     def _planned(self, group: Mapping[str, Any]) -> Capacity:
         """Return the capacity of the training plan of a group.
 
-        If reading the plan is not permitted, its instances are still evidence.
+        Without permission to read the plan, an active plan still counts as the group's own reservation.
         """
         arn, state = group.get("TrainingPlanArn"), group.get("TrainingPlanStatus")
         if not arn:

@@ -4,8 +4,8 @@ Level 1, the default, reads the basic health checks that HyperPod runs on each n
 health check `InstanceStress` (GPU and NVLink count, DCGM diagnostics level 4, EFA); level 4 adds
 `InstanceConnectivity` (NCCL).
 
-A deep check that fails reboots or replaces the node. A node that runs again after such a repair has not passed: only a
-node that returned from the check to `Running` without any other status and without a warning has.
+When a deep check fails, HyperPod reboots or replaces the node. Running again after that is no pass: a node passes only
+if it returns from the check to `Running` directly, without another status in between and without a warning.
 """
 
 from __future__ import annotations

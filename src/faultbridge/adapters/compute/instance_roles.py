@@ -20,9 +20,9 @@ class InstanceRoles:
         self._known: dict[str, str | None] = {}
 
     def role_ids(self, clients: Clients, instances: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-        """Return role ids by instance id; instances without a profile or a role, or that may not be read, are left out.
+        """Return role ids by instance id, without the instances that have no readable profile with a role.
 
-        A profile that could not be read is logged once and read again by the next call.
+        A profile that cannot be read is logged, and read again by the next call.
         """
         profiles = {str(one["InstanceId"]): arn for one in instances if (arn := _profile(one))}
         for arn in sorted({*profiles.values()} - self._known.keys()):

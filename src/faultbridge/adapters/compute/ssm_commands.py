@@ -37,7 +37,7 @@ def find(ssm: Any, instance_id: str, token: str) -> str | None:  # noqa: ANN401 
 
 
 def sent(ssm: Any, instance_id: str, prefix: str) -> list[tuple[str, str]]:  # noqa: ANN401 - the stubs' type exists only for type checkers
-    """Return the id and the comment of each command that was sent with such a comment, the first one first.
+    """Return the id and the comment of each command whose comment starts with `prefix`, oldest first.
 
     `ListCommands` may refuse an instance whose agent has never registered; no command was sent to such an instance.
     """

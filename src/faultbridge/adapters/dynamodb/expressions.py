@@ -77,7 +77,7 @@ def condition_expression(condition: Condition, placeholders: Placeholders) -> st
 
 
 def update_expression(update: Update, placeholders: Placeholders) -> str:
-    """Return the changes of an update as an expression; raises ValueError when none, or when two overlap."""
+    """Return the changes of an update as an expression; raises ValueError for no change or overlapping changes."""
     _check_overlap([*update.set, *update.remove, *((name,) for name in update.add)])
     path, value = placeholders.path, placeholders.value
     clauses = {

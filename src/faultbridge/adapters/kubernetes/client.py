@@ -50,7 +50,10 @@ class ApiAccess:
 
 
 class ApiRejection(FaultbridgeError):  # noqa: N818 - named like the other errors of this package
-    """The API rejected the request (404, 409, 422, 429) for these reasons; the caller decides on the meaning."""
+    """The API rejected the request, for example with 404, 409, 422 or 429; the caller decides what that means.
+
+    `reasons` are the causes that the API names; often there are none.
+    """
 
     def __init__(self, status: int, text: str, reasons: frozenset[str] = frozenset()) -> None:
         super().__init__(text)

@@ -1,4 +1,4 @@
-"""Connection: reaches the EKS cluster of a registration, and names the failures of its API.
+"""Connection: returns the Kubernetes client of a registered cluster, and converts its errors to ProviderFailure.
 
 Imports the Kubernetes client on first use.
 """
@@ -27,7 +27,7 @@ _FAILURES: Mapping[int, ProviderFailure] = {
 
 
 def connections(clients: Clients) -> Connect:
-    """Return a function that returns the client of the EKS cluster of a registration, which it keeps.
+    """Return a function that returns the Kubernetes client of a registered cluster; clients are cached.
 
     The function raises Misconfigured for a registration without an EKS cluster.
     """
@@ -47,7 +47,7 @@ def connections(clients: Clients) -> Connect:
 
 
 def failure_of(error: FaultbridgeError) -> ProviderFailure:
-    """Translate an error of the Kubernetes API into a failure of the provider."""
+    """Convert an error of the Kubernetes API to a ProviderFailure; PERMISSION_DENIED unless it is an ApiRejection."""
     from faultbridge.adapters.kubernetes.client import ApiRejection
 
     if isinstance(error, ApiRejection):

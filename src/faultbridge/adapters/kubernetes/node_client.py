@@ -31,7 +31,7 @@ class NodeClient:
     names: dict[str, str] = field(default_factory=dict)
 
     def find(self, node: ClusterNode) -> Node | None:
-        """Return the Kubernetes node that runs on the instance, or None."""
+        """Return the Kubernetes node of the instance, or None; without an instance id, the node with that name."""
         for name in dict.fromkeys(self._likely_names(node)):
             found = self._read(name)
             if found is not None and _matches(found, node):

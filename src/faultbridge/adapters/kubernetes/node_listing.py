@@ -32,7 +32,10 @@ class EksNodeListing:
         self._apis: dict[tuple[str, ProviderRole | None], Kubernetes] = {}
 
     def list_instances(self, config: ClusterConfig) -> dict[str, Instance]:
-        """Return names and failure domains by instance id; nodes without an instance id are left out."""
+        """Return names, failure domains and opt-outs by instance id; nodes without an instance id are left out.
+
+        Empty for a cluster without EKS.
+        """
         if not config.eks_cluster:
             return {}
         nodes = self._api(config.eks_cluster, config.provider_role).nodes()

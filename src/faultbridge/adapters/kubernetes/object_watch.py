@@ -1,7 +1,7 @@
 """List and watch nodes, events about nodes, and pods, through the Kubernetes API.
 
-The client of lightkube repeats a watch without a limit and without a read timeout, so a connection that broke without
-a notice would end it. This module uses only its HTTP client.
+lightkube's own watch has no read timeout, so it would wait forever on a connection that broke without notice. This
+module therefore uses only lightkube's HTTP client.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ class KubernetesWatch:
                     return
 
     def changes(self, kind: ObjectKind, version: str) -> Iterator[ObjectChange]:
-        """Yield the changes after a version until the API ends the watch after about four minutes."""
+        """Yield the changes after a version until the API ends the watch after about four minutes.
+
+        Raises VersionExpired when the API no longer has the changes after that version.
+        """
         path, selector = _PATHS[kind]
         action = f"watching each {kind}"
         params = {

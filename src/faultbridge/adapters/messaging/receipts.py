@@ -107,7 +107,10 @@ class LogReceipts:
                     yield event["message"]
 
     def _pages(self, group: str, since: int) -> Iterator[Sequence[Any]]:
-        """Return the events of a log group by pages; without a token after a full page it continues by time."""
+        """Yield the events of a log group by pages.
+
+        If a full page has no token for the next one, the next page starts at the time of its last event.
+        """
         where: dict[str, Any] = {"startTime": since}
         while True:
             answer = self._filter(group, where)

@@ -52,7 +52,7 @@ class StepFunctionsWorkflow:
                     raise
 
     def status(self, name: str) -> ExecutionStatus:
-        """Return the status of the execution with this name."""
+        """Return the status of the execution with this name; MISSING if there is none."""
         with translated(f"reading the execution {name}"):
             try:
                 answer = self._clients.stepfunctions.describe_execution(

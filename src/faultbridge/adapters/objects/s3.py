@@ -29,7 +29,7 @@ class S3Objects:
             self._clients.s3.put_object(Bucket=self._bucket, Key=key, Body=body)
 
     def get(self, key: str) -> bytes | None:
-        """Return the bytes, or None when the key does not exist; raises `too_large` above `max_bytes`.
+        """Return the bytes, or None when the key does not exist; raises Rejected `too_large` above `max_bytes`.
 
         Without permission to list the bucket, S3 reports a missing key as access denied, which is Misconfigured.
         """

@@ -1,7 +1,7 @@
 """Pages to the webhooks of Slack and Microsoft Teams.
 
-The pager puts one event for each service on the bus; a rule calls the pager function with it, which posts it. So a chat
-that does not answer delays no other page: only its own event is retried, and at last kept with the dead letters.
+The pager puts one event for each service on the bus; a rule starts the pager function, which posts the event. So a chat
+that does not answer delays no other page: only its own event is retried, and in the end becomes a dead letter.
 """
 
 from __future__ import annotations

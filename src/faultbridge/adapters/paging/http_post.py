@@ -17,7 +17,10 @@ MAX_ANSWER = 200
 def post_json(
     service: str, url: str, body: bytes, *, page: str, headers: Mapping[str, str] = MappingProxyType({})
 ) -> None:
-    """Post a page. Raises Transient for HTTP 429 and 5xx and if there is no answer, Misconfigured for other errors."""
+    """Post JSON. Raises Transient for HTTP 429, 5xx and no answer, and Misconfigured for other statuses from 300.
+
+    `service` and `page`, the id of the page or event, are named in error texts.
+    """
     status, answer = _post(service, url, body, headers)
     if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         raise Transient(f"{service} returned HTTP {status} for page {page}")

@@ -35,7 +35,10 @@ class HttpPagerDuty:
         self._routing_key = routing_key
 
     def send(self, page: PageMessage) -> str:
-        """Send the event and return its key; raises Transient for HTTP 429 and 5xx, else Misconfigured."""
+        """Send the event and return its key.
+
+        Raises Transient for HTTP 429, 5xx and no answer, and Misconfigured for other statuses from 300.
+        """
         event = json.loads(page.forms[PageFormat.PAGERDUTY].body) | {"routing_key": self._routing_key().decode()}
         post_json("PagerDuty", self._url, json.dumps(event).encode(), page=page.key)
         return page.key

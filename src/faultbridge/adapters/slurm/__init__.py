@@ -3,9 +3,9 @@
 Read in this order:
 
 - `operations`: what the orchestrator needs from Slurm
-- `scontrol`: Slurm's commands, as lists of words, and their output
+- `scontrol`: Slurm's commands, as argument lists, and their output
 - `head_node`: runs such commands on the head node through SSM
 - `https_request`, `rest_answers`, `rest`: the same operations over slurmrestd
-- `access`: which of both ways a registered cluster uses
+- `access`: selects the head node or slurmrestd for a registered cluster
 - `orchestrator`: the Orchestrator port
 """

@@ -25,7 +25,7 @@ HTTPS_PORT = 443
 class Access:
     """Access to one slurmrestd: its URL, the user and token, and the authority of its certificate.
 
-    `authority` is PEM; without it, the authorities of the operating system count.
+    `authority` is PEM; without it, the authorities of the operating system are used.
     """
 
     url: str

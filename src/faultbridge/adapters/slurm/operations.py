@@ -1,4 +1,4 @@
-"""What the orchestrator needs from Slurm, whichever way leads there: nodes, their jobs, drain, resume, requeue."""
+"""The operations that the orchestrator needs from Slurm, over the head node or slurmrestd."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from faultbridge.decoders.slurm.node_listing import SlurmNode
 
 @dataclass(frozen=True, slots=True)
 class SlurmJob:
-    """One job or array task, with the reason of its state if it was looked up."""
+    """One job or array task; `reason` is Slurm's reason for its state, empty unless it was read."""
 
     id: str
     state: str
@@ -24,7 +24,7 @@ class SlurmOperations(Protocol):
     """
 
     def node(self, name: str) -> SlurmNode | None:
-        """Return a node by its exact name, or None when Slurm says that it has none."""
+        """Return a node by its exact name, or None when Slurm reports that it has no such node."""
 
     def jobs(self, name: str) -> tuple[SlurmJob, ...]:
         """Return the jobs that hold resources of a node."""

@@ -1,10 +1,11 @@
 """Drain and resume the nodes of a Slurm cluster, and wait for their jobs.
 
-The reason of a drain names Faultbridge, the instance and the case, so it ends with the instance: only the drain of the
-instance that backs the node is removed. A drain by an operator or a health check stays.
+The reason of a drain names Faultbridge, the instance and the case. Faultbridge removes only a drain that names the
+instance that backs the node now. A drain by an operator or a health check stays.
 
-A record in Slurm may keep its name when the instance behind it changes, and may outlive its instance. So a record
-counts only if it belongs to the instance that backs the node, or if the operator says that its name does.
+Slurm's record of a node may keep its name when the instance behind it changes, and may outlive its instance. So a
+record counts only if it belongs to the instance that backs the node, or if its name is an alias of the node or the
+name of a node that is registered to keep its name.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _ADDRESS = re.compile(r"ip-(\d+)-(\d+)-(\d+)-(\d+)")
 class SlurmOrchestrator:
     """An Orchestrator for Slurm clusters; `connect` returns the operations on the Slurm of a cluster.
 
-    A look-up without an answer is unknown: it returns TIMEOUT, and no node is drained or resumed.
+    Without an answer of Slurm about the node, a call returns TIMEOUT and neither drains nor resumes a node.
     """
 
     def __init__(self, connect: Callable[[ClusterConfig], SlurmOperations], clock: Clock) -> None:
@@ -92,10 +93,10 @@ class SlurmOrchestrator:
         return CallResult(ProviderFailure.TIMEOUT, _text(jobs)) if jobs else CallResult(reason="no job is left")
 
     def _find(self, node: ClusterNode) -> tuple[SlurmOperations, SlurmNode | None, list[str]]:
-        """Return the record of the instance that backs the node, or None, and the records of other instances.
+        """Return the operations, Slurm's record of the node or None, and the names that belong to other instances.
 
-        The names of its host come first. A record under one of them must be of that instance; a name that a successor
-        keeps leads to the node whichever instance is behind it.
+        Host names are tried first; a record with such a name must belong to the instance that backs the node. A record
+        with a name that successors keep counts whichever instance is behind it.
         """
         slurm, others = self._connect(node.cluster), list[str]()
         lasting = _usable((node.node, *node.aliases) if node.keeps_name else node.aliases)

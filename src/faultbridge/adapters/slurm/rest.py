@@ -1,4 +1,4 @@
-"""Slurm's operations over slurmrestd, in a version of its API that has run, where one is offered."""
+"""Slurm's operations over slurmrestd, with a tested version of its API if slurmrestd offers one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from faultbridge.decoders.slurm.node_listing import SlurmNode
 from faultbridge.errors import FaultbridgeError, Misconfigured, Transient
 
 OLDEST, NEWEST_RUN, NEWEST = 38, 42, 44
-"""The versions that are used: v0.0.38 (Slurm 22.05) to v0.0.44 (25.11); none after v0.0.42 (24.11) has run yet."""
+"""The versions that are used: v0.0.38 (Slurm 22.05) to v0.0.44 (25.11); v0.0.42 (24.11) is the newest tested one."""
 
 CHANGES_NODES = 39
 """The first version that can change a node."""
@@ -42,9 +42,9 @@ class RestClient:
         self.version: int | None = None
 
     def __call__(self, method: str, path: str, body: bytes | None = None) -> Answer:
-        """Send one request; one that failed is repeated once if the secret has changed: its token or its authority.
+        """Send one request; a failed one is repeated once if the secret now gives another user, token or authority.
 
-        Slurm 22.05 answers to an expired token like to any other failure.
+        Any server error counts as failed, because Slurm 22.05 does not report an expired token as such.
         """
         access = self._access = self._access or self._read()
         try:
@@ -64,7 +64,7 @@ class RestClient:
         return self._access != access
 
     def negotiated(self) -> int:
-        """Return the version of the API to use; slurmrestd is asked once."""
+        """Return the version of the API to use; read from slurmrestd once, and again after an HTTP 404."""
         if self.version is None:
             self.version = usable_version(self)
         return self.version

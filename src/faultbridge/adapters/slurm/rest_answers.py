@@ -68,7 +68,7 @@ def is_unauthenticated(answer: Answer) -> bool:
 
 
 def failure(answer: Answer, document: Document, action: str) -> FaultbridgeError:
-    """Return the error that a failed answer stands for."""
+    """Return the error for a failed answer: Misconfigured without a valid token or permission, else Transient."""
     if is_unauthenticated(answer):
         return Misconfigured(f"{action}: slurmrestd does not accept the token; renew it in the secret of SlurmTokens")
     texts = [f"{error.get('description') or ''}: {error.get('error') or ''}".strip(": ") for error in _errors(document)]

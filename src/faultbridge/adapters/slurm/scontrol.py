@@ -1,7 +1,7 @@
 """The commands to Slurm on the head node: look up a node, list its jobs, drain, resume, requeue.
 
-A command is a list of words and never a text that a shell would read: `HeadNode` must quote each word. Output that is
-not what the command prints raises Transient, because nothing is known then.
+A command is a list of words, never one text for a shell: `HeadNode` must quote each word. Unexpected output raises
+Transient, because it shows nothing about the state of the node or job.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _JOB = re.compile(r"(\d+(?:_\d+)?(?:\+\d+)?)\|([A-Z_]+)")
 _FACT = re.compile(r"(?:^|\s)(JobState|Reason)=(\S+)")
 _UNKNOWN_JOB = "invalid job id"
 _DENIED = ("access/permission denied", "invalid user", "not permitted")
-# A job that cannot be requeued, or has just ended, keeps the node busy or not; neither is a failure.
+# Slurm refuses to requeue some jobs, and those that have just ended; neither is a failure of the command.
 _NOT_REQUEUED = ("requested operation is presently disabled", "invalid job id", "job/step already completing")
 
 
@@ -43,7 +43,7 @@ class Scontrol:
     run: HeadNode
 
     def node(self, name: str) -> SlurmNode | None:
-        """Return a node by its exact name, or None when Slurm says that it has none."""
+        """Return a node by its exact name, or None when Slurm reports that it has no such node."""
         answer = self.run(("scontrol", "show", "node", name, "--oneliner"))
         found = [one for one in slurm_nodes(answer.stdout) if one.name == name]
         if answer.code == 0 and len(found) == 1:
@@ -63,7 +63,7 @@ class Scontrol:
         return tuple(SlurmJob(job[1], job[2]) for job in jobs if job is not None)
 
     def job(self, job_id: str) -> SlurmJob | None:
-        """Return a job by its id, or None when Slurm has it no longer."""
+        """Return a job by its id, or None when Slurm no longer has the job."""
         answer = self.run(("scontrol", "show", "job", job_id, "--oneliner"))
         if answer.code != 0 and _UNKNOWN_JOB in f"{answer.stdout}\n{answer.stderr}".lower():
             return None

@@ -35,7 +35,10 @@ class Ec2Peers:
     stack: str
 
     def of(self, instance_id: str, hardware: InstanceHardware) -> tuple[Peer, ...]:
-        """Return the peers of an instance: verified spares first, then instances with the tag, each by id."""
+        """Return the peers of an instance: verified spares first, then tagged instances, both sorted by id.
+
+        Empty if the cluster or the type of the instance is unknown.
+        """
         cluster = self.known.cluster_of(instance_id)
         if cluster is None or hardware.instance_type is None:
             return ()

@@ -27,10 +27,10 @@ from faultbridge.ports import Verdict, Verification, Verifier
 
 DEEP_LEVEL = 4
 PAIR_LEVEL = 5
-"""The level at which a verification without a result with a peer is no result; at level 4 it ends without it."""
+"""At this level, a verification without a test with a peer is UNKNOWN; at level 4 it passes without one."""
 
 MAX_PEERS = 4
-"""With how many peers an instance is tested at most."""
+"""Maximum number of peers with which one instance is tested."""
 
 
 class PeerDecision(Protocol):
@@ -38,7 +38,7 @@ class PeerDecision(Protocol):
 
     @property
     def passed(self) -> bool | None:
-        """Return the decision."""
+        """Return True for passed, False for failed, None while undecided."""
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ class SsmPairVerifier:
         self._tests, self._peers, self._leases = tests, peers, leases
 
     def start(self, instance_id: str, token: str, level: int | None = None) -> str:
-        """Start the deep verification unless the token did; returns its operation id.
+        """Start the deep verification unless it was started with this token; returns its operation id.
 
         Raises Transient while another verification uses the instance as its peer.
         """
@@ -96,7 +96,7 @@ class SsmPairVerifier:
         return self._deep.start(instance_id, token, level)
 
     def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
-        """Return the status of the deep verification until it passed, then that of the tests with peers."""
+        """Return the status of the deep verification or, after it passed at level 4 or 5, of the tests with peers."""
         found, asked = self._deep.status(instance_id, operation, level), level or self._level
         if found.verdict is not Verdict.PASSED or asked < DEEP_LEVEL:
             return found
@@ -130,7 +130,7 @@ class SsmPairVerifier:
         return replace(deep, findings=(*deep.findings, *lines))
 
     def _rounds(self, instance_id: str, operation: str) -> list[_Round]:
-        """Return the tests of a verification, the first one first, one for each peer."""
+        """Return the tests of a verification with each peer, oldest first, from the commands that SSM lists."""
         prefix = _comment(operation, "")
         sent = ssm_commands.sent(self._clients.ssm, instance_id, prefix)
         commands: dict[str, str] = {}
@@ -155,7 +155,7 @@ class SsmPairVerifier:
     def _begin(
         self, instance_id: str, operation: str, hardware: InstanceHardware, tried: set[str], refused: list[str]
     ) -> bool:
-        """Start the test with another peer; returns whether one started, or may once a peer is free again.
+        """Start the test with another peer; returns False if none can be used, neither now nor when it is free again.
 
         A peer to which SSM refuses the command is added to `refused`, with the error.
         """

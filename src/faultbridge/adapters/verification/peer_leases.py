@@ -17,7 +17,7 @@ LEASE = timedelta(minutes=30)
 
 @dataclass(frozen=True, slots=True)
 class PeerLeases:
-    """The leases of one installation, by instance; a lease ends by itself."""
+    """The leases of one installation, by instance; a lease expires after 30 minutes."""
 
     table: Table
     clock: Clock
@@ -41,7 +41,7 @@ class PeerLeases:
         return str(found["holder"]) if found is not None and live else None
 
     def release(self, instance_id: str, operation: str) -> None:
-        """End the lease that a verification has; one that another verification has stays."""
+        """End the lease of an instance if this verification has it; the lease of another verification stays."""
         try:
             self.table.write(Delete(keys.peer_lease(instance_id), when=Equals("holder", operation)))
         except Conflict:

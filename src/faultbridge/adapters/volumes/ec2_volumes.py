@@ -38,7 +38,7 @@ class Ec2Volumes:
         return tuple(one for one in found if one.on(instance_id))
 
     def read(self, volume_ids: Iterable[str]) -> tuple[Volume, ...]:
-        """Return the volumes that exist, with or without the tag; a filter, unlike a list of ids, fails for none."""
+        """Return the volumes that exist, with or without the tag; unknown ids are left out."""
         ids = list(volume_ids)
         return self._described("reading volumes", {"volume-id": ids}) if ids else ()
 
@@ -51,7 +51,7 @@ class Ec2Volumes:
         return next((instance.get("Placement", {}).get("AvailabilityZone") for instance in found), None)
 
     def successor_zones(self, group: str) -> frozenset[str]:
-        """Return the zones of an Auto Scaling group; a launch template shows none before its launch."""
+        """Return the zones of an Auto Scaling group; empty for a launch template, which shows none before a launch."""
         if not self._of_groups:
             return UNKNOWN_ZONES
         with translated(f"reading the zones of {group}"):

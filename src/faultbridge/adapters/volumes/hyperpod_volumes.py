@@ -23,11 +23,11 @@ class HyperPodVolumes:
         self._arn: str | None = None
 
     def attached(self, instance_id: str, names: Sequence[str]) -> tuple[Volume, ...]:
-        """Return the volumes on a node, without device names."""
+        """Return the volumes on a node whose tag has one of these values, without device names."""
         return tuple(_without_devices(one) for one in self._ec2.attached(instance_id, names))
 
     def read(self, volume_ids: Iterable[str]) -> tuple[Volume, ...]:
-        """Return the volumes that exist."""
+        """Return the volumes that exist; unknown ids are left out."""
         return self._ec2.read(volume_ids)
 
     def zone_of(self, instance_id: str) -> str | None:
