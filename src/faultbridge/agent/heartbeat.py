@@ -47,7 +47,7 @@ class HeartbeatBuilder:
         return record
 
     def body(self, at: str) -> dict[str, Any]:
-        """Return the fields of a heartbeat; each count is since the agent started."""
+        """Return the fields of a heartbeat; counts are since the agent started, except of what waits now."""
         return {
             "heartbeat": self.count,
             "at": at,

@@ -1,4 +1,4 @@
-"""Statistics of the network interfaces of a node: `ethtool -S` of one after the other, in one output."""
+"""Reads the statistics of a node's network interfaces: runs `ethtool -S` for each in turn, and joins the output."""
 
 from __future__ import annotations
 

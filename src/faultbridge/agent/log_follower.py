@@ -189,7 +189,7 @@ class Follower:
     def _pack(self, body: bytes, cursor: Cursor | None) -> Iterator[OutgoingRecord]:
         """Yield the records of a text, divided if it does not fit; a line that is too long is dropped and counted.
 
-        The last record has the cursor.
+        The last record has the cursor, unless its line is dropped.
         """
         wait = Wait.HOLD if can_wait(self.log.source, body) else Wait.NONE
         record = self.packer.pack(self.log.source, body, self.clock.now(), cursor, wait)

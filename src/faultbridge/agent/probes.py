@@ -64,7 +64,10 @@ class _ProbeState:
 
 @dataclass(slots=True)
 class ProbeScheduler:
-    """Runs probes in turn, never two at once; `cpu_seconds` returns the CPU time used so far."""
+    """Runs probes in turn; `cpu_seconds` returns the CPU time used so far.
+
+    Two run at once only when the first one hangs and cannot be killed.
+    """
 
     probes: Sequence[Probe]
     clock: AgentClock
@@ -180,7 +183,7 @@ def probe_fault(probe: str, code_prefix: str, result: ProbeResult, *, at: dateti
 
 
 def probe_clear(probe: str, code_prefix: str, outcome: Outcome, *, at: datetime) -> bytes:
-    """Encode the clear of a probe fault, after the probe succeeded again."""
+    """Encode the clear of a probe fault, after the probe succeeded or failed in another way."""
     code = f"{code_prefix}.{_CODES_AND_MESSAGES[outcome][0]}"
     return _encode("clear", probe, code, f"{probe} responds again", at, "")
 

@@ -1,6 +1,6 @@
 """Value log: when the agent last sent which values of a source, so that ingest need not store equal values again.
 
-It is stored in the spool folder before the record that it describes, because a burst of errors can follow a restart.
+The log is written to the spool folder before the record that it describes, so that a restart does not lose it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ValueLog:
     _files: dict[str, CursorFile] = field(default_factory=dict)
 
     def add(self, source: str, digest: str, at: datetime) -> SentValues:
-        """Record values that are sent now, and return what the record states, without a digest if that failed.
+        """Log that values are sent now; return what their record states, without a digest if the log was not stored.
 
         Without a digest, ingest stores the samples, because the agent cannot state after its next start when they were
         sent. Ingest stores samples at most every five minutes, so a repetition before that leaves the time as it is.

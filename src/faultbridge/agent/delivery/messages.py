@@ -12,7 +12,7 @@ from faultbridge.storage.wire.shared_message import OVERHEAD_BYTES, join_records
 
 
 def to_messages(records: Sequence[OutgoingRecord]) -> list[list[OutgoingRecord]]:
-    """Return the records of each message, in order: those of one group, within the limits of a message."""
+    """Divide records into messages, in order: each has records of one group, within the limits of a message."""
     messages: list[_Filling] = []
     last_of_group: dict[str, _Filling] = {}
     for record in records:
@@ -49,7 +49,7 @@ class _Filling:
         )
 
     def add(self, record: OutgoingRecord, unpacked: int | None) -> None:
-        """Add a record; one whose size unpacked is None shares its message with no other."""
+        """Add a record; one with `unpacked` None shares its message with no other."""
         self.records.append(record)
         self.size += record.size + 1
         self.unpacked += unpacked or 0

@@ -18,7 +18,7 @@ def _nothing() -> None:
 
 
 class Outbox:
-    """Passes records from the main loop to the sender thread: on disk, or in memory when it is full.
+    """Passes records from the main loop to the sender thread: on disk, or in memory when the disk has no room.
 
     `dropped` counts records and lines that were not stored. `quarantined` counts records that the service refused;
     `refusal` is the reason of the last one. `urgent` is set when a record waits that must be sent at once, `changed`
@@ -70,7 +70,7 @@ class Outbox:
         return True
 
     def is_safe(self, record: OutgoingRecord) -> bool:
-        """Return whether a record held in memory was sent, or can be stored on disk now."""
+        """Return whether a record held in memory was sent, was refused for good, or is now stored on disk."""
         with self._lock:
             if record.record_id in self._sent_from_memory:
                 self._sent_from_memory.discard(record.record_id)

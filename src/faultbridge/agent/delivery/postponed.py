@@ -1,4 +1,4 @@
-"""Postponed records: those that could not be sent alone, when each is sent again, and how often it was refused."""
+"""Postponed records: records that could not be sent, when each is sent again, and how often it was refused."""
 
 from __future__ import annotations
 

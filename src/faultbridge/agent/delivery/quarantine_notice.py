@@ -1,4 +1,4 @@
-"""Quarantine notice: reports a record that the service refuses as an information entry of the node."""
+"""Quarantine notice: reports, as an information entry of the node, that AWS refused one of its records."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 AWS charges for calls. A record that is not urgent waits for the next call (`records.Wait`), and each call takes a
 heartbeat along when one would be due soon, so that a node rarely makes a call for its heartbeat alone.
 
-A record that alone cannot be sent does not stop the others: it is postponed, and after three refusals, while the queue
-accepts other records, it is put into quarantine.
+A record that cannot be sent does not stop the others: it is postponed. It is put into quarantine when the queue refuses
+its content, or after three refusals while other records are accepted.
 """
 
 from __future__ import annotations

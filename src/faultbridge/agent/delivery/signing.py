@@ -104,7 +104,7 @@ class RoleCredentials:
     _current: Credentials | None = None
 
     def __call__(self) -> Credentials:
-        """Return valid credentials; raises NoCredentials."""
+        """Return valid credentials; raises NoCredentials when no source has any."""
         current = self._current
         if current is None or (
             current.expires is not None and current.expires - REFRESH_BEFORE_EXPIRY <= self.clock.now()

@@ -78,7 +78,10 @@ class AwsTransport:
         self._bucket_url = f"{s3_endpoint}/{bucket}" if s3_endpoint else f"https://{bucket}.s3.{region}.amazonaws.com"
 
     def send_batch(self, records: Sequence[OutgoingRecord]) -> tuple[set[str], set[str]]:
-        """Send up to ten records in one call; those of one group share a message."""
+        """Send up to ten records in one call; returns the ids that were accepted and those refused permanently.
+
+        Records of one group share a message where they fit. Raises SendFailed if the whole call failed.
+        """
         messages = to_messages(records)
         entries = [
             {"Id": str(number), "MessageBody": text_of(message), "MessageGroupId": message[0].group}
