@@ -22,7 +22,7 @@ class Answer:
 
 
 def read_answer(request: Request) -> Answer:
-    """Read the answer to an approval request. Raises `bad_body` for an invalid body."""
+    """Read the answer to an approval request. Raises Rejected `bad_body` for an invalid body."""
     reason, body = read_reason(request, "attempt", "repair_action"), request.json_body()
     attempt, action = body.get("attempt"), body.get("repair_action")
     if type(attempt) is not int or not 1 <= attempt <= MAX_ATTEMPT:
@@ -41,7 +41,7 @@ class MarkedFinding:
 
 
 def read_mark(request: Request) -> MarkedFinding:
-    """Read the mark of a finding. Raises `bad_body` for an invalid body."""
+    """Read the mark of a finding. Raises Rejected `bad_body` for an invalid body."""
     reason, mark = read_reason(request, "mark"), request.json_body().get("mark")
     if mark not in list(Mark):
         raise Rejected("bad_body", f"invalid `mark`; allowed: {', '.join(Mark)}")
@@ -49,7 +49,7 @@ def read_mark(request: Request) -> MarkedFinding:
 
 
 def read_reason(request: Request, *required: str) -> str:
-    """Return the optional `reason` of a body. Raises `bad_body` for any field but this and the required ones."""
+    """Return the `reason` of a body, '' without one. Raises Rejected `bad_body` for a field that is not `required`."""
     body = request.json_body()
     reason = body.get("reason", "")
     is_text = isinstance(reason, str) and len(reason) <= MAX_LENGTH and reason.isprintable()

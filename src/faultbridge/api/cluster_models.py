@@ -10,7 +10,7 @@ from faultbridge.api.node_models import Count, DeclaredDomain, Instant, Response
 
 
 class Breaker(ResponseModel):
-    """A circuit breaker: `cluster`, or `domain:` and the failure domain; its state, since when, and the counts then."""
+    """A circuit breaker and the counts when its state changed. `name` is `cluster`, or `domain:` and the domain."""
 
     name: str
     state: Literal["closed", "half_open", "open"]

@@ -37,7 +37,7 @@ def status_of(error: FaultbridgeError) -> HTTPStatus:
 
 
 def problem_of(error: FaultbridgeError) -> tuple[HTTPStatus, dict[str, Any]]:
-    """Return the status and problem document of an error, without internal details. Log a refused request."""
+    """Return the status and problem document of an error, without internal details. A refused request is logged."""
     status = status_of(error)
     if isinstance(error, Rejected):
         log_cause("request refused", reason=error.reason, status=status.value)

@@ -28,7 +28,7 @@ class Caller:
     clusters: frozenset[str] | None = None
 
     def check(self, cluster: str | None) -> None:
-        """Raise `forbidden` unless the caller may see a cluster. None stands for all clusters."""
+        """Raise Rejected `forbidden` unless the caller may see a cluster. None stands for all clusters."""
         required = ALL_CLUSTERS if cluster is None else cluster
         if self.clusters is not None and not {required, ALL_CLUSTERS} & self.clusters:
             raise Rejected("forbidden", "the token does not allow this cluster")
@@ -49,7 +49,7 @@ class Request:
         return self.path["cluster"]
 
     def check_parameters(self, *allowed: str) -> None:
-        """Raise `bad_parameter` for a parameter that the route does not have."""
+        """Raise Rejected `bad_parameter` for a parameter that the route does not have."""
         for name in self.query:
             if name not in allowed:
                 raise Rejected(
@@ -57,7 +57,7 @@ class Request:
                 )
 
     def text(self, name: str) -> str | None:
-        """Return the value of a parameter, or None. Raise `bad_parameter` for several values."""
+        """Return the value of a parameter, or None. Raises Rejected `bad_parameter` for several values."""
         values = self.texts(name)
         if len(values) > 1:
             raise Rejected("bad_parameter", f"{name} has more than one value")
@@ -79,7 +79,7 @@ class Request:
         return text == "true"
 
     def integer(self, name: str, default: int, minimum: int, maximum: int) -> int:
-        """Return an integer parameter within its limits."""
+        """Return an integer parameter, or the default. Raises Rejected `bad_parameter` outside the limits."""
         text = self.text(name)
         if text is None:
             return default
@@ -89,7 +89,7 @@ class Request:
         return int(text)
 
     def instant(self, name: str) -> datetime | None:
-        """Return a time parameter: RFC 3339 with a time zone, from 2000 to 2199."""
+        """Return a time parameter, or None: RFC 3339 with a time zone, from 2000 to 2199."""
         text = self.text(name)
         if text is None:
             return None
@@ -130,7 +130,7 @@ class Request:
 
 
 def read_query(text: str) -> dict[str, list[str]]:
-    """Parse a query string. Raise `bad_parameter` if it has too many fields."""
+    """Parse a query string. Raises Rejected `bad_parameter` if it has more than 40 fields."""
     try:
         return parse_qs(text, keep_blank_values=True, max_num_fields=MAX_FIELDS)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Archive verification: checks objects against manifests, chains, and the vault, without a stack."""
+"""Archive verification: checks an archive against its manifests, hash chains and the vault, without a stack."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Lines = dict[str, dict[Position, ArchiveLine]]
 
 @dataclass(slots=True)
 class _ArchiveContent:
-    """What an archive holds of a cluster, and what is wrong with its objects."""
+    """What an archive contains about a cluster, and the breaks found in its objects."""
 
     manifests: list[Manifest] = field(default_factory=list)
     lines: Lines = field(default_factory=dict)
