@@ -7,11 +7,12 @@ the other policy with recorded or typical outcomes. What the record does not hol
 Reading order:
 
 - `record`: commits and the course of each recorded case.
-- `facts`: conditions, places and orders of nodes, rebuilt from entries.
-- `recorded_case`: the case of a node as its entries say.
+- `facts`: conditions, placements and operator orders of nodes, rebuilt from entries.
+- `explanations`: whether a decision differs because another policy was in force.
+- `recorded_case`: the case of a node, rebuilt from its entries.
 - `course`: decisions, and the course of a case under the other policy.
 - `cluster`: slots and breakers under the other policy.
-- `in_step`: compares decisions while node and record agree.
+- `in_step`: compares decisions as long as they agree with the record.
 - `counterfactual`: continues a case after a decision that differs.
 - `replay`: passes a record through all of this.
 - `judgment`: whether later entries confirm that a case needed its repair.

@@ -20,7 +20,7 @@ from faultbridge.pipeline.decide.breaker import close_manually, evaluate_breaker
 from faultbridge.pipeline.decide.open_case import Rules
 
 STAYS_OPEN = "it stays open"
-"""The words of an entry about a breaker that only an operator closes."""
+"""The text in an entry about a breaker that only an operator can close."""
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class ClusterReplay:
         return self.recorded_limits == self.rules.policy.breakers
 
     def apply(self, commit: Commit) -> None:
-        """Apply recorded pauses, breakers that operators closed, and any breaker if both policies have its limits."""
+        """Apply recorded pauses and breaker changes: all if both policies have equal limits, else only operators'."""
         for event in commit.of_type(EntryType.CLUSTER_SAFETY):
             data = event["data"]
             if data["kind"] == "pause":
@@ -81,7 +81,7 @@ class ClusterReplay:
         return refused[0] if refused else None
 
     def is_behind(self, case: Case, now: datetime) -> bool:
-        """Return whether more urgent cases, whose nodes are not out of service yet, take the slots before a case."""
+        """Return whether admission of all queued cases would not pick this one, as when others are more urgent."""
         waiting = [
             _queued(one, one.state.live_case, one.state.live_case.repair_action)
             for one in self.tracks.values()

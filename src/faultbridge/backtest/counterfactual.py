@@ -20,14 +20,14 @@ from faultbridge.pipeline.decide.decide import decide
 from faultbridge.pipeline.decide.relapse import start_probation
 
 FIRST_PAUSE, MAX_PAUSE = timedelta(minutes=5), timedelta(hours=6)
-"""How often a waiting case is tried again while nothing is recorded: first, and at most."""
+"""Pause before a waiting case is tried again while nothing is recorded: the first one, and the longest."""
 
 _BY_REPAIR = frozenset({Actor.STEP, Actor.CLOSE})
 
 
 @dataclass(slots=True)
 class Counterfactual:
-    """Continues the cases of nodes that left the record."""
+    """Continues the cases of nodes that left the record: the other policy decided something else about them."""
 
     in_step: InStep
     typical: Durations
@@ -55,7 +55,7 @@ class Counterfactual:
         self.settle(track, commit.at)
 
     def next_timer(self, track: Track) -> datetime | None:
-        """Return when a case that left the record continues by itself."""
+        """Return when a case that left the record continues by itself; None if it waits for something else."""
         case = track.state.live_case
         if case is None or case.status is CaseStatus.ESCALATED:
             return None
@@ -159,7 +159,10 @@ class Counterfactual:
         track.course = None
 
     def rejoin(self, track: Track, at: datetime) -> None:
-        """Follow the record for a node again, once it has no live case in the record or under the other policy."""
+        """Follow the record for a node again, once its case is closed in the record and under the other policy.
+
+        A case that only an operator can close under the other policy ends here, and is counted as a gap.
+        """
         case = track.state.live_case
         if not track.diverged or (track.trail is not None and track.trail.closed_at is None):
             return

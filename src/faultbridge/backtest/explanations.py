@@ -1,6 +1,6 @@
-"""Explanations: differing decisions that the record made under another policy than the one that is replayed.
+"""Explanations: which decisions differ because another policy than the replayed one was in force.
 
-An entry about a fault names the policy that was in force, and no entry records when a policy was put. So a policy may
+An entry about a fault names the policy that was in force; no entry records when a policy was published. So a policy may
 have been in force since the last such entry that names another one.
 """
 

@@ -29,8 +29,8 @@ _FAULTS = frozenset(one.value for one in FAULT_TYPES)
 class FactReader:
     """Rebuilds facts from entries. `policies` are the known policies by version.
 
-    `guessed` counts the conditions whose severity or action before the recorded policy is not in the record, and is
-    taken from the catalog.
+    `guessed` has the ids of entries whose severity or action before the policy changed it is not in the record; where
+    the policy is known, the catalog's is used.
     """
 
     catalog: Catalog

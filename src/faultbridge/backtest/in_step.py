@@ -33,7 +33,7 @@ _DECIDED = {(None, "open"), ("open", "queued"), ("open", "resolved"), ("queued",
 
 @dataclass(slots=True)
 class InStep:
-    """Replays commits of a node whose case agrees with the record. Each method returns the decisions it compared."""
+    """Replays commits of a node whose case agrees with the record, and compares each decision about the case."""
 
     reader: FactReader
     cluster: ClusterReplay
@@ -125,7 +125,10 @@ class InStep:
         return Decision(commit.at, track.state.key.node, case.id, theirs, mine, refused)
 
     def admission(self, track: Track, case: Case, now: datetime) -> tuple[RepairAction | None, str]:
-        """Return the repair action of the next attempt, None for an operator, and why it must wait, else empty."""
+        """Return the repair action of the next attempt, and why it must wait.
+
+        The action is None if an operator must act; the reason is empty if the attempt starts now.
+        """
         policy = self.cluster.rules.policy
         action = choose_repair_action(track.state, case, policy).repair_action
         if action is None:
@@ -152,7 +155,7 @@ class InStep:
         return found
 
     def next_action(self, case: Case, at_least: RepairAction | None = None) -> RepairAction | None:
-        """Return the repair action after a failed attempt, or None for an operator."""
+        """Return the repair action after a failed attempt, or None if an operator must act."""
         policy = self.cluster.rules.policy
         higher = next_higher(case.repair_action) or case.repair_action
         least = max(higher, at_least or higher, key=_ORDER.index)
@@ -168,7 +171,7 @@ def replace_state(track: Track, state: NodeState) -> Track:
 
 
 def _is_stage(commit: Commit, changes: object, recorded: Iterable[Event]) -> bool:
-    """Return whether the commit is one of the pure stages: of observations, of time, or of an order to repair."""
+    """Return whether the pure stages wrote a commit: after observations, a timer, or an operator's order."""
     recorded = list(recorded)
     if any(not _is_decided(one) and one["data"]["rule"] != "" for one in recorded):
         return False
@@ -196,7 +199,7 @@ def _of_draft(draft: Draft) -> str:
 
 
 def _describe(data: Mapping[str, Any], at: datetime) -> str:
-    """Return a decision about a case in words; names of rules and texts of reasons do not count."""
+    """Return a decision about a case as text for comparison, without the rule's name and the reason."""
     if data["to"] != CaseStatus.OPEN.value:
         return {"queued": "queue", "resolved": "close", "escalated": "escalate"}[data["to"]]
     wait = (from_text(data["not_before"]) - at).total_seconds() if data["not_before"] else 0

@@ -1,4 +1,4 @@
-"""Recorded cases as domain values: opens, moves and closes the case of a node as its entries say."""
+"""Recorded cases as domain values: rebuilds the case of a node from its entries."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ def follow_case(state: NodeState, commit: Commit, limits: Limits, catalog: Catal
 
 
 def ordered(state: NodeState, order: str) -> NodeState:
-    """Return a node whose case an operator canceled, returned, or resumed by an order to replace the instance."""
+    """Return a node with its case after the operator order `replace`, `return` or `cancelled`.
+
+    Another order, or a node without a live case, changes nothing.
+    """
     case = state.live_case
     if case is None:
         return state
@@ -93,7 +96,7 @@ def _new_case(event: Event) -> Case:
 
 
 def _answered(state: NodeState, event: Event) -> NodeState:
-    """Return a node whose request for approval is answered, or no longer required, as a note says."""
+    """Return a node whose approval request is granted, or withdrawn, by the note of an approval."""
     case, facts = state.live_case, event["data"]["facts"]
     if case is None or event["data"].get("stage") != "over" or case.approval is None:
         return state

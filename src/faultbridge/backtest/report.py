@@ -57,7 +57,7 @@ def backtest_document(cluster: str, events: Sequence[Event], replayed: Replayed,
 
 
 def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the report on one policy with another policy in place of the record."""
+    """Compare the reports on two policies: return `after`, with the policy of `before` in place of the record."""
     old, new = ({(one["at"], one["node"]): one for one in report["differences"]} for report in (before, after))
     differences = []
     for key in sorted({**old, **new}):
