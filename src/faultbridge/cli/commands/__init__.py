@@ -1,5 +1,6 @@
 """The commands, one folder for each subject. `faultbridge.cli.command_table` lists them.
 
 Reading order: `offline` (needs no stack), `embedded` (starts a stack on this machine), `records` (sends, audits and
-verifies records), `fleet` (clusters, nodes, cases, policies and jobs). `options` defines options that several share.
+verifies records), `fleet` (clusters, nodes, cases and jobs), `policy` (the repair policy). `options` defines options
+that several commands share.
 """

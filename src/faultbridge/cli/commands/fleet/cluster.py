@@ -172,7 +172,7 @@ def _is_healthy(session: Session, cluster: str) -> bool:
 
 
 def _maintenance_text(session: Session) -> Callable[[Document], object]:
-    """Return the table cell with the end of maintenance; it states if that time has passed."""
+    """Return the function that renders the end of maintenance, with `(over)` if that time has passed."""
     now = json_time(session.now()) or ""
 
     def cell(shown: Document) -> str:

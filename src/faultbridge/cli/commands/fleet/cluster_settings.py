@@ -124,7 +124,7 @@ def cluster_settings(
 
 
 def _slurm(head_node: str | None, rest: str | None, *, requeue: bool | None) -> dict[str, Any]:
-    """Check the ways to Slurm. An empty text removes one."""
+    """Check and return the settings for access to Slurm. An empty text removes a setting."""
     checked_node = instance_id(head_node) if head_node else head_node
     checked_rest = rest_address(rest) if rest else rest
     return {"slurm_head_node": checked_node, "slurm_rest": checked_rest, "slurm_requeue": requeue}

@@ -30,7 +30,7 @@ def is_wanted(row: Document, ranks: list[int] | None, node: str | None) -> bool:
 
 
 def rank_rows(job: Job, devices: Mapping[str, Iterable[Component]]) -> Iterator[Document]:
-    """Yield each rank with its node and the GPU that it used; `devices` has none for a node with another instance."""
+    """Yield each rank with its node and its GPU, whose fields are None if `devices` has no GPU for that rank."""
     from faultbridge.domain.cluster.ranks import gpu_of, ranks_of
 
     for node, text in sorted(job.ranks.items(), key=lambda each: ranks_of(each[1])[:1]):

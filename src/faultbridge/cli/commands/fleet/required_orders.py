@@ -19,7 +19,7 @@ from faultbridge.pipeline.decide.no_repair import NoRepair
 app = typer.Typer(rich_markup_mode=None)
 
 MAX_UNREPAIRED = 10
-"""At most so many nodes without a repair are named."""
+"""Maximum number of nodes without a repair that are printed."""
 
 STUCK: Columns = {
     "NODE": lambda one: one["node"],

@@ -63,7 +63,7 @@ def show_top(
 
 @dataclass
 class ClusterReader:
-    """Reads one cluster, and compares it with the last look."""
+    """Reads one cluster, and detects whether it changed since the last read."""
 
     session: Session
     cluster: str
