@@ -2,7 +2,7 @@
 
 `Rejected`: the input is invalid, no retry helps. `Transient`: a retry may succeed. `Misconfigured`: an operator must
 change something. `Rejected` is never retried; the service that delivered the work (the queue, the stream or Step
-Functions) delivers it again after the other two.
+Functions) delivers the work again after the other two errors.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Misconfigured(FaultbridgeError):  # noqa: N818 - names the situation, like
 
 
 class Unverifiable(Misconfigured):
-    """A verifier that cannot judge instances of a type; an operator must change the verifier or the type."""
+    """The verifier cannot judge instances of this type; an operator must change the verifier or the type."""
 
 
 class UnknownName(Rejected):
@@ -52,7 +52,7 @@ class UnknownName(Rejected):
 
 
 class IllegalTransition(Rejected):
-    """A status change of a node or case that the transition tables do not allow: a bug, never written."""
+    """The transition tables do not allow a status change of a node or case: a bug; nothing was written."""
 
     def __init__(self, detail: str) -> None:
         """Take the text that names the transition and its actor."""

@@ -1,4 +1,4 @@
-"""Structured log lines with the cause of a decision: one line a decision, its reason and ids as fields.
+"""Logs each decision as one structured line, with its reason and ids as fields.
 
 Standard library only. In Lambda, `adapters.telemetry` sends these lines through the Powertools formatter as JSON.
 docs/runbooks/logs.md says how to search them.
@@ -27,7 +27,7 @@ def log_cause(decision: str, *, reason: str, level: int = logging.INFO, **ids: o
 
 @contextmanager
 def logged_from(level: int, handler: logging.Handler | None = None) -> Iterator[None]:
-    """Log lines of this level and above within the block, also with a further handler."""
+    """Within the block, log lines of `level` and above; `handler`, if given, also receives them."""
     before = LOGGER.level
     LOGGER.setLevel(level)
     if handler is not None:

@@ -20,7 +20,8 @@ T = TypeVar("T")
 class Variable(Generic[T]):
     """A setting that is read from one environment variable; the variable has its name in upper case.
 
-    A blank variable counts as not set. A variable that is not set has the default; without one it is required.
+    A blank variable counts as not set. A variable that is not set has its default; a variable without a default is
+    required.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class Variable(Generic[T]):
     def __get__(self, settings: Settings, owner: type) -> T: ...
 
     def __get__(self, settings: Settings | None, owner: type) -> Self | T:
-        """Return the converted value; raises Misconfigured with the name and the description of the variable."""
+        """Return the converted value or the default; raises Misconfigured if neither exists or no integer is given."""
         if settings is None:
             return self
         text = settings.variables.get(self.name)

@@ -28,7 +28,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One point with half the widths of its confidence intervals; `marked` draws it in another color."""
+    """One point; `margins` are half the widths of its confidence intervals, `marked` draws it in another color."""
 
     name: str
     x: float
@@ -84,7 +84,10 @@ def stacked_bars(title: str, bars: Sequence[Bar]) -> str:
 
 
 def points(title: str, axes: tuple[str, str], found: Sequence[Point]) -> str:
-    """Return a chart with one named point for each result, from zero on both axes; `axes` names x and y."""
+    """Return a chart of points, from zero on both axes; `axes` names x and y.
+
+    A point with an empty name is drawn without a label.
+    """
     drawing = _Drawing(title, PLOT_HEIGHT)
     bottom, top, left = PLOT_HEIGHT - 48, 48, 70
     across = (WIDTH - left - 270) / _longest(one.x + one.margins[0] for one in found)

@@ -54,7 +54,7 @@ _KINDS = {
 
 
 def _example(field: Mapping[str, Any]) -> str:
-    """Return an example of a list, a text or a duration; the other kinds name their values."""
+    """Return an example for an error text; empty for a choice, number or boolean, whose text lists the values."""
     is_listed = "enum" in field or field.get("type") in {"integer", "boolean"}
     if is_listed or not field.get("examples"):
         return ""

@@ -138,7 +138,11 @@ def _repeated_sources(sources: Sequence[CapacitySource]) -> Iterator[Problem]:
 
 
 def _contradictions(rules: Sequence[RulePart], breakers: Sequence[BreakerPart]) -> Iterator[Problem]:
-    """Find problems between fields: repeated names, unreachable rules, repair actions in wrong order."""
+    """Yield the contradictions between valid fields of breakers and rules.
+
+    These are repeated breaker scopes and rule names, unreachable rules, repair actions that are repeated or in the
+    wrong order, and approval of an action that the rule does not have.
+    """
     if len({breaker.scope for breaker in breakers}) < len(breakers):
         yield Problem(None, "breakers", "at most one breaker of each scope, cluster and domain, is expected")
     names: set[str] = set()

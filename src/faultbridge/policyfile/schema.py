@@ -131,7 +131,7 @@ class MatchPart(_Part):
 
     @property
     def matches_all(self) -> bool:
-        """Return whether it matches every condition, so that no later rule applies."""
+        """Return whether the part matches every condition, so that no later rule applies."""
         return not self.model_dump(exclude_defaults=True, exclude={"hours"})
 
 

@@ -17,7 +17,7 @@ Read in this order:
 - `diagnostics`: verify instances and collect their logs
 - `paging`: notify people
 - `callbacks`: notify the owner or the scheduler of a job that may resume
-- `extension`: what a part of another distribution gets
+- `extension`: what Faultbridge passes to an adapter from another Python package
 - `installation`: all ports of one installation
 """
 

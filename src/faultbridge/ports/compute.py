@@ -224,7 +224,7 @@ class RestartState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Status of a restart: its state, the reason of a failure, and the boot id after a reboot."""
+    """Status of a restart: its state, the reason of a failure, the operation id, and the boot id after a reboot."""
 
     state: RestartState
     reason: str = ""

@@ -1,4 +1,4 @@
-"""What an extension gets: the surroundings in which a part of another distribution is built."""
+"""Extension: what Faultbridge passes to the function that builds an adapter from another Python package."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from faultbridge.ports.table import Clock
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The argument of the function behind an entry point.
+    """The argument of the function that an extension's entry point names.
 
-    A part reads its own settings from the environment. `role` is the IAM role of a cluster in another AWS account.
+    An extension reads its own settings from the environment. `role` is the IAM role of a cluster in another AWS
+    account; None for the stack's own account.
     """
 
     clock: Clock

@@ -72,7 +72,7 @@ class RecordQueue(Protocol):
     def release(self, pauses: Mapping[str, int]) -> None:
         """Deliver received messages again after a pause in seconds, by receipt handle.
 
-        Without it, a message that is given back stays invisible for the whole visibility timeout of the queue.
+        Without this call, a message that is not deleted stays invisible for the whole visibility timeout of the queue.
         """
 
 

@@ -16,8 +16,8 @@ class ClusterNode:
     """Identifies a node for its orchestrator: cluster registration, node name, instance id, names and live case.
 
     A name may be reused by another instance, so an orchestrator that knows instance ids matches by instance id.
-    `host_names` are the names of the instance. A successor keeps the `aliases`, and with `keeps_name` the node's own
-    name; otherwise that is the name of a host, perhaps of a former instance.
+    `host_names` are the names of the instance and change with it; a successor keeps the `aliases`. With `keeps_name` it
+    also keeps the node's own name; otherwise `node` is a host name, perhaps that of a former instance.
     """
 
     cluster: ClusterConfig

@@ -42,8 +42,8 @@ class Volume:
 class Volumes(Protocol):
     """Moves volumes between the instances of one provider. Every call may be repeated.
 
-    Only a volume with the tag `faultbridge:volume` is listed. A volume is read by its id also without the tag, so that
-    one that lost it does not look like one that is detached or deleted.
+    Only a volume with the tag `faultbridge:volume` is listed. `read` also returns volumes without the tag, so that a
+    volume that lost its tag does not look detached or deleted.
     """
 
     def attached(self, instance_id: str, names: Sequence[str]) -> tuple[Volume, ...]:
@@ -62,7 +62,7 @@ class Volumes(Protocol):
         """Start to detach a volume, never by force; succeeds when it is not on the instance."""
 
     def attach(self, volume_id: str, instance_id: str, device: str | None) -> CallResult:
-        """Start to attach a free volume under a device name, or one that the provider selects."""
+        """Start to attach a free volume under a device name; the provider selects the name if `device` is None."""
 
 
 class VolumeAttachments(Protocol):

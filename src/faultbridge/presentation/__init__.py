@@ -8,7 +8,7 @@ Nothing here reads a table or writes HTML. Read in this order:
 - `history`: bars from the entries of a node or a case
 - `areas`: the number of nodes by status over time, and the growth of an incident
 - `grid`: the nodes of a cluster by group and failure domain, and the share of GPUs in service
-- `wording`: names of the record as words
+- `wording`: names in recorded data as words for readers
 - `breakers`: when a circuit breaker ends or what ends it
 - `cases`: the page of a case, with its questions and answers, phases, attempts and waits
 - `job_rows`: jobs in a list and as lanes, and `job_advice`: the questions of a job

@@ -84,7 +84,7 @@ def _area(samples: Sequence[Sample], start: datetime, end: datetime) -> Area | N
 
 
 def _tone(name: str) -> Tone:
-    """Return the layer of a status; an unknown one is out of service."""
+    """Return the tone of a status, which selects its layer; an unknown status counts as out of service."""
     return NODE.get(name, Tone.BAD)
 
 

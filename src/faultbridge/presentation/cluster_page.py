@@ -50,7 +50,7 @@ class ControlRow:
 
 @dataclass(frozen=True, slots=True)
 class RepairTimes:
-    """How long repairs took: the number of repaired cases, the median, and the mean of each phase in milliseconds."""
+    """How long repairs took: the number of repaired cases, the median, and the mean and share of each phase."""
 
     count: int
     median: str
@@ -87,9 +87,10 @@ class ClusterPage:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """The documents of a cluster page: of `live` cases the newest, and of `followed` jobs the first by id.
+    """The documents of a cluster page; `now` is the time at which they were read.
 
-    `policy` gives the limits of its repairs and breakers, if it can be read. `now` is the time of the documents.
+    `live_cases` are the newest of the `live` cases, all of them if `live` is None. `jobs` are the first by id of the
+    `followed` jobs. `policy` gives the limits of repairs and breakers; None if it cannot be read.
     """
 
     cluster: Document
@@ -139,7 +140,7 @@ def cluster_page(facts: ClusterFacts, span: Span) -> ClusterPage:
 
 
 def in_order(counts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    """Return the nodes by status, in service first."""
+    """Return the number of nodes of each status, statuses in service first."""
     order = list(NODE)
     return tuple(sorted(counts.items(), key=lambda one: order.index(one[0]) if one[0] in order else len(order)))
 
@@ -169,7 +170,7 @@ def _incident(incident: Document) -> tuple[str, Mark, str, datetime]:
 
 
 def _controls(cluster: Document, facts: ClusterFacts) -> tuple[ControlRow, ...]:
-    """Return what permits or blocks repairs: mode, pause, maintenance, running repairs, breakers, waiting cases."""
+    """Return what permits or blocks repairs, such as provider conditions, mode, pause, breakers and waiting cases."""
     acts = cluster["mode"] == "act" and cluster["repair_owner"] == "faultbridge"
     mode = f"{str(cluster['mode']).replace('_', ' ')}, repair owner {cluster['repair_owner']}"
     waiting = Counter(str(one["waiting_for"]) for one in facts.live_cases if one["waiting_for"])

@@ -1,4 +1,4 @@
-"""Downloads: the entries of a page as CSV, safe for programs that compute tables."""
+"""Downloads: the entries of a page as CSV, safe to open in a spreadsheet program."""
 
 from __future__ import annotations
 

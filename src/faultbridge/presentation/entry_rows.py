@@ -76,7 +76,7 @@ def _row(entry: Document) -> EntryRow:
 
 
 def tone_of(entry: Document) -> Tone:
-    """Return the tone of an entry: of the new status, of the severity of a fault, or of the outcome of a step."""
+    """Return the tone of an entry, by its new status, a fault's severity or a step's outcome; OFF for other entries."""
     kind, data = str(entry["metadata"]["event_type"]), entry.get("data") or {}
     if kind == "Node Fault Cleared":
         return Tone.GOOD

@@ -14,7 +14,7 @@ from faultbridge.presentation.tones import CLUSTER, NODE, Mark, mark
 
 @dataclass(frozen=True, slots=True)
 class FleetFacts:
-    """The documents of one cluster on the fleet page; `lost_ms` is the GPU time lost since `since`."""
+    """The documents of one cluster on the fleet page; `lost_ms` is the GPU time lost in the page's period."""
 
     cluster: Document
     nodes: Sequence[GridNode]

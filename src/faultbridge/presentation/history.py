@@ -33,7 +33,7 @@ def of_type(entries: Iterable[Document], *kinds: str) -> tuple[Document, ...]:
 
 
 def status_lane(name: str, entries: Iterable[Document], kind: str, tones: Mapping[str, Tone], span: Span) -> Lane:
-    """Return the lane of a status from its changes: one bar a status, the last one until the end of the span."""
+    """Return the lane of a status from its changes: one bar per status, the last one until the end of the span."""
     changes = of_type(entries, kind)
     bars = list(_first_bar(changes, tones, span))
     for number, change in enumerate(changes):
@@ -109,9 +109,9 @@ def _since(data: Mapping[str, Any], entry: Document) -> datetime:
 
 
 def attempt_lanes(entries: Iterable[Document]) -> tuple[Lane, ...]:
-    """Return one lane for each repair attempt, with one bar a step: from the step before until its outcome.
+    """Return one lane for each attempt number, with one bar per step: from the previous step until its outcome.
 
-    The first attempts of two cases share a lane.
+    Attempts of different cases with the same number share a lane.
     """
     admitted = {
         (change["metadata"]["case_id"], change["data"].get("attempt")): occurred_at(change)

@@ -21,7 +21,7 @@ MIN_SPAN = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A span of time with a text. `target` is the address of what it shows; `running` marks a span without an end."""
+    """A span of time with a text. `target` links to the entry behind it; `running` marks a span without an end."""
 
     start: datetime
     end: datetime

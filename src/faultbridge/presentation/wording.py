@@ -1,4 +1,4 @@
-"""Wording: names of the record as words for readers: repair actions, failure codes, and names in quoted reasons."""
+"""Wording: names in recorded data as words for readers: actions, failure codes, and names in quoted reasons."""
 
 from __future__ import annotations
 

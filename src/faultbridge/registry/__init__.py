@@ -7,7 +7,8 @@ Reading order:
 - `roster`: the rows from which the inventory reads which instance backs which node.
 - `aliases`: the names that lead from a record to a node, and how they change.
 - `instances`: how providers and orchestrators list instances; the result of a sync.
-- `groups`: the members of one group beside its nodes.
+- `groups`: compares the members of one group with its nodes.
+- `repair_owner`: rejects a registration if Faultbridge and the provider would both repair, or neither.
 - `provider_check`: records what the provider reports about a whole cluster, and how many nodes to expect.
 - `inventory_sync`: compares running instances with registered nodes, and updates the nodes.
 - `replacement_detection`: updates a node whose instance another controller changed or removed.
@@ -16,7 +17,7 @@ Reading order:
 - `retirement`: removes a node from its cluster.
 - `gpus_of_nodes`: the devices of nodes whose instances are still the same.
 - `gpu_figures`: the share of GPUs in service, and the GPU time lost.
-- `views`, `documents`, `shown_node`, `hardware_documents`: read the current state, and return it as JSON.
+- `views`, `job_views`, `documents`, `shown_node`, `hardware_documents`: read the current state, and return it as JSON.
 
 The model of an instance is `faultbridge.domain.instances`. Tests: `tests/registry`.
 """

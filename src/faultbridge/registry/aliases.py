@@ -64,7 +64,7 @@ class AliasChange:
 
     @property
     def closed(self) -> tuple[Alias, ...]:
-        """Return the aliases of the former instance."""
+        """Return the aliases that the change closes: the former instance's id, and names that it no longer has."""
         named = self._named(name for name in self.removed if name not in self.added)
         return (*([Alias("instance", self.former)] if self.former else []), *named)
 
@@ -73,7 +73,7 @@ class AliasChange:
 
 
 def usable_names(instance_names: Iterable[str], node: str) -> tuple[str, ...]:
-    """Return the names that are valid in a record and differ from the node's own name, at most MAX_NAMES."""
+    """Return the last MAX_NAMES names that are valid in a record and differ from the node's own name."""
     usable = dict.fromkeys(name for name in instance_names if name != node and names.NODE_NAME.fullmatch(name))
     return tuple(usable)[-MAX_NAMES:]
 
@@ -123,7 +123,7 @@ def _other_owners(table: Table, key: NodeKey, found: Mapping[Key, Item]) -> Mapp
 
 
 def _may_take(row: AliasRow, key: NodeKey, owners: Mapping[NodeKey, NodeState]) -> bool:
-    """Return whether an alias is free: it is closed, or its instance no longer backs the other node."""
+    """Return whether the node may have an alias: it is closed or its own, or its instance backs no other node now."""
     if row.key == key or row.valid_to is not None:
         return True
     incarnation = owners[row.key].incarnation

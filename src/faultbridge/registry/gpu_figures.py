@@ -1,4 +1,4 @@
-"""GPU figures: one number for a cluster, the share of its GPUs in service, and the GPU time that repairs cost."""
+"""GPU figures: the share of a cluster's GPUs that are in service, and the GPU time that repairs cost."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ def gpu_figure(
 
 
 def _gpus(state: NodeState, types: Mapping[str, int]) -> int:
-    """Return the number of GPUs of a node by its instance type, else by its reported devices."""
+    """Return the number of GPUs of a node by its instance type, else by its reported devices; 0 if unknown."""
     return types.get((state.placement.instance_type or "").removeprefix("ml."), 0) or len(state.devices)

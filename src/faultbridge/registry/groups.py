@@ -55,7 +55,7 @@ def unassigned_members(members: Mapping[str, GroupMember], assigned: set[str]) -
 
 
 def vacancy_of(row: Item, state: NodeState, gone: Collection[str]) -> VacantNode:
-    """Return the input of the pairing for a node without a serving instance."""
+    """Return a node without a serving instance in the form that `pair` needs to find an instance for it."""
     instance = row.get("instance")
     return VacantNode(
         node=str(row["node"]),

@@ -111,7 +111,7 @@ class SyncResult:
 def combine(provider: Instance, orchestrator: Instance | None) -> Instance:
     """Combine the descriptions of one instance by the provider and by the orchestrator.
 
-    The provider's failure domains override the orchestrator's.
+    The provider's failure domains override the orchestrator's. The opt-out is that of `orchestrator`, if given.
     """
     if orchestrator is None:
         return provider

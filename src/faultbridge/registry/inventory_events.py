@@ -27,7 +27,7 @@ ReadFailure = Callable[[Mapping[str, Any]], tuple[str, ProviderCondition] | None
 
 @dataclass(frozen=True, slots=True)
 class InventoryEventHandler:
-    """Synchronizes the groups named by provider events, each group once a batch."""
+    """Synchronizes the groups that a batch of provider events names, each group once."""
 
     table: Table
     sync: SyncInventory
@@ -67,7 +67,7 @@ class InventoryEventHandler:
 
 
 def aliases_in(event: Mapping[str, Any]) -> Iterator[Alias]:
-    """Yield the aliases of the instances and groups that an event names; a new instance has only its group's."""
+    """Yield an alias for each instance and each group that an event names."""
     detail = event.get("detail")
     if not isinstance(detail, Mapping):
         return

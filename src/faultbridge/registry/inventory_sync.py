@@ -5,8 +5,8 @@ For each group of a cluster, a sync
 1. reads the group's members and the cluster's roster,
 2. attaches instances that another controller launched to the nodes whose instance is gone,
 3. registers every other new instance as a node, which is verified before it serves,
-4. takes nodes out of service whose instance is gone without a successor; if an update of its group replaced it by a
-   new node, retires it,
+4. takes out of service each node whose instance is gone without a successor, or retires the node if an update of its
+   group put a new node in its place,
 5. updates names, failure domains and opt-outs of unchanged nodes,
 6. adds the roles of described instances to the cluster's `node_roles`.
 
@@ -116,7 +116,7 @@ class SyncInventory:
     def _groups(
         self, config: ClusterConfig, rows: Mapping[str, Sequence[Item]], only: Collection[str] | None
     ) -> list[Group]:
-        """Read the members of the groups that the roster names."""
+        """Read the members of the groups that the roster names; with `only`, of those groups alone."""
         assigned = {str(row.get("instance")) for of_group in rows.values() for row in of_group}
         names = {group for group in rows if group and (only is None or group in only)}
         known_since = self._add_group_aliases(config, names)
@@ -200,7 +200,7 @@ class SyncInventory:
         return self.replacement_detection.rulebook.rules(config) if group.is_joined_by(instance) else None
 
     def _vacancies(self, config: ClusterConfig, missing: Sequence[Item]) -> list[VacantNode]:
-        """Return the input of the pairing for each node without a serving instance, except retired nodes."""
+        """Return the nodes that need an instance, in the form that `pair` expects; retired nodes are left out."""
         if not missing:
             return []
         state_keys = {str(row["node"]): keys.node_state(NodeKey(config.cluster, str(row["node"]))) for row in missing}
@@ -227,7 +227,7 @@ class SyncInventory:
                 result.updated.append(node)
 
     def _describe(self, config: ClusterConfig, group: Group, wanted: Mapping[str, GroupMember]) -> Sequence[Instance]:
-        """Describe group members, as many as one sync may describe, and pin their roles."""
+        """Describe at most MAX_DESCRIBED group members, and add their IAM roles to the cluster's node roles."""
         some = dict(list(wanted.items())[:MAX_DESCRIBED])
         described = self.inventories[config.provider].describe(config, group.name, some) if some else ()
         self.registration.pin_roles(config, described)

@@ -39,7 +39,7 @@ class JobViews:
         return self._read(cluster, self._rows(cluster))
 
     def first(self, cluster: str, limit: int, node: str | None = None) -> FollowedJobs:
-        """Return at most `limit` followed jobs of a cluster or of one of its nodes, by id, and count the others."""
+        """Return at most `limit` followed jobs of a cluster or of one of its nodes, by id, and the total number."""
         rows = [one for one in self._rows(cluster) if node is None or node in one.nodes]
         return FollowedJobs(self._read(cluster, rows[:limit]), len(rows))
 

@@ -66,7 +66,7 @@ class NewNode:
 
 
 def validated_node(node: NewNode) -> NewNode:
-    """Return the node with duplicate aliases removed; rejects invalid names and ids."""
+    """Return the node with duplicate aliases removed; rejects invalid names and ids, and too many aliases."""
     names.node_name(node.name)
     if node.instance_id is not None:
         names.instance_id(node.instance_id)
@@ -81,14 +81,14 @@ def validated_node(node: NewNode) -> NewNode:
 
 
 def first_status_of(node: NewNode, *, serving: bool) -> NodeStatus:
-    """Return the status with which a node begins; a node that is not `serving` yet begins with its verification."""
+    """Return a node's first status: provisioning without an instance, healthy if `serving`, else validating."""
     if node.instance_id is None:
         return NodeStatus.PROVISIONING
     return NodeStatus.HEALTHY if serving else NodeStatus.VALIDATING
 
 
 def alias_rows_of(key: NodeKey, node: NewNode, now: datetime) -> Iterator[tuple[Alias, AliasRow]]:
-    """Yield the aliases of a node with their rows."""
+    """Yield each alias of a new node with the row to store for it."""
     for alias in aliases_of(key, node.names, node.instance_id):
         yield alias, AliasRow(key, node.instance_id if node.is_instance_alias(alias) else None, node.since or now)
 

@@ -1,4 +1,4 @@
-"""Provider check: records what the provider reports about a whole cluster, once a sync.
+"""Provider check: records what the provider reports about a whole cluster, once per sync.
 
 A condition of the provider is recorded in the cluster's stream and never starts a repair of a node. The repairs of a
 group wait while its owner updates it.
@@ -58,7 +58,7 @@ class ProviderCheck:
     def _hold_updated_groups(
         self, config: ClusterConfig, status: ProviderStatus, now: datetime
     ) -> tuple[UpdateHold, ...]:
-        """Store which groups are updated, if that changed, and return it."""
+        """Store which groups are being updated, if that changed, and return the update holds."""
         if not config.update_holds and not any(group.update for group in status.groups.values()):
             return ()
         limits = self.rollup.rulebook.policy(config).limits

@@ -90,7 +90,10 @@ class Registration:
         return cluster_config(self.table, cluster)
 
     def set_cluster(self, cluster: str, changes: Mapping[str, Any]) -> ClusterConfig:
-        """Change the configuration of a cluster, under a condition on its version."""
+        """Change fields of a cluster's configuration; rejects other fields as `not_settable`.
+
+        Raises Conflict if another process changed the configuration meanwhile.
+        """
         for name in changes:
             if name not in SETTABLE:
                 allowed = ", ".join(sorted(SETTABLE))
@@ -187,7 +190,7 @@ def _with_missing_placement(before: NodeState, node: NewNode, now: datetime) -> 
 
 
 def _check_same_instance(before: NodeState, node: NewNode) -> None:
-    """Reject the registration of a retired node, or of a node that another instance backs."""
+    """Reject the registration of a retired node, or with an instance that does not back the node."""
     if before.status is NodeStatus.RETIRED:
         raise Rejected("node_retired", f"{before.key.stream} is retired; register the node under another name")
     current = before.incarnation.instance_id if before.incarnation else None

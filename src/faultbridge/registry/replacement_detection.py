@@ -48,7 +48,10 @@ class ReplacementDetection:
     rulebook: Rulebook
 
     def update_instance(self, config: ClusterConfig, node: str, instance: Instance) -> bool:
-        """Update the metadata of a node's instance; returns False when another instance now backs the node."""
+        """Update the metadata of a node's instance.
+
+        Returns False, without a change, when another instance now backs the node, or the node is retired.
+        """
         key = NodeKey(config.cluster, node)
 
         def revise(state: NodeState, now: datetime) -> Transition:
@@ -136,7 +139,10 @@ def _with_instance(state: NodeState, instance: Instance, now: datetime) -> NodeS
 
 
 def _replaced(state: NodeState, replaced: NodeState, former: str | None, rules: Rules, now: datetime) -> Transition:
-    """End the conditions of the former instance, and require a verification of the new one."""
+    """End the conditions of the former instance, and require a verification of the new one.
+
+    A node that serves in a cluster without repair cases keeps its status and needs no verification.
+    """
     reason = f"{EXTERNAL}: {former or 'no instance'} was replaced by another controller"
     ended = end_scopes(replaced, Scope, at=now, reason=reason)
     faults = tuple(entry_builder.fault_change(one, ended.state, rules.catalog, rules.policy) for one in ended.changes)
@@ -158,7 +164,7 @@ def _note(state: NodeState, former: str | None, text: str, now: datetime) -> Dra
 
 
 def _placement(state: NodeState, instance: Instance, known_domains: Mapping[str, str]) -> Placement:
-    """Return the placement with the instance's metadata; known failure domains are kept or updated."""
+    """Return the placement with the instance's metadata; `known_domains` stay unless the instance has others."""
     host_names, before = usable_names(instance.names, state.key.node), state.placement
     is_host = names.is_host_name(state.key.node, instance.names)
     domains = {**known_domains, **instance.domains}

@@ -123,7 +123,7 @@ def _resolved(case: Case, now: datetime) -> Case:
 def is_replaced(config: ClusterConfig, group: Group, status: ProviderStatus, now: datetime) -> bool:
     """Return whether an update made a group complete without its vacant nodes.
 
-    An unassigned member may still belong to a vacant node, also one that is reserved for a repair.
+    False while the group has an unassigned member, because that member may become the instance of a vacant node.
     """
     reported = status.groups.get(group.name)
     updated = config.update_hold(group.name, now) is not None

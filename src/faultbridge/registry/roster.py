@@ -1,4 +1,4 @@
-"""Roster: one row a node, from which the inventory reads which instance backs which node of a cluster.
+"""Roster: one row per node, from which the inventory reads which instance backs the node.
 
 A row repeats a few values of the node's state, so that a sync reads a whole cluster with few calls. `described` is the
 instance whose names and failure domains were read from the provider; a new instance is described once.

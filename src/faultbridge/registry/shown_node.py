@@ -12,6 +12,6 @@ from faultbridge.registry.documents import Document, node_document
 
 
 def shown_node_document(state: NodeState, config: ClusterConfig, now: datetime) -> Document:
-    """Return a node as a document, and why no repair of it starts and what would change that, or None."""
+    """Return a node as a document; `no_repair` is why no repair starts and what would change that, or None."""
     found = no_repair(state, config, now)
     return {**node_document(state), "no_repair": asdict(found) if found else None}

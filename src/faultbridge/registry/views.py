@@ -146,7 +146,10 @@ class Views:
     def recent_cases(
         self, config: ClusterConfig, statuses: Sequence[CaseStatus], limit: int, opened_since: datetime | None = None
     ) -> tuple[CaseView, ...]:
-        """Return at most `limit` cases of a cluster with these statuses, those opened last, oldest first."""
+        """Return the `limit` most recently opened cases of a cluster with these statuses, oldest first.
+
+        With `opened_since`, earlier cases are left out.
+        """
         rows = [
             row
             for shard in range(config.shards)
@@ -188,7 +191,7 @@ class Views:
         return tuple(read_node(row) for row in shard_rows(self.table, config, keys.NODE_ROW))
 
     def cases_by_id(self, ids: Sequence[str]) -> tuple[CaseView, ...]:
-        """Return the live cases among these, oldest first."""
+        """Return the live cases among those with these ids, oldest first; unknown ids are left out."""
         found = (view for view in self._read(ids) if view.case.status.live)
         return tuple(sorted(found, key=lambda view: (view.case.opened_at, view.case.id)))
 

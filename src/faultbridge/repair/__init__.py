@@ -1,4 +1,4 @@
-"""The repair room: from a queued case to a verified node, and everything that limits repairs.
+"""Repair: from a queued case to a verified node, and everything that limits repairs.
 
 Read in this order:
 
@@ -8,7 +8,8 @@ Read in this order:
   `queued_cases` records decisions that start no repair, `append_many` those of many nodes in few transactions.
 - `controls`: pause, breakers, budget and slots of a cluster; `breakers` updates breakers and budget.
 - `cluster_status`: recomputes the status of a cluster from its unhealthy nodes.
-- `case_orders`, `node_orders`, `opt_out`: what operators order about cases and nodes.
+- `case_orders`, `node_orders`, `opt_out`: what operators order about cases and nodes; `withdraw_orders` ends the
+  conditions that orders opened.
 
 The other folders:
 

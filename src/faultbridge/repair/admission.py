@@ -52,7 +52,7 @@ class AdmittedBatch:
 
 
 def admit_case(ready: ReadyCase, now: datetime) -> Transition:
-    """Start the next attempt of a case. No other function starts an attempt from the queue."""
+    """Return the transition that starts the next attempt of a case; nothing else starts one from the queue."""
     number = ready.case.attempts + 1
     case = replace(
         ready.case,

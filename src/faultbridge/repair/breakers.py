@@ -64,7 +64,7 @@ class Breakers:
         return self.controls.change(cluster, revise, Actor.DISPATCH)
 
     def _node_counts(self, rules: Rules, failing: Sequence[FailingNode], control: Control) -> dict[str | None, int]:
-        """Count the cluster's nodes, and those per failure domain if a breaker of a domain could change."""
+        """Count the cluster's nodes (key None), and those per domain if a breaker of a domain could change."""
         counts: dict[str | None, int] = {None: rules.config.expected}
         limits = [limit.nodes for limit in rules.policy.breakers if limit.scope is BreakerScope.DOMAIN]
         most_failing = max(Counter(one.domain for one in failing if one.domain).values(), default=0)

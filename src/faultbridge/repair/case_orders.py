@@ -100,10 +100,10 @@ class CaseOrders:
         return self._order(case_id, revise)
 
     def cancel(self, case_id: str, order: OperatorOrder) -> NodeState:
-        """Cancel a case, so that no instance is released for it. Raises `past_intent` once that was recorded.
+        """Cancel a case, so that no instance is released for it. Raises `past_intent` once an intent is recorded.
 
-        The case of a node in service ends. A node out of service is verified and returned to service. Orders to
-        replace or quarantine the node end with the case.
+        A running attempt stops before its intent. The case of a node in service ends. A node out of service is verified
+        and returned to service. Orders to replace or quarantine the node end with the case.
         """
 
         def revise(state: NodeState, case: Case, now: datetime) -> Transition:
@@ -162,7 +162,10 @@ def _queue_verification(transition: Transition, case: Case, now: datetime) -> Tr
 
 
 def _already_answered(case: Case, attempt: int | None, action: RepairAction | None, *, granted: bool) -> bool:
-    """Return whether the request already has this answer. A different second answer is rejected."""
+    """Return whether the request for `attempt` already has this answer; False if `attempt` is None.
+
+    A different second answer is rejected as `answered`.
+    """
     given = case.approval
     if given is None or given.granted is None or given.attempt != attempt or not _is_about(given, attempt, action):
         return False

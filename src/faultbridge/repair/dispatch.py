@@ -51,7 +51,7 @@ class DispatchResult:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Gives the free repair slots of a cluster to its most urgent cases; `forget` makes the next reads fresh."""
+    """Gives the free repair slots of a cluster to its most urgent cases; `forget` drops all cached reads."""
 
     table: Table
     clock: Clock
@@ -188,7 +188,7 @@ class Dispatch:
     def _still_admitted(
         self, ready: Sequence[ReadyCase], control: Control, rules: Rules, now: datetime
     ) -> list[ReadyCase]:
-        """Return the cases that are also admitted as their nodes were just read, with the repair actions chosen.
+        """Return the cases that `admit` still picks, with their nodes as just read and the chosen repair actions.
 
         The row of a case may be older than its node: since then an operator may have ordered another repair action.
         """

@@ -41,7 +41,11 @@ PROVIDER_ISOLATES = "isolation not applicable: the provider repairs the node and
 
 
 class IsolationResult(StrEnum):
-    """The result of one isolation call."""
+    """The result of one isolation call.
+
+    `held`: a breaker keeps the node in service. `postponed`: the backoff has not ended. `withdrawn`: the node recovered
+    and was uncordoned.
+    """
 
     NOTHING = "nothing"
     DONE = "done"
@@ -226,7 +230,11 @@ def _in_service(state: NodeState) -> bool:
 
 
 def needs_isolation(state: NodeState, *, ordered: bool) -> bool:
-    """Return whether a node is in service although its case, or with `ordered` its repair, keeps it out."""
+    """Return whether a node that serves must be isolated for its live case.
+
+    `ordered` isolates it even if the policy keeps it in service until its repair. Without an active fault it needs no
+    isolation, unless its case keeps it out.
+    """
     case = state.live_case
     faulty = any(condition.action.opens_case for condition in state.active())
     return case is not None and (case.isolate or ordered) and _in_service(state) and (faulty or case.keeps_out)

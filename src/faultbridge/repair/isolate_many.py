@@ -42,7 +42,7 @@ class IsolateMany:
     def __call__(
         self, cluster: str, nodes: Sequence[str], control: Control | None = None
     ) -> Mapping[str, Callable[[], Results]]:
-        """Read the nodes. Returns the functions that isolate them, by the names of their nodes.
+        """Read the nodes, and return functions that isolate them, each by the names of its nodes.
 
         `control` is the cluster's control state as just read; a breaker that is open there is not read again.
         """

@@ -42,7 +42,7 @@ def record_failed_call(state: NodeState, at: datetime, answer: CallResult, limit
 
 
 def is_overdue(state: NodeState, at: datetime) -> bool:
-    """Return whether an operator must be paged now."""
+    """Return whether the isolation has failed for five minutes and no operator was paged for it yet."""
     since = state.isolation_since
     return since is not None and not state.isolation_overdue and at - since >= OVERDUE_AFTER
 

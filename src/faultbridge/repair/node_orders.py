@@ -64,7 +64,10 @@ class NodeOrders:
         return self._order(key, revise)
 
     def return_node(self, key: NodeKey, order: OperatorOrder) -> NodeState:
-        """Return a node that an operator fixed: it is verified first if it is out of service."""
+        """Return a node that an operator fixed, after a verification if the node is out of service.
+
+        Raises `not_with_a_person` unless the node has an escalated case. Accepted also where the provider repairs.
+        """
 
         def revise(state: NodeState, rules: Rules, now: datetime) -> Transition:
             case = state.live_case

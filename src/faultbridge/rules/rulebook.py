@@ -66,7 +66,8 @@ class Rulebook:
     def policy(self, config: ClusterConfig) -> Policy:
         """Return the policy that a cluster names, else the current one, else the default one.
 
-        The default policy is part of the software and needs not be stored, also where a cluster names its version.
+        The default policy is part of the software, so it need not be stored, even if a cluster names its version.
+        Raises Misconfigured if another policy is not stored.
         """
         return self._named(config.policy or _version(self.table.get(keys.CURRENT_POLICY), "version"))
 

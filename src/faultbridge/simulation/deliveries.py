@@ -83,7 +83,7 @@ class QueueMapping:
             context.schedule.at(soonest + timedelta(seconds=1), "poll", self._poll)
 
     def _deliver(self, batch: list[QueuedMessage]) -> None:
-        """Invoke the handler with a batch and delete the messages that succeeded, except a few duplicates."""
+        """Invoke the handler with a batch and delete the messages that succeeded, except a few that are repeated."""
         context, queue = self.context, self.context.ports.queue
         for message in batch:
             message.receive_count += 1

@@ -1,4 +1,4 @@
-"""Exhaustive orderings: every ordering of up to three faults or operator orders in a small scenario.
+"""Exhaustive orderings: runs a small scenario with every ordering of a few faults or operator orders.
 
 A scenario runs once without a fault, then with each fault at each side effect, then with each second fault at each
 later side effect of that run, and so on. So a later fault meets the state that the earlier faults left.

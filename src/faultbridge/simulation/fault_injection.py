@@ -113,7 +113,8 @@ class Outage:
 class FaultInjector:
     """Makes calls of workers fail at random; `without` skips faults by number, to find a smaller failing run.
 
-    No fault is injected while `enabled` is False, and none outside `workers`, the names of those that run now.
+    A call can fail only while `enabled` is True and a worker runs. `workers` names the running workers, the inner one
+    last.
     """
 
     profile: FaultProfile
@@ -135,7 +136,10 @@ class FaultInjector:
             self._thresholds.append((total, kind))
 
     def before(self, call: Call) -> FaultKind | None:
-        """Raise a fault before a call, or return the kind to raise after it (None for no fault)."""
+        """Raise a fault before a call, or return the kind to raise after it (None for no fault).
+
+        A call to a port during its outage raises Transient. Other handlers may run first, which creates a race.
+        """
         if not self.workers or not self.enabled:
             return None
         if self.outages and any(

@@ -1,4 +1,4 @@
-"""The owner of the repaired group: which updates of it ran, when the product first knew of each, and its rival."""
+"""Group owner: which updates of the repaired group ran, when Faultbridge first read each, and the provider's repair."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ObservedUpdate:
     ended: datetime | None = None
 
     def holds(self, at: datetime, *, after: timedelta = timedelta()) -> bool:
-        """Return whether repairs must wait at a time for this update, which was known for longer than `after`."""
+        """Return whether repairs must wait for this update at a time that is more than `after` past `seen`."""
         if self.seen is None:
             return False
         end = self.begun + UPDATE_DEADLINE
@@ -70,11 +70,11 @@ class GroupOwner:
             self.updates[-1].seen = now
 
     def reported(self, now: datetime) -> tuple[object, ...]:
-        """Return what an inventory would find to be different: update, its deadline, standby instances and rival."""
+        """Return the values whose change an inventory notices: update, its deadline, standby instances and rival."""
         overdue = self.is_updating and now >= self.updates[-1].begun + UPDATE_DEADLINE
         return self.is_updating, overdue, tuple(sorted(self.inventory.standby)), self.inventory.provider_repairs
 
     def quiet_until(self) -> datetime | None:
-        """Return when the last update no longer holds repairs, None without one; rest waits for it."""
+        """Return when the last update stops holding repairs, None while it runs or without one; a run rests later."""
         last = self.updates[-1] if self.updates else None
         return None if last is None or last.ended is None else last.ended + UPDATE_GRACE

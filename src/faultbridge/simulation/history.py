@@ -57,7 +57,7 @@ class History:
 
 
 def run(seed: int, steps: int = STEPS, *, without: frozenset[int] = frozenset()) -> History:
-    """Run a seed; `without` skips injected faults by number, which shrinking uses."""
+    """Run a seed; `without` skips injected faults by number, to find a smaller failing run."""
     return play(seed, draw_actions(seed, steps), without=without)
 
 

@@ -1,4 +1,4 @@
-"""Policies of a simulated system: repairs without the orchestrator, and repairs that ask, for all or some codes."""
+"""Policies of a simulated system: repairs without the orchestrator, and repairs that require approval."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def require_approval(
 ) -> None:
     """Set a policy whose repairs with these repair actions start only after an operator approves them.
 
-    With `codes`, only a rule for these codes asks; other faults of the same node are repaired without.
+    With `codes`, only the rule for these codes requires approval; other faults of the same node need none.
     """
     rules = system.policy.rules
     if codes:

@@ -68,7 +68,7 @@ def _encode_once(encode: Callable[[Any], Value]) -> Callable[[Any], Value]:
 
 
 class PackedValues:
-    """The stored mappings of packed texts, and the texts of packed mappings."""
+    """Caches the mapping of each packed text, and the packed text of each mapping."""
 
     def __init__(self) -> None:
         self._mappings: dict[str, StoredMapping] = {}

@@ -97,7 +97,7 @@ def _close_latched_breakers(system: SimulatedSystem) -> None:
 
 
 def _is_at_rest(system: SimulatedSystem) -> bool:
-    """Return whether nothing is queued, due or will be terminated, no incident ends and live cases are escalated."""
+    """Return whether no work is queued, due or unfinished, the spare pool is full and live cases are escalated."""
     if system.ports.queue.messages or set(system.schedule.pending_names()) - {SWEEP}:
         return False
     if system.checks.incidents.unfinished:

@@ -50,7 +50,7 @@ _NODE_ORDERS: Mapping[Order, Callable[[Installation], object]] = {
 
 
 def give(order: Order, system: SimulatedSystem) -> None:
-    """Give an order; a refusal is noted. A pause ends after an hour."""
+    """Give an order; a refusal is added to the journal. A pause ends after an hour."""
     app = system.workers.application()
     cases = [state.live_case.id for state in SystemView(system).nodes if state.live_case is not None]
     try:

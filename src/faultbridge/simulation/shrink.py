@@ -25,7 +25,7 @@ def violated_invariants(history: History) -> set[str]:
 
 
 def shrink(failing: History, rerun: Callable[..., History] = run) -> Shrunk:
-    """Reduce first the steps, then the injected faults, by halving."""
+    """Return a smaller run that violates one of the same invariants: fewer steps, then fewer injected faults."""
     search = _Search(failing, rerun)
     steps = search.reduce_steps()
     return search.reduce_faults(steps)

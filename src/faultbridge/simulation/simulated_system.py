@@ -144,7 +144,7 @@ class SimulatedSystem:
         self.deliver_changes()
 
     def let_group_grow(self) -> None:
-        """Let the inventory run for the repaired cluster; its first run knows the group before it grows."""
+        """Let the inventory run for the repaired cluster; its first run reads the group before it grows."""
         self.growing = True
         # The replay of the watched cluster knows only records, not what an inventory adds.
         self.ports.repaired_inventory.omitted_groups.add(GROUPS[WATCHED])
@@ -199,9 +199,10 @@ class SimulatedSystem:
         self.owner.was_read(self.clock.now(), next(self.ports.table.items_at(*keys.cluster_state(REPAIRED))))
 
     def _next_timer(self) -> datetime | None:
-        """Return the time of the earliest future timer of a node, or None.
+        """Return the time of the earliest future timer, or None.
 
-        Instances without a node are terminated in the first minute of an hour.
+        Timers are those of nodes, the next full hour if an instance without a node waits for its termination, and a
+        minute from now if an incident is unfinished.
         """
         now, nodes = self.clock.now(), SystemView(self).nodes
         due = [state.due_at for state in nodes if state.due_at is not None and state.due_at > now]

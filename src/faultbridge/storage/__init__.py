@@ -10,7 +10,8 @@ Nothing here calls AWS: `adapters/dynamodb` executes the writes, and a fake tabl
   job or a device to its entries.
 - `jobs`, `rejects`: the items of training jobs and of rejected records.
 - `policies`: the list of policy versions.
-- `findings`: findings of detectors, and the totals to compare with.
+- `findings`: findings of detectors, and the baselines with which counters are compared.
+- `incidents`, `heartbeats`, `counter_samples`: the items of incidents, heartbeats and counter samples.
 - `devices`: where devices were seen, and which had faults.
 - `proof`, `item_kinds`: how `faultbridge verify` proves each attribute of each kind of item.
 - `stored_values`: reads a value from an item, also from one that an earlier release wrote.

@@ -88,7 +88,10 @@ def _fields_dumper(names: tuple[str, ...]) -> _Dump:
 
 
 def load(kind: type[T], value: Mapping[str, Any]) -> T:
-    """Return the value of this type in an item attribute; raises KeyError or ValueError if invalid."""
+    """Return the value of this type from an item attribute.
+
+    An invalid attribute raises KeyError, TypeError, ValueError or AttributeError.
+    """
     loaded: T = _loader(kind)(value)
     return loaded
 

@@ -33,8 +33,8 @@ class LastSample:
 class SampleSet:
     """The last samples of one source on one node, by component.
 
-    `instance` and `boot` are the numbers of the incarnation that they belong to. With `digest`, all samples are those
-    of one record, whose values the agent identifies by it; the agent may have sent equal ones since.
+    `instance` and `boot` are the numbers of the incarnation that the samples belong to. With `digest`, all samples come
+    from one record, whose values `digest` identifies; the agent may have sent equal values since.
     """
 
     at: datetime
@@ -45,7 +45,7 @@ class SampleSet:
 
 
 def samples_put(key: Key, samples: SampleSet, now: datetime) -> Put:
-    """Return the write of samples; it fails when newer samples are stored."""
+    """Return the write of samples; it fails when samples of the same or a later time are stored."""
     at = to_text(samples.at)
     row = items.item(key, now, {"at": at, "samples": pack(dump(samples))})
     return Put(row, when=AnyOf((Absent(), Below("at", at))))

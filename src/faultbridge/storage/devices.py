@@ -25,7 +25,7 @@ FAULTY_SHARDS = 16
 
 
 def device_id(serial: str | None, uuid: str | None) -> str | None:
-    """Return the name under which the entries of a device are found: its serial number, or its UUID without one."""
+    """Return the name that indexes the entries of a device: its serial number, else its UUID, else None."""
     return serial or uuid
 
 
@@ -45,7 +45,7 @@ def faulty_device(cluster: str, device: str) -> Key:
 
 
 def component_of(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the component that an entry is about: that of its fault, or of its case's fault."""
+    """Return the component that an entry is about, of its fault or of its case's fault; empty if none."""
     return data.get("component") or (data.get("cause") or {}).get("component") or {}
 
 
@@ -77,7 +77,7 @@ def _link(component: Mapping[str, Any], now: datetime) -> Iterator[Put]:
 
 
 def linked_devices(components: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield the UUID and serial number of each component that has a device link."""
+    """Yield UUID and serial number of each component with both; a device link connects the two."""
     yield from ((str(one["uuid"]), str(one["serial"])) for one in components if one.get("uuid") and one.get("serial"))
 
 
@@ -106,7 +106,7 @@ def _sighting_key(stream: str, position: tuple[str, int, int], seen: Mapping[str
 
 
 def _sighting(facts: Mapping[str, Any], seen: Mapping[str, Any], entry: Entry, partition: str, now: datetime) -> Put:
-    """Return the row of a sighting. It names the place itself, so that it outlives its entry in the table."""
+    """Return the row of a sighting; it contains the place, so that it stays useful after its entry has expired."""
     stream, key = entry.stream, keys.entry(partition, entry.epoch, entry.sequence)
     row = {
         "cluster": stream.cluster,

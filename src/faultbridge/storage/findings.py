@@ -56,7 +56,7 @@ def read_finding(row: Mapping[str, Any]) -> Finding:
 
 
 def baselines_put(cluster: str, part: int, baselines: Baselines, now: datetime) -> Put:
-    """Return the write of one part; it fails if a part that is as new is stored."""
+    """Return the write of one part; it fails if a part of the same or a later time is stored."""
     at = to_text(baselines.at)
     row = items.item(baselines_key(cluster, part), now, {"at": at, "baselines": dump(baselines)})
     return Put(row, when=AnyOf((Absent(), Below("at", at))))

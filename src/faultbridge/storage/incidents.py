@@ -1,4 +1,4 @@
-"""Incidents in the table: their items, the rows of the cases that wait for them, and the history of onsets."""
+"""Incidents in the table: their items, the rows of the cases that wait for them, and how often faults began."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def held_case(cluster: str, shard: int, case: str) -> Key:
 
 
 def onsets(cluster: str) -> Key:
-    """Return the key of the history of fault onsets by failure domain."""
+    """Return the key of the history of how often faults began, by failure domain."""
     return Key(keys.cluster_partition(cluster), "ONSETS")
 
 

@@ -22,9 +22,9 @@ FOLLOWED = "FOLLOWED#"
 
 @dataclass(frozen=True, slots=True)
 class FollowedJob:
-    """The row of a job that runs or has just ended.
+    """The row of a followed job: it runs, may become resumable, or has callbacks or node updates left.
 
-    It is enough to decide whether a node's fault concerns the job, so that the job itself need not be read.
+    The row suffices to decide whether a node's fault concerns the job, so that the job itself need not be read.
     """
 
     id: str
@@ -51,7 +51,7 @@ def followed_job_key(cluster: str, job_id: str) -> Key:
 
 
 def followed_partition(cluster: str) -> str:
-    """Return the partition of the rows of followed jobs: the first shard, whose work rows are read together."""
+    """Return the partition of the rows of followed jobs: the work rows of the cluster's first shard."""
     return shard_partition(cluster, 0)
 
 
@@ -108,7 +108,10 @@ def job_link(cluster: str, job_id: str, position: str) -> Key:
 
 
 def job_writes(job: Job, before: Job | None, now: datetime) -> tuple[Write, ...]:
-    """Return the writes that store a job; they fail if the stored version is not `before`."""
+    """Return the writes that store a job and add, update or remove its row of followed jobs.
+
+    They fail if the stored version is not that of `before`.
+    """
     unchanged = Equals("version", before.version) if before else Absent()
     stored = Put(items.item(job_key(job.cluster, job.id), now, _attributes(job)), when=unchanged)
     followed = followed_job_key(job.cluster, job.id)

@@ -109,7 +109,7 @@ def pages(cluster: str, urgency: str) -> str:
 
 
 def live_page(cluster: str, urgency: str, key: str) -> Key:
-    """Return the key of an open page, which exists from its trigger to its resolve."""
+    """Return the key of an open page; the item exists from the page's trigger until the page is resolved."""
     return Key(pages(cluster, urgency), f"{LIVE_PAGE}{key}")
 
 
@@ -195,7 +195,7 @@ def due(name: str) -> str:
 
 
 def retry(name: str) -> str:
-    """Return the shard of the timer index for a reject; it is not that of nodes, which must not wait for rejects."""
+    """Return the shard of the timer index for a reject; nodes have their own shards and never wait for rejects."""
     return f"RETRY#{shard_of(name, WORK_SHARDS)}"
 
 

@@ -36,5 +36,5 @@ def listed_policy_item(stored: StoredPolicy) -> Item:
 
 
 def read_listed_policy(row: Mapping[str, Any]) -> StoredPolicy:
-    """Return the version of a row in the list."""
+    """Return the policy version in a row of the list."""
     return StoredPolicy(row["version"], from_text(row["updated_at"]), row["put_by"])

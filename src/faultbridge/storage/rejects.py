@@ -82,8 +82,8 @@ def read(row: Mapping[str, Any]) -> Reject:
 def counter(reject: Reject, now: datetime, *, by_sender: bool) -> Key:
     """Return the key of the counter for a reject: by hour, sender and reason.
 
-    Without `by_sender`, it is also by the node and source that the record states. A cluster that may not exist has no
-    counters of its own.
+    Without `by_sender`, it is also by the node and source that the record states. With `by_sender`, a reject whose
+    cluster may not exist counts under the cluster `-`.
     """
     message = reject.message
     is_registered = reject.reason in OF_REGISTERED and message.source != CANARY

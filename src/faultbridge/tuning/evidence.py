@@ -10,7 +10,10 @@ from faultbridge.tuning.search import Tried, best_tradeoffs
 
 
 def with_evidence(found: Tried, judged: Sequence[Mapping[str, Any]], searched_on: str, judged_on: str) -> str:
-    """Return the policy file; `judged` are the documents of a comparison on the parts that were held back."""
+    """Return the file of a found policy, with the evidence for it in comments.
+
+    `judged` are the documents of a comparison on the parts of the trace that were held back.
+    """
     lines = [
         "Found by `faultbridge policy tune`: a result of simulation with the assumptions in docs/default-policy.md.",
         f"Searched on {searched_on}: {found.lost_gpu_hours:,.0f} GPU-hours lost,"

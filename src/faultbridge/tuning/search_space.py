@@ -20,7 +20,7 @@ ACTIONS: Mapping[str, tuple[str, ...]] = {
 class Numbers:
     """The numbers of one policy: waits in minutes, probation in days, the breaker's share in percent.
 
-    The defaults are those of the packaged policy, but for half a minute more for network and heartbeat faults.
+    The defaults are those of the packaged policy, except that network and heartbeat faults wait half a minute longer.
 
     With `keep_in_service`, a node with a network or heartbeat fault is not isolated before its wait is over.
     """

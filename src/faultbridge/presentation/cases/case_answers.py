@@ -190,7 +190,7 @@ def _swap(steps: Sequence[Document]) -> str:
 
 
 def _sentences(template: str, values: Values) -> tuple[str, ...]:
-    """Return the lines of a template, each with its values; a value that is more than a line stays one."""
+    """Return the lines of a template as sentences with the values inserted; a value of several lines is not split."""
     return tuple(sentence(line.format_map(values)) for line in template.split("\n"))
 
 

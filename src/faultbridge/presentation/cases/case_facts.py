@@ -15,8 +15,8 @@ from faultbridge.presentation.entry_rows import Document
 class CaseFacts:
     """The documents of a case; `meaning` is the name of the fault code in the catalog.
 
-    `policy` is given while a limit of it delays the repair, and `failing` names the other nodes with a live case while
-    a breaker does.
+    `policy` is given only while one of its limits delays the repair. `failing` names the other nodes with a live case,
+    and only while a breaker delays the repair.
     """
 
     case: Document

@@ -1,6 +1,6 @@
 """Phases: what the time of a case was spent on: each wait, and each part of each attempt, from its entries.
 
-A case keeps the time of each phase only once. Where earlier entries are missing, these times are shown instead.
+The case itself stores only one total time per phase. Where its first entries are missing, these totals are shown.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _WAITING_PHASES = frozenset({"detected", "open", "queued", "absorbed"})
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A part of the time of a case: what it was spent on."""
+    """A part of the time of a case: what the case did or waited for (`name`), from `start` to `end`."""
 
     name: str
     tone: Tone
@@ -50,7 +50,7 @@ class Period:
 
 
 def phase_lanes(case: Document, entries: Sequence[Document], end: datetime) -> tuple[Lane, ...]:
-    """Return one lane for each thing that took time, in the order in which they began."""
+    """Return one lane for each kind of wait and each repair step, in the order in which they began."""
     changes = of_type(entries, CASE_STATUS, NOTE, STEP)
     first = next((one for one in changes if one["metadata"]["event_type"] == CASE_STATUS), None)
     is_complete = first is not None and not first["data"].get("from")
@@ -116,7 +116,7 @@ def current_phase(case: Document) -> str:
 
 
 def _recorded(case: Document, end: datetime) -> Iterator[Period]:
-    """Yield the phases that the case itself keeps; they follow each other and the last one ends at `end`."""
+    """Yield the total time of each phase that the case stores, one after the other; the last one ends at `end`."""
     phases = case["phases"]
     at = end - timedelta(milliseconds=sum(phases.values()))
     for number, (name, milliseconds) in enumerate(phases.items(), 1):

@@ -31,9 +31,9 @@ SHORTEST = timedelta(seconds=10)
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """One wait: its begin, its end (None if it lasts), what the case waited for, and why.
+    """One wait: its start, its end (None while it lasts), what the case waited for, and why.
 
-    `times` is the number of waits with the same reason that followed each other, interrupted only by tries to repair.
+    `times` is the number of successive waits for the same reason that this one combines.
     """
 
     start: datetime

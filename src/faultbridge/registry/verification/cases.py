@@ -36,8 +36,9 @@ def move_node(transition: Transition, target: NodeStatus, reason: str, now: date
 def require_verification(
     transition: Transition, code: str, reason: str, rules: Rules, now: datetime, *, external: bool
 ) -> Transition:
-    """Reduce the live case to a verification; opens a case with this code when the node has none.
+    """Require a verification of the node's instance, in its live case or in a new case with this code.
 
+    A live case that waits for the provider's repair continues its attempt; any other one is queued for `verify` alone.
     `external` marks that another controller replaced the instance. Where Faultbridge repairs, the orchestrator keeps
     work off the new instance until the verification has passed.
     """

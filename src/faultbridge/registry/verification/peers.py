@@ -1,4 +1,4 @@
-"""Peers of verifications: which instances of a cluster are known to be good and keep no work waiting."""
+"""Peers of verifications: finds instances of a cluster that are known to be good and run no work."""
 
 from __future__ import annotations
 

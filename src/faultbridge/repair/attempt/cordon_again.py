@@ -1,4 +1,4 @@
-"""Cordon again: keeps work off a node that a return to service has uncordoned, or may have without an answer."""
+"""Cordon again: keeps work off a node that a return to service has uncordoned, or may have, if no answer came."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from faultbridge.repair.attempt.step_context import StepContext
 
 
 def cordon_again(context: StepContext) -> None:
-    """Cordon the node; the provider or no orchestrator at all needs no call.
+    """Cordon the node, unless the provider repairs its cluster or the cluster has no orchestrator.
 
     Raises Transient when the orchestrator does not confirm it, so that the step is tried again.
     """

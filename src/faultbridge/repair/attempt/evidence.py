@@ -22,7 +22,7 @@ OUTCOMES = {BundleState.KEPT: "kept", BundleState.FAILED: "failed", BundleState.
 
 
 def store_report(objects: ObjectStore, key: NodeKey, report: bytes, now: datetime) -> tuple[str, dict[str, Any]]:
-    """Return the text of a report for its entry; a report above 4 KB is also stored whole as an object."""
+    """Return a report's text, cut at 4 KB, and facts for its entry; a longer report is stored whole as an object."""
     if len(report) <= MAX_INLINE_BYTES:
         return report.decode(errors="replace"), {}
     object_key = raw_key(key.cluster, now, report)

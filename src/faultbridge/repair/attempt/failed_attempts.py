@@ -39,7 +39,8 @@ def escalate_case(
 ) -> Transition:
     """End the attempt and escalate the case to an operator.
 
-    The node becomes `failed`. With `fails=False` it keeps its status, because nothing proves that it is faulty.
+    A node in a status of BECOME_FAILED becomes `failed`. With `fails=False` it keeps its status, because nothing proves
+    that it is faulty.
     """
     if fails and state.status in BECOME_FAILED:
         state, draft = move_node(state, NodeStatus.FAILED, now, reason)
@@ -60,9 +61,10 @@ def requeue_case(
     requirement: Requirement | None = None,
     not_before: datetime | None = None,
 ) -> Transition:
-    """End the attempt and queue the case again: the node is quarantined and the repair slot is released.
+    """End the attempt and queue the case again, which releases its repair slot.
 
-    `requirement` is the condition that requires a stronger repair action; its rule becomes that of the case.
+    A node in a status of BECOME_QUARANTINED becomes `quarantined` again. `requirement` is the condition that requires a
+    stronger repair action; its rule becomes that of the case.
     """
     if state.status in BECOME_QUARANTINED:
         state, draft = move_node(state, NodeStatus.QUARANTINED, now, reason)

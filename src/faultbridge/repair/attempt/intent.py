@@ -32,7 +32,11 @@ NODE_STATUS_OF = {
 
 
 def stop_before_intent(context: StepContext) -> StepResult | None:
-    """End the attempt if the case is canceled, repairs are held, or a new fault needs more than it may do."""
+    """End the attempt if it must not reach its intent; returns None if it may continue.
+
+    It must not if the case is canceled, repairs are paused or held by an incident or an update of the group, or a new
+    fault requires a stronger repair action or an approval.
+    """
     stopped = context.stop_if_canceled() or _stop_if_paused(context) or stop_for_update(context)
     return stopped or _stop_for_stronger_action(context) or _stop_for_approval(context)
 
@@ -49,8 +53,9 @@ def commit_intent(
     """Record the intent, unless the case was canceled in the meantime or the repair is forbidden now.
 
     A pause, an incident, a new fault whose rule requires an approval, or `permits`, which gets the controls of the
-    cluster, can forbid it. `spare` and `instance_types` are what the attempt uses or launches as successor.
-    The commit fails if these controls changed after they were read, and they are then read again.
+    cluster, can forbid it. `spare` and `instance_types` are what the attempt uses or launches as successor. The commit
+    fails if these controls changed after they were read, and they are then read again. Without an intent, the attempt
+    in the returned context has none.
     """
 
     def revise(state: NodeState, now: datetime) -> Transition:

@@ -20,7 +20,7 @@ class ReleaseLeakedSlots:
     table: Table
 
     def __call__(self, cluster: str) -> tuple[str, ...]:
-        """Return the ids of the cases whose slots were released."""
+        """Release the leaked slots of a cluster; returns the ids of the cases that had them."""
         found = self.table.get(keys.cluster_control(cluster))
         control = items.read_control(cluster, found)
         if not control.holders:

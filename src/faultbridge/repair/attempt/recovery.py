@@ -40,7 +40,11 @@ Later calls of that execution are superseded.
 
 
 class RecoveryResult(StrEnum):
-    """What one call did to recover an interrupted repair attempt."""
+    """What one call did to recover an interrupted repair attempt.
+
+    `answered`: resumed the waiting execution. `started`: started a missing one. `recovered`: continued with a new
+    attempt. `given_back`: queued the case again or escalated it.
+    """
 
     NOTHING = "nothing"
     WAITING = "waiting"

@@ -202,7 +202,7 @@ class StepContext:
         return StepResult(StepOutcome.STOPPED, reason)
 
     def _requirement_of(self, state: NodeState, action: RepairAction | None) -> Requirement | None:
-        """Return the condition that requires this stronger repair action; None without one."""
+        """Return the condition that requires this action; None without one, or if the action is not stronger."""
         order = list(RepairAction)
         if action is None or order.index(action) <= order.index(self.case.repair_action):
             return None
@@ -223,7 +223,7 @@ class StepContext:
         return StepResult(StepOutcome.STOPPED, reason)
 
     def stop_if_canceled(self) -> StepResult | None:
-        """End the attempt of a canceled case: no instance is released, the node is only verified and returned."""
+        """End the attempt of a canceled case, whose node is then only verified; returns None for any other case."""
         if not self.case.cancelled or self.case.repair_action is RepairAction.VERIFY:
             return None
         return self.requeue(

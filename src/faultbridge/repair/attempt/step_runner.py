@@ -162,7 +162,7 @@ class StepRunner:
 
 
 def _result_if_closed(state: NodeState, request: StepRequest) -> StepResult | None:
-    """Return the result of the first call if a `close` is repeated."""
+    """Return `done` if the step `close` is repeated after it resolved the case; None otherwise."""
     case = state.case
     if case is None or request.step != close_case.NAME or case.status is not CaseStatus.RESOLVED:
         return None

@@ -55,6 +55,6 @@ class StepTools:
     compute_of_cluster: Callable[[ClusterConfig], ComputeAccess] = no_other_accounts
 
     def compute(self, config: ClusterConfig) -> ComputeAccess:
-        """Return the compute access of a cluster: of this account, of its role, or of its HyperPod cluster."""
+        """Return the compute access of a cluster: this account's, its own role's, or that of its HyperPod cluster."""
         shared = config.provider_role is None and config.hyperpod_cluster is None
         return self if shared else self.compute_of_cluster(config)

@@ -18,7 +18,7 @@ from faultbridge.repair.attempt.step_context import StepContext
 def faults_since_start(state: NodeState) -> tuple[str, ...]:
     """List the active conditions of severity `error` or worse that count against the verification, one line each.
 
-    What only listed senders report does not count: the verification checks just that.
+    A condition that only listed senders report does not count, because it is what the verification checks.
     """
     case, attempt = live_attempt(state)
     found = _conditions_since(without_claims(state), case.repair_action, watched_since(case, attempt))
@@ -40,7 +40,10 @@ def is_successor(state: NodeState, case: Case) -> bool:
 
 
 def verification_level(context: StepContext) -> int | None:
-    """Return the level of the verification, None for the verifier's own; a relapse needs a deeper one."""
+    """Return the level of the verification; None for the verifier's own level.
+
+    A relapse requires at least the level `relapse_verify_level` of the policy.
+    """
     policy, case = context.rules.policy, context.case
     lowest = max(policy.limits.verify_level or 0, _level_for_faults(context) or 0) or None
     level = rule_of_case(context.state, case, policy).verify_level or lowest

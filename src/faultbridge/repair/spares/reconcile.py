@@ -1,7 +1,7 @@
 """Reconciles the spare pool: each call moves each spare one step closer to a verified instance.
 
-A call may be repeated, may crash midway, and may run beside another one. A launch is fenced by the token of its round.
-An instance is terminated only after its spare has the status `ending`, when no case can take it anymore.
+A call may be repeated, crash midway, and run beside another one. A spare's launches share one token in each round. An
+instance is terminated only after its spare has the status `ending`, when no case can take it anymore.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class _SpareReconciler:
         )
 
     def start_verification(self, instance: str) -> str:
-        """Start a verification. An instance of a type that the verifier cannot judge is given up."""
+        """Start a verification; an instance of a type that the verifier cannot judge is discarded."""
         try:
             return self.verifier.start(instance, f"{self.spare.owner}-{self.spare.verifications}")
         except Unverifiable as error:

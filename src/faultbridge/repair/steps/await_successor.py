@@ -58,7 +58,7 @@ def _fits_slot(context: StepContext, candidate: LaunchedInstance) -> bool:
 
 
 def _launched_after(context: StepContext) -> datetime:
-    """Return the time from which launched instances count as successors: the intent, or the instance's start."""
+    """Return from when launched instances count as successors: the intent's time, else the old instance's start."""
     intent, incarnation = context.attempt.intent, context.state.incarnation
     if intent is not None and intent.repair_action is RepairAction.REPLACE_NODE:
         return intent.at.replace(microsecond=0)

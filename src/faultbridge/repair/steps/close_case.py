@@ -36,7 +36,10 @@ class _FaultAfterVerification(Exception):  # noqa: N818 - an expected situation,
 
 
 def close_case(context: StepContext) -> StepResult:
-    """Resolve the case of a node that was verified and returned to service."""
+    """Resolve the case of a node that was verified and returned to service.
+
+    If a fault was observed since the verification started, cordon the node again and fail the verification.
+    """
     if context.attempt.steps.get(return_to_service.NAME) != StepOutcome.DONE:
         return context.escalate_to_operator("close was requested before the node returned to service")
     unused.end_for_case(context)

@@ -43,7 +43,7 @@ def drain_node(context: StepContext) -> StepResult:
 
 
 def on_timeout(context: StepContext, reason: str) -> StepResult:
-    """After the deadline: continue if the fault is fatal, because no work can run; else queue the case.
+    """After the deadline: continue if the fault is fatal, because no work can run; else retry or escalate the case.
 
     If the drain did not begin or the orchestrator did not answer, the drain is not forced, because the jobs had no time
     to leave.
@@ -91,7 +91,7 @@ def _leave_to_provider(context: StepContext) -> StepResult:
 
 
 def _cordon_and_drain(context: StepContext, orchestrator: Orchestrator) -> tuple[StepContext, CallResult]:
-    """Drain the node; cordon it first if an earlier attempt may have uncordoned it."""
+    """Drain the node; cordon it first if no cordon is confirmed or an earlier attempt may have uncordoned it."""
     recheck = context.state.isolation is Isolation.CONFIRMED and context.case.attempts > 1
     if recheck or context.state.isolation is Isolation.REQUESTED:
         answer = _answer(lambda: orchestrator.cordon(context.member))
@@ -106,7 +106,7 @@ def _cordon_and_drain(context: StepContext, orchestrator: Orchestrator) -> tuple
 
 
 def _answer(call: Callable[[], CallResult]) -> CallResult:
-    """Return the result of a call; a lost answer is a result without a response."""
+    """Return the result of a call; Transient becomes TIMEOUT with `no_response` set."""
     try:
         return call()
     except Transient as error:
@@ -135,7 +135,7 @@ def _without_orchestrator(context: StepContext, reason: str) -> StepResult:
 
 
 def _hold(context: StepContext, reason: str) -> StepResult:
-    """Release the slot until the orchestrator answers, and page an operator; the attempt does not count."""
+    """Queue the case again, which frees its slot, and page an operator once; the attempt does not count."""
     text = f"the orchestrator did not answer whether work still runs: {reason}"
     if not context.state.isolation_overdue:
         context = context.commit(lambda state, now: page_overdue(state, now, text))

@@ -1,4 +1,4 @@
-"""State FollowProvider: wait for the provider's own repair; escalate it if there is no progress.
+"""State FollowProvider: wait for the provider's own repair; escalate the case if there is no progress.
 
 This step changes nothing on the node. The wait ends when the node has another instance, another boot, or no fault that
 needs a repair. Ingest and the inventory record these changes.

@@ -15,7 +15,7 @@ NAME = "fail"
 
 
 def record_failure(context: StepContext) -> StepResult:
-    """Retry a failure before the intent later; escalate a failure after the intent."""
+    """Retry the case later if its attempt failed before the intent and attempts are left; else escalate it."""
     if context.attempt.step == return_to_service.NAME:
         cordon_again(context)
     reason = context.request.error or "the step failed without an error message"

@@ -62,7 +62,10 @@ def verify_instance(context: StepContext) -> StepResult:
 
 
 def on_timeout(context: StepContext, reason: str) -> StepResult:
-    """After the deadline: escalate a node that could not be verified; it stays out of service."""
+    """After the deadline: escalate a node that could not be verified; it stays out of service.
+
+    If the attempt verifies a claim of listed senders and another source reports a fault too, the next action follows.
+    """
     draft = entry_builder.step(context.case, NAME, "inconclusive", context.now, reason=reason, failure="TIMEOUT")
     seen = sorted({one.code for one in without_claims(context.state).active() if one.action.opens_case})
     if seen and context.case.repair_action is RepairAction.VERIFY and without_claims(context.state) != context.state:
@@ -77,13 +80,13 @@ def revoke(context: StepContext, findings: tuple[str, ...]) -> StepResult:
 
 
 def _missing_gpus(context: StepContext, found: Verification) -> tuple[str, ...]:
-    """Compare the number of GPUs with the instance type, because diagnostics pass although GPUs are missing."""
+    """Return a finding if the report has fewer GPUs than the instance type; diagnostics pass without them."""
     finding = missing_gpus(found.gpus, context.state.placement.instance_type)
     return (finding,) if finding else ()
 
 
 def _end_verified(context: StepContext, found: Verification, state: NodeState, now: datetime) -> Folded:
-    """End the conditions that the repair and its verification fixed.
+    """End the conditions that the repair fixed, and the claims of listed senders that the verification refutes.
 
     In a canceled case the verification ends all conditions, because an operator ordered the node's return.
     """

@@ -7,6 +7,7 @@ Read in this order:
 - `pending`: counts the replacements that will use free instances of a shared reservation.
 - `launch`: launches successors for groups that do not launch them, at most one per token.
 - `claim`: attaches an instance to exactly one node.
+- `unused`: terminates launched instances that never backed a node.
 
 The step `steps.release_instance` uses `capacity` and `launch`; `steps.await_successor` uses `launch` and `claim`.
 

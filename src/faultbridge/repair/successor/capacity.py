@@ -47,17 +47,17 @@ class CapacityCheck:
 
     @property
     def source(self) -> CapacitySource | None:
-        """Return the source that permits the release."""
+        """Return the source that permits the release, or None without one."""
         return self.used.source if self.used else None
 
     @property
     def spare(self) -> str | None:
-        """Return the spare instance that was taken for the case."""
+        """Return the spare instance that was taken for the case, or None without one."""
         return self.used.spare if self.used else None
 
     @property
     def reason(self) -> str:
-        """Return why the source counts, or what each source lacks if none counts."""
+        """Return why the source permits the release, or what each existing source lacks if none does."""
         if self.used:
             return self.used.reason
         return "; ".join(one.reason for one in self.answers if one.reason and one.decision is not Decision.ABSENT)
@@ -92,9 +92,9 @@ def is_left(context: StepContext, found: CapacityCheck, control: Control) -> boo
 def find_capacity(context: StepContext, instance_id: str, group: str) -> CapacityCheck:
     """Ask the sources of the policy for capacity for a successor.
 
-    If each existing source has nothing free, the case waits. If one is unknown, or if none exists, the instance is
-    released only after an operator's approval, or if the rule permits it and the fault is fatal or the node never
-    served. If the policy's list lacks `on_demand` and none of its sources exists, the rule cannot permit it.
+    If each existing source has nothing free, the case waits. If the answer of one is unknown, or if none exists, the
+    instance is released only after an operator's approval, or if the rule permits it and the fault is fatal or the node
+    never served. If the policy's list lacks `on_demand` and none of its sources exists, the rule cannot permit it.
     """
     found = CapacityCheck(ask_sources(context, instance_id, group))
     if found.used:

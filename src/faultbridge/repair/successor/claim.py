@@ -108,7 +108,7 @@ def _aliases_of(state: NodeState, candidate: LaunchedInstance) -> Iterator[Alias
 
 
 def _aliases_of_former(state: NodeState, former: str | None, new: Mapping[Key, Alias]) -> dict[Key, Alias]:
-    """Return the aliases that end with the former instance: its id, and the names that its successor has not."""
+    """Return the aliases that end with the former instance: its id, and names that its successor does not have."""
     named = (Alias("name", f"{state.key.cluster}/{name}") for name in state.placement.host_names)
     ended = {keys.alias(*alias): alias for alias in (*([Alias("instance", former)] if former else []), *named)}
     return {key: alias for key, alias in ended.items() if key not in new}

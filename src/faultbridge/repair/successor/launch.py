@@ -50,7 +50,10 @@ def ensure_successor(context: StepContext) -> CallResult | None:
 
 
 def _tag_spare(context: StepContext, launcher: Launcher, found: Sequence[LaunchedInstance]) -> CallResult | None:
-    """Tag a spare with its case before the old instance is released for it."""
+    """Tag a spare with its case before the old instance is released.
+
+    Returns why the old instance must stay, or None if it may be released.
+    """
     spare = context.attempt.spare
     if spare is None or spare not in {candidate.instance_id for candidate in found}:
         return None
@@ -59,7 +62,7 @@ def _tag_spare(context: StepContext, launcher: Launcher, found: Sequence[Launche
 
 
 def taken_spare(context: StepContext, fits: Callable[[str], bool]) -> str | None:
-    """Return the spare that an earlier call took for the case, or None. One that does not fit is given back."""
+    """Return the spare that an earlier call took for the case, or None. A spare that does not fit is given back."""
     pool, cluster = SparePool(context.tools.table, context.tools.clock), context.state.key.cluster
     used = {context.instance_id, *context.state.former_instances}
     taken = pool.taken_by(cluster, context.case.id, used)
@@ -111,10 +114,10 @@ def launch_request(context: StepContext, group: str) -> LaunchRequest:
 
 
 def types_to_launch(context: StepContext, used: CapacitySource | None = None) -> tuple[str, ...]:
-    """Return the instance types to launch, in their order; without configured ones, the launch template decides.
+    """Return the instance types to launch, in order; empty if none is configured: the launch template decides.
 
-    The types of the source that permitted the release come first. Those of `on_demand` and `fallback_types` follow, if
-    and as the policy names them: the other sources have capacity only if their answer says so.
+    The types of the source that permitted the release come first. Those of `on_demand` and `fallback_types` follow in
+    the policy's order, if the policy names these sources.
     """
     types = _types(context)
     if not types:
@@ -136,7 +139,7 @@ def source_of_type(context: StepContext, instance_type: str | None) -> CapacityS
 
 
 def fallback_types(context: StepContext) -> tuple[str, ...]:
-    """Return the configured instance types with enough GPUs after the first one."""
+    """Return the configured instance types with as many GPUs as the node's, without the first of them."""
     return _types(context)[1:]
 
 

@@ -54,7 +54,7 @@ class SourceAnswer:
 
     @property
     def reason(self) -> str:
-        """Return why the source counts or does not count."""
+        """Return why the source permits the release, or why it does not."""
         found = self.found
         without = "" if found.free else f"{found.evidence.value} has no free capacity"
         ends = f"it ends at {to_text(found.ends_at)}" if found.ends_at and self._ends_soon else ""
@@ -87,9 +87,9 @@ class SourceAnswer:
 
 
 def ask_sources(context: StepContext, instance_id: str, group: str) -> tuple[SourceAnswer, ...]:
-    """Ask the sources of the policy in their order; the answers end with the first source that counts.
+    """Ask the sources of the policy in their order; the answers end with the first one that permits the release.
 
-    No source is asked if the case has its successor already: it may occupy the last free instance of a source.
+    No source is asked if the case already has its successor, because that may be the last free instance of a source.
     """
     present = _present(context, instance_id, group)
     if present is not None:
@@ -150,7 +150,7 @@ def _spare(context: StepContext, instance_id: str, group: str) -> SourceAnswer:
 
 
 def _fallback(context: StepContext) -> SourceAnswer:
-    """Answer for the further instance types: only a launch, before the release, shows whether one is available."""
+    """Return the answer for the further instance types: only a launch shows whether one is available."""
     types = fallback_types(context) if context.launcher else ()
     found = (
         Capacity(CapacityEvidence.LAUNCH_FIRST, reason=", ".join(types))

@@ -21,7 +21,7 @@ NAME = "detach_volumes"
 
 
 def detach_volumes(context: StepContext, instance_id: str, spare: str | None) -> tuple[StepContext, StepResult | None]:
-    """Detach the volumes of the instance; an empty policy reads nothing and makes no call.
+    """Detach the volumes that must move from the instance; without such volumes nothing is read or called.
 
     Returns the node as last written, and why the instance must stay, or None when no volume is on it.
     """
@@ -53,7 +53,10 @@ def refuse_unmovable(context: StepContext) -> StepResult | None:
 
 
 def waits_for_volumes(context: StepContext) -> bool:
-    """Return whether volumes that must move are still on the instance of the node, or may be: nothing answers."""
+    """Return whether volumes that must move are still on the instance of the node.
+
+    If the volumes cannot be read, return whether any are recorded.
+    """
     if not context.moves_volumes or context.lacks_volumes:
         return False
     moving = [one.volume_id for one in context.state.moving_volumes]
@@ -104,13 +107,13 @@ def _moving(volume: Volume, instance_id: str) -> MovingVolume:
 
 
 def _not_recorded(state: NodeState, found: tuple[MovingVolume, ...]) -> tuple[MovingVolume, ...]:
-    """Return the volumes that are not recorded as leaving their instance: an earlier move may have ended on it."""
+    """Return the volumes not yet recorded as leaving this instance; a record may name an earlier instance."""
     known = {(one.volume_id, one.instance_id) for one in state.moving_volumes}
     return tuple(one for one in found if (one.volume_id, one.instance_id) not in known)
 
 
 def _with(state: NodeState, new: tuple[MovingVolume, ...]) -> tuple[MovingVolume, ...]:
-    """Return the moving volumes with these, each once."""
+    """Return the recorded moving volumes and the new ones; a new record replaces that of the same volume."""
     moved = {one.volume_id for one in new}
     return (*(one for one in state.moving_volumes if one.volume_id not in moved), *new)
 

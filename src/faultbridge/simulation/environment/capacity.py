@@ -13,7 +13,11 @@ class CapacityActions(CloudActions):
     """Carries out what happens to the capacity for successors."""
 
     def _reservation_change(self, action: ExternalAction) -> None:
-        """Let a reservation have none to two free instances, for up to two hours, or until the end of the run."""
+        """Limit the free instances of a reservation to none, one or two, for up to two hours.
+
+        The reservation itself ends then, or stays until the end of the run. With a launch template there is none: only
+        the capacity of launches is limited.
+        """
         left = action.selector % 3
         self._log(f"a reservation has {left} free instances")
         # A launch template launches its successor first, and asks no reservation.

@@ -57,7 +57,7 @@ class CloudActions(Actions):
         ports.provider.probe_unknown = action.fraction > 0.8  # noqa: PLR2004 - one time in five
 
     def _restart_failure(self, action: ExternalAction) -> None:
-        """Make the next restart call fail; one time in three, an instance's restarts also end as failed."""
+        """Make the next restart call fail; sometimes also restart statuses (UNKNOWN) or all restarts of an instance."""
         failure = pick((*_PROVIDER_FAILURES, ProviderFailure.NOT_FOUND), action.selector)
         self._log(f"the next restart fails: {failure.value}")
         restarter = self.system.ports.restarter
@@ -119,7 +119,7 @@ class CloudActions(Actions):
             self.system.ports.workflow.abort(name)
 
     def _port_outage(self, action: ExternalAction) -> None:
-        """Make a port unavailable for up to an hour."""
+        """Make a port unavailable for 1 to 61 minutes."""
         start = self.system.clock.now()
         end = start + timedelta(seconds=60 + action.fraction * HOUR)
         self._log(f"{action.subject} does not answer until {end:%H:%M:%S}")

@@ -11,7 +11,7 @@ from faultbridge.simulation.environment.volumes import VolumeActions
 class Environment(OwnerActions, CapacityActions, VolumeActions):
     """Performs the actions of sources, operators and the cloud in a simulated system.
 
-    Each class of this room adds the actions of one actor to the class before it.
+    The classes of this package inherit from each other; each adds the actions of one kind of actor.
     """
 
     def perform(self, action: ExternalAction) -> None:

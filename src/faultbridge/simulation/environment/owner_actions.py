@@ -83,7 +83,7 @@ class OwnerActions(GrowthActions):
         self._send_until_accepted(RawInput("ec2-event", REPAIRED, body, instance_id=instance), 0.0, 3)
 
     def _update_in_place(self, instance: str) -> None:
-        """Take an instance out of its group for a reboot, as `SystemUpdating` does."""
+        """Take an instance out of its group for a reboot, as a software update of HyperPod (`SystemUpdating`) does."""
         if self.system.fleet.is_alive(instance):
             self._log(f"{instance} is updated and reboots")
             standby = self.system.ports.repaired_inventory.standby
@@ -92,7 +92,7 @@ class OwnerActions(GrowthActions):
             self._later(BOOT_SECONDS, lambda: standby.discard(instance))
 
     def _rival_repair(self, action: ExternalAction) -> None:
-        """Turn on the provider's own repair for up to two hours; minutes later it repairs a node."""
+        """Turn on the provider's own repair for 20 to 140 minutes; some minutes later it repairs a node."""
         self._log("the provider's own repair is turned on")
         self.system.ports.repaired_inventory.provider_repairs = True
         self._later(60 + 900 * action.fraction, lambda: self._rival_acts(action))

@@ -68,7 +68,7 @@ class SourceActions(CloudActions):
         return self.system.node_names.get(instance.instance_id, f"{host_name(instance.instance_id)}.internal")
 
     def _repeated_report(self, action: ExternalAction) -> None:
-        """Send the same record two to five times."""
+        """Send the same sample two to five times; it never makes the instance bad."""
         for _ in range(2 + action.selector % 4):
             self._report(replace(action, fraction=1.0))
 

@@ -56,7 +56,7 @@ class VolumeActions(CloudActions):
         self.system.schedule.after(2 * HOUR * action.fraction, "cloud", lambda: mover.stuck.discard(volume))
 
     def _volume_tag_lost(self, action: ExternalAction) -> None:
-        """Remove the tag of a volume, one time in two for up to two hours."""
+        """Remove the tag of a volume; one time in two, the tag returns within two hours."""
         mover = self.system.ports.volume_mover
         if not mover.volumes:
             return
@@ -71,7 +71,7 @@ class VolumeActions(CloudActions):
         self.system.ports.volume_mover.volumes[volume].tagged = True
 
     def _volume_outage(self, action: ExternalAction) -> None:
-        """Let no call about volumes be answered for up to an hour."""
+        """Make every call about volumes fail without an answer for 1 to 61 minutes."""
         start = self.system.clock.now()
         end = start + timedelta(seconds=60 + action.fraction * HOUR)
         self._log(f"volumes do not answer until {end:%H:%M:%S}")

@@ -9,7 +9,7 @@ from faultbridge.simulation.fakes.seam import Seam
 
 
 class FakeJobCallback:
-    """Implements `JobCallback` (fake). `received` holds each notice that arrived, `resumed` each job once."""
+    """Implements `JobCallback` (fake). `received` lists the notices; `resumed` maps each event id to its job."""
 
     def __init__(self, *, ordered: bool = True, seam: Seam | None = None) -> None:
         self.ordered, self.seam = ordered, seam or Seam()

@@ -162,10 +162,10 @@ class FakeProvider(FailingFake):
 
     As EC2 Auto Scaling: replacing an instance that is gone succeeds, launch times count to the second, and a group that
     does not exist raises `Misconfigured`. Scripted failures are returned before real answers. With `probe_unknown`
-    every probe returns `UNKNOWN`. `known_checks` are the checks of every running instance. `known_capacity` is the
-    answer of one source, of which `LAUNCH_FIRST` is on demand; with `reserved` this is what a reservation has left: the
-    instances that the fleet can still launch. `capacities` are answers by source. `capacity_answers` lists what was
-    answered: time, instance and capacity.
+    every probe returns `UNKNOWN`. `known_checks` are the checks of every running instance. `known_capacity` answers for
+    the source `on_demand` if its evidence is `LAUNCH_FIRST`, else for `own_reservation`; with `reserved`, the answer is
+    a reservation with as many instances as the fleet can still launch. `capacities` sets answers by source.
+    `capacity_answers` lists what was answered: time, instance and capacity.
     """
 
     def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None) -> None:
@@ -203,7 +203,7 @@ class FakeProvider(FailingFake):
             return self.known_checks if self.fleet.is_alive(instance_id) else InstanceChecks()
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:
-        """Return what the test set for a source, else what it set for the provider, else that there is no such one."""
+        """Return the answer in `capacities`, else `known_capacity` if it answers for this source, else ABSENT."""
         with self.seam.around("provider", "capacity", (source, instance_id, group)):
             known = self._reservation() if self.reserved else self.known_capacity
             launches_first = known.evidence is CapacityEvidence.LAUNCH_FIRST

@@ -150,7 +150,7 @@ class FakeTable:
                 yield self._partitions[pk][sk]
 
     def items_at(self, prefix: str, sk: str) -> Iterator[Item]:
-        """Yield the items at a sort key of the partitions with a prefix, in key order, without copying."""
+        """Yield the item at `sk` of each partition whose key starts with a prefix, in key order, without copying."""
         for pk in sorted(self._partitions):
             if pk.startswith(prefix) and (item := self._partitions[pk].get(sk)) is not None:
                 yield item

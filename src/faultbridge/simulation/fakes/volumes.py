@@ -65,7 +65,7 @@ class FakeVolumes(FailingFake):
         self.volumes[volume_id].tagged, self.volumes[volume_id].lost_tag = False, True
 
     def attached(self, instance_id: str, names: Sequence[str]) -> tuple[Volume, ...]:
-        """Return the volumes on an instance by the value of their tag."""
+        """Return the volumes on an instance whose tag has one of these values."""
         with self.seam.around("volumes", "attached", instance_id):
             self.settle()
             found = (one for one in self.volumes.values() if one.instance_id == instance_id and one.name in names)
@@ -158,5 +158,5 @@ def _as_volume(one: FakeVolume) -> Volume:
 
 
 def _untagged(one: FakeVolume) -> CallResult:
-    """As the roles of the functions: they may move only tagged volumes."""
+    """Return the refusal to move a volume without its tag, for which the functions' roles have no permission."""
     return CallResult(ProviderFailure.PERMISSION_DENIED, f"{one.volume_id} has no tag")

@@ -1,4 +1,4 @@
-"""Capacity: no instance is given up without what its rule demands, by the answers that the fakes gave."""
+"""Capacity: no instance is released without the evidence that its rule requires, by the answers that the fakes gave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases: legal status changes, one live case a node, and none that waits without a reason."""
+"""Cases: legal status changes, at most one live case per node, and no case that waits without a reason."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _has_status(state: NodeState, status: CaseStatus) -> bool:
 
 
 def _missing_cases(view: SystemView) -> Iterator[str]:
-    """Find nodes with an active fault that requires a repair but without a live case."""
+    """Find nodes of the repaired cluster with an active fault that requires a repair but without a live case."""
     for state in view.nodes:
         if state.key.cluster != "train-a" or state.live_case is not None or state.status is None:
             continue
@@ -113,9 +113,9 @@ def _missing_cases(view: SystemView) -> Iterator[str]:
 def _actionable_faults(bodies: Iterable[Mapping[str, Any]]) -> dict[FaultKey, str]:
     """Return the faults that require a case, each with the time since which it lasts.
 
-    A fault that was reported too late to act on is left out, unless its time is of a clock that heartbeats had shown to
-    be behind. So are faults that were reported before an operator
-    canceled the case or returned the node. A fault that was cleared lasts from its next report.
+    A fault that was reported too late to act on is left out; its age is first reduced by how far heartbeats had shown
+    the clock to be behind. So are faults that were reported before an operator canceled the case or returned the node.
+    A fault that was cleared lasts from its next report.
     """
     lasting: dict[FaultKey, str] = {}
     behind = timedelta(0)

@@ -24,7 +24,7 @@ def _by_id(view: SystemView) -> dict[str, Body]:
 
 
 def _without_cause(view: SystemView) -> Iterator[str]:
-    """Find entries without a cause that neither an operator nor the inventory started."""
+    """Find entries without a cause, except changes of the budget and those that an operator or inventory started."""
     for body in _all(view):
         meta = body["metadata"]
         # An operator who lowers the limit of repairs an hour writes no entry; the budget may be used up by that alone.

@@ -1,4 +1,4 @@
-"""Coverage: a passed verification ends only what it covers, and a reboot no state of the network."""
+"""Coverage: passed verifications, resets and reboots end only the faults that they cover."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class DomainFaultChecks:
             self._follow_links(now)
 
     def _follow_links(self, now: datetime) -> None:
-        """Note since when the faults of each domain are recorded, and since when many nodes have one at all.
+        """Note since when the fault of each domain is recorded, and since when many nodes have links down at all.
 
         A node whose repair has begun is no evidence any more: its instance, and with it the fault, will be gone.
         """
@@ -176,7 +176,11 @@ class DomainFaultChecks:
         node.absorbed_at = None
 
     def _waits_too_long(self, name: str, now: datetime) -> bool:
-        """Return whether a node with a fault of its own waits since long before; a later fault may hold it again."""
+        """Return whether a node with a fault of its own waits longer than an incident may hold it.
+
+        The wait counts from the time its case was absorbed, or from the start of the latest domain fault, which may
+        hold the node again.
+        """
         node = self._nodes[name]
         starts = (one.start for one in self.lost if one.start < now)
         since = max((node.absorbed_at or now, *starts))

@@ -1,4 +1,4 @@
-"""The owner of a group and its rival: repairs wait for an update, and the acts of a rival are followed."""
+"""Group owner: repairs wait while the owner updates the group, and a competing repair by the provider is reported."""
 
 from __future__ import annotations
 

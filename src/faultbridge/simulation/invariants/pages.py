@@ -50,16 +50,16 @@ def _unexpected(view: SystemView) -> Iterator[str]:
 
 
 def _resolved_only(view: SystemView) -> Iterator[str]:
-    """Find resolves of pages that were never triggered; an interrupted trigger may have been sent."""
+    """Find pages that were resolved but never triggered, not even by a call that was interrupted."""
     attempted = {(page.key, page.attributes["state"]) for page in view.ports.pager.attempted}
     resolved = sorted(key for key, state in _sent(view) if state == RESOLVED and (key, TRIGGERED) not in attempted)
     yield from (key for key in resolved if not _was_interrupted(view, key))
 
 
 def _was_interrupted(view: SystemView, key: str) -> bool:
-    """Return whether the notification log ever said that a trigger may have been sent.
+    """Return whether the notification log ever recorded that a trigger may have been sent.
 
-    A later page of the same key replaces its mark.
+    Every version of the record is read, because a later page with the same key overwrites it.
     """
     owner, _, transition = key.rpartition(":")
     mark = keys.page_notification(owner, transition)

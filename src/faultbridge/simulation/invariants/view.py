@@ -1,4 +1,4 @@
-"""The view that invariants read: table, bus and fleet of the simulated system, bypassing the seam."""
+"""The view that invariants read: table, bus and fleet of the simulated system, without injected faults."""
 
 from __future__ import annotations
 

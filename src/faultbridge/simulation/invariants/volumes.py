@@ -1,4 +1,4 @@
-"""Volumes: none that the policy names is lost, none leaves a node whose repair did not record it."""
+"""Volumes: none that the policy names is lost, and none is detached before the repair of its node recorded it."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def is_cloud_event(frame: Mapping[str, Any]) -> bool:
 def fields_of(frame: Mapping[str, Any]) -> dict[str, Any]:
     """Return source, record id and time of an event; raises Rejected for an event without a decoder.
 
-    The report of a job also states its cluster.
+    For a job report, the fields include its cluster.
     """
     if frame["detail-type"] == JOB_REPORT_TYPE:
         cluster = {"cluster": names.cluster_name(str(frame["detail"].get("cluster")))}

@@ -1,8 +1,9 @@
 """Shared messages: several records of one sender in one message of the queue, because AWS charges for messages.
 
 The format is `{"v": 2, "records": [...]}`; each record is encoded as a message of its own (`message`). The queue states
-sender and time of receipt once for all of them. Together they cause no more work than one message: their bodies are as
-small as one, and none of them is in the object store. An older service rejects such a message.
+sender and time of receipt once for all of them. Together the records cause no more work than one: all their bodies are
+at most as large as one body may be, and none is in the object store. A release that does not support version 2 rejects
+such a message.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def join_records(texts: Sequence[str]) -> str:
 
 
 def unpacked_bytes(text: str) -> int | None:
-    """Return the size that an encoded message adds to the bodies of a shared one; None if it shares no message."""
+    """Return the unpacked body size of an encoded message; None if it must not be part of a shared message."""
     try:
         return _unpacked_bytes(json.loads(text))
     except (ValueError, RecursionError):
@@ -58,9 +59,10 @@ def _may_share(records: Sequence[object]) -> bool:
 
 
 def _unpacked_bytes(frame: object) -> int | None:
-    """Return the size of the body as it states it; a gzip body that states a wrong size cannot be unpacked.
+    """Return the unpacked size of a record's body, as the body states it; None if it is in the object store.
 
-    The size of a body in the object store is not known. What is no frame has no body; it is rejected later, alone.
+    A gzip body that states a wrong size cannot be unpacked. A record that is no JSON object counts 0 bytes; it is
+    rejected later, alone.
     """
     if not isinstance(frame, dict):
         return 0
