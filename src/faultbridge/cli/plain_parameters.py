@@ -1,8 +1,8 @@
 """Reads text parameters without pydantic, whose import takes longer than most offline commands.
 
-Typer converts every value with pydantic, also text that needs no conversion. This replaces one private function of
-Typer: values that have their type already are returned, and all others go to Typer. Where Typer lacks the function, it
-does nothing.
+Typer converts every value with pydantic, also text that needs no conversion. This module replaces one private function
+of Typer: values that have their type already are returned, and all others go to Typer. Where Typer lacks the function,
+nothing is replaced.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _NAME = "build_runtime_param"
 
 @dataclass(frozen=True, slots=True)
 class PlainParameter:
-    """The conversion of one parameter. `convert` creates the one of Typer where it is needed."""
+    """The conversion of one parameter. `convert` creates Typer's own conversion where it is needed."""
 
     descriptor: Any
     convert: Callable[[Any], Any]
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:  # noqa: ANN401 - as in Typer
-        """Return the converted value."""
+        """Return the value in the parameter's type; Typer converts it only if it is of another type."""
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
         given = self.descriptor

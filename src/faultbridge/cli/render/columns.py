@@ -188,7 +188,7 @@ def _has_no_repair(case: Mapping[str, Any]) -> bool:
 
 
 def _action_text(case: Mapping[str, Any]) -> str:
-    """Describe the action of the catalog or policy, and the repair action that the case is at."""
+    """Describe the action of the catalog or policy, the current repair action if it differs, and the attempt."""
     same = case["repair_action"] == case["action"]
     repair = "" if same or _has_no_repair(case) else f", now {case['repair_action']}"
     return f"{case['action']}{repair}, attempt {case['attempt']}"

@@ -12,7 +12,7 @@ from faultbridge.domain.entries import EntryType
 MIN_REGISTRATIONS = 2
 
 _MORE_THAN_COUNTS = ("incidents", "provider_stage", "provider_conditions")
-"""Fields of a status entry without a change of the status that say more than the number of nodes."""
+"""Fields of an entry about a cluster's status; an entry in which one has a value reports more than node counts."""
 
 COMPACT_ENTRIES: Columns = {
     **ENTRIES,
@@ -23,9 +23,9 @@ COMPACT_ENTRIES: Columns = {
 
 
 def compact(entries: Iterable[Document]) -> Iterator[Document]:
-    """Replace each run of registrations by one document, and the cluster's counts within it by the last one.
+    """Replace successive registrations by one document for each kind, and the node counts between them by the last one.
 
-    An entry that changes the status of the cluster, and every other entry, stays as it is and in its place.
+    Every other entry stays as it is and in its place, also one that changes the status of the cluster.
     """
     for is_setup, run in groupby(entries, _is_setup):
         documents = list(run)

@@ -67,7 +67,7 @@ def run_screen(read: Callable[[], Screen | None], wait_for_quit: Callable[[], bo
 
 @contextmanager
 def quit_key(seconds: float, stream: int | None = None) -> Iterator[Callable[[], bool]]:
-    """Yield a function that waits at most so long, and returns whether `q` was pressed. Restores the terminal."""
+    """Yield a function that waits at most `seconds` and returns whether `q` was pressed; restores the terminal."""
     import termios
     import tty
 

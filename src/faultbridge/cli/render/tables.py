@@ -64,7 +64,10 @@ def _min_width(lines: Sequence[Sequence[str]]) -> int:
 
 
 def _min_widths(lines: Sequence[Sequence[str]], folded: int, *, whole_words: bool = False) -> list[int]:
-    """Return the widths of folded columns: at most `folded`, their title or, with `whole_words`, their longest word."""
+    """Return the smallest width of each column: its own, or less for a column that folds.
+
+    A folded column has the width of `folded`, its title or, with `whole_words`, its longest word, whichever is largest.
+    """
     widths = _widths(lines)
     for number, title in enumerate(lines[0]):
         cells = [line[number] for line in lines[1:]]

@@ -35,7 +35,7 @@ def parse_future_time(text: str | None, now: datetime) -> datetime | None:
 
 
 def _absolute_time(text: str, allowed: str) -> datetime:
-    """Parse a time; without a zone it is UTC. `allowed` describes the option's other times."""
+    """Parse a time; without a zone it is UTC. `allowed` lists the accepted forms for the error text."""
     try:
         at = datetime.fromisoformat(text)
         return from_text(text) if at.tzinfo else at.replace(tzinfo=UTC)
@@ -55,7 +55,7 @@ def short_time(text: str | None) -> str:
 
 
 def applies_text(applies_at: str) -> str:
-    """Describe for people from when a change of settings applies."""
+    """Return when a change of settings takes effect, as text for people."""
     return f"to every fault from {short_time(applies_at)} on"
 
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 Made = TypeVar("Made")
 
 MAX_READ_NAMES = 5000
-"""How many existing names are compared at most for the proposals of one error text."""
+"""Maximum number of existing names that are compared with an unknown one."""
 
 MAX_READ_CASES = 500
-"""How many cases of each cluster are read for this at most: those opened last."""
+"""Maximum number of cases of each cluster whose ids are compared: those opened last."""
 
 
 def proposes_names(command: Callable[..., Made]) -> Callable[..., Made]:
@@ -38,7 +38,7 @@ def proposes_names(command: Callable[..., Made]) -> Callable[..., Made]:
 
 
 def with_closest(error: UnknownName, session: Session) -> Rejected:
-    """Return the error with the closest existing names: of clusters, if the cluster is what does not exist."""
+    """Return the error with the closest existing names; if its cluster does not exist, the error about the cluster."""
     read = KNOWN_NAMES.get(error.kind)
     try:
         existing = list(islice(read(session, error.cluster), MAX_READ_NAMES)) if read else []

@@ -1,7 +1,7 @@
 """The loopback server: the console of a stack on 127.0.0.1, with the credentials of the operator, read-only.
 
-It serves the console by the entry point of its function. There is no authentication: only programs on this host
-can connect.
+It passes each request to the entry point of the console's Lambda function. There is no authentication: only programs
+on this host can connect.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """Answer a request, unless a page of another site sent it under a host name of its own."""
+        """Answer a request; another host name gets status 403, so that no web site can read the console by its own."""
         own = {f"{name}:{self.server.server_port}" for name in (LOOPBACK, "localhost")}
         if self.headers.get("Host") not in own:
             self._send(

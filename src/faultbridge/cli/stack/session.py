@@ -168,7 +168,7 @@ class Session:
 
     @cached_property
     def receipts(self) -> Receipts:
-        """Return the receipt log: a sender notes each record that it sent there, and ingest the outcome of each."""
+        """Return the receipt log, in which senders list the records that they sent, and ingest their outcomes."""
         from faultbridge.adapters.messaging.receipts import LogReceipts
 
         settings = self.settings

@@ -44,7 +44,7 @@ def show_awaited(session: Session, read: Callable[[], Iterable[Document]], colum
 
 
 def wait_until(read: Callable[[], Found], seconds: int) -> Found:
-    """Read until the result is true, at most so many seconds, and return the last result."""
+    """Read each second until the result is true, for at most `seconds`, and return the last result."""
     while not (found := read()) and seconds > 0:
         pause()
         seconds -= POLL_SECONDS

@@ -54,7 +54,7 @@ class Inputs:
 
     @property
     def read_once(self) -> int:
-        """Return of how many devices the counters were read once, so that no rise can be seen."""
+        """Return the number of devices with a single counter sample, for which no rise can be computed."""
         return len({(component, node) for (_, component, node), count in self.sample_counts.items() if count == 1})
 
     @property

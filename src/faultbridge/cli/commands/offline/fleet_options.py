@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """A fleet on a trace: its nodes and further hosts, the seeds of its runs, and the folder for charts."""
+    """A simulated fleet on a fault trace: its nodes and further hosts, the seeds of its runs, the folder for charts."""
 
     trace: str
     nodes: int
@@ -26,7 +26,7 @@ class Fleet:
     plots: Path | None
 
     def scenarios(self, part: str | None, days: float | None = None) -> list[Scenario]:
-        """Return one scenario for each seed on a part of the trace; without days as long as the part."""
+        """Return one scenario per seed on a part of the trace (None: all), for some days or as long as the part."""
         from faultbridge.lab.scenario import Scenario
         from faultbridge.lab.trace import DAY, read_part
 

@@ -58,7 +58,7 @@ def show_mechanism(
     *,
     output: OutputFormat,
 ) -> None:
-    """Show the first signs of a mechanism, what it can cause, and what would settle it."""
+    """Show the first signs of a mechanism, what it can cause, and what would prove or refute it."""
     found = next((one for one in book_with(mechanisms).mechanisms if one.name == name), None)
     if found is None:
         raise typer.BadParameter(f"unknown mechanism: {name!r}; faultbridge mechanism list shows all")
@@ -94,7 +94,7 @@ def book_with(folder: Path | None) -> Book:
 
 
 def _read_folder(folder: Path) -> list[Mapping[str, Any]]:
-    """Return the documents of a folder. One that is not JSON, and a folder without any, is `Misconfigured`."""
+    """Return the documents of a folder. Raises Misconfigured for one that is not JSON, or a folder without any."""
     files = sorted(folder.glob("*.json"))
     if not files:
         raise Misconfigured(f"no mechanisms in {folder}; expected files *.json")

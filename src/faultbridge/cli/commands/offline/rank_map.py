@@ -10,7 +10,7 @@ from faultbridge.errors import Rejected
 
 
 def read_rank_map(file: Path) -> dict[str, str]:
-    """Return the ranks of each node as text. Another document, and a rank on two nodes, is `Rejected`."""
+    """Return the ranks of each node as text. Raises Rejected for another document, or a rank on two nodes."""
     try:
         ranks = {node: [int(rank) for rank in listed] for node, listed in json.loads(file.read_bytes()).items()}
     except (ValueError, TypeError, AttributeError, RecursionError) as error:

@@ -53,7 +53,10 @@ class RecordedRequest:
     record: bool
 
     def find(self, session: Session) -> Recorded | None:
-        """Return the window on a stack, or None if only files are given. Other options are wrong usage."""
+        """Return what to read from the stack, or None if only files are given.
+
+        Options that do not fit together are wrong usage.
+        """
         self._check()
         if self.job is None and self.at is None and self.case is None:
             return None
@@ -157,7 +160,7 @@ def explained(
 def _read(
     session: Session, window: RecordedWindow, roles: Mapping[str, Role]
 ) -> tuple[tuple[Signal, ...], tuple[LogSpan, ...]]:
-    """Return the signals and the spans of a window."""
+    """Return the recorded faults in a window as signals, and the nodes whose record covers its end."""
     until = window.ended_at + AFTER_END + RECORDED_AFTER
     query = TimelineQuery(window.cluster, since=window.since, until=until, types=FAULT_TYPES)
     events = (line.event for line in session.timeline.entries(query))

@@ -191,7 +191,7 @@ def _show_published(session: Session, version: str, *, wait: bool) -> None:
 
 
 def _confirm_weaker(before: Mapping[str, Any], after: Mapping[str, Any], *, yes: bool) -> None:
-    """Print what a policy drops or weakens against the current one, and ask."""
+    """Print what a policy drops or weakens against the current one, and ask for confirmation."""
     from faultbridge.policyfile.weakened import weakened_protection
 
     weaker = weakened_protection(before, after)

@@ -1,4 +1,5 @@
 """Commands for raw records and for the record of entries.
 
-Reading order: `send`, `agent`, `audit`, `rejects`, `timeline`, `verify`, `maintenance` (redrive, recover, erase).
+Reading order: `send`, `agent`, `collect`, `webhook`, `audit`, `rejects`, `timeline`, `causes` (`timeline --cause`),
+`report`, `console`, `verify`, `maintenance` (redrive, recover, erase).
 """

@@ -152,7 +152,7 @@ def _found(newest: tuple[tuple[Line, ...], bool]) -> tuple[tuple[Line, ...], boo
 
 
 def _query(filters: Filters, now: datetime, *, default: bool) -> TimelineQuery:
-    """Return the query of the filters. `default` allows the default cluster where they select no timeline."""
+    """Return the query of the filters. `default` allows the default cluster if no cluster, case or device is given."""
     times = {name: parse_time(filters[name], now) for name in ("since", "until")}
     if default and not any(filters[name] for name in ("cluster", "case", "device")):
         filters = {**filters, "cluster": default_cluster()}
