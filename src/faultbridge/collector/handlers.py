@@ -74,7 +74,7 @@ class NodeHandler:
                 log_cause("condition_not_mapped", reason=reason, condition=kind, node=name_of(node))
 
     def remove(self, node: Mapping[str, Any]) -> None:
-        """Forget a deleted node; not its API object but the inventory shows whether the instance still exists."""
+        """Forget a deleted node and store nothing: the inventory shows whether its instance still exists."""
         name = name_of(node)
         if name is not None:
             self.states.forget(name)

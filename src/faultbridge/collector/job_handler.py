@@ -1,4 +1,7 @@
-"""Stores reports of training jobs: a job starts when all of its pods run, and ends when one of them ends."""
+"""Stores reports of training jobs: a job starts when all of its pods run.
+
+It ends when its leading pod succeeds, when a pod fails or is deleted, or when all pods have succeeded.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ class JobHandler:
             self._listed.add(found.uid)
 
     def remove(self, pod: Mapping[str, Any]) -> None:
-        """Handle a deleted pod: one that had not ended ends its run."""
+        """Handle a deleted pod; if the pod had not ended, its deletion ends the run."""
         found = pod_of(pod)
         if found is not None:
             self._remove([found])

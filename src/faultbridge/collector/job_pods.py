@@ -30,7 +30,7 @@ _MAX_REASON = 64
 class JobPod:
     """A pod with GPUs of a training job.
 
-    `order` is its position in the job if labels state it, within its `group`. `leads`: its success is that of the job.
+    `order` is its position in the job, within its `group`, if labels state it. If it `leads`, its success is the job's.
     `disruption` is why Kubernetes ended it, such as `PreemptionByScheduler`.
     """
 
@@ -153,7 +153,7 @@ def _time(value: object) -> datetime | None:
 
 
 def _reason(status: Mapping[str, Any], ends: Iterable[Mapping[str, Any]]) -> str:
-    """Return the reason of the pod and of its first container that failed, without messages: they are payload."""
+    """Return the reasons of the pod and of its first failed container, without messages, which are user data."""
     parts = [text(status.get("reason"), _MAX_REASON), _disruption(status)]
     failed = next((one for one in ends if number(one.get("exitCode")) != 0 and one), None)
     if failed is not None:

@@ -48,9 +48,9 @@ def name_of(node: Mapping[str, Any]) -> str | None:
 def records_of_node(node: Mapping[str, Any]) -> Iterator[CollectedRecord]:
     """Yield one record per source of a node's conditions; the kubelet's also has the health labels.
 
-    The source is the agent that writes the condition, because its next report also ends its earlier ones and those of
-    its events. A condition's heartbeat time is left out, so that a node without a change gives an equal record.
-    NVSentinel sets it only with a new health event.
+    The source is the agent that writes the condition, because its next record also clears the faults of its earlier
+    records and events. The heartbeat time is left out, so that a node without a change gives an equal record. Only
+    NVSentinel's is kept, because it changes only with a new health event.
     """
     name = name_of(node)
     if name is None:
@@ -98,7 +98,7 @@ def unmapped_types(node: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _source_of(condition: Mapping[str, Any]) -> str:
-    """Return the source that writes a condition; a type without a packaged mapping is read as one of the node."""
+    """Return the source of a condition by its type; NODE_SOURCE for a type that no packaged mapping contains."""
     if is_check(condition):
         return NVSENTINEL_SOURCE
     row = members(mapping("conditions", {})["types"]).get(text(condition.get("type"), 128) or "")

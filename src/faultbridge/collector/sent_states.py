@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 REPEAT_SECONDS = 1800.0
-"""An unchanged node is sent again after this time, so that a record which was rejected or lost has a successor."""
+"""An unchanged node is sent again after this time, so that a rejected or lost record is replaced."""
 
 
 @dataclass(slots=True)
