@@ -1,13 +1,14 @@
-"""The composition root: the only place that knows which service is built from which parts.
+"""The composition root: the only place that defines which service is built from which parts.
 
 Reading order:
 
+- `ports`: the ports that an installation needs.
 - `installation`: the frozen `Installation(ports, settings)`, and how one is built on AWS or from the environment.
-- `recording`: the rooms that record facts (ledger, rules, registry, ingest, gateway).
-- `job_tracking`: the room that records jobs.
-- `repairing`: the rooms that act (repair, ops).
-- `reporting`: the rooms that inform people and keep the record (pager, archive, api).
+- `recording`: factories of the packages that record facts (ledger, rules, registry, ingest, gateway).
+- `job_tracking`: the factory of the package that records jobs.
+- `repairing`: factories of the packages that act (repair, incidents, ops).
+- `reporting`: factories of the packages that inform people and keep the record (pager, archive, api, console).
 
-Each room has one factory class with one lazy property a service. A service is imported and built at first use, so
+Each package has one factory class with one lazy property a service. A service is imported and built at first use, so
 that a Lambda function loads only what it runs. Tests and the simulation use the same root with fake ports.
 """

@@ -1,4 +1,4 @@
-"""The installation: builds one lazy factory for each room from the ports and the settings."""
+"""The installation: builds one factory of services for each package from the ports and the settings, on first use."""
 
 from __future__ import annotations
 
@@ -68,42 +68,42 @@ class Installation:
 
     @cached_property
     def rules(self) -> PolicyRules:
-        """Return the factory of the reader of policies and registrations."""
+        """Return the factory of the service that reads policies and registrations."""
         from faultbridge.composition.recording import PolicyRules
 
         return PolicyRules(self)
 
     @cached_property
     def registry(self) -> Registry:
-        """Return the factory of registration and inventory."""
+        """Return the factory of the services that register and retire nodes and synchronize the inventory."""
         from faultbridge.composition.recording import Registry
 
         return Registry(self)
 
     @cached_property
     def jobs(self) -> JobTracking:
-        """Return the factory of jobs."""
+        """Return the factory of the services that record and follow jobs."""
         from faultbridge.composition.job_tracking import JobTracking
 
         return JobTracking(self)
 
     @cached_property
     def ingestion(self) -> Ingestion:
-        """Return the factory of ingest, heartbeats, rejects and canaries."""
+        """Return the factory of the services for raw records, heartbeats, rejects and canaries."""
         from faultbridge.composition.recording import Ingestion
 
         return Ingestion(self)
 
     @cached_property
     def gateway(self) -> Gateway:
-        """Return the factory of webhooks and log subscriptions."""
+        """Return the factory of the services that receive webhooks and log subscriptions."""
         from faultbridge.composition.recording import Gateway
 
         return Gateway(self)
 
     @cached_property
     def repair(self) -> Repair:
-        """Return the factory of repairs."""
+        """Return the factory of the services that limit, order and perform repairs."""
         from faultbridge.composition.repairing import Repair
 
         return Repair(self)
@@ -117,35 +117,35 @@ class Installation:
 
     @cached_property
     def ops(self) -> Operations:
-        """Return the factory of sweep, react and the backlog."""
+        """Return the factory of the services that process new entries, run each minute, and list the backlog."""
         from faultbridge.composition.repairing import Operations
 
         return Operations(self)
 
     @cached_property
     def pager(self) -> Pages:
-        """Return the factory of pages."""
+        """Return the factory of the services that send pages, summaries and reminders."""
         from faultbridge.composition.reporting import Pages
 
         return Pages(self)
 
     @cached_property
     def archive(self) -> ArchiveKeeping:
-        """Return the factory of the archive."""
+        """Return the factory of the services that write, seal and anchor the archive."""
         from faultbridge.composition.reporting import ArchiveKeeping
 
         return ArchiveKeeping(self)
 
     @cached_property
     def api(self) -> ApiAnswers:
-        """Return the factory of the HTTP API."""
+        """Return the factory of the handlers of the HTTP API."""
         from faultbridge.composition.reporting import ApiAnswers
 
         return ApiAnswers(self)
 
     @cached_property
     def console(self) -> Console:
-        """Return the factory of the console."""
+        """Return the factory of the pages and reports of the console."""
         from faultbridge.composition.reporting import Console
 
         return Console(self)

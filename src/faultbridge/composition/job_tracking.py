@@ -1,4 +1,4 @@
-"""Job tracking: builds the services that record jobs, their faults, their progress and that they may resume."""
+"""Job tracking: builds the services that record jobs, their faults and progress, and whether they may resume."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Factories of the rooms that record facts: ledger, rules, registry, ingest and gateway."""
+"""Factories of the services that record facts: of ledger, rules, registry, ingest and gateway."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ledger:
-    """Builds the writer of nodes and the publisher of entries."""
+    """Builds the services that write nodes and publish entries."""
 
     installation: Installation
 
@@ -49,7 +49,7 @@ class Ledger:
 
 @dataclass(frozen=True)
 class PolicyRules:
-    """Builds the reader of policies and registrations."""
+    """Builds the service that reads policies and registrations."""
 
     installation: Installation
 
@@ -66,7 +66,7 @@ class PolicyRules:
 
 @dataclass(frozen=True)
 class Registry:
-    """Builds registration, retirement and the inventory."""
+    """Builds the services that register and retire nodes and synchronize the inventory."""
 
     installation: Installation
 
@@ -197,7 +197,7 @@ class Ingestion:
 
 @dataclass(frozen=True)
 class Gateway:
-    """Builds the receivers of records whose senders cannot use SQS."""
+    """Builds the services that receive records from senders that cannot use SQS."""
 
     installation: Installation
 

@@ -1,4 +1,4 @@
-"""Factories of the rooms that act on nodes: repair, and the operations that drive it."""
+"""Factories of the services that act on nodes: of repair and incidents, and of the operations that run them."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class Incidents:
 
 @dataclass(frozen=True)
 class Operations:
-    """Builds the work that runs after each new entry and each minute."""
+    """Builds the services that run after each new entry and each minute."""
 
     installation: Installation
 

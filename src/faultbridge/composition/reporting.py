@@ -1,4 +1,4 @@
-"""Factories of the rooms that inform people and keep the record: pager, archive, HTTP API and console."""
+"""Factories of the services that inform people and keep the record: of pager, archive, HTTP API and console."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class ArchiveKeeping:
 
 @dataclass(frozen=True)
 class ApiAnswers:
-    """Builds the HTTP API."""
+    """Builds the handlers of the HTTP API."""
 
     installation: Installation
 
@@ -135,7 +135,7 @@ class Console:
 
     @cached_property
     def facts(self) -> Facts:
-        """Return the reader of the documents of pages and reports."""
+        """Return the service that reads the documents from which pages and reports are built."""
         from faultbridge.console.facts import Facts
         from faultbridge.ledger.timeline import Timeline
         from faultbridge.registry.views import Views
