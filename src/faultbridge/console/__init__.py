@@ -3,6 +3,7 @@
 Read in this order:
 
 - `facts`: reads the `page_documents` of one page, a bounded number of them
+- `kept`: caches what was read of a cluster
 - `catalog_names`: names of codes, and GPU numbers
 - `pages`: the pages by path, from a request to content with an entity tag
 - `html`: the template environment; every value is escaped, and control characters are shown

@@ -193,7 +193,7 @@ class Facts:
         return replace(self.cluster(cluster, window), entries=entries, older=older), cases
 
     def incident(self, cluster: str, incident_id: str) -> tuple[StreamDocuments, tuple[GridNode, ...]]:
-        """Read an incident, its changes among the newest entries of its time, and the nodes of its failure domain."""
+        """Read an incident, its entries among the cluster's newest ones of that time, and the nodes of its domain."""
         with self._once(cluster) as views:
             view, of = views.incident(incident_id, cluster), views.cluster(cluster)
             rows = unhealthy_rows(views.table, of.config)
@@ -225,7 +225,7 @@ class Facts:
 
     @contextmanager
     def _once(self, cluster: str) -> Iterator[Views]:
-        """Share reads of a cluster's items, and read all work rows of a shard by one query."""
+        """Yield views that read each item of a cluster only once, and the work rows of a shard by one query."""
         reads = ClusterReads(self.views.table, self.clock)
         with reads.once(cluster, policy=False):
             yield Views(reads)

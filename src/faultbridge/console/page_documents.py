@@ -19,7 +19,10 @@ class CaseDocuments:
 
 @dataclass(frozen=True, slots=True)
 class StreamDocuments:
-    """A document, the newest entries of its stream (`older`: not all), and of a node its last case and first jobs."""
+    """The documents of a node, job or incident page; `older` states that earlier entries were not read.
+
+    For a node, also its last case, its first jobs, and in `followed` the number of all its jobs.
+    """
 
     document: Document
     entries: tuple[Document, ...]

@@ -31,7 +31,7 @@ from faultbridge.presentation.node_page import node_page
 
 FORMATS = ("html", "json", "csv")
 SECONDS_LIVE, SECONDS_QUIET = 10, 60
-"""How often an open page asks for changes: while a repair is in progress or waits, and otherwise."""
+"""Seconds after which an open page checks for changes: while a repair runs or waits, and otherwise."""
 
 PRESETS = (("1 hour", timedelta(hours=1)), ("24 hours", timedelta(hours=24)), ("7 days", WEEK))
 MINUTE = timedelta(minutes=1)
@@ -53,7 +53,7 @@ class PageData:
 class Pages:
     """Answers requests for pages of the console.
 
-    The server has authenticated the caller; that the cluster exists is checked here.
+    The server has authenticated the caller; access to the cluster, and that it exists, are checked here.
     """
 
     facts: Facts

@@ -28,7 +28,7 @@ class Reports:
     facts: Facts
 
     def case(self, cluster: str, case_id: str) -> str:
-        """Return the report of a case. Rejects an unknown id as `unknown_case`."""
+        """Return the report of a case. Raises UnknownName for an unknown id."""
         if not CASE_ID.fullmatch(case_id):
             raise UnknownName("case", case_id)
         return _file("case.html", self.facts.clock.now(), page=self._case(self.facts.case(cluster, case_id)))
