@@ -1,4 +1,4 @@
-"""Packaged detectors of gray failures: what each adds up, and how far above its peers a node must be."""
+"""Packaged detectors of gray failures: the counters that each adds up, and how far above its peers a node must be."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def merged(base: Mapping[str, Any], extension: Mapping[str, Any]) -> dict[str, A
 
 
 def parse_extensions(text: str) -> dict[str, Mapping[str, Any]]:
-    """Return a customer's extensions by the mapping that each extends; invalid input is `Misconfigured`."""
+    """Return a customer's extensions by the mapping that each extends; raises Misconfigured for invalid input."""
     try:
         found = json.loads(text)
     except ValueError as error:
