@@ -1,6 +1,6 @@
 """Lambda entry points: each converts the event of one function to service calls.
 
 Each call prints one line of metrics. In the order of the data: `intake` (webhooks, log subscriptions), `ingest` (raw
-records), `table_stream` with `publish` and `react` (new entries), `replacement` (repair steps), `pager`, `timeline`
-(HTTP API). On a schedule: `sweep`, `inventory`, `archive`.
+records), `table_stream` with `publish` and `react` (new entries), `replacement` (repair steps), `pager`, `http_event`
+with `timeline` (HTTP API) and `console`. On a schedule: `sweep`, `inventory`, `archive`.
 """

@@ -30,7 +30,7 @@ def caller_of(event: Mapping[str, Any]) -> Caller:
 
 
 def body_of(event: Mapping[str, Any]) -> str:
-    """Return the body as text. Raises `bad_body` for invalid base64 or UTF-8."""
+    """Return the body as text. Raises Rejected `bad_body` for invalid base64 or UTF-8."""
     body = str(event.get("body") or "")
     if not event.get("isBase64Encoded"):
         return body
