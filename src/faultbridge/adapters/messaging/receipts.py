@@ -45,7 +45,7 @@ def read_receipt(message: str) -> Mapping[str, Any] | None:
 class LogReceipts:
     """Receipts in log groups: writes to `group`, reads `group` and `also_read`.
 
-    Lines carry the system time, not the installation's clock, because CloudWatch Logs rejects lines from the future.
+    Lines carry the time of `now`, by default the system time. CloudWatch Logs rejects lines from the future.
     """
 
     def __init__(
