@@ -30,7 +30,7 @@ def emit(counts: Mapping[str, int], **metadata: Any) -> None:  # noqa: ANN401 - 
 def emit_for_cluster(
     cluster: str, counts: Mapping[str, int], durations: Mapping[str, Sequence[int]] | None = None, **metadata: str
 ) -> None:
-    """Print metrics of one cluster; `durations` are milliseconds, at most 99 per name."""
+    """Print metrics of one cluster; of `durations`, in milliseconds, only the first 99 per name are printed."""
     _print(counts, durations or {}, {"cluster": cluster}, metadata)
 
 

@@ -149,7 +149,7 @@ class AwsPorts(ComputePorts):
 
     @cached_property
     def vault(self) -> Vault:
-        """Return the S3 bucket of the anchors, which is under Object Lock."""
+        """Return the S3 bucket of the anchors and sealed manifests, which is under Object Lock."""
         from faultbridge.adapters.objects.s3 import LockedObjects
 
         return LockedObjects(self.clients, self.settings.vault_bucket)

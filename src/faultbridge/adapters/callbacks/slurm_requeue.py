@@ -29,7 +29,7 @@ class SlurmRequeue:
         return False
 
     def deliver(self, notice: JobNotice) -> CallResult:
-        """Requeue a failed job, or release one that Slurm holds after its failure; TIMEOUT while the job still ends."""
+        """Requeue a failed job, or release one that Slurm holds after its failure; TIMEOUT while a job is ending."""
         if not JOB_ID.fullmatch(notice.job_id):
             return CallResult(ProviderFailure.NOT_FOUND, f"not a job id of Slurm: {notice.job_id}")
         return result_of(lambda: self._resume(Scontrol(self._connect(notice.cluster)), notice.job_id))

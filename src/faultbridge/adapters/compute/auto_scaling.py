@@ -58,7 +58,7 @@ class AutoScalingProvider:
         return CallResult(operation=answer.get("Activity", {}).get("ActivityId"))
 
     def probe(self, instance_id: str) -> Presence:
-        """Return whether the instance exists; a terminating instance is gone, a stopped one is alive."""
+        """Return whether the instance exists: GONE if terminating, ALIVE also if stopped, UNKNOWN without an answer."""
         return presence_of(self._clients, instance_id)
 
     def checks(self, instance_id: str) -> InstanceChecks:

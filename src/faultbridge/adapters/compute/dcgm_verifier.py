@@ -1,4 +1,4 @@
-"""Verify an instance with `dcgmi diag` through SSM, and optional further tests. The exit code does not count."""
+"""Verify an instance with `dcgmi diag` through SSM, and optional further tests. The exit code is ignored."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class DeepTests(Protocol):
     def read(
         self, output: bytes, level: int, instance_type: str | None, efa_interfaces: int | None
     ) -> tuple[bytes, Sequence[DeepResult]]:
-        """Split the output: return the part before the tests, and the result of each test for such an instance.
+        """Split the output: return the part before the tests, and the result of each test for an instance of that type.
 
         `instance_type` and `efa_interfaces` are None if EC2 does not list the instance.
         """

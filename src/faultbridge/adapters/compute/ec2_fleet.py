@@ -145,7 +145,7 @@ def _failure(code: str) -> ProviderFailure:
 
 
 def _reason(error: Mapping[str, Any]) -> str:
-    """Return the instance type, the subnet and the error code of one failed launch."""
+    """Return the instance type, subnet and error code of one failed launch; the error message if EC2 names no type."""
     override = (error.get("LaunchTemplateAndOverrides") or {}).get("Overrides") or {}
     where = " in ".join(filter(None, (override.get("InstanceType"), override.get("SubnetId"))))
     return f"{where}: {error.get('ErrorCode')}" if where else f"{error.get('ErrorCode')}: {error.get('ErrorMessage')}"

@@ -48,7 +48,7 @@ class HyperPodProvider:
         return CallResult(ProviderFailure.AMBIGUOUS, answer.reason)
 
     def probe(self, instance_id: str) -> Presence:
-        """Return whether the cluster has the instance; an instance that shuts down is gone."""
+        """Return whether the cluster has the instance: GONE if it shuts down, UNKNOWN without a conclusive answer."""
         try:
             return Presence.GONE if self._cluster.find_node(instance_id) is None else Presence.ALIVE
         except Transient:

@@ -37,7 +37,7 @@ class InstanceHardware:
 
 
 def presence_of(clients: Clients, instance_id: str) -> Presence:
-    """Return whether the instance exists; a terminating instance is gone, a stopped one is alive."""
+    """Return whether the instance exists: GONE if terminating, ALIVE also if stopped, UNKNOWN without an answer."""
     try:
         with translated(f"reading {instance_id}"):
             return _presence(clients, instance_id)

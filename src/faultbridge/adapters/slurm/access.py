@@ -1,4 +1,4 @@
-"""The way to the Slurm of a registered cluster: slurmrestd where its address is registered, else the head node."""
+"""Access to the Slurm of a registered cluster: slurmrestd if its address is registered, else the head node."""
 
 from __future__ import annotations
 

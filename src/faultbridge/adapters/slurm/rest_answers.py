@@ -47,7 +47,7 @@ def error_numbers(document: Document) -> list[int]:
 
 
 def checked(answer: Answer, action: str) -> Document:
-    """Return the document of a successful answer; raises the failure of any other."""
+    """Return the document of a successful answer; raises the error of `failure` for any other."""
     document = document_of(answer, action)
     if answer.status != HTTPStatus.OK or document.get("errors"):
         raise failure(answer, document, action)

@@ -71,7 +71,7 @@ class PeerTests(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """The test with one peer: its instance id and the SSM command."""
+    """The test with one peer: the peer's instance id and the id of the SSM command."""
 
     peer: str
     command: str

@@ -32,7 +32,7 @@ class Ec2Volumes:
         self._clients, self._of_groups = clients, of_groups
 
     def attached(self, instance_id: str, names: Sequence[str]) -> tuple[Volume, ...]:
-        """Return the volumes on an instance whose tag has one of these values."""
+        """Return the volumes on an instance whose tag `faultbridge:volume` has one of these values."""
         values = {"attachment.instance-id": [instance_id], f"tag:{VOLUME_TAG}": list(names)}
         found = self._described(f"listing the volumes of {instance_id}", values) if names else ()
         return tuple(one for one in found if one.on(instance_id))
@@ -59,7 +59,7 @@ class Ec2Volumes:
         return frozenset(zone for one in answer["AutoScalingGroups"] for zone in one["AvailabilityZones"])
 
     def detach(self, volume_id: str, instance_id: str) -> CallResult:
-        """Start to detach a volume, by one call without retries and without force."""
+        """Start to detach a volume, by one call without retries or force; succeeds if it is detached already."""
         detach = self._clients.ec2_no_retry.detach_volume
         answer = result_of(f"detaching {volume_id}", lambda: detach(VolumeId=volume_id, InstanceId=instance_id))
         return answer if answer.ok or self._is_on(volume_id, instance_id) else CallResult(reason="already detached")

@@ -23,7 +23,7 @@ class HyperPodVolumes:
         self._arn: str | None = None
 
     def attached(self, instance_id: str, names: Sequence[str]) -> tuple[Volume, ...]:
-        """Return the volumes on a node whose tag has one of these values, without device names."""
+        """Return the volumes on a node whose tag `faultbridge:volume` has one of these values, without device names."""
         return tuple(_without_devices(one) for one in self._ec2.attached(instance_id, names))
 
     def read(self, volume_ids: Iterable[str]) -> tuple[Volume, ...]:
@@ -41,7 +41,7 @@ class HyperPodVolumes:
         return UNKNOWN_ZONES
 
     def detach(self, volume_id: str, instance_id: str) -> CallResult:
-        """Start to detach a volume, by one call without retries."""
+        """Start to detach a volume, by one call without retries; succeeds if it is detached already."""
         detach = self._clients.sagemaker_no_retry.detach_cluster_node_volume
         answer = self._call(f"detaching {volume_id}", detach, instance_id, volume_id)
         still = answer.ok or any(one.on(instance_id) for one in self.read([volume_id]))
