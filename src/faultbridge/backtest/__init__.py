@@ -14,7 +14,7 @@ Reading order:
 - `cluster`: slots and breakers under the other policy.
 - `in_step`: compares decisions as long as they agree with the record.
 - `counterfactual`: continues a case after a decision that differs.
-- `replay`: passes a record through all of this.
+- `replay`: runs a record through these modules.
 - `judgment`: whether later entries confirm that a case needed its repair.
 - `report`: totals, differences, and what the record does not hold, as a JSON document.
 

@@ -38,7 +38,10 @@ class ClusterReplay:
         return self.recorded_limits == self.rules.policy.breakers
 
     def apply(self, commit: Commit) -> None:
-        """Apply recorded pauses and breaker changes: all if both policies have equal limits, else only operators'."""
+        """Apply recorded pauses and breaker changes.
+
+        If the breaker limits of the two policies differ, only an operator's order to close the breakers is applied.
+        """
         for event in commit.of_type(EntryType.CLUSTER_SAFETY):
             data = event["data"]
             if data["kind"] == "pause":

@@ -29,8 +29,8 @@ _FAULTS = frozenset(one.value for one in FAULT_TYPES)
 class FactReader:
     """Rebuilds facts from entries. `policies` are the known policies by version.
 
-    `guessed` has the ids of entries whose severity or action before the policy changed it is not in the record; where
-    the policy is known, the catalog's is used.
+    `guessed` has the ids of entries that do not show which severity and action were reported before the policy's rule
+    changed them; if the rule is known, those of the catalog are used.
     """
 
     catalog: Catalog

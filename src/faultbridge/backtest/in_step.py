@@ -59,7 +59,7 @@ class InStep:
         return decisions
 
     def _agreed(self, state: NodeState, commit: Commit) -> NodeState:
-        """Return the node after a commit on which both agree: with the case, the times and the status of the record."""
+        """Return the node after a commit on which record and policy agree, with the recorded case, times and status."""
         policy = self.cluster.rules.policy
         rule = state.live_case.rule if state.live_case else None
         state = follow_case(_with_recorded_id(state, commit), commit, policy.limits, self.reader.catalog)
@@ -165,7 +165,7 @@ class InStep:
 
 
 def replace_state(track: Track, state: NodeState) -> Track:
-    """Return the track with another state of its node."""
+    """Set the state of a track's node under the other policy, and return the track."""
     track.state = state
     return track
 

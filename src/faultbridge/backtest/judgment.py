@@ -17,8 +17,9 @@ RELAPSE_WITHIN = timedelta(days=7)
 class Judgment(StrEnum):
     """Whether what happened after a recorded case justified its repair.
 
-    `right`: a later hard fault, a relapse or failed diagnostics confirm the fault. `needless`: diagnostics passed, and
-    no fault of its code came back within seven days. `undetermined`: everything else.
+    `right`: another fault of severity `fatal` before the repair, the same fault again within seven days, or failed
+    diagnostics confirm the fault. `needless`: diagnostics passed, and its code did not come back within seven days.
+    `undetermined`: everything else.
     """
 
     RIGHT = "right"

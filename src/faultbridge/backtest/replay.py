@@ -93,7 +93,7 @@ class _Run:
         self.alone.rejoin(track, commit.at)
 
     def _note_policy(self, commit: Commit) -> None:
-        """Keep the breakers of the recorded policy, which each entry about a fault or a case names."""
+        """Store the breaker limits of the recorded policy, which each entry about a fault or a case names."""
         version = next((one["data"]["policy"] for one in commit.events if "policy" in one["data"]), None)
         policy = self.in_step.reader.policies.get(version or "")
         if policy is not None:
