@@ -38,7 +38,10 @@ class LiveTable:
     def __init__(
         self, columns: Columns, widths: Sequence[int], terminal: Callable[[], int | None] | None = None
     ) -> None:
-        """Store the columns, the widths of all but the last, and a function for the terminal's width, if it has one."""
+        """Store the columns and the widths of all but the last; `terminal` returns the terminal's width, or None.
+
+        By default, the width is that of the terminal of stdout.
+        """
         self._columns = columns
         width = terminal() if terminal else terminal_columns(sys.stdout)
         self._wraps = width is not None

@@ -36,7 +36,10 @@ def _session(
 
 
 def command_with(session: Callable[..., Session]) -> Callable[[Callable[..., Made]], Callable[..., Made]]:
-    """Return a decorator of commands whose parameter `session` is built from the options of `session`."""
+    """Return a decorator that builds the parameter `session` of a command.
+
+    It calls the function `session`, whose parameters become options of the command.
+    """
 
     def decorate(command: Callable[..., Made]) -> Callable[..., Made]:
         return with_options(session=session)(proposes_names(command))

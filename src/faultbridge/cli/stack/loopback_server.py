@@ -42,7 +42,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """Answer a request; another host name gets status 403, so that no web site can read the console by its own."""
+        """Answer a request; a `Host` other than this server's loopback names gets status 403, against DNS rebinding."""
         own = {f"{name}:{self.server.server_port}" for name in (LOOPBACK, "localhost")}
         if self.headers.get("Host") not in own:
             self._send(

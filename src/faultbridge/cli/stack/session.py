@@ -43,11 +43,11 @@ class Session:
         return self.output.for_people
 
     def show(self, documents: Iterable[Document], columns: Columns) -> None:
-        """Print a list."""
+        """Print documents as a list, in the output format of the command."""
         show(documents, columns, self.output)
 
     def show_one(self, document: Document, columns: Columns) -> None:
-        """Print one document."""
+        """Print one document, in the output format of the command."""
         show_one(document, columns, self.output)
 
     @cached_property
@@ -103,7 +103,7 @@ class Session:
         return JobViews(self.ports.table)
 
     def applies_at(self) -> datetime:
-        """Return when every process has read a change of settings; until then one may still use the old ones."""
+        """Return when every process will have read a change of settings made now; until then the old ones may apply."""
         from faultbridge.ingest.caches import DEFAULT_TTL
 
         return self.now() + DEFAULT_TTL

@@ -149,7 +149,7 @@ _answer_command = with_options(answer=_answer)
 @stack_command
 @_answer_command
 def approve(session: Session, case: CaseArgument, *, answer: Answer) -> None:
-    """Approve the repair for which a case requires approval. It counts for no other repair action."""
+    """Approve the repair for which a case requires approval. The approval counts for no other repair action."""
     order = OperatorOrder(session.operator, answer.reason)
     session.application.repair.case_orders.approve(case, order, answer.attempt, answer.repair_action)
     _show(session, case)

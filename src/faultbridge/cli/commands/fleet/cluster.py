@@ -79,7 +79,7 @@ def add_cluster(
     cluster: ClusterArgument,
     settings: dict[str, Any],
 ) -> None:
-    """Register a cluster. The default mode is observe: Faultbridge records and repairs nothing."""
+    """Register a cluster. In the default mode, observe, Faultbridge records faults and repairs nothing."""
     _check_parts(session, settings)
     registered = session.application.registry.registration.add_cluster(ClusterConfig(cluster, **settings))
     if session.prints_table:

@@ -151,7 +151,7 @@ def _roles(given: list[str] | None) -> tuple[str, ...] | None:
 
 
 def _role(arn: str | None, external_id: str | None) -> ProviderRole | None:
-    """Check the role and the external id, and combine them."""
+    """Check the role and the external id, and combine them; None without a role."""
     if arn is None:
         if external_id is not None:
             raise typer.BadParameter("--external-id without --provider-role; give both")

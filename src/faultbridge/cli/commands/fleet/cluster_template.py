@@ -72,7 +72,7 @@ def set_template(
 
 
 def _types(given: list[str] | None) -> tuple[str, ...] | None:
-    """Check that all instance types have the same number of GPUs, and at least one."""
+    """Check that every instance type has GPUs, and all types the same number."""
     if given is None:
         return None
     counts, types = gpus_by_instance_type(), tuple(dict.fromkeys(filter(None, given)))

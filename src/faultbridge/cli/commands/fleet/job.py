@@ -182,7 +182,7 @@ def show_ranks(
     rank: Annotated[list[int] | None, typer.Option(metavar="RANK", help="Only this rank. Repeatable.")] = None,
     node: Annotated[str | None, typer.Option(metavar="NODE", help="Only the ranks on this node.")] = None,
 ) -> None:
-    """List the ranks of a job with their nodes and GPUs: with one rank for each GPU, the local rank is its index."""
+    """List the ranks of a job with their nodes and GPUs. Each local rank is assumed to use the GPU with its index."""
     found = session.jobs.job(cluster, job)
     until = found.ended_at or session.now()
     devices = gpus_of(session.application.ledger.append, cluster, found.ranks, until)

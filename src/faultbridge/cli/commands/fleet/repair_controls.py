@@ -117,7 +117,7 @@ def _clusters(session: Session, cluster: str | None, effect: str, *, everything:
 
 
 def _set_paused(session: Session, names: list[str], *, paused: bool, listed: bool) -> None:
-    """Pause or resume clusters, and print the repairs that run there: as a list, or of the only cluster."""
+    """Pause or resume clusters, and print the repairs that run there: with `listed`, as a table of clusters."""
     for name in names:
         session.application.repair.controls.pause(name, paused=paused, operator=session.operator)
     documents = [cluster_document(session.directory.cluster(name)) for name in names]

@@ -91,7 +91,7 @@ def simulate_fleet(
 
 
 def _explain(documents: Sequence[Mapping[str, Any]]) -> None:
-    """Print whether each policy saves enough against the best baseline."""
+    """Print how many GPU-hours each policy saves against the best other system, and whether that meets the goal."""
     from faultbridge.lab.comparison import GOAL
 
     for document in documents:

@@ -98,7 +98,7 @@ def put_policy(session: Session, file: FileArgument, yes: YesOption = False, wai
 def reset_policy(session: Session, yes: YesOption = False, wait: AppliesOption = False) -> None:
     """Return to the packaged policy for all clusters that name no version. Stored versions stay.
 
-    As `policy put`, the command asks if the packaged policy protects less than the current one.
+    Like `policy put`, the command asks if the packaged policy protects less than the current one.
     """
     policies, packaged = policy_store(session), packaged_document()
     before = policies.current()
@@ -135,7 +135,7 @@ def shadow_policy(
 @app.command("list", epilog=examples("faultbridge policy list", "faultbridge policy list --json"))
 @stack_command
 def list_policies(session: Session) -> None:
-    """List the stored versions: which is current, which clusters name one, when and by whom it was put last."""
+    """List the stored versions: which is current, which clusters name one, when and by whom each was last put."""
     policies, packaged = policy_store(session), packaged_document()["version"]
     stored = {one.version: one for one in policies.stored()}
     current = (policies.current() or packaged_document())["version"]

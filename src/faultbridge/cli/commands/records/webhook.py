@@ -42,7 +42,7 @@ SenderArgument = Annotated[str, typer.Argument(metavar="SENDER", help="Name of t
 
 
 class Source(StrEnum):
-    """The sources that may be posted."""
+    """The sources whose records may be posted."""
 
     ALERTMANAGER = "alertmanager"
     GRAFANA = "grafana"
