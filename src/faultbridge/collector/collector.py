@@ -25,7 +25,7 @@ SHUTDOWN_SECONDS = 10.0
 
 @dataclass(slots=True)
 class Collector:
-    """Follows the objects in threads of their own, and sends their records in the calling thread."""
+    """Follows each kind of object in a thread of its own, and sends the records in the calling thread."""
 
     followers: tuple[Follower, ...]
     sender: Sender
@@ -89,8 +89,8 @@ def build_collector(
 ) -> Collector:
     """Build the collector of one cluster from the settings of an agent; without a transport it sends to AWS.
 
-    With `jobs`, it also follows pods and reports the jobs that they belong to.
-    It uses the settings of the cluster, the queue, the bucket, the region and the spool.
+    With `jobs`, the collector also follows pods and reports the jobs that they belong to.
+    Of the settings, those of the cluster, the queue, the bucket, the region and the spool are used.
     """
     clock = clock or SystemClock()
     transport = transport or aws_transport(settings, ServiceClock(clock))

@@ -40,8 +40,8 @@ class Handler(Protocol):
 class Follower:
     """Follows one kind of object until `stopping` is set.
 
-    `version` is that of the last object that was handled. A watch continues after it, so a lost connection loses no
-    change. When the API no longer has these changes (410), all objects are listed again.
+    `version` is the resource version of the last object that was handled. A watch continues after this version, so a
+    lost connection loses no change. When the API no longer has the changes since (410), all objects are listed again.
     """
 
     kind: ObjectKind

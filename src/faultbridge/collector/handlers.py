@@ -58,7 +58,7 @@ class NodeHandler:
     _logged: set[str] = field(default_factory=set)
 
     def handle(self, node: Mapping[str, Any]) -> None:
-        """Store the records of a node that differ from those stored before."""
+        """Store the records of a node that differ from those stored before, or were last stored 30 minutes ago."""
         name = name_of(node)
         if name is None:
             return

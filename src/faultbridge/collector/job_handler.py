@@ -21,7 +21,7 @@ from faultbridge.domain.records import JOB_REPORT
 class JobHandler:
     """Reports the runs of jobs from their pods. A repeated report changes nothing, so a list may report all again.
 
-    `_runs` has the pods of each reported run, `_ended` those of its last run, which do not start another one.
+    `_runs` has the pods of each job's reported run, `_ended` those of its last ended run, which start no other run.
     """
 
     store: RecordStore
@@ -85,7 +85,7 @@ class JobHandler:
             self._store_start(job_id, active)
 
     def _report_finished(self, job_id: str) -> None:
-        """Report a job that had ended before the collector listed the jobs, for example while it did not run."""
+        """Report a job that ended before the collector listed its pods, for example while the collector was stopped."""
         pods = list(self._pods[job_id].values())
         if job_id in self._runs or job_id in self._ended or any(one.is_active or not one.node for one in pods):
             return

@@ -87,8 +87,8 @@ def pod_of(pod: Mapping[str, Any]) -> JobPod | None:
 def ranks_of_pods(pods: Collection[JobPod]) -> dict[str, str]:
     """Return the ranks of each node, one for each GPU in the order of the pods; empty if they are ambiguous.
 
-    They are ambiguous if a pod has no index, if pods differ in their number of GPUs or in their group, and if two pods
-    run on one node.
+    They are ambiguous if a pod has no index or no node, an index is missing, pods differ in their number of GPUs or in
+    their group, or two pods run on one node.
     """
     placed = sorted((one.order, one.node) for one in pods if one.order is not None and one.node is not None)
     firsts = dict.fromkeys(order[0] for order, _ in placed)

@@ -88,7 +88,7 @@ def record_of_event(event: Mapping[str, Any]) -> CollectedRecord | None:
 
 
 def unmapped_types(node: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the types of true conditions that no packaged mapping contains, without those of a healthy state."""
+    """Yield the types of true conditions that no packaged mapping contains; types of a healthy state are left out."""
     known = members(mapping("conditions", {})["types"])
     for condition in objects_in(members(node.get("status")).get("conditions")):
         kind = text(condition.get("type"), 128)
