@@ -47,7 +47,7 @@ class JobTracking:
 
     @cached_property
     def deliver_callbacks(self) -> DeliverCallbacks:
-        """Return the service that delivers to webhooks and schedulers that a job may resume."""
+        """Return the service that notifies webhooks and schedulers when a job may resume."""
         from faultbridge.jobs.callbacks import DeliverCallbacks
 
         return DeliverCallbacks(self.jobs, self.installation.ports.job_callbacks)
@@ -61,7 +61,7 @@ class JobTracking:
 
     @cached_property
     def impact(self) -> JobImpact:
-        """Return the service that records the faults of a node on its jobs."""
+        """Return the service that records the faults of a node on the jobs that run there."""
         from faultbridge.jobs.job_impact import JobImpact
 
         return JobImpact(self.installation.ledger.append, self.jobs)

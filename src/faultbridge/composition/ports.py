@@ -20,7 +20,7 @@ class AllPorts(Ports, Protocol):
 
     @property
     def vault(self) -> Vault:
-        """Return the store of anchors, in which no caller can overwrite an object."""
+        """Return the store of anchors and sealed manifests, in which no caller can change an object."""
 
     @property
     def sink(self) -> ArchiveSink:
@@ -44,7 +44,7 @@ class AllPorts(Ports, Protocol):
 
     @property
     def inventories(self) -> Mapping[str, Inventory]:
-        """Return the inventories, which list instances, by provider name."""
+        """Return the adapters that list the instances of a provider's groups, by provider name."""
 
     @property
     def node_listing(self) -> NodeListing | None:

@@ -32,7 +32,7 @@ class Ledger:
 
     @cached_property
     def append(self) -> Append:
-        """Return the service that writes nodes; no other service does."""
+        """Return the service that writes the states and entries of nodes; no other service does."""
         from faultbridge.ledger.append import Append
 
         of = self.installation

@@ -152,7 +152,7 @@ class Console:
 
     @cached_property
     def pages(self) -> ConsolePages:
-        """Return the pages by path."""
+        """Return the service that answers requests for pages of the console."""
         from faultbridge.console.pages import Pages
 
         return Pages(self.facts)
