@@ -87,7 +87,10 @@ class Facts:
         return sum(case_document(one, now)["gpu_time_lost_ms"] or 0 for one in recent)
 
     def cluster(self, cluster: str, window: Window) -> ClusterFacts:
-        """Read a cluster, its live cases, the cases that closed last, its open incidents, and its own entries."""
+        """Read a cluster, its live and its latest closed cases, its open incidents, its jobs and its own entries.
+
+        It reads the 20 live cases that were opened last, and the closed ones among the cases opened last.
+        """
         now = self.clock.now()
         with self._once(cluster) as views:
             view = views.cluster(cluster)

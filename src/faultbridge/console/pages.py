@@ -106,7 +106,7 @@ class Pages:
         return Content(render(data.template, self.links, **values), tag=tag)
 
     def _version(self, data: PageData) -> str:
-        """Return a text that changes when the page does: with its documents, and at each minute while it is open."""
+        """Return a text that changes when the page does: with its documents, and each minute while the page is live."""
         minute = f"{self.facts.clock.now():%Y-%m-%dT%H:%M}" if data.live else ""
         return json.dumps([_without_ages(data.documents), minute, self.links.asset(STYLE), self.links.asset(SCRIPT)])
 
