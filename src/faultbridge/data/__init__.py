@@ -134,7 +134,7 @@ def _family(code: str) -> Family | None:
 def matches_family(code: str, pattern: str) -> bool:
     """Return whether a code fits a pattern with at most one `*`.
 
-    `fnmatch` would compile a regular expression for each of the patterns when the first row is read.
+    This is not done by `fnmatch`, which would compile a regular expression for each pattern when the first row is read.
     """
     start, star, end = pattern.partition("*")
     if not star:

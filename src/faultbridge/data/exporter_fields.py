@@ -1,4 +1,4 @@
-"""The fields of dcgm-exporter that the decoder of its page reads: the agent compares only these."""
+"""The fields of dcgm-exporter that the decoder of its page reads; the agent detects changes only in these."""
 
 from __future__ import annotations
 
