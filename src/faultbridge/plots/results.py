@@ -13,7 +13,7 @@ VERDICTS = ("right", "needless", "undetermined", "missed")
 
 
 def comparison_plots(systems: Sequence[Document], marked: str) -> dict[str, str]:
-    """Return two charts as SVG by file name: lost GPU-hours by cause, and lost GPU-hours over needless evictions.
+    """Return two charts as SVG by file name: lost GPU-hours by cause, and needless evictions against lost GPU-hours.
 
     Systems whose name starts with `marked` are highlighted.
     """

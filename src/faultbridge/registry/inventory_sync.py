@@ -129,7 +129,7 @@ class SyncInventory:
     def _add_group_aliases(self, config: ClusterConfig, groups: Collection[str]) -> Mapping[str, datetime]:
         """Store which cluster a group belongs to, so that an event about a new instance of the group finds it.
 
-        Returns since when each group was known before.
+        Returns when each group that was stored before was first stored.
         """
         aliases = {keys.alias("group", group): group for group in groups}
         stored = self.table.get_many(aliases) if aliases else {}

@@ -168,7 +168,7 @@ def control_draft(
 
 
 def _with_cause(draft: Draft, before: Control, cause: str | None) -> Draft:
-    """Name the cause of an entry about a control: the event that triggered it, or else its previous entry."""
+    """Set the cause of an entry: the triggering event if the control tripped, else the control's previous entry."""
     last = before.events.get(str(draft.subject))
     tripped = draft.data["to"] in _TRIPPED and not draft.data["operator"]
     return replace(draft, causation_id=(cause or last) if tripped else (last or cause))

@@ -161,8 +161,8 @@ class Dispatch:
     def _permitted(self, pick: QueuedCase, state: NodeState, case: Case, rules: Rules) -> ReadyCase | None:
         """Return the case with its next repair action, unless a rule of its node's conditions forbids it now.
 
-        The row of the case names one rule; the approval, the windows and the dry run of each other rule that the
-        repair action rests on apply too.
+        The row of the case names one rule. The approvals, windows and dry runs of all other rules that require the
+        repair action apply too.
         """
         choice = choose_repair_action(state, case, rules.policy)
         action = choice.repair_action

@@ -32,7 +32,10 @@ class OptOut:
         return self._write(key, revise)
 
     def end(self, key: NodeKey, order: OperatorOrder) -> NodeState:
-        """Stop ignoring a node. A node that a label opts out stays ignored until the label is removed."""
+        """Stop ignoring a node, also one that a label or tag excludes.
+
+        A label or tag that stays set excludes the node again only when the inventory next updates the node's metadata.
+        """
 
         def revise(state: NodeState, now: datetime) -> Transition:
             if state.ignored is None:

@@ -17,7 +17,7 @@ from faultbridge.storage.writes import Item, Path, Put, Update, Value
 
 @dataclass(frozen=True, slots=True)
 class PolicyStore:
-    """Stores and reads policies. A version never changes, so storing a policy again has no effect on it."""
+    """Stores and reads policies. A stored version never changes; storing it again only makes it current again."""
 
     table: Table
     clock: Clock

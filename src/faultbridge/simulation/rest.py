@@ -43,7 +43,7 @@ def come_to_rest(system: SimulatedSystem, *, injecting: bool = False) -> None:
 
 
 def _run_to_rest(system: SimulatedSystem) -> None:
-    """Run until two sweeps in a row find the system at rest."""
+    """Run until two sweeps in a row find the system at rest, for at most 60 hours."""
     system.deliver_changes()
     system.queue.poll_soon()
     until, rounds = system.clock.now() + MAX_REST, 0

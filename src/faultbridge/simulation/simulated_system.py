@@ -61,7 +61,7 @@ MakeInjector = Callable[[FaultProfile, Random, Schedule, Journal], FaultInjector
 
 
 class SimulatedSystem:
-    """Everything that one run needs; the product's part is its own composition root.
+    """All parts of one run; Faultbridge itself runs from its real composition root, on fake ports.
 
     `node_names` maps an instance to the node name that it was registered with. `stopped_agents` holds the instances
     whose agent stopped, `externally_terminated` those that were terminated by others than Faultbridge. `racks` holds

@@ -34,7 +34,7 @@ def counter_samples(key: NodeKey, source: str) -> Key:
 
 
 def entry(partition: str, epoch: int, sequence: int) -> Key:
-    """Return the key of one entry; the epoch separates the entries of a node name that is used again."""
+    """Return the key of one entry; entries sort by epoch, then by sequence. A table restore begins a new epoch."""
     return Key(partition, f"{ENTRY}{epoch:04d}#{sequence:012d}")
 
 

@@ -17,7 +17,7 @@ LISTED_POLICY = "VERSION#"
 
 @dataclass(frozen=True, slots=True)
 class StoredPolicy:
-    """A stored version, when it was last put, and by which operator, if that is known."""
+    """A stored policy version, when it was last put, and by which operator, if that is known."""
 
     version: str
     put_at: datetime

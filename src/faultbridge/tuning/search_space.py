@@ -20,7 +20,7 @@ ACTIONS: Mapping[str, tuple[str, ...]] = {
 class Numbers:
     """The numbers of one policy: waits in minutes, probation in days, the breaker's share in percent.
 
-    The defaults are those of the packaged policy, except that network and heartbeat faults wait half a minute longer.
+    The defaults are those of the packaged policy, except that faults of SOFT_CODES wait two minutes.
 
     With `keep_in_service`, a node with a network or heartbeat fault is not isolated before its wait is over.
     """

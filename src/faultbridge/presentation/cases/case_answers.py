@@ -183,7 +183,7 @@ def _result(case: Document, steps: Sequence[Document]) -> str:
 
 
 def _swap(steps: Sequence[Document]) -> str:
-    """Return the first and the last instance of the attempts, if they differ."""
+    """Return a sentence with the first and the last instance of the attempts; empty if they do not differ."""
     old = [str(one["data"]["old_instance"]) for one in steps if one["data"].get("old_instance")]
     new = [str(one["data"]["new_instance"]) for one in steps if one["data"].get("new_instance")]
     return f" Instance {old[0]} was replaced by {new[-1]}." if old and new and old[0] != new[-1] else ""

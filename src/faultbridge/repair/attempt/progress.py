@@ -36,7 +36,7 @@ def update_attempt(
     marks: Mapping[str, datetime] | None = None,
     **changes: Any,  # noqa: ANN401 - fields of Attempt
 ) -> NodeState:
-    """Change fields of the live attempt and the times that its case marks, and recompute when the node is due."""
+    """Change fields of the live attempt, and with `marks` the times in its case; recompute when the node is due."""
     case, attempt = live_attempt(state)
     changed = replace(case, attempt=replace(attempt, **changes), marks=case.marks if marks is None else marks)
     return replace(state, case=changed, due_at=due_at(state, case=changed))

@@ -83,7 +83,7 @@ class CapacityCheck:
 
 
 def is_left(context: StepContext, found: CapacityCheck, control: Control) -> bool:
-    """Return whether an instance of the used source is left after the intents that others committed meanwhile."""
+    """Return whether the used source still has an instance left, after the intents of other repairs meanwhile."""
     if found.used is None or context.launcher is not None or not found.used.is_shared:
         return True
     return found.used.is_enough_for(count_pending(context, control))

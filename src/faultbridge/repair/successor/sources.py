@@ -21,7 +21,7 @@ MIN_LEFT = timedelta(hours=1)
 
 
 class Decision(StrEnum):
-    """What the answer of a source decides: `used` permits the release, `absent` says nothing about capacity."""
+    """What a source's answer decides: `used` permits the release, `absent` means that there is no such source."""
 
     USED = "used"
     NONE_FREE = "none_free"

@@ -37,7 +37,7 @@ class GrowthActions(DomainFaultActions, OperatorActions):
         self._growth(action)
 
     def _growth_during_import(self, action: ExternalAction) -> None:
-        """Let the group grow while an operator registers another new instance of it as serving."""
+        """Let the group grow while an operator registers another new instance of the group as a serving node."""
         self._growth(action)
         self._register_node(action)
 
