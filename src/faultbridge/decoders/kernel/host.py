@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from faultbridge.decoders.common.decoder import to_clear
 from faultbridge.decoders.common.prefix import USER, KernelMessage
 from faultbridge.decoders.kernel.firmware_report import with_report_field
-from faultbridge.decoders.kernel.host_rules import DEVICE_HANG, RESETS, RULES
+from faultbridge.decoders.kernel.host_rules import CONTAINED, DEVICE_HANG, DPC_REASON, RESETS, RULES
 from faultbridge.decoders.kernel.os_rules import OOPS, PANIC
 from faultbridge.decoders.kernel.rule import Rule
 from faultbridge.decoders.kernel.xid import device_fault
@@ -31,6 +31,8 @@ _REPORT_FIELD = re.compile(
 _REPORT_NAMES = {"section_type": "section", "DIMM location": "dimm", "device_id": "pci", "physical_address": "address"}
 _SAME_CRASH_SECONDS = 2.0
 _SAME_RESET_SECONDS = 10.0
+# The phrase of the message that follows another one about the same event.
+_STATED = {DEVICE_HANG: RESETS, CONTAINED: DPC_REASON}
 _UNCORRECTED_BIT = 61
 
 
@@ -41,7 +43,7 @@ class HostReader:
     found: list[Fault | Clear]
     _without_carrier: set[str] = field(default_factory=set)
     _last_crash: float | None = None
-    _last_hang: dict[str | None, float] = field(default_factory=dict)
+    _last_stated: dict[tuple[str, str | None], float] = field(default_factory=dict)
     _crash_requested: bool = False
     _report: tuple[str | None, int] | None = None
 
@@ -79,7 +81,7 @@ class HostReader:
             return
         if rule.code in _CRASHES and (self._crash_requested or (rule.code == OOPS and self._is_same_crash(message))):
             return
-        if rule.code == DEVICE_HANG and self._is_stated(rule, component, message):
+        if rule.code in _STATED and self._is_stated(rule, component, message):
             return
         fault = device_fault(message, _code(rule, details), component, message.text, details)
         if rule.code == CARRIER_CODE:
@@ -95,10 +97,10 @@ class HostReader:
         return last is not None and abs(self._last_crash - last) <= _SAME_CRASH_SECONDS
 
     def _is_stated(self, rule: Rule, component: Component, message: KernelMessage) -> bool:
-        """Return whether a message only announces the reset whose cause the same device has just stated."""
-        last, at = self._last_hang.get(component.pci), _seconds(message)
-        self._last_hang[component.pci] = at
-        return rule.phrase == RESETS and last is not None and abs(at - last) <= _SAME_RESET_SECONDS
+        """Return whether a message only adds to the one that the same device has just printed."""
+        key, at = (rule.code, component.pci), _seconds(message)
+        last, self._last_stated[key] = self._last_stated.get(key), at
+        return rule.phrase == _STATED[rule.code] and last is not None and abs(at - last) <= _SAME_RESET_SECONDS
 
     def _flap(self, fault: Fault, name: str, *, is_up: bool) -> None:
         """Append a loss of carrier and its end; a loss that both the kernel and networkd report counts once."""

@@ -1,33 +1,30 @@
-"""Rules for kernel messages about the host's network cards, disks, processors and memory."""
+"""Rules for kernel messages about the host's network cards, PCIe ports, processors and memory."""
 
 from __future__ import annotations
 
 import re
 
 from faultbridge.decoders.common.interfaces import VIRTUAL_NAMES
-from faultbridge.decoders.kernel import os_rules
-from faultbridge.decoders.kernel.rule import Rule
+from faultbridge.decoders.kernel import disk_rules, os_rules
+from faultbridge.decoders.kernel.rule import BDF, Rule
 from faultbridge.decoders.kernel.rule import rule as _rule
 from faultbridge.domain.faults import ComponentType
 
-_BDF = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
-_EFA = rf"(?:infiniband (?P<name>rdmap\d{{1,4}}s\d{{1,4}}|efa_\d{{1,3}})|efa (?P<pci>{_BDF})): "
+_EFA = rf"(?:infiniband (?P<name>rdmap\d{{1,4}}s\d{{1,4}}|efa_\d{{1,3}})|efa (?P<pci>{BDF})): "
 _MLX5 = (
-    rf"(?:mlx5_core (?P<pci>{_BDF})(?: \w{{1,16}})?: )?"
+    rf"(?:mlx5_core (?P<pci>{BDF})(?: \w{{1,16}})?: )?"
     r"(?:[a-z]\w{1,40}(?::\d{1,6})?:?(?:\(pid \d{1,10}\))?: )?"
 )
-_ENA = rf"ena (?P<pci>{_BDF})(?: (?P<name>[\w.-]{{1,32}}))?(?: \(\w{{1,32}}\))?: "
-# Linux 4.14 to 4.18 names another function than older and newer ones.
-_BLOCK = r"(?:blk_update_request: |print_req_error: |end_request: )?"
-# Loop devices, floppy, optical and memory disks fail alone without a fault of the node.
-_DISK = r"(?!(?:loop|fd|sr|z?ram)\d)(?P<name>[\w!-]{1,32})"
-_FILESYSTEM = r"(?:EXT[234]-fs|XFS|BTRFS)(?: \w{1,16})?:? \((?:device )?(?P<name>[\w-]{1,32})\):? ?"
-_UNNAMED = r"(?:BTRFS[^:]{0,64}: )?"
+# The texts are those of a card that does not work, whatever the grade; older drivers print no grade.
+_SYNDROME = r"(?:synd 0x[0-9a-f]{{1,4}}: |Health issue observed, )(?P<error>{})(?!, severity\([4-7]\))"
+_ENA = rf"ena (?P<pci>{BDF})(?: (?P<name>[\w.-]{{1,32}}))?(?: \(\w{{1,32}}\))?: "
+# Up to Linux 4.17, the service of a port has a device and a driver of its own.
+_PORT = rf"(?:pcieport|pciehp|(?:pcie-)?dpc) (?P<pci>{BDF})(?::pcie\w{{1,4}})?: "
 _IFACE = rf"(?!{VIRTUAL_NAMES})(?P<name>[\w.-]{{1,32}})"
 _NETWORKD = r"(?:(?P<node>\S{1,255}) )?systemd-networkd\[\d{1,10}\]: "
 
 
-_NIC, _NODE, _DISKS = ComponentType.NIC, ComponentType.NODE, ComponentType.DISK
+_NIC, _NODE = ComponentType.NIC, ComponentType.NODE
 TX_STUCK = "net.transmit_timeout"
 _EFA_DEAD = (
     "Wait for completion (polling) timeout",
@@ -39,6 +36,7 @@ _EFA_DEAD = (
     "Reset indication didn't turn off",
 )
 
+CONTAINED, DPC_REASON = "host.pcie_contained", "DPC"
 # The ENA driver states why it resets its device, and then that it does.
 DEVICE_HANG, RESETS = "net.device_hang", "Trigger reset is on"
 _ENA_HANGS = (
@@ -91,13 +89,41 @@ _NETWORK: tuple[Rule, ...] = (
         "net.nic_unhealthy",
         _NIC,
     ),
+    *(
+        _rule(text, _MLX5 + _SYNDROME.format(text), "net.nic_unhealthy", _NIC)
+        for text in (
+            "unrecoverable hardware error",
+            "HW fatal error",
+            "firmware internal error",
+            "firmware CRC error",
+            "irisc not responding",
+            "ICM fetch PCI error",
+            "ICM fetch PCI data poisoned error",
+        )
+    ),
+    # The firmware grades the other errors; 4 is a warning. Without a grade they can be those of the driver's queues.
     _rule(
-        "unrecoverable hardware error",
-        _MLX5 + r"(?:synd 0x[0-9a-f]{1,4}: |Health issue observed, )(?P<error>unrecoverable hardware error)",
+        "ealth issue observed",
+        _MLX5 + r"Health issue observed, (?P<error>(?!High temp)[\w ]{1,40}), severity\((?P<level>[0-3])\)",
         "net.nic_unhealthy",
         _NIC,
     ),
-    _rule("TX timeout detected", rf"mlx5_core (?P<pci>{_BDF}) \S{{1,32}}: TX timeout detected", TX_STUCK, _NIC),
+    _rule("PCI slot is unavailable", _MLX5 + r"PCI slot is unavailable", "net.nic_unhealthy", _NIC),
+    _rule(
+        "High temp",
+        _MLX5 + r"(?:High temperature on sensors with bit set (?P<sensors>[0-9a-fx ]{1,40})"
+        r"|(?:synd 0x[0-9a-f]{1,4}: |Health issue observed, )High temp(?:erature|rature))",
+        "net.nic_hot",
+        _NIC,
+    ),
+    _rule(
+        "robe",
+        rf"mlx5_core(?:: probe of)? (?P<pci>{BDF})(?:: probe with driver mlx5_core)? failed with error"
+        r" (?P<error>-\d{1,4})",
+        "net.nic_unhealthy",
+        _NIC,
+    ),
+    _rule("TX timeout detected", rf"mlx5_core (?P<pci>{BDF}) \S{{1,32}}: TX timeout detected", TX_STUCK, _NIC),
     _rule(
         "RX timeout on channel",
         _MLX5 + r"RX timeout on channel: (?P<channel>\d{1,5})",
@@ -112,20 +138,28 @@ _NETWORK: tuple[Rule, ...] = (
         _NIC,
     ),
     _rule(
-        "pciehp: Slot",
-        rf"pcieport (?P<pci>{_BDF}): pciehp: Slot\((?P<slot>[\w-]{{1,16}})\): Link Down",
+        "ink Down",
+        rf"{_PORT}(?:pciehp: )?[Ss]lot\((?P<slot>[\w-]{{1,16}})\): Link Down(?: event)?$",
         "host.pcie_link_down",
         _NODE,
     ),
     _rule(
-        "DPC: containment event",
-        rf"pcieport (?P<pci>{_BDF}): DPC: containment event, status:(?P<status_word>\w{{1,10}})",
-        "host.pcie_contained",
+        "containment event, ",
+        rf"{_PORT}DPC:? containment event, status:(?P<status_word>\w{{1,10}})",
+        CONTAINED,
+        _NODE,
+    ),
+    # The kernel prints the event as information and its reason as a warning, so a log of warnings has only the reason.
+    _rule(
+        DPC_REASON,
+        rf"{_PORT}DPC:? (?P<reason>unmasked uncorrectable error|ERR_NONFATAL|ERR_FATAL|RP PIO error)"
+        r" (?:detected|triggered)",
+        CONTAINED,
         _NODE,
     ),
     _rule(
         "NETDEV WATCHDOG",
-        rf"(?:\S{{1,32}} (?P<pci>{_BDF}) \S{{1,32}}: )?NETDEV WATCHDOG: "
+        rf"(?:\S{{1,32}} (?P<pci>{BDF}) \S{{1,32}}: )?NETDEV WATCHDOG: "
         r"(?:CPU: \d{1,4}: |(?P<name>[\w.-]{1,32}) \([^)]{1,32}\): )"
         r"transmit queue (?P<queue>\d{1,5}) timed out",
         TX_STUCK,
@@ -133,85 +167,12 @@ _NETWORK: tuple[Rule, ...] = (
     ),
     _rule("ost carrier", _NETWORKD + _IFACE + r": [Ll]ost carrier", "net.carrier_lost", _NIC),
     _rule("Gained carrier", _NETWORKD + _IFACE + r": Gained carrier", "net.carrier_lost", _NIC, ends=True),
-    _rule("Link is Down", rf"(?:\S{{1,32}} {_BDF} )?{_IFACE}: (?:NIC )?Link is Down", "net.carrier_lost", _NIC),
+    _rule("Link is Down", rf"(?:\S{{1,32}} {BDF} )?{_IFACE}: (?:NIC )?Link is Down", "net.carrier_lost", _NIC),
     _rule(
-        "Link is ", rf"(?:\S{{1,32}} {_BDF} )?{_IFACE}: (?:NIC )?Link is [Uu]p\b", "net.carrier_lost", _NIC, ends=True
+        "Link is ", rf"(?:\S{{1,32}} {BDF} )?{_IFACE}: (?:NIC )?Link is [Uu]p\b", "net.carrier_lost", _NIC, ends=True
     ),
-    _rule(": Link down", rf"mlx5_core {_BDF} {_IFACE}: Link down", "net.carrier_lost", _NIC),
-    _rule(": Link up", rf"mlx5_core {_BDF} {_IFACE}: Link up", "net.carrier_lost", _NIC, ends=True),
-)
-
-_STORAGE: tuple[Rule, ...] = (
-    _rule(
-        "I/O error",
-        rf"{_BLOCK}I/O error, dev {_DISK}, sector (?P<sector>\d{{1,20}})",
-        "host.disk_io_error",
-        _DISKS,
-    ),
-    _rule(
-        "error, dev ",
-        rf"{_BLOCK}critical (?P<error>medium|target) error, dev {_DISK}, sector (?P<sector>\d{{1,9}})",
-        "host.disk_io_error",
-        _DISKS,
-    ),
-    _rule(
-        "controller is down",
-        rf"nvme {_DISK}: controller is down; will reset: CSTS=(?P<csts>\w{{1,12}})",
-        "host.disk_controller_down",
-        _DISKS,
-    ),
-    _rule(
-        "Removing after probe failure",
-        rf"nvme {_DISK}: Removing after probe failure(?: status: (?P<error>-?\d{{1,5}}))?",
-        "host.disk_failed",
-        _DISKS,
-    ),
-    _rule(
-        "beyond end of device",
-        r"(?:\S{1,32}: )?attempt to access beyond end of device",
-        "host.filesystem_error",
-        _DISKS,
-    ),
-    _rule("Remounting", _UNNAMED + r"Remounting filesystem read-only", "host.filesystem_read_only", _DISKS),
-    _rule("I/O error while", _UNNAMED + r"I/O error while writing superblock", "host.filesystem_error", _DISKS),
-    _rule("EXT4-fs warning", _FILESYSTEM + r"(?P<error>.{1,160})", "host.filesystem_warning", _DISKS),
-    _rule("I/O error", rf"Buffer I/O error on dev(?:ice)? {_DISK}, ", "host.disk_io_error", _DISKS),
-    _rule(
-        "I/O error",
-        _FILESYSTEM + r"(?:log |metadata )?I/O error(?: (?P<error>-\d{1,3}))?",
-        "host.filesystem_error",
-        _DISKS,
-    ),
-    _rule("failing I/O", rf"block {_DISK}: no available path - failing I/O", "host.disk_io_error", _DISKS),
-    _rule(
-        "timeout, ",
-        rf"nvme {_DISK}: I/O (?:tag )?\d{{1,10}} .{{0,80}}?QID (?P<queue>\d{{1,5}}) timeout, "
-        r"(?P<reaction>[\w ]{1,40})",
-        "host.disk_timeout",
-        _DISKS,
-    ),
-    _rule(
-        "Disabling device after reset failure",
-        rf"nvme {_DISK}: Disabling device after reset failure: (?P<error>-?\d{{1,5}})",
-        "host.disk_failed",
-        _DISKS,
-    ),
-    _rule(
-        "Disk failure on",
-        r"md/raid\d{0,2}:?(?P<name>md\d{1,5}): Disk failure on (?P<member>[\w-]{1,32})",
-        "host.raid_member_failed",
-        _DISKS,
-    ),
-    _rule("Remounting", _FILESYSTEM + r"Remounting filesystem read-only", "host.filesystem_read_only", _DISKS),
-    _rule("EXT4-fs error", _FILESYSTEM + r"(?P<error>.{1,160})", "host.filesystem_error", _DISKS),
-    _rule(
-        "XFS (",
-        _FILESYSTEM
-        + r"(?P<error>Corruption|Internal error|Filesystem has been shut down|xfs_do_force_shutdown|Log I/O Error"
-        r"|[^:]{0,80}Shutting down filesystem)",
-        "host.filesystem_error",
-        _DISKS,
-    ),
+    _rule(": Link down", rf"mlx5_core {BDF} {_IFACE}: Link down", "net.carrier_lost", _NIC),
+    _rule(": Link up", rf"mlx5_core {BDF} {_IFACE}: Link up", "net.carrier_lost", _NIC, ends=True),
 )
 
 _HARDWARE: tuple[Rule, ...] = (
@@ -245,4 +206,4 @@ _HARDWARE: tuple[Rule, ...] = (
     ),
 )
 
-RULES: tuple[Rule, ...] = _NETWORK + _STORAGE + _HARDWARE + os_rules.RULES
+RULES: tuple[Rule, ...] = _NETWORK + disk_rules.RULES + _HARDWARE + os_rules.RULES

@@ -46,7 +46,9 @@ _MAX_SERVICE_LINES = 100_000
 _MAX_RECOGNIZED_LINES = 200
 # A message without a prefix is recognized by the driver name or phrase at its start.
 _BARE = re.compile(
-    r"NVRM: |nvidia[-_ ]|mlx[45]_|infiniband |efa |ena |pcieport |nvme |block nvme|EXT4-fs|XFS \(|md/?raid"
+    r"NVRM: |nvidia[-_ ]|mlx[45]_|infiniband |efa |ena |pcieport |pciehp |dpc |nvme:? |block nvme"
+    r"|nvme\d{1,4}n\d{1,5}: .{1,60}@ LBA|sd \d{1,4}:\d|EXT4-fs|XFS \(|md/?raid"
+    r"|nfs: server|NFS: |lockd: server|Lustre(?:Error)?: "
     r"|Panic#\d|watchdog: |BUG: |INFO: |task \S{1,32}:\d+ blocked|Out of memory|oom-kill|Memory cgroup|Killed process"
     r"|Kernel panic|blk_update_request|end_request|Buffer I/O|I/O error, dev|mce: |EDAC |NETDEV WATCHDOG"
     r"|Port module event|(?:\S{1,255} )?systemd-networkd\["

@@ -88,7 +88,7 @@ _RELEVANT = re.compile(
     _AT + rb"(?:NVRM: (?:Xid|GPU|The|Rm|\(P|fall|knv|nvGpu)|nvidia-nvswitch\d{1,3}: SX|nvGpu|mlx|mce: |nfs: |NFS: "
     rb"|nvidia: |VFS: |unregister_net|Lustre|nf_conntrack: |Oops|sysrq: |watchdog: |BUG: |BTRFS|INFO: (?:task |rcu)"
     rb"|rcu: |[Nn]euron|blk_update_request: |end_request: |print_req_error: |systemd-networkd|kern|user|MESSAGE=|md"
-    rb"|NETDEV|\{|\[|<|[\w.-]{1,15}: (?:NIC )?Link|[^\s:]{1,15}: segf)"
+    rb"|NETDEV|nvme\d{0,4}(?:c\d{1,4})?(?:n\d{1,5})?: |lockd: |\{|\[|<|[\w.-]{1,15}: (?:NIC )?Link|[^\s:]{1,15}: segf)"
 )
 # After these words the following text decides, so the whole start of the line is learned.
 _AMBIGUOUS = re.compile(_AT + rb"(?:NVRM|nvidia-nvswitch\d{1,3}|INFO): ")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from faultbridge.decoders.kernel.rule import Rule, rule
+from faultbridge.decoders.kernel.rule import BDF, Rule, rule
 from faultbridge.domain.faults import ComponentType
 
 _NODE, _DISK, _NIC, _GPU = ComponentType.NODE, ComponentType.DISK, ComponentType.NIC, ComponentType.GPU
-_BDF = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
 # The name is that of the component; `server` is the remote end, which an incident of many nodes names.
 _SERVER = r"(?P<name>(?P<server>[^\s,]{1,128}))"
-_TARGET = r"(?P<name>(?P<target>[^\s,]{1,128}))"
-_LUSTRE = r"Lustre(?:Error)?: (?:\d{1,10}:\d{1,10}:\(.{1,80}?\) |[\w-]{1,16}: )?\S{1,128}: Connection "
+# A client's import is named after its target; what the server calls itself in a message differs between versions.
+_LUSTRE = (
+    r"Lustre(?:Error)?: (?:\d{1,10}:\d{1,10}:\(.{1,80}?\) |[\w-]{1,16}: )?"
+    r"(?P<name>[^\s,]{1,128}?)(?:-(?:osc|mdc|lwp|osp)(?:-[\w-]{1,40})?)?: "
+)
 # AWS Neuron's driver and runtime name the device of an error behind its kind.
 _NEURON = (
     r"(?:.{{0,160}}?\W)?NEURON_HW_ERR=(?P<error>{})\b"
@@ -60,16 +62,27 @@ RULES: tuple[Rule, ...] = (
         "host.hung_task",
         _NODE,
     ),
-    rule("not responding", rf"(?:nfs|NFS): server {_SERVER} not responding", "host.file_server_lost", _DISK),
-    rule("nfs: server", rf"nfs: server {_SERVER} OK", "host.file_server_lost", _DISK, ends=True),
+    rule("not responding", rf"(?:nfs|NFS|lockd): server {_SERVER} not responding", "host.file_server_lost", _DISK),
+    rule(": server", rf"(?:nfs|NFS|lockd): server {_SERVER} OK", "host.file_server_lost", _DISK, ends=True),
     rule(
         "Connection to",
-        _LUSTRE + rf"to {_TARGET} \(at (?P<server>.{{1,64}}?)\) was lost",
+        _LUSTRE + r"Connection to (?P<target>[^\s,]{1,128}) \(at (?P<server>.{1,64}?)\) was lost",
+        "host.file_server_lost",
+        _DISK,
+    ),
+    rule("Connection restored", _LUSTRE + r"Connection restored to ", "host.file_server_lost", _DISK, ends=True),
+    rule(
+        "was evicted by",
+        _LUSTRE + r"This client was evicted by (?P<target>[^\s,;]{1,128})[;,] in progress operations",
         "host.file_server_lost",
         _DISK,
     ),
     rule(
-        "Connection restored", _LUSTRE + rf"restored to {_TARGET}(?: \(|$)", "host.file_server_lost", _DISK, ends=True
+        "state manager",
+        r"NFS: state manager(?:: [\w ]{1,40})? failed on NFSv4 server (?P<name>(?P<server>[^\s,]{1,128}))"
+        r" with error (?P<error>\d{1,5})",
+        "host.file_server_lost",
+        _DISK,
     ),
     # A processor read memory that it could not correct; most instances have no driver of the memory controller.
     rule(
@@ -101,7 +114,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "robe",
-        rf"nvidia(?:: probe of)? (?P<pci>{_BDF})(?:: probe with driver \w+)? failed with error (?P<error>-?\d{{1,4}})",
+        rf"nvidia(?:: probe of)? (?P<pci>{BDF})(?:: probe with driver \w+)? failed with error (?P<error>-?\d{{1,4}})",
         "host.gpu_init_failed",
         _GPU,
     ),

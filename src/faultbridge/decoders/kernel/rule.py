@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from faultbridge.domain.faults import ComponentType
 
+# The PCI address of a device, as the kernel prints it.
+BDF = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
