@@ -87,6 +87,47 @@ def test_a_line_that_a_collector_wrapped_is_recognized_within_an_envelope(source
     assert registry.recognize(body) == source
 
 
+OTHER = "step {}: fetched the layer of an image, 12 of 13 done\n"
+RECORD = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1, GPU has fallen off the bus."
+BY_KERNEL = (
+    f"[ 8123.617543] {RECORD}\n",
+    f"Feb  3 04:05:06 gpu-1 kernel: {RECORD}\n",
+    f"3,9,5123456,-;{RECORD}\n",
+    json.dumps({"_TRANSPORT": "kernel", "MESSAGE": RECORD}) + "\n",
+    "[ 8123.617543] nvme nvme0: Disabling device after reset failure: -19\n",
+)
+
+
+@pytest.mark.parametrize("lines", [199, 200, 201, 700, 5000])
+@pytest.mark.parametrize("line", BY_KERNEL)
+def test_a_kernel_log_after_a_head_of_no_format_is_found_at_any_place(line: str, lines: int) -> None:
+    head = "".join(map(OTHER.format, range(lines)))
+    for body in ((head + line).encode(), (head + line + head).encode(), WRAPPERS["awslogs"](head + line)):
+        assert registry.recognize(body) == "kernel-log"
+        assert len([one for one in registry.decode("kernel-log", body) if isinstance(one, Fault)]) == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"operator: I saw `{RECORD}` yesterday\n",
+        f"Feb  3 04:05:06 gpu-1 quoter[12]: {RECORD}\n",
+        f"{RECORD}\n",
+        "[ 8123.617543] elapsed seconds of this step\n",
+        json.dumps({"ticket": 7, "text": f"[ 8123.617543] {RECORD}"}) + "\n",
+        "",
+    ],
+)
+def test_a_long_text_of_no_format_is_not_taken_for_a_kernel_log(line: str) -> None:
+    assert recognized((OTHER.format(1) * 300 + line + OTHER.format(2) * 300).encode()).startswith("unknown_format")
+
+
+def test_a_head_of_no_format_before_two_formats_names_both() -> None:
+    head = "".join(map(OTHER.format, range(300)))
+    body = head + BY_KERNEL[0] + "[Feb 03 2026 04:05:06] [ERROR] [tid 12] failed to open the device\n"
+    assert recognized(body.encode()).startswith(("ambiguous_format", "kernel-log"))
+
+
 MDSTAT = "Personalities : [raid1] [raid0]\nmd0 : active raid1 nvme1n1[1] nvme0n1[0]\n      937560 blocks [2/2] [UU]\n"
 RDMA = [{"ifindex": 1, "ifname": "mlx5_0", "port": 1, "state": "INIT", "physical_state": "LINK_UP", "netdev": "ib0"}]
 NETWORKD = "Feb  3 04:05:06 gpu-1 systemd-networkd[11]: ib6: Lost carrier\n"

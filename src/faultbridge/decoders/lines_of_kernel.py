@@ -47,8 +47,23 @@ def with_kernel_lines(source: str, decoded: Decoded, body: bytes, events: Sequen
     return replace(decoded, unparsed=decoded.unparsed + unread if has_faults else max(decoded.unparsed, unread))
 
 
+def from_first_line(body: bytes, size: int) -> bytes:
+    """Return what follows, up to a size, from the first line on that the kernel wrote; empty if it wrote none."""
+    from faultbridge.decoders.kernel.line_filter import pieces_of, whole_lines
+
+    at = 0
+    for piece in whole_lines(pieces_of(body)):
+        line = next(_kernel_lines(text_of(piece)), None)
+        if line is not None:
+            start = at + max(piece.find(line.encode("utf-8", "replace")), 0)
+            return body[start : start + size]
+        at += len(piece)
+    return b""
+
+
 def _may_hold_lines(text: str) -> bool:
-    return "kernel: " in text or "kernel[" in text or "_TRANSPORT" in text or _UPTIME.search(text) is not None
+    marks = ("kernel: ", "kernel[", "_TRANSPORT", ",-;")
+    return any(mark in text for mark in marks) or _UPTIME.search(text) is not None
 
 
 def _kernel_lines(text: str) -> Iterator[str]:

@@ -131,7 +131,8 @@ def _with_gpu_count(decoded: Decoded, hints: Hints) -> Decoded:
 def recognize(body: bytes) -> str:
     """Return the only source whose format a body has; no match or several matches are `Rejected`."""
     _reject_unreadable(body)
-    candidates = _candidates(TextCleaner().clean(unpacked(body)))
+    text = TextCleaner().clean(unpacked(body))
+    candidates = _candidates(text) or _later_candidates(text)
     if not candidates:
         raise Rejected("unknown_format", "the input matches no source format; name the source of this input")
     if len(candidates) > 1:
@@ -155,6 +156,18 @@ def _candidates(body: bytes) -> list[str]:
         return documents or wrapped
     is_document = len(found) > 1 and _JSON.match(head) is not None
     return [name for name in found if name != _LOG] if is_document else found
+
+
+def _later_candidates(body: bytes) -> list[str]:
+    """Return the sources whose format a body has after a head of no format, from the kernel's first line there on.
+
+    Only lines count that the kernel wrote, by their prefix, and that a reader may know: a text that quotes one, or has
+    something like a time stamp, stays unknown.
+    """
+    from faultbridge.decoders.lines_of_kernel import from_first_line
+
+    rest = next(filter(None, (from_first_line(text, _HEAD) for text in (body, *records.inner_texts(body)))), b"")
+    return _recognizing(rest) if rest else []
 
 
 def _is_node(head: bytes) -> bool:

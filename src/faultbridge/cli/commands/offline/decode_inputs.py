@@ -93,7 +93,7 @@ class Inputs:
                 found = self._read_parts(parts)
             else:
                 if source == AUTO:
-                    source = registry.recognize(first if is_envelope else first[:CHUNK_BYTES])
+                    first, source = _recognized(first, stream, is_whole=is_envelope)
                     notice(f"recognized {_title(file)} as {source}")
                 size = max(len(first), 1) if is_envelope else CHUNK_BYTES
                 begin = (first[at : at + size] for at in range(0, len(first), size))
@@ -142,6 +142,17 @@ def lines_text(inputs: Inputs) -> str:
     """Return a sentence that says how many log lines were read, and how many faults and clears they report."""
     not_understood = f", {inputs.unparsed} lines not understood" if inputs.unparsed else ""
     return f"lines read: {inputs.lines}; faults and clears: {inputs.faults}{not_understood}; other lines are ignored"
+
+
+def _recognized(first: bytes, stream: BinaryIO, *, is_whole: bool) -> tuple[bytes, str]:
+    """Return what was read of an input, and its source; if the head has no known format, the rest is read as well."""
+    try:
+        return first, registry.recognize(first if is_whole else first[:CHUNK_BYTES])
+    except Rejected as error:
+        if error.reason != "unknown_format" or is_whole:
+            raise
+    first += stream.read(registry.MAX_BYTES - len(first)) if len(first) < registry.MAX_BYTES else b""
+    return first, registry.recognize(first[: registry.MAX_BYTES])
 
 
 def _unparsed_note(found: Decoded) -> Iterator[str]:
