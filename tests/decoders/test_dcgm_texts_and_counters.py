@@ -92,7 +92,9 @@ def rise(counter: str, by: int, seconds: int) -> list[str]:
 def test_a_counter_of_the_exporter_is_a_warning_only_above_its_limit(counter: str) -> None:
     limit = thresholds()["dcgm-metrics", counter]
     seconds = limit.seconds or 30
-    assert rise(counter, limit.limit + 1, seconds) == ["warning"]
+    # What a link could not correct is an error; all else is a warning first.
+    severity = "error" if limit.code == "dcgm.nvlink_recovery_failed" else "warning"
+    assert rise(counter, limit.limit + 1, seconds) == [severity]
     assert rise(counter, limit.limit, seconds) == []
     assert rise(counter, -5, seconds) == []
 
@@ -102,6 +104,34 @@ def test_a_counter_with_a_limit_is_kept_from_a_scrape() -> None:
         (sample,) = registry.decode("dcgm-metrics", f'{counter}{{gpu="0",UUID="GPU-0a"}} 7\n'.encode())
         assert isinstance(sample, CounterSample)
         assert sample.values == {counter: 7}
+
+
+@pytest.mark.parametrize(
+    ("field", "code"),
+    [
+        ("COUNT_RX_SYMBOL_ERRORS", "dcgm.nvlink_packet_errors"),
+        ("RX_SYMBOL_ERROR_TOTAL", "dcgm.nvlink_packet_errors"),
+        ("COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS", "dcgm.nvlink_recoveries"),
+        ("COUNT_LINK_RECOVERY_FAILED_EVENTS", "dcgm.nvlink_recovery_failed"),
+        ("RECOVERY_FAILED_TOTAL", "dcgm.nvlink_recovery_failed"),
+        ("COUNT_RX_REMOTE_ERRORS", None),
+        ("COUNT_TX_PACKETS", None),
+        ("COUNT_TX_DISCARDS", None),
+    ],
+)
+def test_the_counters_of_nvlink5_are_judged_and_those_of_the_other_side_are_not(field: str, code: str | None) -> None:
+    labels = '{gpu="0",UUID="GPU-0a",modelName="NVIDIA B200"}'
+    scrapes = [f"DCGM_FI_DEV_NVLINK_{field}{labels} {n}\nDCGM_FI_DEV_PCIE_REPLAY_COUNTER{labels} 3\n" for n in (0, 1)]
+    first, second = (registry.decode("dcgm-metrics", scrape.encode()) for scrape in scrapes)
+    assert [isinstance(one, CounterSample) for one in first] == [True]
+    found = [one.code for before, after in zip(first, second, strict=True) for one in compared(before, after)]
+    assert found == ([code] if code else [])
+
+
+def compared(before: object, after: object) -> list[Fault]:
+    if not isinstance(before, CounterSample) or not isinstance(after, CounterSample):
+        return []
+    return [one for one in compare(before, after) if isinstance(one, Fault)]
 
 
 LINKS = "GPU {0}: NVIDIA H100 80GB HBM3 (UUID: GPU-0{0})\n{1}"

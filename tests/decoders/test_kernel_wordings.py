@@ -6,10 +6,13 @@ net/sunrpc, fs/nfs) and of Lustre 2.5 to 2.15 (ptlrpc/import.c).
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from faultbridge.data import load_catalog
 from faultbridge.decoders import registry
+from faultbridge.decoders.common.decoder import Hints
 from faultbridge.domain.faults import Action, Clear, Fault, Severity
 
 
@@ -198,3 +201,28 @@ def test_a_wording_is_judged_as_its_row_and_the_row_names_linux(code: str, judge
         classified = catalog.classify(fault)
         assert (classified.severity, classified.action) == judged, line
     assert "Linux" in {one.source for one in catalog.row(code).recommendations}
+
+
+NOON = Hints(datetime(2026, 2, 4, 12, tzinfo=UTC))
+HUMAN = (
+    "[Feb  3 04:06] usb 1-1: new device\n{quiet}[  +0.000012] {first}\n"
+    "[Feb  3 04:07] usb 1-2: new device\n[ +12.000001] {second}\n"
+)
+
+
+@pytest.mark.parametrize("quiet", [0, 3, 20_000])
+def test_a_difference_of_dmesg_for_humans_has_the_minute_of_the_line_before(quiet: int) -> None:
+    records = {"first": "NVRM: Xid (PCI:0000:c1:00): 48, pid=1", "second": "nvme nvme0: IO queues lost"}
+    log = HUMAN.format(quiet="[  +1.000000] audit: type=1400 x\n" * quiet, **records).encode()
+    decoded = registry.read("kernel-log", log, NOON)
+    pieces = registry.read_pieces("kernel-log", (log[at : at + 4099] for at in range(0, len(log), 4099)), NOON)
+    assert decoded.observations == pieces.observations
+    assert [(one.code, one.observed_at) for one in decoded.observations if isinstance(one, Fault)] == [
+        ("xid.48", datetime(2026, 2, 3, 4, 6, tzinfo=UTC)),
+        ("host.disk_failed", datetime(2026, 2, 3, 4, 7, tzinfo=UTC)),
+    ]
+
+
+def test_a_difference_without_a_minute_before_it_has_no_time() -> None:
+    (fault,) = read("[  +0.000012] NVRM: Xid (PCI:0000:c1:00): 48, pid=1")
+    assert fault.observed_at is None

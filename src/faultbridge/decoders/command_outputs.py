@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 _TOOLS = (
-    "nvidia-smi|dcgmi|dmesg|journalctl|ibstat|ibstatus|ibv_devinfo|rdma|perfquery|mlxlink|ip|ethtool|lspci|ipmitool|nvme"
+    "nvidia-smi|dcgmi|dmesg|journalctl|ibstat|ibstatus|ibv_devinfo|rdma|perfquery|mlxlink|ip|ethtool|lspci|ipmitool|ipmi-sel|nvme"
     "|smartctl|sinfo|scontrol|kubectl|neuron-[a-z]{1,16}|ras-mc-ctl|edac-util|mcelog|systemctl|cat|tail|head|grep|curl|aws"
 )
 _TOOL = re.compile(_TOOLS)

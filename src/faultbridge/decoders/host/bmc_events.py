@@ -1,9 +1,10 @@
-"""Decodes `bmc-events`: events of a baseboard management controller, from `ipmitool sel` or Redfish.
+"""Decodes `bmc-events`: events of a baseboard management controller, from `ipmitool`, FreeIPMI or Redfish.
 
-Grammar: `ID | MM/DD/[YY]YY | HH:MM:SS[ AM][ ZONE] | SENSOR | EVENT | Asserted or Deasserted`, or Redfish's LogEntry
-objects, also in a collection, or its Event. An event that ended is a clear. Times: those of the controller, as
-UTC; Redfish's `Created`. Units: none. Errors: `Rejected(no_framing)` for other input.
-Source: ipmitool 1.8, Redfish's LogEntry and Event schemas.
+Grammar: `ID | MM/DD/[YY]YY | HH:MM:SS[ AM][ ZONE] | SENSOR | EVENT | Asserted or Deasserted` of `ipmitool sel`,
+`ID | MON-DD-YYYY | HH:MM:SS | NAME | TYPE [| STATE] [| DIRECTION] | EVENT` of `ipmi-sel` (see `freeipmi`), or
+Redfish's LogEntry objects, also in a collection, or its Event. An event that ended is a clear. Times: those of the
+controller, as UTC; Redfish's `Created`. Units: none. Errors: `Rejected(no_framing)` for other input.
+Source: ipmitool 1.8, FreeIPMI 1.1 to 1.6, Redfish's LogEntry and Event schemas.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from faultbridge.decoders.common.clock import instant, iso_instant
 from faultbridge.decoders.common.decoder import Decoder, Hints, to_clear
 from faultbridge.decoders.common.documents import objects, text_of
 from faultbridge.decoders.common.fields import evidence, members, objects_in, text, truncate
+from faultbridge.decoders.host import freeipmi
 from faultbridge.domain.faults import (
     NODE_COMPONENT,
     Action,
@@ -92,6 +94,8 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
         found = (_of_entry(entry) for entry in entries)
     elif _HEAD.search(whole) is not None:
         found = (_of_event(event) for event in _EVENT.finditer(whole))
+    elif freeipmi.is_listing(whole):
+        found = (_of_listed(event) for event in freeipmi.events(whole))
     else:
         raise Rejected("no_framing", "no event of a management controller")
     return tuple(one for one in found if one is not None)
@@ -100,7 +104,11 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 def recognize(body: bytes) -> bool:
     """Return whether a body has an event of a SEL, or a LogEntry or Event of Redfish."""
     is_redfish = b"#LogEntry" in body or (b'"#Event.' in body and b'"Events"' in body)
-    return is_redfish or (b" | " in body and _HEAD.search(text_of(body[:16384])) is not None)
+    return is_redfish or (b"|" in body and _is_table(text_of(body[:16384])))
+
+
+def _is_table(text: str) -> bool:
+    return _HEAD.search(text) is not None or freeipmi.is_listing(text)
 
 
 def _of_event(event: re.Match[str]) -> Fault | Clear | None:
@@ -110,6 +118,11 @@ def _of_event(event: re.Match[str]) -> Fault | Clear | None:
     hour = f"{int(hour) % 12 + 12 * (half == 'PM'):02}" if half else hour
     fault = _fault(f"{sensor}: {says}", sensor, iso_instant(f"{year}-{month}-{day}T{hour}:{rest}"), event[0].strip())
     return to_clear(fault) if fault is not None and state == "Deasserted" else fault
+
+
+def _of_listed(event: freeipmi.Event) -> Fault | Clear | None:
+    fault = _fault(f"{event.name} {event.type}: {event.says}", event.name, iso_instant(event.at or ""), event.line)
+    return to_clear(fault) if fault is not None and event.ended else fault
 
 
 def _entries(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -163,7 +176,7 @@ def _fault(shown: str, sensor: str | None, at: datetime | None, raw: str, severi
 
 DECODER = Decoder(
     name=SOURCE,
-    summary="ipmitool sel list or elist, Redfish's LogEntry and Event: memory, PCIe, processors, power, cooling, disks",
+    summary="ipmitool sel, ipmi-sel, Redfish's LogEntry and Event: memory, PCIe, processors, power, cooling, disks",
     example="   3 | 02/03/2026 | 04:05:06 | Memory #0x53 | Uncorrectable ECC | Asserted",
     recognize=recognize,
     decode=decode,

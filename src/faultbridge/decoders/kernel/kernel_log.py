@@ -22,6 +22,7 @@ from faultbridge.decoders.common.journal import journal_lines
 from faultbridge.decoders.common.prefix import USER, KernelMessage, unprefixed
 from faultbridge.decoders.common.wrapped_lines import joined_pieces, log_events, spread_events, wrapped_lines
 from faultbridge.decoders.kernel.driver_messages import DriverMessageReader
+from faultbridge.decoders.kernel.human_times import MinuteCarrier
 from faultbridge.decoders.kernel.line_filter import PIECE, BenignLineFilter, matching_lines, pieces_of, whole_lines
 from faultbridge.decoders.kernel.line_parts import SIGNATURE, candidates, parts_of, wrapped_message
 from faultbridge.decoders.kernel.pcie import PcieReader
@@ -98,6 +99,7 @@ class _LogReader:
         self._received_at = received_at
         self._unframed = 0
         self._filter = BenignLineFilter()
+        self._minutes = MinuteCarrier()
         self._found: list[Fault | Clear] = []
         self._of_service: list[str] = []
         self._gpu = DriverMessageReader(self._found)
@@ -122,6 +124,7 @@ class _LogReader:
         """Add the observations in a piece of whole lines; `at` is the time of lines without one."""
         text = _ANSI.sub(b"", text) if b"\x1b" in text else text
         text = text.replace(b"\0", b"\n") if b"\0" in text else text
+        text = self._minutes.carried(text)
         if self._dumps is None and b"#" in text and b" Part" in text:  # the search for one byte is much faster
             self._dumps = DumpSplitter()
         for part, is_dump in ((text, False),) if self._dumps is None else self._dumps.parts(text):

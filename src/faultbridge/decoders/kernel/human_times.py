@@ -1,0 +1,26 @@
+"""The times of `dmesg -H`: a line with its minute, then lines of that minute with the seconds since the line before."""
+
+from __future__ import annotations
+
+import re
+
+_MARKS = (b"[  +", b"[ +")
+_STAMP = re.compile(rb"^(?:(\[[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d\])|\[ {1,8}\+\d{1,10}\.\d{1,9}\])", re.MULTILINE)
+
+
+class MinuteCarrier:
+    """Gives a line with a difference the minute of the last line that has one; `dmesg` prints each new minute."""
+
+    def __init__(self) -> None:
+        """Start without a minute."""
+        self._minute = b""
+
+    def carried(self, text: bytes) -> bytes:
+        """Return a piece of a log with a minute in place of each difference; other logs stay as they are."""
+        if not self._minute and not any(mark in text for mark in _MARKS):
+            return text
+        return _STAMP.sub(self._replaced, text)
+
+    def _replaced(self, stamp: re.Match[bytes]) -> bytes:
+        self._minute = stamp[1] or self._minute
+        return self._minute or stamp[0]
