@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-_MARKS = (b"[  +", b"[ +")
 _STAMP = re.compile(rb"^(?:(\[[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d\])|\[ {1,8}\+\d{1,10}\.\d{1,9}\])", re.MULTILINE)
 
 
@@ -16,9 +15,7 @@ class MinuteCarrier:
         self._minute = b""
 
     def carried(self, text: bytes) -> bytes:
-        """Return a piece of a log with a minute in place of each difference; other logs stay as they are."""
-        if not self._minute and not any(mark in text for mark in _MARKS):
-            return text
+        """Return a piece of a log with a minute in place of each difference."""
         return _STAMP.sub(self._replaced, text)
 
     def _replaced(self, stamp: re.Match[bytes]) -> bytes:

@@ -22,7 +22,6 @@ from faultbridge.decoders.common.journal import journal_lines
 from faultbridge.decoders.common.prefix import USER, KernelMessage, unprefixed
 from faultbridge.decoders.common.wrapped_lines import joined_pieces, log_events, spread_events, wrapped_lines
 from faultbridge.decoders.kernel.driver_messages import DriverMessageReader
-from faultbridge.decoders.kernel.human_times import MinuteCarrier
 from faultbridge.decoders.kernel.line_filter import PIECE, BenignLineFilter, matching_lines, pieces_of, whole_lines
 from faultbridge.decoders.kernel.line_parts import SIGNATURE, candidates, parts_of, wrapped_message
 from faultbridge.decoders.kernel.pcie import PcieReader
@@ -34,6 +33,7 @@ from faultbridge.errors import Rejected
 
 if TYPE_CHECKING:
     from faultbridge.decoders.kernel.host import HostReader
+    from faultbridge.decoders.kernel.human_times import MinuteCarrier
 
 _ANSI = re.compile(rb"\x1b\[[0-9;]{0,16}[A-Za-z]")
 # A pretty-printed journal names the kernel beside each message.
@@ -99,7 +99,7 @@ class _LogReader:
         self._received_at = received_at
         self._unframed = 0
         self._filter = BenignLineFilter()
-        self._minutes = MinuteCarrier()
+        self._minutes: MinuteCarrier | None = None
         self._found: list[Fault | Clear] = []
         self._of_service: list[str] = []
         self._gpu = DriverMessageReader(self._found)
@@ -124,7 +124,9 @@ class _LogReader:
         """Add the observations in a piece of whole lines; `at` is the time of lines without one."""
         text = _ANSI.sub(b"", text) if b"\x1b" in text else text
         text = text.replace(b"\0", b"\n") if b"\0" in text else text
-        text = self._minutes.carried(text)
+        # The search for one byte is much faster, and most logs end it here.
+        if self._minutes is not None or (b"+" in text and (b"[  +" in text or b"[ +" in text)):
+            text = self._with_minutes(text)
         if self._dumps is None and b"#" in text and b" Part" in text:  # the search for one byte is much faster
             self._dumps = DumpSplitter()
         for part, is_dump in ((text, False),) if self._dumps is None else self._dumps.parts(text):
@@ -138,6 +140,13 @@ class _LogReader:
         # A matching line usually has a prefix too, so most logs need no second pass over their lines.
         if not self.framed and self._unframed < _MAX_FRAMING_LINES:
             self._find_framing(text_of(text).split("\n", _MAX_FRAMING_LINES)[:_MAX_FRAMING_LINES])
+
+    def _with_minutes(self, text: bytes) -> bytes:
+        """Return a piece of `dmesg -H` with a minute on each line."""
+        from faultbridge.decoders.kernel.human_times import MinuteCarrier
+
+        self._minutes = self._minutes or MinuteCarrier()
+        return self._minutes.carried(text)
 
     def _read_line(self, line: str, at: datetime | None) -> None:
         message = unprefixed(line, self._received_at)
