@@ -97,6 +97,24 @@ def test_at_least_98_percent_of_the_lines_of_each_kind_are_judged_as_by_the_peer
     assert 1 - missed / lines >= catalogs.MIN_AGREEMENT
 
 
+def test_the_documentation_states_the_agreement_of_each_kind_of_line(shared: Path) -> None:
+    def row(name: str, lines: list[PeerLine]) -> str:
+        agreed = sum(not line.departs for line in lines)
+        peer, ours = (sum(line.verdict.startswith(mark) for line in lines) for mark in (PEER_ONLY, OURS_ONLY))
+        share = 100 * agreed / len(lines)
+        return f"| {name} | {len(lines)} | {agreed} ({share:.1f} %) | {peer} | {ours} | {agreed + peer + ours} |"
+
+    kinds = {kind: [line for line in LINES if line.kind == kind] for kind in ("kernel", "SXid", "fabric manager")}
+    text = (HERE.parents[1] / "docs" / "catalog.md").read_text("utf-8")
+    for name, lines in (kinds | {"all": LINES}).items():
+        assert row(name, lines) in text
+    numbers = sum(len(catalogs.rows(shared, name)) for name in ("xid_catalog.csv", "sxid_catalog.csv"))
+    agreed, total = len(AGREED) + numbers, len(LINES) + numbers
+    assert f"{agreed} of {total} lines\nagree ({100 * agreed / total:.1f} %)" in text
+    assert len(catalogs.DEPARTURES) == 5
+    assert agreed / total >= catalogs.MIN_AGREEMENT
+
+
 def test_at_least_97_percent_of_the_transcribed_faults_are_reported() -> None:
     """Without the tables of numbers: five of 187 faults are missed, each for the reason beside it."""
     reported = sum(line.verdict != NOTHING for line in AGREED)
