@@ -106,3 +106,31 @@ def verdict_after_progress(end: int, printed: str) -> Verdict:
     lost = "+9000 NVRM: Xid (PCI:0000:c1:00): 79, pid='<unknown>', GPU has fallen off the bus."
     files = files_of({"job": f"progress 0 {end}\n+12600 {line}", "n-1": lost})
     return corpus_verdict(Case(printed, {}, dict(files)))
+
+
+def shortly_after(code: str, error: str, seconds: int, steps: str = "") -> Verdict:
+    """Return the verdict on an error of rank 0 some seconds after a fault of node n-2."""
+    at = 36_000 - seconds
+    lost = f"+{at} NVRM: Xid (PCI:0000:c1:00): {code}, pid='<unknown>', name=<unknown>, fatal"
+    job = f"{steps}\n+36000 [rank0]: {error}"
+    return corpus_verdict(Case(code, {}, dict(files_of({"job": job, "n-2": lost}))))
+
+
+@pytest.mark.parametrize("code", ["48", "79", "94"])
+@pytest.mark.parametrize(
+    ("error", "seconds", "steps"),
+    [("FloatingPointError: loss is nan", 120, "progress 0 35980"), ("KeyError: 'labels'", 300, "")],
+    ids=["nan", "no steps"],
+)
+def test_a_fault_of_a_node_shortly_before_leaves_stop_open_and_is_what_to_test(
+    code: str, error: str, seconds: int, steps: str
+) -> None:
+    found = shortly_after(code, error, seconds, steps)
+    assert (found.outlook, found.check) == (Outlook.RESTART, ("n-2",))
+    assert found.hardware.state == "not_shown"
+    assert [one.name for one in found.checks] == [f"xid.{code}"]
+
+
+def test_a_fault_of_a_node_long_before_and_a_harmless_one_do_not_leave_stop_open() -> None:
+    assert shortly_after("79", "KeyError: 'labels'", 1800, "progress 0 35980").outlook is Outlook.STOP
+    assert shortly_after("63", "KeyError: 'labels'", 60, "progress 0 35980").outlook is Outlook.STOP

@@ -87,3 +87,45 @@ def test_a_restart_count_before_an_error_does_not_hide_it() -> None:
     error = "[rank3] RuntimeError: CUDA error: uncorrectable ECC error encountered"
     assert verdict(f"[restart count 0] {error}\n").domain == "hardware"
     assert verdict(f"restart count 1/5, last error: {error}\n").domain == "unknown"
+
+
+NO_FILE = "FileNotFoundError: [Errno 2] No such file or directory: '/fsx/data/shard-0001.bin'"
+NO_DRIVER = "ImportError: libcuda.so.1: cannot open shared object file: No such file or directory"
+EVICTED = "LustreError: 167-0: fsx-MDT0000-mdc: This client was evicted by fsx-MDT0000"
+
+
+def on_ranks(error: str, ranks: range) -> str:
+    return "".join(f"2026-07-10 11:00:00 [rank{rank}]: {error}\n" for rank in ranks)
+
+
+@pytest.mark.parametrize("error", [NO_FILE, "KeyError: 'labels'"])
+@pytest.mark.parametrize("kernel", ["", f"2026-07-10T10:59:55+00:00 n-2 kernel: {EVICTED}\n"], ids=["alone", "evicted"])
+def test_an_error_of_all_ranks_of_one_node_does_not_stop_the_job_although_other_ranks_are_silent(
+    error: str, kernel: str
+) -> None:
+    found = verdict(STEPS + on_ranks(error, range(8, 16)), kernel)
+    assert (found.outlook, found.hardware.state) == (Outlook.RESTART, "not_shown")
+    assert verdict(STEPS + on_ranks(error, range(8, 32)), kernel).outlook is Outlook.STOP
+
+
+def test_an_error_of_few_ranks_of_a_node_stops_the_job() -> None:
+    assert verdict(STEPS + on_ranks("KeyError: 'labels'", range(8, 10))).outlook is Outlook.STOP
+    assert (
+        verdict(on_ranks("KeyError: 'labels'", range(8)), nodes=dict.fromkeys(range(8), "n-1")).outlook is Outlook.STOP
+    )
+
+
+@pytest.mark.parametrize(
+    "error",
+    [NO_DRIVER, "python: error while loading shared libraries: libnvidia-ml.so.1: cannot open shared object file"],
+)
+@pytest.mark.parametrize("ranks", [range(8, 16), range(9, 10), range(32)], ids=["a node", "a rank", "all ranks"])
+def test_a_missing_library_of_the_gpu_driver_is_a_restart_after_a_test_of_its_nodes(error: str, ranks: range) -> None:
+    found = verdict(on_ranks(error, ranks))
+    assert (found.outlook, found.domain) == (Outlook.RESTART, "platform")
+    assert found.check == tuple(sorted({f"n-{1 + rank // 8}" for rank in ranks}))
+
+
+def test_a_missing_library_of_the_program_still_stops_the_job() -> None:
+    text = NO_DRIVER.replace("libcuda", "libcudart")
+    assert verdict(on_ranks(text, range(9, 10))).outlook is Outlook.STOP

@@ -7,10 +7,12 @@ from datetime import timedelta
 
 from faultbridge.explain.signals.signal import Role, Signal, Trust
 from faultbridge.explain.verdict.mechanisms import Mechanism, Outlook
+from faultbridge.explain.verdict.node_evidence import faults_shortly_before
 from faultbridge.explain.verdict.situation import Situation, is_same_attempt, timing
 from faultbridge.explain.verdict.time_line import HANG
 
-DOUBTS = frozenset({"handled", "teardown", "late", "failed_after_end", "one_node", "hardware_sign"})
+OWN_FAULT = "own_fault"
+DOUBTS = frozenset({"handled", "teardown", "late", "failed_after_end", "one_node", "hardware_sign", OWN_FAULT})
 """Points against STOP: with one of them, it is not shown that the job would fail again."""
 
 _MIN_RANKS_OF_NODE = 2
@@ -29,10 +31,18 @@ def doubts(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iterator
     """Yield the weight of each doubt about a mechanism that stops a job, and the signal that shows it."""
     if mechanism.outlook is not Outlook.STOP:
         return
+    fault = next(iter(faults_shortly_before(situation)), None)
+    if fault is not None:
+        yield OWN_FAULT, fault
     if lead.trust is Trust.NODE:
         if _keeps_returning_on_one_node(situation, lead):
             yield "one_node", lead
         return
+    yield from _doubts_about_an_error(situation, mechanism, lead)
+
+
+def _doubts_about_an_error(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iterator[tuple[str, Signal]]:
+    """Yield the doubts about an error that the job itself reports."""
     if lead.handled:
         yield "handled", lead
     earlier = _failure_before(situation, lead) or _failure_long_before(situation, lead)
@@ -110,10 +120,17 @@ def _is_failure_after(situation: Situation, end: Signal, one: Signal) -> bool:
 
 
 def _error_of_another_node(situation: Situation, lead: Signal) -> Signal | None:
-    """Return a signal of a rank on another node, if several ranks have the error and all of them are on one node."""
+    """Return what shows that an error is that of one node: several ranks have it, and all of them are on that node.
+
+    It is the error itself if most ranks of the node have it and the job has other nodes, whether or not those print
+    anything; else a signal of a rank on another node. Of an error of the program, few ranks may print it in time.
+    """
     ranks, nodes = _with_same_error(situation, lead)
     if len(ranks) < _MIN_RANKS_OF_NODE or len(nodes) != 1 or None in nodes:
         return None
+    of_node = {rank for rank, node in situation.nodes.items() if node in nodes}
+    if 2 * len(ranks) > len(of_node) and len(of_node) < len(situation.nodes):
+        return lead
     signals = (one for one in situation.line.signals if one.trust is Trust.JOB and one.rank is not None and one.node)
     return next((one for one in signals if one.node not in nodes), None)
 

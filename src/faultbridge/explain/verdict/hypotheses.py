@@ -8,10 +8,10 @@ from datetime import timedelta
 
 from faultbridge.explain.signals.signal import Role, Signal, Trust
 from faultbridge.explain.verdict.doubts import DOUBTS, doubts
-from faultbridge.explain.verdict.mechanisms import Mechanism, Outlook
+from faultbridge.explain.verdict.mechanisms import DECISIVE, Mechanism, Outlook
+from faultbridge.explain.verdict.node_evidence import continues_after
 from faultbridge.explain.verdict.situation import Situation, covers, firsts_of, is_in_teardown, timing
 
-DECISIVE = "decisive"
 _MAX_CONFIRMED = 2
 
 
@@ -38,9 +38,14 @@ class Hypothesis:
         return sum(one.points for one in self.points)
 
     @property
+    def weights(self) -> frozenset[str]:
+        """Return the names of the weights for and against it."""
+        return frozenset(one.weight for one in self.points)
+
+    @property
     def is_doubtful(self) -> bool:
         """Return whether it is not shown that the job would fail again."""
-        return any(one.weight in DOUBTS for one in self.points)
+        return bool(self.weights & DOUBTS)
 
 
 def hypotheses(situation: Situation) -> list[Hypothesis]:
@@ -101,6 +106,8 @@ def _points(situation: Situation, mechanism: Mechanism, lead: Signal, strength: 
     if mechanism.expects_node and lead.trust is not Trust.NODE:
         weight = "clean_node_log" if _is_clean(situation, mechanism, lead) else "no_node_log"
         yield Point(weight, weights.points[weight])
+    elif mechanism.trusts_job and lead.trust is Trust.JOB and lead.node and continues_after(situation, lead):
+        yield Point("clean_node_log", weights.points["clean_node_log"])
 
 
 def _confirmed(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iterator[Point]:

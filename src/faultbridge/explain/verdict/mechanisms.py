@@ -16,6 +16,9 @@ from faultbridge.errors import Misconfigured
 from faultbridge.explain.signals.patterns import LogPattern, read_patterns
 from faultbridge.explain.signals.signal import Role, Signal
 
+DECISIVE = "decisive"
+"""The strength of a signal that shows a mechanism by itself."""
+
 
 class Outlook(StrEnum):
     """What to do with the job."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
 
@@ -22,12 +22,14 @@ class Situation:
 
     A log may repeat an error thousands of times. Of equal signals only the first can change a score: `leads` are the
     first of each name and node, `firsts` the first of each name.
+    `nodes` are the node of each rank, as far as it is known.
     """
 
     line: TimeLine
     spans: Sequence[LogSpan]
     mechanisms: Sequence[Mechanism]
     weights: Weights
+    nodes: Mapping[int, str] = field(default_factory=dict)
 
     @cached_property
     def leads(self) -> tuple[Signal, ...]:

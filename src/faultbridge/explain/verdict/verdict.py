@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import islice
 
 from faultbridge.explain.signals.read_files import Evidence
 from faultbridge.explain.signals.signal import Signal, Trust
-from faultbridge.explain.verdict.doubts import is_on_many_ranks
-from faultbridge.explain.verdict.hypotheses import DECISIVE, Hypothesis, hypotheses, own_fault
-from faultbridge.explain.verdict.mechanisms import Mechanism, Outlook, Weights
+from faultbridge.explain.verdict.doubts import OWN_FAULT, is_on_many_ranks
+from faultbridge.explain.verdict.hypotheses import Hypothesis, hypotheses, own_fault
+from faultbridge.explain.verdict.mechanisms import DECISIVE, Mechanism, Outlook, Weights
+from faultbridge.explain.verdict.node_evidence import NODE_DOMAINS, continues_after, faults_shortly_before
 from faultbridge.explain.verdict.situation import Situation, covers, in_time, is_in_teardown
 from faultbridge.explain.verdict.time_line import TimeLine, time_line
 
 UNKNOWN = "unknown"
 NO_DUMP = "collective.no_dump"
-_NODE_DOMAINS = frozenset({"hardware", "network"})
 _MIN_SHARED = 3
 
 
@@ -54,12 +55,21 @@ class Verdict:
         return self.cause.mechanism.domain if self.cause else UNKNOWN
 
 
-def decide(evidence: Evidence, mechanisms: Sequence[Mechanism], weights: Weights, nodes: Mapping[int, str]) -> Verdict:
-    """Return the verdict on the evidence of one job. Faults of nodes that are not the job's are left out."""
+def decide(
+    evidence: Evidence,
+    mechanisms: Sequence[Mechanism],
+    weights: Weights,
+    nodes: Mapping[int, str],
+    affected: Iterable[str] = (),
+) -> Verdict:
+    """Return the verdict on the evidence of one job. Faults of nodes that are not the job's are left out.
+
+    `affected` are nodes with a recorded fault while the job ran: they are never acquitted.
+    """
     job_nodes = set(nodes.values())
     signals = [one for one in evidence.signals if not job_nodes or one.node is None or one.node in job_nodes]
     line = time_line(signals, evidence.spans, weights.limits)
-    situation = Situation(line, evidence.spans, mechanisms, weights)
+    situation = Situation(line, evidence.spans, mechanisms, weights, nodes)
     ranked = hypotheses(situation)
     cause = _cause(situation, ranked)
     if cause is not None:
@@ -70,10 +80,13 @@ def decide(evidence: Evidence, mechanisms: Sequence[Mechanism], weights: Weights
     outlook = _outlook(situation, cause, ranked, blamed=bool(blamed) and not is_shared)
     excluded = blamed if outlook is Outlook.RESTART_WITHOUT else ()
     absent = _without_dump(situation, cause)
-    check = () if excluded else tuple(sorted({*check, *absent, *(blamed if is_shared else ())}))
+    faults = faults_shortly_before(situation) if cause and OWN_FAULT in cause.weights else ()
+    faulty = {one.node for one in faults if one.node}
+    # A node with a fault of its own is tested in place of one that only the job names.
+    check = () if excluded else tuple(sorted({*(faulty or check), *absent, *(blamed if is_shared else ())}))
     is_clear = cause is not None and _is_clear(situation, cause, outlook)
-    hardware = _hardware(situation, cause, ranked, fleet, blamed, is_clear=is_clear)
-    checks = tuple(_checks(situation, cause, check))
+    hardware = _hardware(situation, cause, ranked, fleet, faulty.union(affected, excluded), is_clear=is_clear)
+    checks = tuple(_checks(situation, cause, check, faults))
     return Verdict(outlook, cause, tuple(ranked), excluded, check, checks, is_shared, hardware, line)
 
 
@@ -126,16 +139,19 @@ def _nodes(situation: Situation, cause: Hypothesis) -> tuple[tuple[str, ...], tu
     """Return the nodes with a trusted sign of the mechanism around the failure, and those with other signs only."""
     mechanism = cause.mechanism
     signs = [one for one in situation.line.signals if one.node and mechanism.strength(one) is not None]
-    if mechanism.domain not in _NODE_DOMAINS and mechanism.outlook is not Outlook.RESTART_WITHOUT:
+    if mechanism.domain not in NODE_DOMAINS and mechanism.outlook is not Outlook.RESTART_WITHOUT:
         is_named = mechanism.domain == "numerical"
         return (), tuple(sorted({one.node for one in signs if one.node and (is_named or one.trust is Trust.DUMP)}))
     shown = {
-        one.node
-        for one in signs
-        if one.node and (one.trust is Trust.NODE or mechanism.trusts_job) and in_time(situation, one)
+        one.node for one in signs if one.node and in_time(situation, one) and _names_its_node(situation, mechanism, one)
     }
     named = {one.node for one in signs if one.node} - shown
     return tuple(sorted(shown)), tuple(sorted(named))
+
+
+def _names_its_node(situation: Situation, mechanism: Mechanism, one: Signal) -> bool:
+    """Return whether a sign is enough to leave its node out: a scheduler's line is none if the node's log continues."""
+    return one.trust is Trust.NODE or (mechanism.trusts_job and not continues_after(situation, one))
 
 
 def _without_dump(situation: Situation, cause: Hypothesis | None) -> set[str]:
@@ -144,11 +160,15 @@ def _without_dump(situation: Situation, cause: Hypothesis | None) -> set[str]:
     return {one.node for one in absent if one.node and not (cause and cause.mechanism.can_cause(one))}
 
 
-def _checks(situation: Situation, cause: Hypothesis | None, check: Sequence[str]) -> Iterator[Signal]:
+def _checks(
+    situation: Situation, cause: Hypothesis | None, check: Sequence[str], faults: Sequence[Signal]
+) -> Iterator[Signal]:
     """Yield the first signal that names each node to be tested."""
     for node in check:
         signs = (one for one in situation.line.signals if one.node == node)
-        of_cause = (one for one in signs if one.name == NO_DUMP or (cause and cause.mechanism.strength(one)))
+        of_cause = (
+            one for one in signs if one.name == NO_DUMP or one in faults or (cause and cause.mechanism.strength(one))
+        )
         yield from islice(of_cause, 1)
 
 
@@ -157,26 +177,47 @@ def _hardware(
     cause: Hypothesis | None,
     ranked: Sequence[Hypothesis],
     fleet: set[str],
-    blamed: Sequence[str],
+    suspects: AbstractSet[str],
     *,
     is_clear: bool,
 ) -> Hardware:
-    """Return what is known about the hardware. An acquittal needs a clear other cause, or a clean log of each node."""
+    """Return what is known about the hardware. An acquittal needs a clear other cause, or a clean log of each node.
+
+    Only a node's own source blames it. With `suspects`, nodes with a fault or left out, nothing is acquitted.
+    """
     checked = {
         one.node for one in situation.spans if one.trust is Trust.NODE and one.node and covers(one, situation.line)
     }
     missing = fleet - checked
-    others = [one for one in ranked if one.mechanism.domain in _NODE_DOMAINS]
+    others = [one for one in ranked if one.mechanism.domain in NODE_DOMAINS]
     is_likely = any(one.score >= situation.weights.limits["named"] for one in others)
     state = "not_shown"
-    if blamed or (cause is not None and cause in others and cause.lead.trust is Trust.NODE):
+    if _is_blamed(situation, cause):
         state = "blamed"
-    elif not is_likely and (is_clear or (checked and not missing)):
+    elif not suspects and not is_likely and (is_clear or (checked and not missing)):
         state = "acquitted"
     return Hardware(state, tuple(sorted(checked)), tuple(sorted(missing)))
 
 
+def _is_blamed(situation: Situation, cause: Hypothesis | None) -> bool:
+    """Return whether a node's own source shows the cause, and the cause is a fault of nodes."""
+    if cause is None:
+        return False
+    mechanism = cause.mechanism
+    if mechanism.domain in NODE_DOMAINS and cause.lead.trust is Trust.NODE:
+        return True
+    if mechanism.domain not in NODE_DOMAINS and mechanism.outlook is not Outlook.RESTART_WITHOUT:
+        return False
+    own = (one for one in situation.line.signals if one.node and one.trust is Trust.NODE and in_time(situation, one))
+    return any(mechanism.strength(one) is not None for one in own)
+
+
 def _is_clear(situation: Situation, cause: Hypothesis, outlook: Outlook) -> bool:
-    """Return whether the cause is decisive or stops the job, and was not printed while the job was already ending."""
+    """Return whether the cause is decisive or stops the job, and was not printed while the job was already ending.
+
+    A scheduler that reports a lost node does not state why it is lost.
+    """
+    if cause.mechanism.trusts_job:
+        return False
     is_shown = cause.mechanism.strength(cause.lead) == DECISIVE or outlook is Outlook.STOP
     return is_shown and not is_in_teardown(situation, cause.lead)

@@ -1,0 +1,43 @@
+"""What the nodes' own sources show: hardware that failed shortly before the job, and logs that continue after it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from faultbridge.explain.signals.signal import Role, Signal, Trust
+from faultbridge.explain.verdict.mechanisms import DECISIVE, Outlook
+from faultbridge.explain.verdict.situation import Situation
+
+NODE_DOMAINS = frozenset({"hardware", "network"})
+
+
+def faults_shortly_before(situation: Situation) -> tuple[Signal, ...]:
+    """Return the decisive faults of nodes from some minutes before the job began to fail until its first failure."""
+    since, until = situation.line.failing_since, situation.line.failed_at
+    if since is None or until is None:
+        return ()
+    limits = situation.weights.limits
+    since -= timedelta(seconds=limits["fault_seconds"])
+    until += timedelta(seconds=limits["skew_seconds"])
+    own = (one for one in situation.line.signals if one.trust is Trust.NODE and one.role is not Role.CONTEXT)
+    in_time = (one for one in own if one.at and since <= one.at <= until)
+    return tuple(one for one in in_time if _is_of_hardware(situation, one))
+
+
+def continues_after(situation: Situation, sign: Signal) -> bool:
+    """Return whether the node that a line of the job names was alive after it, by the node's own log.
+
+    A line without a time cannot come before the end of the log, so the log is believed.
+    """
+    at = sign.at or situation.line.failed_at
+    skew = timedelta(seconds=situation.weights.limits["skew_seconds"])
+    logs = (one for one in situation.spans if one.trust is Trust.NODE and one.node == sign.node)
+    return any(one.last_at is not None and (at is None or one.last_at > at + skew) for one in logs)
+
+
+def _is_of_hardware(situation: Situation, one: Signal) -> bool:
+    return any(
+        mechanism.domain in NODE_DOMAINS and mechanism.outlook is not Outlook.STOP
+        and mechanism.strength(one) == DECISIVE
+        for mechanism in situation.mechanisms
+    )  # fmt: skip
