@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
 from faultbridge.domain.cluster.jobs import Job
 from faultbridge.domain.conditions import Condition, condition_key
 from faultbridge.domain.faults import Severity
-from faultbridge.domain.times import to_text
+from faultbridge.domain.times import from_text, to_text
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.node_list import MAX_LISTED, node_list
 
@@ -32,6 +33,11 @@ class Impact:
         """Return a stable identity, by which a job records each impact once."""
         one = self.condition
         return f"{self.node} {condition_key(one.code, one.component)} {to_text(one.since)}"
+
+
+def hit_since(key: str) -> datetime:
+    """Return when the fault of an impact began, from the impact's key."""
+    return from_text(key.rpartition(" ")[2])
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ USAGE_HINTS: Mapping[str, str] = {
     "cluster_lives": "`faultbridge case list --cluster C` lists live cases; close them first",
     "hyperpod_head_node": "give --slurm-rest URL, or --orchestrator none",
     "incident_over": "`faultbridge incident list` lists the open incidents",
+    "job_succeeded": "`faultbridge timeline --job` shows what happened to its nodes",
     "job_runs": "`faultbridge job end` ends it",
     "no_instance": "`faultbridge node show` shows the node",
     "no_eks_cluster": "give it with --eks-cluster",

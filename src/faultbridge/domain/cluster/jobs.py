@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 
 from faultbridge.domain.cluster.progress import STALL_AFTER
 
-OUTCOMES = ("succeeded", "failed", "cancelled", "unreported")
+SUCCEEDED = "succeeded"
+OUTCOMES = (SUCCEEDED, "failed", "cancelled", "unreported")
 RESUMABLE_OUTCOMES = frozenset({"failed", "unreported"})
 LATE_FAULTS = timedelta(minutes=5)
 """A fault that begins up to this long after a job ended may have ended it: reports of faults arrive late."""

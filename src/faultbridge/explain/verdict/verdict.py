@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import islice
@@ -60,11 +60,11 @@ def decide(
     mechanisms: Sequence[Mechanism],
     weights: Weights,
     nodes: Mapping[int, str],
-    affected: Iterable[str] = (),
+    affected: AbstractSet[str] = frozenset(),
 ) -> Verdict:
     """Return the verdict on the evidence of one job. Faults of nodes that are not the job's are left out.
 
-    `affected` are nodes with a recorded fault while the job ran: they are never acquitted.
+    `affected` are nodes with a recorded fault while the job ran: they are never acquitted, and tested unless left out.
     """
     job_nodes = set(nodes.values())
     signals = [one for one in evidence.signals if not job_nodes or one.node is None or one.node in job_nodes]
@@ -83,7 +83,7 @@ def decide(
     faults = faults_shortly_before(situation) if cause and OWN_FAULT in cause.weights else ()
     faulty = {one.node for one in faults if one.node}
     # A node with a fault of its own is tested in place of one that only the job names.
-    check = () if excluded else tuple(sorted({*(faulty or check), *absent, *(blamed if is_shared else ())}))
+    check = () if excluded else tuple(sorted({*(faulty or check), *absent, *(blamed if is_shared else ()), *affected}))
     is_clear = cause is not None and _is_clear(situation, cause, outlook)
     hardware = _hardware(situation, cause, ranked, fleet, faulty.union(affected, excluded), is_clear=is_clear)
     checks = tuple(_checks(situation, cause, check, faults))
@@ -167,7 +167,12 @@ def _checks(
     for node in check:
         signs = (one for one in situation.line.signals if one.node == node)
         of_cause = (
-            one for one in signs if one.name == NO_DUMP or one in faults or (cause and cause.mechanism.strength(one))
+            one
+            for one in signs
+            if one.name == NO_DUMP
+            or one in faults
+            or one.trust is Trust.NODE
+            or (cause and cause.mechanism.strength(one))
         )
         yield from islice(of_cause, 1)
 
@@ -177,13 +182,13 @@ def _hardware(
     cause: Hypothesis | None,
     ranked: Sequence[Hypothesis],
     fleet: set[str],
-    suspects: AbstractSet[str],
+    doubtful: AbstractSet[str],
     *,
     is_clear: bool,
 ) -> Hardware:
     """Return what is known about the hardware. An acquittal needs a clear other cause, or a clean log of each node.
 
-    Only a node's own source blames it. With `suspects`, nodes with a fault or left out, nothing is acquitted.
+    Only a node's own source blames it. With `doubtful`, nodes with a fault or left out, nothing is acquitted.
     """
     checked = {
         one.node for one in situation.spans if one.trust is Trust.NODE and one.node and covers(one, situation.line)
@@ -194,7 +199,7 @@ def _hardware(
     state = "not_shown"
     if _is_blamed(situation, cause):
         state = "blamed"
-    elif not suspects and not is_likely and (is_clear or (checked and not missing)):
+    elif not doubtful and not is_likely and (is_clear or (checked and not missing)):
         state = "acquitted"
     return Hardware(state, tuple(sorted(checked)), tuple(sorted(missing)))
 

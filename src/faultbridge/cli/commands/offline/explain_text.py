@@ -33,7 +33,9 @@ def lines_of(document: Document) -> Iterator[str]:
         done = one["resolution"] or one["case_status"]
         yield from _titled("REPAIR", f"{one['node']}: {one['repair_action']} {done}, case {one['case_id']}")
     if document["job"]:
-        yield from _titled("JOB", f"{document['job']['job_id']} is {document['job']['state']}")
+        job = document["job"]
+        runs = "" if job["ended_at"] else ": it has not ended, so the verdict is not final"
+        yield from _titled("JOB", f"{job['job_id']} is {job['state']}{runs}")
     if document["check"]:
         yield from _titled("CHECK", f"{', '.join(document['check'])}: test before the restart")
         for one in document["checks"]:

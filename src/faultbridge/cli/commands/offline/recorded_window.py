@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Annotated
 
 import typer
 
+from faultbridge.cli.commands.offline.recorded_job import Recorded, of_case, of_job
 from faultbridge.cli.render.output import Document
 from faultbridge.cli.render.times import PAST_HELP, json_time, parse_age, parse_time
 from faultbridge.cli.stack.session import Session
-from faultbridge.domain.cluster.ranks import node_of_rank
-from faultbridge.domain.entries import EntryType
+from faultbridge.domain.cluster.jobs import SUCCEEDED, Job
 from faultbridge.domain.nodes import NodeKey
+from faultbridge.errors import Rejected
 from faultbridge.explain.signals.read_files import Evidence
 from faultbridge.explain.signals.recorded import AFTER_END, FAULT_TYPES, RecordedWindow, recorded_evidence
+from faultbridge.explain.signals.recorded_end import end_signals
 from faultbridge.explain.signals.signal import LogSpan, Role, Signal
 from faultbridge.explain.verdict.devices import RankMap
 from faultbridge.explain.verdict.document import verdict_document
@@ -26,15 +28,8 @@ from faultbridge.ledger.timeline import TimelineQuery
 from faultbridge.registry.gpus_of_nodes import gpus_of
 from faultbridge.rules.rulebook import rules_of
 
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """The time window and the nodes whose recorded faults count, and the job that they are read for, if any."""
-
-    window: RecordedWindow
-    job: Document | None = None
-    ranks: Mapping[int, str] = field(default_factory=dict)
-
+WINDOW_OF_TIME = timedelta(minutes=30)
+"""How long before `--at` faults count; before the end of a job or a case, they count as long as in files."""
 
 RECORDED_AFTER = timedelta(hours=1)
 """Entries that were recorded up to this long after the end are read: records wait while an intake is down."""
@@ -48,7 +43,7 @@ class RecordedRequest:
     cluster: str | None
     at: str | None
     nodes: tuple[str, ...]
-    window: str
+    window: str | None
     case: str | None
     record: bool
 
@@ -61,19 +56,34 @@ class RecordedRequest:
         if self.job is None and self.at is None and self.case is None:
             return None
         now = session.now()
-        since = parse_age(self.window, now)
-        if since is None:
-            raise typer.BadParameter(f"not an age: --window {self.window!r}; such as 30m or 2h")
+        span = self._span(now)
         if self.case is not None:
-            return _of_case(session, self.case, now - since)
+            return of_case(session, self.case, span)
         if self.cluster is None:
             raise AssertionError  # pragma: no cover - checked above
         if self.job is not None:
-            return _of_job(session, self.cluster, self.job, now - since)
+            return of_job(session, self._ended(session.jobs.job(self.cluster, self.job)), span)
         at = parse_time(self.at, now) or now
         named = frozenset(self.nodes) or frozenset(one.key.node for one in session.directory.nodes(self.cluster))
         label = f"{self.cluster} at {json_time(at)}"
-        return Recorded(RecordedWindow(label, self.cluster, named, at - (now - since), at))
+        return Recorded(RecordedWindow(label, self.cluster, named, at - (span or WINDOW_OF_TIME), at))
+
+    def _span(self, now: datetime) -> timedelta | None:
+        """Return how long before the end faults count, if that is given."""
+        if self.window is None:
+            return None
+        since = parse_age(self.window, now)
+        if since is None:
+            raise typer.BadParameter(f"not an age: --window {self.window!r}; such as 30m or 2h")
+        return now - since
+
+    def _ended(self, job: Job) -> Job:
+        """Return a job that did not succeed. A verdict on a job that runs is not recorded: it is not final."""
+        if job.outcome == SUCCEEDED:
+            raise Rejected("job_succeeded", f"job {job.id} succeeded: there is no failure to explain")
+        if self.record and job.runs:
+            raise Rejected("job_runs", f"job {job.id} runs: --record needs a job that has ended")
+        return job
 
     def _check(self) -> None:
         """Raise BadParameter for options that do not fit together."""
@@ -100,7 +110,12 @@ def recorded_request(
     node: Annotated[
         list[str] | None, typer.Option("--node", metavar="NODE", help="Only this node, with --at. Repeatable.")
     ] = None,
-    window: Annotated[str, typer.Option(metavar="AGE", help="How long before the end recorded faults count.")] = "30m",
+    window: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AGE", help="How long before the end recorded faults count. Default: 6h, or 30m with --at."
+        ),
+    ] = None,
     case: Annotated[
         str | None, typer.Option("--case", metavar="ID", help="The job that this case affected, or else its node.")
     ] = None,
@@ -112,32 +127,6 @@ def recorded_request(
     return RecordedRequest(job, cluster, at, tuple(node or ()), window, case, record)
 
 
-def _of_case(session: Session, case_id: str, span: timedelta) -> Recorded:
-    """Return the time window of the latest job that a case affected.
-
-    If the case affected no job, it is the time before the case was opened, for its node.
-    """
-    view = session.directory.case(case_id)
-    key, opened_at = view.key, view.case.opened_at
-    lines = session.timeline.entries(TimelineQuery(case=case_id, types=(EntryType.JOB,)))
-    hits = [line.event["data"]["job_id"] for line in lines if line.event["data"]["change"] == "hit"]
-    if hits:
-        return _of_job(session, key.cluster, hits[-1], span, opened_at)
-    return Recorded(RecordedWindow(f"case {case_id}", key.cluster, frozenset({key.node}), opened_at - span, opened_at))
-
-
-def _of_job(
-    session: Session, cluster: str, job_id: str, span: timedelta, runs_until: datetime | None = None
-) -> Recorded:
-    """Return the time window of a job. It ends with the job; while the job runs, at a given time or now."""
-    job = session.jobs.job(cluster, job_id)
-    ended_at = job.ended_at or runs_until or session.now()
-    since = max(job.started_at, ended_at - span)
-    document = {"job_id": job.id, "name": job.name, "state": job.state, "ended_at": json_time(job.ended_at)}
-    window = RecordedWindow(f"job {job.id}", cluster, frozenset(job.nodes), since, ended_at)
-    return Recorded(window, document, node_of_rank(job.ranks))
-
-
 def explained(
     session: Session, evidence: Evidence, book: Book, ranks: Mapping[int, str], recorded: Recorded | None
 ) -> Document:
@@ -147,11 +136,14 @@ def explained(
         return {**verdict_document(verdict, evidence, RankMap(ranks)), "job": None, "repairs": []}
     window = recorded.window
     signals, spans = _read(session, window, book.roles)
+    if recorded.job is not None and recorded.job["outcome"] is not None:
+        ended = end_signals(window.label, recorded.job["outcome"], recorded.reason, window.ended_at, book.patterns)
+        signals = (*signals, *ended)
     merged = replace(evidence, signals=(*evidence.signals, *signals), spans=(*evidence.spans, *spans))
     # The verdict needs the nodes of the job; the ranks on some of them may be unknown.
     unplaced = sorted(window.nodes - set(ranks.values()))
     nodes = {**ranks, **{-number: node for number, node in enumerate(unplaced, 1)}}
-    verdict = decide(merged, book.mechanisms, packaged_weights(), nodes)
+    verdict = decide(merged, book.mechanisms, packaged_weights(), nodes, recorded.affected)
     gpus = gpus_of(session.application.ledger.append, window.cluster, ranks.values(), window.ended_at)
     document = verdict_document(verdict, merged, RankMap(ranks, gpus))
     return {**document, "job": recorded.job, "repairs": _repairs(session, window, signals)}

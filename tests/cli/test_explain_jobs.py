@@ -1,0 +1,138 @@
+"""`faultbridge explain --job`: the fault that ended a job counts however long it hung, and so does its recorded end."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faultbridge.domain.times import to_text
+from tests.cli.desk import Desk
+from tests.cli.test_jobs import CLUSTER, NODE, PYTHON_ERROR, explain, start
+from tests.world import XID_79
+
+OF_JOB = ("explain", "--job", "88213", "--cluster", CLUSTER)
+
+
+def run(desk: Desk, hours: float) -> None:
+    """Let the job run, and its node send a heartbeat."""
+    desk.world.ports.clock.advance(timedelta(hours=hours))
+    beat = json.dumps({"heartbeat": 1, "at": to_text(desk.world.now)})
+    desk.world.app.ingestion.ingest([desk.world.message(beat, source="heartbeat")])
+
+
+def end(desk: Desk, outcome: str = "failed", reason: str = "") -> None:
+    assert desk("job", "end", "88213", "--cluster", CLUSTER, "--outcome", outcome, "--reason", reason).code == 0
+
+
+def hang(desk: Desk, hours: float, *, before_start: bool = False) -> None:
+    """Let a job fail that hung for some hours after an Xid 79."""
+    if not before_start:
+        start(desk)
+        run(desk, 46)
+    desk.world.app.ingestion.ingest([desk.world.message(XID_79)])
+    desk.world.app.ops.sweep()
+    if before_start:
+        run(desk, 1)
+        start(desk)
+    run(desk, hours)
+    end(desk)
+
+
+@pytest.mark.parametrize("hours", [0.1, 0.55, 5.5])
+def test_a_job_that_hangs_for_hours_after_a_fault_leaves_the_node_out(desk: Desk, hours: float) -> None:
+    hang(desk, hours)
+    case = desk.world.node().case
+    assert case is not None
+    for document in (explain(desk), desk.json("explain", "--case", case.id)):
+        assert (document["verdict"], document["nodes"], document["mechanism"]) == (
+            "RESTART_WITHOUT",
+            [NODE],
+            "gpu_lost",
+        )
+        assert [one["case_id"] for one in document["repairs"]] == [case.id]
+    assert desk(*OF_JOB, "--record").code == 0
+    assert desk.json("job", "show", "88213", "--cluster", CLUSTER)["verdict"]["nodes"] == [NODE]
+
+
+def test_a_node_with_a_recorded_fault_is_never_acquitted(desk: Desk, tmp_path: Path) -> None:
+    hang(desk, 9)
+    (tmp_path / "job.err").write_text(PYTHON_ERROR.replace("2026-02-05T10:59:30", to_text(desk.world.now)[:19]))
+    for document in (explain(desk), explain(desk, tmp_path / "job.err"), desk.json(*OF_JOB, "--window", "10m")):
+        assert document["hardware"]["state"] != "acquitted"
+        assert document["check"] == [NODE]
+        assert [one["name"] for one in document["checks"]] == ["xid.79"]
+
+
+def test_an_open_case_from_before_the_start_of_a_job_counts(desk: Desk) -> None:
+    hang(desk, 1, before_start=True)
+    assert explain(desk)["nodes"] == [NODE]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason", "expected"),
+    [
+        ("cancelled", "scancel by alice", ("STOP", "canceled")),
+        ("failed", "pod w-1 on n-2: OOMKilled, exit code 137", ("STOP", "host_out_of_memory")),
+        ("failed", "pod w-1 on n-2: PreemptionByScheduler", ("RESTART", "preempted")),
+        ("cancelled", "JOB 1 ON n-1 CANCELLED DUE TO PREEMPTION", ("RESTART", "preempted")),
+        ("failed", "DUE TO TIME LIMIT", ("RESTART", "time_limit")),
+        ("failed", "NODE_FAIL", ("RESTART", "node_lost")),
+        ("failed", "exit code 1", ("RESTART", None)),
+    ],
+)
+def test_the_recorded_end_of_a_job_is_evidence_like_a_line_of_its_log(
+    desk: Desk, outcome: str, reason: str, expected: tuple[str, str | None]
+) -> None:
+    start(desk)
+    run(desk, 47)
+    end(desk, outcome, reason)
+    document = explain(desk)
+    assert (document["verdict"], document["mechanism"]) == expected
+    assert all(_is_of_job(point) for point in (document["causes"] or [{"for": []}])[0]["for"])
+
+
+def _is_of_job(point: dict[str, Any]) -> bool:
+    return point["signal"] is None or (point["signal"]["trust"], point["signal"]["file"]) == ("job", "job 88213")
+
+
+def test_a_recorded_reason_never_outweighs_a_fault_of_the_node(desk: Desk) -> None:
+    start(desk)
+    run(desk, 46)
+    desk.world.app.ingestion.ingest([desk.world.message(XID_79)])
+    end(desk, "cancelled", "scancel by alice")
+    assert explain(desk)["nodes"] == [NODE]
+
+
+def test_a_job_that_succeeded_is_not_explained(desk: Desk) -> None:
+    start(desk)
+    run(desk, 47)
+    end(desk, "succeeded")
+    ran = desk(*OF_JOB)
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
+    assert "succeeded" in ran.err
+
+
+def test_the_case_of_a_job_that_succeeded_is_explained_without_it(desk: Desk) -> None:
+    start(desk)
+    run(desk, 46)
+    desk.world.app.ingestion.ingest([desk.world.message(XID_79)])
+    desk.world.app.ops.sweep()
+    end(desk, "succeeded")
+    case = desk.world.node().case
+    assert case is not None
+    document = desk.json("explain", "--case", case.id)
+    assert (document["nodes"], document["job"]) == ([NODE], None)
+
+
+def test_a_running_job_is_marked_and_its_verdict_is_not_recorded(desk: Desk) -> None:
+    start(desk)
+    run(desk, 47)
+    assert "it has not ended" in " ".join(desk(*OF_JOB).out.split())
+    assert explain(desk)["job"]["ended_at"] is None
+    ran = desk(*OF_JOB, "--record")
+    assert (ran.code, len(ran.err.splitlines())) == (2, 1)
+    assert desk.json("job", "show", "88213", "--cluster", CLUSTER)["verdict"] is None
