@@ -89,7 +89,7 @@ class LineBatch:
         return self.full or new_lines_due or repeats_due
 
     def take(self, now: float) -> bytes:
-        """Return all lines as one text, with the repeated lines at the end, and empty the batch.
+        """Empty the batch, and return its lines as one text, with counts of repeated lines at the end.
 
         The text contains the log up to `position`.
         """

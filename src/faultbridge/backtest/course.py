@@ -74,7 +74,7 @@ class Track:
 
 @dataclass(slots=True)
 class Replayed:
-    """The result of a replay: every decision, the courses that differ from the record, and what is not in the record.
+    """The result of a replay: every decision, the courses that differ from the record, and the gaps in the record.
 
     `gaps` counts, by sentence, where the record does not hold what a decision needs.
     """

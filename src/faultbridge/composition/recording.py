@@ -119,7 +119,7 @@ class Registry:
 
 @dataclass(frozen=True)
 class Ingestion:
-    """Builds the services that process raw records, store rejects, monitor heartbeats and send canaries."""
+    """Builds the services for raw records, rejects, heartbeats and canaries."""
 
     installation: Installation
 

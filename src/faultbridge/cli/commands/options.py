@@ -61,7 +61,7 @@ def standard_input() -> BinaryIO:
 
 
 def confirm(effect: str, *, yes: bool) -> None:
-    """Ask on a terminal before an effect that cannot be undone. Raises Rejected for any answer but yes.
+    """Ask on a terminal before an effect that an operator must confirm. Raises Rejected for any answer but yes.
 
     Without a terminal, only `--yes` confirms.
     """

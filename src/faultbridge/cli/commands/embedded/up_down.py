@@ -62,7 +62,7 @@ def stop(stack: StackName = DEFAULT_STACK, yes: YesOption = False, *, output: Ou
 
 
 def _confirm_deletion(stack: str, *, yes: bool) -> None:
-    """Ask on a terminal before the test data of a stack that is up are deleted. A script is not asked."""
+    """Ask on a terminal before the data of a stack that is up is deleted; without a terminal, ask nothing."""
     from faultbridge.local import stack_info
 
     if sys.stdin.isatty() and stack_info(stack=stack) is not None:

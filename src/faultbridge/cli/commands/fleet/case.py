@@ -33,7 +33,7 @@ app = typer.Typer(rich_markup_mode=None)
 
 POLL_SECONDS = 1.0
 MAX_ENTRIES = 200
-"""How many of the newest entries of a case are read for the answers of the sources of capacity."""
+"""Maximum number of a case's newest entries that are searched for the answers of the sources of capacity."""
 
 CaseArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the case.")]
 AttemptOption = Annotated[

@@ -117,7 +117,7 @@ def _needs_no_confirmation() -> bool:
 def _add_order(verb: str, summary: str, reason: str, effect: str = "") -> None:
     """Add a command with which an operator orders an action on a node. `reason` is for the example.
 
-    The command has `--yes` and asks for confirmation only where the order has an `effect` that gives up something.
+    The command has `--yes` and asks for confirmation only where the order has an `effect` to confirm.
     """
 
     @app.command(

@@ -19,7 +19,7 @@ _UNDECIDED = frozenset({None, WaitingFor.ADMISSION})
 def show_effect(session: Session, state: NodeState) -> None:
     """Wait at most 10 seconds until the order has taken effect, and print the node as it is then.
 
-    An order is recorded at once. The stack acts on the record within seconds, where no limit of repairs holds it.
+    An order is recorded at once. The stack acts on the record within seconds, unless a limit of repairs delays it.
     """
     for _ in range(MAX_POLLS):
         if not _pending(state):
