@@ -41,7 +41,7 @@ class Variable(Generic[T]):
     def __get__(self, settings: Settings, owner: type) -> T: ...
 
     def __get__(self, settings: Settings | None, owner: type) -> Self | T:
-        """Return the converted value or the default; raises Misconfigured if neither exists or no integer is given."""
+        """Return the converted value or the default; raises Misconfigured if neither exists or the value is invalid."""
         if settings is None:
             return self
         text = settings.variables.get(self.name)

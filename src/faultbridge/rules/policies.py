@@ -17,7 +17,7 @@ from faultbridge.storage.writes import Item, Path, Put, Update, Value
 
 @dataclass(frozen=True, slots=True)
 class PolicyStore:
-    """Stores and reads policies. A stored version never changes; storing it again only makes it current again."""
+    """Stores and reads policies. A version is the hash of its document, so a stored version never changes."""
 
     table: Table
     clock: Clock

@@ -18,7 +18,7 @@ from faultbridge.repair.attempt.step_context import StepContext
 def faults_since_start(state: NodeState) -> tuple[str, ...]:
     """List the active conditions of severity `error` or worse that count against the verification, one line each.
 
-    A condition that only listed senders report does not count, because it is what the verification checks.
+    A condition that only listed senders or webhooks claim does not count, because the verification checks it.
     """
     case, attempt = live_attempt(state)
     found = _conditions_since(without_claims(state), case.repair_action, watched_since(case, attempt))

@@ -64,7 +64,8 @@ def verify_instance(context: StepContext) -> StepResult:
 def on_timeout(context: StepContext, reason: str) -> StepResult:
     """After the deadline: escalate a node that could not be verified; it stays out of service.
 
-    If the attempt verifies a claim of listed senders and another source reports a fault too, the next action follows.
+    If the attempt verifies a claim of listed senders or webhooks, and another source reports a fault too, the next
+    repair action follows.
     """
     draft = entry_builder.step(context.case, NAME, "inconclusive", context.now, reason=reason, failure="TIMEOUT")
     seen = sorted({one.code for one in without_claims(context.state).active() if one.action.opens_case})
@@ -86,7 +87,7 @@ def _missing_gpus(context: StepContext, found: Verification) -> tuple[str, ...]:
 
 
 def _end_verified(context: StepContext, found: Verification, state: NodeState, now: datetime) -> Folded:
-    """End the conditions that the repair fixed, and the claims of listed senders that the verification refutes.
+    """End the conditions that the repair fixed, and the claims that the verification refutes.
 
     In a canceled case the verification ends all conditions, because an operator ordered the node's return.
     """
@@ -227,7 +228,7 @@ def _finish_failed(
 
 
 def _confirm(context: StepContext) -> StepContext:
-    """Record that the verification confirms what listed senders claim about the instance."""
+    """Record that the verification confirms what listed senders or webhooks claim about the instance."""
     if without_claims(context.state) == context.state:
         return context
 
