@@ -170,7 +170,7 @@ def test_an_id_in_a_column_of_text_is_broken_only_where_the_words_do_not_fit(
 
 def test_audit_explains_records_that_it_does_not_compare(desk: Desk) -> None:
     assert "Not compared   -" in desk("audit", "--since", "1h").out
-    desk.receipts.write({"kind": "outcome", "records": {"r-1": "recorded"}})
+    desk.receipts.write({"kind": "outcomes", "records": {"recorded": "r-1"}})
     assert "Not compared   1 received without a receipt of their sender" in desk("audit", "--since", "1h").out
     assert "are not compared" in " ".join(desk("audit", "--help").out.split())
 

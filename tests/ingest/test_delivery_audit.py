@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faultbridge.adapters.messaging.receipts import receipt_line
 from faultbridge.domain.records import Outcome
 from faultbridge.ingest.delivery_audit import audit_deliveries, merge_outcomes
-from faultbridge.ingest.outcomes import outcome_lines, sent_lines
+from faultbridge.ingest.outcomes import outcome_lines, outcomes_in, sent_lines
 from faultbridge.simulation.fakes import FakeReceipts, ManualClock
 
 
@@ -57,6 +58,20 @@ def test_records_sent_before_the_start_time_do_not_count() -> None:
         receipts.write(line)
     since = clock.advance(1)
     assert audit_deliveries(receipts, since).sent == 0
+
+
+def test_a_receipt_costs_little_more_than_the_ids_of_its_records() -> None:
+    ids = [f"{number:016d}" for number in range(1000)]
+    (line,) = outcome_lines({one: list(Outcome)[number % 3] for number, one in enumerate(ids)})
+    assert len(receipt_line(line)) < 18 * len(ids)
+    assert dict(outcomes_in(line)) == {one: list(Outcome)[number % 3] for number, one in enumerate(ids)}
+
+
+def test_receipts_that_an_earlier_version_wrote_still_count() -> None:
+    receipts = receipts_of(["a", "b"], [{"b": Outcome.CLEAN}])
+    receipts.write({"kind": "outcome", "records": {"a": "recorded"}})
+    found = audit_deliveries(receipts, receipts.clock.now())
+    assert (found.missing, found.outcomes[Outcome.RECORDED], found.outcomes[Outcome.CLEAN]) == ((), 1, 1)
 
 
 def test_receipts_are_split_into_lines_that_fit_in_a_log() -> None:

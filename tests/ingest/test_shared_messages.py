@@ -186,7 +186,7 @@ def test_the_function_returns_the_id_of_the_message_and_the_outcome_of_each_reco
     assert ingest({"Records": [event]}, world.app)["batchItemFailures"] == [{"itemIdentifier": "m-1"}]
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     (receipt,) = [line for line in lines if "records" in line]
-    assert receipt["records"] == {"r-1": "recorded"}
+    assert receipt["records"] == {"recorded": "r-1"}
 
 
 def test_each_record_of_a_message_has_its_own_place() -> None:

@@ -10,7 +10,7 @@ from faultbridge.adapters.messaging.receipts import RECEIPT_FIELD, RECEIPT_VERSI
 from faultbridge.adapters.telemetry import emit, emit_for_reason
 from faultbridge.domain.records import Outcome
 from faultbridge.domain.times import from_milliseconds
-from faultbridge.ingest.outcomes import OUTCOME
+from faultbridge.ingest.outcomes import outcome_line
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.ingest.release import release
 from faultbridge.pipeline.normalize.trust import EVENT_BUS
@@ -25,7 +25,6 @@ def ingest(event: Mapping[str, Any], installation: Installation) -> dict[str, An
         [_delivery(record, installation.trust.events_queue) for record in event["Records"]]
     )
     counts = Counter(result.outcomes.values())
-    receipt = {record: outcome.value for record, outcome in result.outcomes.items()}
     emit(
         {f"Records{outcome.value.capitalize()}": counts[outcome] for outcome in Outcome}
         | {
@@ -33,7 +32,7 @@ def ingest(event: Mapping[str, Any], installation: Installation) -> dict[str, An
             "RecordsUntrusted": sum(reason == "untrusted" for reason in result.reasons.values()),
             "LinesNotUnderstood": result.unparsed,
         },
-        **{RECEIPT_FIELD: RECEIPT_VERSION, "kind": OUTCOME, "records": receipt, "reasons": result.reasons},
+        **{RECEIPT_FIELD: RECEIPT_VERSION, **outcome_line(result.outcomes), "reasons": result.reasons},
     )
     events_queue = installation.trust.events_queue
     raw = [record for record in event["Records"] if record.get("eventSourceARN") != events_queue]

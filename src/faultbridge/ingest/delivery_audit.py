@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.domain.records import Outcome
-from faultbridge.ingest.outcomes import OUTCOME, SENT
+from faultbridge.ingest.outcomes import SENT, outcomes_in
 from faultbridge.ports import Receipts
 
 
@@ -58,9 +58,8 @@ def read_outcomes(lines: Iterable[Mapping[str, Any]]) -> dict[str, Outcome]:
     """Return the final outcome of each record in receipt lines, by record id."""
     outcomes: dict[str, Outcome] = {}
     for line in lines:
-        if line.get("kind") == OUTCOME:
-            for record, outcome in line["records"].items():
-                outcomes[record] = merge_outcomes(outcomes.get(record), Outcome(outcome))
+        for record, outcome in outcomes_in(line):
+            outcomes[record] = merge_outcomes(outcomes.get(record), outcome)
     return outcomes
 
 

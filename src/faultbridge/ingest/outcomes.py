@@ -28,7 +28,10 @@ Done = TypeVar("Done")
 
 MAX_ERROR = 500
 SENT = "sent"
+OUTCOMES = "outcomes"
 OUTCOME = "outcome"
+"""Kind of the lines of earlier versions, which name the outcome of each record; they are still read."""
+
 IDS_PER_LINE = 1000
 """The limit of a log line is 256 KB; a thousand record ids need about 40 KB."""
 
@@ -142,11 +145,29 @@ def sent_lines(sender: str, records: Iterable[str]) -> Iterator[Mapping[str, Any
         yield {"kind": SENT, "sender": sender, "records": selected}
 
 
+def outcome_line(outcomes: Mapping[str, Outcome]) -> Mapping[str, Any]:
+    """Return the receipt of records: their ids by outcome, joined by spaces, because AWS charges for each byte."""
+    ids: dict[str, list[str]] = {}
+    for record, outcome in outcomes.items():
+        ids.setdefault(outcome.value, []).append(record)
+    return {"kind": OUTCOMES, "records": {outcome: " ".join(records) for outcome, records in ids.items()}}
+
+
 def outcome_lines(outcomes: Mapping[str, Outcome]) -> Iterator[Mapping[str, Any]]:
     """Yield receipt lines with the outcomes of the records of a batch, a thousand per line."""
     remaining = iter(outcomes.items())
     while selected := dict(islice(remaining, IDS_PER_LINE)):
-        yield {"kind": OUTCOME, "records": {record: outcome.value for record, outcome in selected.items()}}
+        yield outcome_line(selected)
+
+
+def outcomes_in(line: Mapping[str, Any]) -> Iterator[tuple[str, Outcome]]:
+    """Yield the records of a receipt line with their outcomes; a line of another kind has none."""
+    records = line["records"] if line.get("kind") in {OUTCOMES, OUTCOME} else {}
+    for name, value in records.items():
+        if line["kind"] == OUTCOME:
+            yield name, Outcome(value)
+        else:
+            yield from ((record, Outcome(name)) for record in value.split())
 
 
 def process_isolated(

@@ -26,7 +26,7 @@ from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Rejected
-from faultbridge.ingest.outcomes import OUTCOME
+from faultbridge.ingest.outcomes import outcomes_in
 from faultbridge.ingest.send import RawInput, Send
 from faultbridge.ledger.timeline import Timeline, TimelineQuery
 from faultbridge.local import clients
@@ -194,9 +194,8 @@ class Installation:
         """Return the outcomes that ingest reported for each record, one for each completed delivery."""
         outcomes: dict[str, list[str]] = {}
         for line in self.receipts.read(since):
-            if line.get("kind") == OUTCOME:
-                for record, outcome in line["records"].items():
-                    outcomes.setdefault(record, []).append(outcome)
+            for record, outcome in outcomes_in(line):
+                outcomes.setdefault(record, []).append(outcome.value)
         return outcomes
 
     def wait_for_outcomes(

@@ -14,7 +14,7 @@ from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.records import Outcome
 from faultbridge.errors import Rejected
 from faultbridge.ingest.delivery_audit import audit_deliveries
-from faultbridge.ingest.outcomes import OUTCOME
+from faultbridge.ingest.outcomes import OUTCOMES, outcomes_in
 from faultbridge.ingest.record_reader import Delivery, RecordPart, RecordReader
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.changes import Arrival
@@ -32,8 +32,8 @@ def _without_outcome(view: SystemView) -> Iterator[str]:
 def _unknown_outcomes(view: SystemView) -> Iterator[str]:
     known = {outcome.value for outcome in Outcome}
     for _, line in view.ports.receipts.lines:
-        if line["kind"] == OUTCOME:
-            yield from (f"{record}: {outcome}" for record, outcome in line["records"].items() if outcome not in known)
+        if line["kind"] == OUTCOMES:
+            yield from (f"{records}: {outcome}" for outcome, records in line["records"].items() if outcome not in known)
 
 
 def _left_on_the_queue(view: SystemView) -> Iterator[str]:
@@ -80,8 +80,8 @@ def _with_outcome(view: SystemView, outcome: Outcome) -> set[str]:
 
     A record is also rejected when its worker crashed three times; whether it took effect before is chance.
     """
-    lines = (line["records"] for _, line in view.ports.receipts.lines if line["kind"] == OUTCOME)
-    return {record for line in lines for record, found in line.items() if found == outcome}
+    lines = (outcomes_in(line) for _, line in view.ports.receipts.lines)
+    return {record for line in lines for record, found in line if found is outcome}
 
 
 def _stale_snapshots(view: SystemView, parts: list[RecordPart]) -> set[str]:
