@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from uuid import NAMESPACE_OID, uuid5
 
 from faultbridge.agent.agent import build_agent
 from faultbridge.agent.child_processes import Outcome, ProbeResult
@@ -63,7 +64,7 @@ def nvidia_smi(minute: int) -> bytes:
         f"\t\t<field_{n}_{n * 7919 % 997}>{n % 5} N/A</field_{n}_{n * 7919 % 997}>\n" for n in range(XML_FIELDS_PER_GPU)
     )
     gpus = "".join(
-        f'\t<gpu id="00000000:{gpu:02X}:00.0">\n\t\t<uuid>GPU-{gpu}</uuid>\n\t\t<temperature>{40 + minute % 7} C'
+        f'\t<gpu id="00000000:{gpu:02X}:00.0">\n\t\t<uuid>{_uuid(gpu)}</uuid>\n\t\t<temperature>{40 + minute % 7} C'
         f"</temperature>\n{fields}\t</gpu>\n"
         for gpu in range(GPUS)
     )
@@ -76,11 +77,16 @@ def exporter(minute: int) -> bytes:
     names = ("XID_ERRORS", "ECC_DBE_VOL_TOTAL", "UNCORRECTABLE_REMAPPED_ROWS", "GPU_TEMP", "POWER_USAGE", "GPU_UTIL")
     fields = (*names, *(f"FIELD_{n}" for n in range(12)))
     return "".join(
-        f'DCGM_FI_DEV_{name}{{gpu="{gpu}",UUID="GPU-{gpu}",pci_bus_id="00000000:{gpu:02x}:00.0",device="nvidia{gpu}",'
+        f'DCGM_FI_DEV_{name}{{gpu="{gpu}",UUID="{_uuid(gpu)}",pci_bus_id="00000000:{gpu:02x}:00.0",device="nvidia{gpu}",'
         f'modelName="NVIDIA H100 80GB HBM3",Hostname="node"}} {minute % 7 if "GPU_" in name else 0}\n'
         for gpu in range(GPUS)
         for name in fields
     ).encode()
+
+
+def _uuid(gpu: int) -> str:
+    """Return a GPU's identifier, as random as a real one: it compresses as badly."""
+    return f"GPU-{uuid5(NAMESPACE_OID, str(gpu))}"
 
 
 def ports(devices: int) -> bytes:

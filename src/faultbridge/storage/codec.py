@@ -4,24 +4,22 @@ Supported are frozen dataclasses, named tuples, enums, times, durations, tuples 
 empty mappings are not stored, to keep items small. Unknown attributes are ignored and missing ones get their defaults,
 so that items of older and newer releases stay readable.
 
-Large values are packed: compressed to one text, because DynamoDB charges for reads and writes by size.
+Large values are packed: compressed to one text (`packing`).
 """
 
 from __future__ import annotations
 
-import base64
-import gzip
-import json
 import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from operator import attrgetter
-from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from faultbridge.domain.copies import maker
 from faultbridge.domain.times import from_text, to_text
+from faultbridge.storage.packing import compress, decompress
 from faultbridge.storage.writes import Item, Value
 
 T = TypeVar("T")
@@ -201,16 +199,7 @@ def unpack(text: str) -> dict[str, Any]:
 
 def wrap_packing(wrap_pack: Callable[[_Pack], _Pack], wrap_unpack: Callable[[_Unpack], _Unpack]) -> None:
     """Wrap how values are packed and unpacked from now on."""
-    _PACKING.pack, _PACKING.unpack = wrap_pack(_compress), wrap_unpack(_decompress)
-
-
-def _compress(value: object) -> str:
-    packed = gzip.compress(json.dumps(value, separators=(",", ":")).encode(), mtime=0)
-    return base64.b64encode(packed).decode()
-
-
-def _decompress(text: str) -> dict[str, Any]:
-    return cast("dict[str, Any]", json.loads(gzip.decompress(base64.b64decode(text))))
+    _PACKING.pack, _PACKING.unpack = wrap_pack(compress), wrap_unpack(decompress)
 
 
 @dataclass
@@ -221,4 +210,4 @@ class _Packing:
     unpack: _Unpack
 
 
-_PACKING = _Packing(_compress, _decompress)
+_PACKING = _Packing(compress, decompress)

@@ -1,0 +1,47 @@
+"""Packed items are small, and those that other versions stored stay readable."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultbridge.domain.nodes import NodeKey
+from faultbridge.simulation.fakes.item_size import item_bytes
+from faultbridge.storage import items, keys
+from faultbridge.storage.packing import compress, decompress
+from tests.bench.calls import WARNING
+from tests.bench.dynamodb_meter import WRITE_UNIT
+from tests.bench.node_minutes import nvidia_smi
+from tests.world import XID_31, XID_79, World
+
+VALUE = {"key": {"cluster": "train-a", "node": "n0"}, "status": "healthy"}
+STORED = "1,c=?MPrzFEtkdzc9X6ET8BFd9I1C$~FmfdRsTiFxa"
+STORED_BY_AN_EARLIER_VERSION = (
+    "H4sIAAAAAAACA6tWyk6tVLKqVkrOKS0uSS1SslIqKUrMzNNNVNJRystPSQUK5Bko1eooFZcklpQWA7kZqYk5JRmVSrUAz8meKjwAAAA="
+)
+
+
+def test_the_state_of_a_node_with_two_faults_and_eight_gpus_costs_one_write_unit() -> None:
+    world = World(nodes=("ip-10-0-123-45",), mode="observe", repair_owner="observe")
+    node = NodeKey("train-a", "ip-10-0-123-45")
+    report = nvidia_smi(0).decode()
+    for text, source in ((report, "nvidia-smi-xml"), *((line, "kernel-log") for line in (XID_79, WARNING, XID_31))):
+        world.outcomes(world.message(text, source=source, node=node.node))
+    row = world.ports.table.get(keys.node_state(node))
+    assert row is not None
+    state = items.read_state(node, row)
+    assert (len(state.conditions), len(state.devices)) == (2, 8)
+    assert item_bytes(row) <= WRITE_UNIT
+
+
+@pytest.mark.parametrize("text", [STORED, STORED_BY_AN_EARLIER_VERSION])
+def test_an_item_that_was_stored_with_any_dictionary_is_read(text: str) -> None:
+    assert decompress(text) == VALUE
+
+
+def test_equal_values_are_stored_equally_and_with_the_current_dictionary() -> None:
+    assert compress(VALUE) == STORED
+
+
+def test_an_item_that_needs_a_later_dictionary_is_refused() -> None:
+    with pytest.raises(ValueError, match="needs dictionary 7 of a later version"):
+        decompress("7," + STORED.partition(",")[2])
