@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from faultbridge.agent.delivery.messages import text_of, to_messages
 from faultbridge.agent.delivery.outbox import Outbox
-from faultbridge.agent.delivery.records import OutgoingRecord, Wait
+from faultbridge.agent.delivery.records import OutgoingRecord, Wait, new_record_id
 from faultbridge.agent.delivery.sender import SHARE_SECONDS, Sender
 from faultbridge.agent.delivery.spool import Spool
+from faultbridge.domain import names
 from faultbridge.storage.wire.body_encodings import MAX_UNPACKED_BYTES
 from faultbridge.storage.wire.message import (
     MAX_MESSAGE_BYTES,
@@ -105,11 +106,11 @@ def test_a_hold_time_of_zero_holds_nothing(tmp_path: Path) -> None:
 
 def test_changed_output_of_a_probe_waits_only_for_some_seconds_behind_one_that_is_held(node: Node) -> None:
     node.store("mild", Wait.HOLD)
-    node.seconds(40)
+    node.seconds(10)
     node.store("changed", Wait.SHORT)
     node.seconds(SHARE_SECONDS + 2)
     ((at, names),) = node.sent
-    assert (at, names) == (41 + SHARE_SECONDS, ["mild", "changed"])
+    assert (at, names) == (11 + SHARE_SECONDS, ["mild", "changed"])
 
 
 def test_changed_output_whose_call_failed_is_sent_after_the_pause_and_not_after_the_hold_time(node: Node) -> None:
@@ -130,7 +131,7 @@ def test_ten_records_are_sent_before_the_hold_time(node: Node) -> None:
 
 def test_a_node_that_sends_anyway_makes_no_call_for_its_heartbeat(node: Node) -> None:
     for number in range(20):
-        node.seconds(70)
+        node.seconds(32)
         node.store(f"xid-{number}", Wait.NONE)
     node.seconds(1)
     assert [len(names) for _, names in node.sent] == [2] * 20, "each call has a record and a heartbeat"
@@ -228,3 +229,9 @@ def test_the_wait_of_a_record_is_not_part_of_its_file() -> None:
     record = OutgoingRecord("r", "g", '{"v":1}', wait=Wait.HOLD)
     assert OutgoingRecord.from_bytes(record.to_bytes()).wait is Wait.NONE
     assert replace(record, wait=Wait.NONE) == record
+
+
+def test_record_ids_are_short_valid_and_different() -> None:
+    ids = {new_record_id() for _ in range(5_000)}
+    assert len(ids) == 5_000
+    assert {len(names.record_id(one)) for one in ids} == {16}

@@ -19,6 +19,8 @@ from typing import Any
 
 import yaml
 
+from faultbridge.adapters.messaging.receipts import receipt_line
+from faultbridge.ingest.outcomes import outcome_line
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.simulation.deliveries import REACT_ENTRY_TYPES
 from tests.bench.dynamodb_meter import Bill, Meter
@@ -80,6 +82,7 @@ class Run:
         self.meter = Meter(ports.seam.calls, ports.table)
         self.streamed = len(ports.table.stream)
         self.seconds = 0.0
+        self.receipt_bytes = 0
 
     def take(self, records: Sequence[Record]) -> None:
         """Ingest records at an even rate, and publish, archive and react to the new entries."""
@@ -94,9 +97,10 @@ class Run:
         """Ingest a batch and return its CPU seconds, measured without garbage collection."""
         gc.disable()
         start = time.process_time()
-        self.world.app.ingestion.ingest(batch)
+        result = self.world.app.ingestion.ingest(batch)
         took = time.process_time() - start
         gc.enable()
+        self.receipt_bytes += len(receipt_line(outcome_line(result.outcomes)))
         return took
 
     def measure(self, records: Sequence[Record]) -> tuple[Bill, float]:

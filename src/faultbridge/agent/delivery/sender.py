@@ -31,8 +31,8 @@ SHARE_SECONDS = 15.0
 HEARTBEAT_RETRY_SECONDS = 60.0
 """A heartbeat that was not accepted is replaced by a new one after this time."""
 
-EARLY_HEARTBEAT = 0.5
-"""A call takes a heartbeat along when this share of the interval has passed."""
+EARLY_HEARTBEAT = 0.25
+"""A call takes a heartbeat along when this share of the interval has passed; a call for it alone is later then."""
 
 WAIT_SECONDS, SHARED_MOMENT_SECONDS = 1.0, 0.25
 
