@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from faultbridge.cli.stack.session import Session
-from faultbridge.errors import Transient
-from faultbridge.simulation.fakes import FakeInventory, FakeQueue, raise_once
+from faultbridge.errors import Misconfigured, Transient
+from faultbridge.simulation.fakes import FakeInventory, FakeQueue, Seam, raise_once
+from faultbridge.simulation.fakes.seam import Call
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Delete
 from tests.builders import KEY
@@ -105,6 +106,37 @@ def test_the_roles_of_an_imported_group_are_pinned_before_the_first_inventory(de
     desk.world.ports.fleet.launch("another-group")
     desk("node", "import", "--cluster", CLUSTER, "--group", "another-group")
     assert desk.json("cluster", "show", CLUSTER)["node_roles"] == ["AROANODES"]
+
+
+@pytest.mark.parametrize("way", ["add", "import"])
+def test_the_roles_of_nodes_that_are_named_are_pinned_before_any_of_them_reports(desk: Desk, way: str) -> None:
+    inventory = FakeInventory(desk.world.ports.fleet)
+    inventory.role_id = "AROANODES"
+    desk.world.ports.inventories["ec2-auto-scaling"] = inventory
+    instance = desk.world.ports.fleet.launch("another-group")
+    named = ("--node", "n-2", "--instance-id", instance) if way == "add" else ("-",)
+    desk("node", way, "--cluster", CLUSTER, *named, given=f"node,instance_id\nn-2,{instance}\n")
+    assert desk.json("node", "show", "n-2", "--cluster", CLUSTER)["instance_id"] == instance
+    assert desk.json("cluster", "show", CLUSTER)["node_roles"] == ["AROANODES"]
+
+
+def test_a_node_whose_role_cannot_be_read_is_refused_until_the_cluster_states_its_roles(desk: Desk) -> None:
+    inventory = FakeInventory(desk.world.ports.fleet, seam=Seam())
+    desk.world.ports.inventories["ec2-auto-scaling"] = inventory
+    instance = desk.world.ports.fleet.launch("another-group")
+
+    def deny(call: Call) -> None:
+        raise Misconfigured(f"{call.name}: AccessDenied")
+
+    inventory.seam.before = deny
+    add = ("node", "add", "--cluster", CLUSTER, "--node", "n-2", "--instance-id", instance)
+    ran = desk(*add)
+    assert ran.code != 0
+    assert "the roles of the instances are unknown" in ran.err
+    assert "cluster set --node-role" in ran.err
+    assert [one["node"] for one in desk.json("node", "list", "--cluster", CLUSTER)] == [NODE]
+    desk.world.app.registry.registration.set_cluster(CLUSTER, {"node_roles": ("AROABYHAND000000",)})
+    assert desk(*add).code == 0
 
 
 def test_an_import_for_a_provider_without_inventory_needs_a_file(desk: Desk) -> None:

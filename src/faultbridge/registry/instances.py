@@ -43,6 +43,10 @@ class Inventory(Protocol):
         """Return the serving instances of a group, by name; rejects an unknown group as `unknown_group`."""
         ...
 
+    def role_ids(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
+        """Return the ids of the roles of the given instances; none where their sessions do not name the instance."""
+        ...
+
     def gone(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
         """Return those of the given instance ids that are terminated or unknown to the provider."""
         ...

@@ -5,7 +5,7 @@ No other module creates a node. A record about an unregistered node is stored as
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
@@ -17,7 +17,7 @@ from faultbridge.domain.cluster.state import ClusterState, Control
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import Head, NodeKey, NodeState
-from faultbridge.errors import Conflict, Rejected
+from faultbridge.errors import Conflict, Misconfigured, Rejected, Transient
 from faultbridge.ledger.append import Append
 from faultbridge.ledger.queries import cluster_config
 from faultbridge.log import log_cause
@@ -108,7 +108,30 @@ class Registration:
 
     def pin_roles(self, config: ClusterConfig, instances: Iterable[Instance]) -> None:
         """Add the IAM roles of instances to the node roles; a record signed with another role proves no instance."""
-        roles = {one.role_id for one in instances if one.role_id}
+        self._pin(config, {one.role_id for one in instances if one.role_id})
+
+    def pin_roles_of(self, cluster: str, nodes: Iterable[NewNode]) -> None:
+        """Add the IAM roles of the instances of new nodes to the node roles, before any of them reports.
+
+        Raises the error of the provider if they cannot be read and the cluster has no node roles: then a session of any
+        role would pass for an instance, as far as the queue lets it.
+        """
+        config = self.cluster(cluster)
+        inventory = self.inventories.get(config.provider)
+        instances = [node.instance_id for node in nodes if node.instance_id]
+        if inventory is None or not instances:
+            return
+        try:
+            self._pin(config, inventory.role_ids(config, instances))
+        except (Transient, Misconfigured) as error:
+            if not config.node_roles:
+                raise type(error)(
+                    f"the roles of the instances are unknown: {error}; `cluster set --node-role` states them"
+                ) from error
+            log_cause("node_roles_not_read", reason=str(error), cluster=config.cluster)
+
+    def _pin(self, config: ClusterConfig, roles: Collection[str]) -> None:
+        roles = set(roles)
         known = self.cluster(config.cluster).node_roles if roles - {*config.node_roles} else ()
         if new := roles - {*config.node_roles, *known}:
             log_cause(

@@ -75,6 +75,11 @@ class Ec2Inventory:
         )
         return tuple(sorted(instances, key=lambda instance: instance.name))
 
+    def role_ids(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
+        """Return the ids of the roles in the profiles of the instances that EC2 knows."""
+        clients = self._clients.for_role(config.provider_role)
+        return frozenset(self._roles.role_ids(clients, _instances(clients, "instance-id", instances)).values())
+
     def gone(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
         """Return the instances that are terminating, terminated or unknown to EC2."""
         present = {

@@ -67,6 +67,11 @@ class HyperPodInventory:
         ]
         return tuple(sorted(instances, key=lambda instance: instance.name))
 
+    def role_ids(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
+        """Return no roles: every session of a HyperPod node is named `SageMaker`, so none proves an instance."""
+        del config, instances
+        return frozenset()
+
     def gone(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
         """Return the instances that the cluster shuts down, or neither lists nor describes; describes at most 100."""
         listed = {one["InstanceId"]: _is_leaving(one) for one in self._nodes(config) if one.get("InstanceId")}

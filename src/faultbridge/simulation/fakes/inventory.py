@@ -64,6 +64,13 @@ class FakeInventory:
         """Describe every member of a group."""
         return self.describe(config, group, self.list_members(config, [group])[group])
 
+    def role_ids(self, _config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
+        """Return the role of every instance, if any of the given ones is in the fleet."""
+        self.calls += 1
+        with self.seam.around("inventory", "role_ids", tuple(instances)):
+            known = self.role_id is not None and not self.fleet.instances.keys().isdisjoint(instances)
+            return frozenset([str(self.role_id)] if known else ())
+
     def instance(self, group: str, instance_id: str) -> Instance:
         """Return the description of one instance."""
         launched = self.fleet.instances[instance_id].launched_at

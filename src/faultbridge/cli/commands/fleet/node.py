@@ -99,7 +99,9 @@ def add_node(
 ) -> None:
     """Register a node. A node with an instance is in service at once, marked as never verified."""
     new = NewNode(node, instance_id, group, instance_type, domain, tuple(alias or ()))
-    document = node_document(session.application.registry.registration.add_node(cluster, new))
+    registration = session.application.registry.registration
+    registration.pin_roles_of(cluster, [new])
+    document = node_document(registration.add_node(cluster, new))
     session.show_one(document, filled(NODE, document))
 
 

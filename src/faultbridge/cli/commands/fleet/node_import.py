@@ -65,9 +65,10 @@ def import_nodes(
     if (file is None) == (group is None):
         raise typer.BadParameter("give one of FILE and --group")
     read = read_nodes(file) if file is not None else _nodes_of_group(session, cluster, str(group))
-    results = iter(
-        session.application.registry.registration.add_nodes(cluster, [one for one in read if isinstance(one, NewNode)])
-    )
+    registration, nodes = session.application.registry.registration, [one for one in read if isinstance(one, NewNode)]
+    if file is not None:
+        registration.pin_roles_of(cluster, nodes)
+    results = iter(registration.add_nodes(cluster, nodes))
     rows = []
     with progress("registering nodes", len(read)) as advance:
         for one in read:
