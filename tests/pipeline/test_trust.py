@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from faultbridge.domain.nodes import AliasRow, NodeKey
@@ -68,6 +70,18 @@ def test_a_sender_of_webhooks_may_report_about_every_node_and_all_it_reports_is_
 
 def test_only_our_own_function_may_name_a_sender_of_webhooks():
     assert STRICT.sender(NODE, "webhook:grafana") == NODE
+
+
+def test_no_session_proves_a_hyperpod_instance_unless_an_operator_named_its_role():
+    hyperpod = config(provider="hyperpod", verifier="hyperpod", restarter="hyperpod")
+    for sender in (NODE, "AROASAGEMAKER:SageMaker"):
+        assert STRICT.refusal(record(sender, OWN), hyperpod, ROW, ()) is not None
+        assert STRICT.refusal_of_sender(sender, OWN, hyperpod) is not None
+    listed = replace(hyperpod, trusted_senders=("AROASAGEMAKER:SageMaker",))
+    assert STRICT.refusal(record("AROASAGEMAKER:SageMaker", OWN), listed, ROW, ()) is None
+    assert STRICT.is_claim(record("AROASAGEMAKER:SageMaker", OWN), listed, ROW, ())
+    assert STRICT.refusal(record(NODE, OWN), listed, ROW, ()) is not None
+    assert STRICT.refusal(record(NODE, OWN), replace(hyperpod, node_roles=("AROANODEROLE",)), ROW, ()) is None
 
 
 def test_a_session_of_another_role_that_is_named_like_the_instance_is_refused():

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from faultbridge.domain import names
-from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.config import HYPERPOD, ClusterConfig
 from faultbridge.domain.copies import replace
 from faultbridge.domain.nodes import AliasRow
 from faultbridge.domain.records import WEBHOOK_SENDER, RawRecord
@@ -97,7 +97,8 @@ class Trust:
         if instance is None:
             return f"untrusted sender: {sender or 'none'}; add it to trusted_senders of {config.cluster}"
         role = role_of(sender)
-        if config.node_roles and role not in config.node_roles:
+        if role not in config.node_roles and (config.node_roles or config.provider == HYPERPOD):
+            # HyperPod names the sessions of its nodes `SageMaker`: one that is named like an instance is forged.
             return f"{role} is not a role of the nodes of {config.cluster}; `cluster set --node-role` adds it"
         if instance_id not in (None, instance):
             return f"{instance} may report only about itself, not about {instance_id}"
