@@ -48,7 +48,7 @@ class AgentSettings:
     link_seconds: int = 30
     counter_seconds: int = 60
     unchanged_seconds: int = 600
-    heartbeat_seconds: int = 120
+    heartbeat_seconds: int = 140
     hold_seconds: int = 120
     probe_timeout_seconds: int = 30
 
