@@ -14,7 +14,7 @@ from botocore import xform_name
 from botocore.session import get_session
 
 from faultbridge.adapters.aws.clients import SERVICES
-from faultbridge.adapters.aws.newest_operations import MINIMUM, newest_operation
+from faultbridge.adapters.aws.newest_operations import MINIMUM, newest_operation, report_old_version
 from faultbridge.errors import Misconfigured
 from tests.architecture.project import ROOT
 
@@ -40,6 +40,19 @@ def test_the_operations_of_every_service_are_listed_for_the_stated_version() -> 
     assert OLDEST["botocore"] == MINIMUM
     assert set(OPERATIONS) == {service for service, *_ in SERVICES.values()}
     assert {"batch_replace_cluster_nodes", "start_cluster_health_check"} <= names_in_code() & OPERATIONS["sagemaker"]
+
+
+@pytest.mark.parametrize(
+    ("version", "is_old"), [("1.40.4", True), ("1.42.87", True), (MINIMUM, False), ("1.43.0", False)]
+)
+def test_an_older_version_is_logged_once_before_any_repair_needs_it(
+    version: str, is_old: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    report_old_version.cache_clear()
+    assert [report_old_version(version), report_old_version(version)] == [is_old, is_old]
+    found = [record.getMessage() for record in caplog.records if "boto3_too_old" in record.getMessage()]
+    assert len(found) == is_old
+    report_old_version.cache_clear()
 
 
 def test_an_operation_that_an_older_version_lacks_is_named_with_the_version_that_has_it() -> None:

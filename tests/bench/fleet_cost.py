@@ -3,10 +3,9 @@
     python -m tests.bench.fleet_cost [--devices 32]
 
 The agent's own code reads the faults from a kernel log and sends them (`node_minutes`), and the real ingest takes its
-messages on the fake table, in batches as the event source mapping forms them. One node, 40 nodes and 100 nodes are
-measured; larger fleets are multiples. In a large fleet each message of a batch is from another node: fleets of 100 and
-1,000 nodes are priced with batches of up to 40 messages, 12,500 nodes, which fill a batch in less than a second, with
-batches of up to 100. Invocations are counted as if batches were full. The two hours that are counted
+messages on the fake table, in batches as the event source mapping forms them. One node and 40 nodes are measured.
+Larger fleets are multiples of the 40: in a large fleet each message of a batch is from another node, so the batches of
+the measurement hold up to 40 messages, and invocations are counted as if they were full. The two hours that are counted
 follow two hours of the same load: the first faults of a node cost more than their repetitions, and equal counters are
 stored once in two hours. Not included: storage, data transfer, the repairs themselves (`tests.bench.case`).
 """
@@ -33,8 +32,8 @@ from tests.bench.dynamodb_meter import PRICES, QUEUE_AT_ONCE, TIME, Meter
 from tests.bench.report import Row, report
 from tests.builders import KEY, NOON
 
-NODES, LARGE, AGENTS = 40, 100, 4
-"""Measured nodes, those for the largest fleet, and agents with different random faults, which the nodes repeat."""
+NODES, AGENTS = 40, 4
+"""Measured nodes, and agents whose random faults differ; the nodes repeat what these agents send."""
 MINUTES, WARM_UP = 240, 120
 MONTH = 30 * 24 * 60
 FAULTS_PER_SECOND = 0.03
@@ -193,9 +192,8 @@ def main() -> None:
     mapping, base, rows = configured(), fixed(), []
     for faults in (0.0, FAULTS_PER_SECOND):
         agents = [_record(devices, faults, seed) for seed in range(AGENTS if faults else 1)]
-        units = {nodes: measure(agents, nodes, mapping) for nodes in (1, NODES, LARGE)}
-        measured = {1: 1, 100: NODES, 1_000: NODES, 12_500: LARGE}
-        rows += [row(nodes, faults, units[by], base) for nodes, by in measured.items()]
+        alone, full = (measure(agents, nodes, mapping) for nodes in (1, NODES))
+        rows += [row(nodes, faults, alone if nodes == 1 else full, base) for nodes in (1, 100, 1_000, 12_500)]
     report(f"fleet_cost_{devices}_devices", rows)
 
 

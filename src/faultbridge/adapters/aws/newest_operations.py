@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import logging
+from functools import cache
 from typing import Any
 
 import botocore
 
 from faultbridge.errors import Misconfigured
+from faultbridge.log import log_cause
 
 MINIMUM = "1.42.88"
 """The first version of boto3 and botocore with every operation that the product calls."""
+
+
+@cache
+def report_old_version(version: str = botocore.__version__) -> bool:
+    """Log, once in a process, that boto3 is older than repairs of HyperPod nodes need; returns whether it is."""
+    is_old = _parts(version) < _parts(MINIMUM)
+    if is_old:
+        reason = f"repairs of HyperPod nodes require boto3 {MINIMUM} or newer: add it to the layer (docs/deploy.md)"
+        log_cause("boto3_too_old", reason=reason, level=logging.WARNING, version=version)
+    return is_old
 
 
 def newest_operation(client: object, name: str) -> Any:  # noqa: ANN401 - a method of a client, made at run time
@@ -21,3 +34,7 @@ def newest_operation(client: object, name: str) -> Any:  # noqa: ANN401 - a meth
             f"repairs of HyperPod nodes require boto3 {MINIMUM} or newer: add it to the layer (docs/deploy.md)"
         )
     return operation
+
+
+def _parts(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:3])

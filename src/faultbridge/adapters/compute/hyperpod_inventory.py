@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.newest_operations import report_old_version
 from faultbridge.adapters.compute.hyperpod_cluster import LEAVING, HyperPodCluster, status_of
 from faultbridge.adapters.compute.hyperpod_status import repair_setting, status_of_cluster
 from faultbridge.domain.cluster.config import ClusterConfig
@@ -91,6 +92,7 @@ class HyperPodInventory:
     def provider_status(self, config: ClusterConfig, groups: Collection[str]) -> ProviderStatus:
         """Return the conditions of the cluster and the state of all its groups; begins a sync."""
         del groups
+        report_old_version()
         self._listed.pop(config.cluster, None)
         cluster = self._cluster(config)
         described, self._listed[config.cluster] = cluster.describe(), tuple(cluster.nodes())
