@@ -94,7 +94,8 @@ class FleetRun(Run):
 
     def _delivery(self, message: Sent) -> Delivery:
         texts = [_of_node(record.text, message.node) for record in message.records]
-        return replace(self.world.message(), text=join_records(texts))
+        # The queue received it when it was sent: the batches here wait longer for their messages than real ones do.
+        return replace(self.world.message(), text=join_records(texts), received_at=NOON + timedelta(seconds=message.at))
 
 
 def _of_node(text: str, number: int) -> str:
