@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import socket
 import ssl
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -19,8 +18,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from faultbridge.adapters.limited_connection import Limits
 from faultbridge.adapters.slurm.access import access_of, connections
-from faultbridge.adapters.slurm.https_request import Access, Answer, Limits, send
+from faultbridge.adapters.slurm.https_request import Access, Answer, send
 from faultbridge.adapters.slurm.operations import SlurmJob
 from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
 from faultbridge.adapters.slurm.rest import RestClient, SlurmRest
@@ -30,6 +30,7 @@ from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.errors import Misconfigured, Rejected, Transient
 from faultbridge.ports import ClusterNode, ProviderFailure
 from faultbridge.simulation.fakes import ManualClock
+from tests.adapters.listener import drip, listening, reply
 from tests.adapters.stubs import stubbed
 
 URL = "https://slurm.example:6820"
@@ -286,40 +287,8 @@ class TestSecret:
             send(Access(url, "root", TOKEN), "GET", "/jobs")
 
 
-@contextmanager
-def listening(serve: Callable[[socket.socket], None], context: ssl.SSLContext | None = None) -> Iterator[int]:
-    """A server on loopback that gives one connection to `serve`."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def accept() -> None:
-            try:
-                connected, _ = server.accept()
-                with connected, context.wrap_socket(connected, server_side=True) if context else connected as one:
-                    one.recv(65536)
-                    serve(one)
-            except OSError:
-                return  # the client ended the connection
-
-        thread = threading.Thread(target=accept, daemon=True)
-        thread.start()
-        yield server.getsockname()[1]
-    thread.join(10)
-
-
 def ask(port: int, scheme: str = "http", authority: str | None = None) -> Answer:
     return send(Access(f"{scheme}://localhost:{port}", "root", TOKEN, authority), "GET", "/jobs", limits=SOON)
-
-
-def reply(text: bytes) -> Callable[[socket.socket], None]:
-    return lambda connected: connected.sendall(text)
-
-
-def drip(connected: socket.socket, start: bytes = b"") -> None:
-    """Send one byte after the other until the client ends the connection; each arrives before a time-out of reads."""
-    wait = threading.Event()
-    connected.sendall(start)
-    while not wait.wait(0.05):
-        connected.sendall(b"x")
 
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"

@@ -9,10 +9,13 @@ from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ops.sweep import Sweep
+from faultbridge.ports import ProviderFailure
 from faultbridge.storage import keys
 from faultbridge.storage.items import item
 from faultbridge.storage.writes import Key, Put
-from tests.scenarios.world import World
+from tests.jobs.test_callbacks import repaired
+from tests.jobs.test_resume import changes
+from tests.scenarios.world import CLUSTER, World
 
 
 def test_a_condition_without_new_reports_ends_after_its_time():
@@ -175,3 +178,12 @@ def test_a_sweep_without_work_reads_each_shard_of_a_cluster_once():
     assert [call.argument for call in world.seam.calls if call.name == "table.query" and call.argument[0] == shard] == [
         (shard, None)
     ]
+
+
+def test_repairs_start_before_job_callbacks_are_delivered_because_a_receiver_may_be_slow():
+    world = repaired("webhook", failures=[ProviderFailure.TIMEOUT] * 1000)
+    world.until(lambda: "resumable" in changes(world))
+    world.fault(2)
+    seen = []
+    replace(world.sweep, deliver_callbacks=lambda cluster, _: seen.append((cluster, world.case(2).status)))()
+    assert seen == [(CLUSTER, CaseStatus.IN_PROGRESS)]

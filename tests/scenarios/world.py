@@ -169,7 +169,7 @@ class World:
             ReleaseLeakedSlots(self.reads),
             ReconcileSpares(SparePool(self.reads, self.clock), self.step_runner.tools),
             EndUnusedLaunches(self.step_runner.tools),
-            self.deliver_callbacks,
+            self.deliver_callbacks.has_waiting,
         )
         self.sweep = Sweep(
             self.reads,
@@ -180,6 +180,7 @@ class World:
             ProbeInstance(self.step_runner.tools),
             self._publish,
             lambda _: True,
+            self.deliver_callbacks,
             check_progress=JobProgress(jobs).check,
         )
         self._streamed = 0

@@ -15,6 +15,7 @@ Read in this order:
 - `capacity`: EC2 reservations and capacity blocks for a successor
 - `verification`: verification of an instance together with a peer
 - `call_results`: Faultbridge errors converted to failed call results
+- `limited_connection`: connections to HTTP servers with a limit on the time of a whole request
 - `extensions`: adapters that other installed distributions provide
 - `clock`, `telemetry`: the system clock; metrics and logs
 """

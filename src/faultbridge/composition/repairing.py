@@ -211,6 +211,7 @@ class Operations:
             probe=ProbeInstance(repair.step_runner.tools),
             publish=of.ledger.publish.from_table,
             retry_reject=of.ingestion.rejects.retry_at,
+            deliver_callbacks=of.jobs.deliver_callbacks,
             check_progress=of.jobs.progress.check,
         )
 
@@ -237,7 +238,7 @@ class Operations:
             release_leaked_slots=ReleaseLeakedSlots(of.table),
             reconcile_spares=ReconcileSpares(SparePool(of.table, of.ports.clock), repair.step_runner.tools),
             end_unused_launches=EndUnusedLaunches(repair.step_runner.tools),
-            deliver_callbacks=of.jobs.deliver_callbacks,
+            has_callbacks=of.jobs.deliver_callbacks.has_waiting,
             compare_peers=ComparePeers(of.ledger.append, of.rules.rulebook, detectors()),
         )
 

@@ -38,6 +38,10 @@ class DeliverCallbacks:
     jobs: Jobs
     callbacks: Mapping[str, JobCallback]
 
+    def has_waiting(self, cluster: str) -> bool:
+        """Return whether callbacks wait in a cluster, by the rows that a sweep reads in any case."""
+        return any(one.callbacks for one in self.jobs.rows(cluster))
+
     def __call__(self, cluster: str, until: datetime | None = None) -> None:
         """Deliver until a time; what remains waits for the next sweep."""
         waiting = [one for one in self.jobs.rows(cluster) if one.callbacks]

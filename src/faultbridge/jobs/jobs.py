@@ -30,6 +30,7 @@ from faultbridge.storage.jobs import FollowedJob, read_job
 MAX_HITS = 64
 MAX_REASON = 512
 MAX_ID_LENGTH = 128
+END_NOT_OBSERVED = "the job started again; its end was not observed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +73,21 @@ class Jobs:
         at: datetime | None = None,
         ranks: Mapping[str, str] = MappingProxyType({}),
         stall_after: timedelta | None = None,
+        again: bool = False,
     ) -> Job:
         """Record that a job starts on some nodes, given by node name, other alias or instance id.
 
         `ranks` are the global ranks of these names, such as `0-7`. Raises Rejected `unknown_node` for a name of no
         node in the cluster, `bad_ranks` for ranks of other nodes or of two nodes, and `job_runs` while the job runs
         on other nodes. A job that has ended may start again with the same id, because schedulers requeue jobs.
-        A start of a running job on the same nodes only adds what it says of name, ranks and limit.
+        A start of a running job on the same nodes only adds what it says of name, ranks and limit. `again` states that
+        the scheduler started the job anew: then a run on other nodes, whose end was not recorded, has ended.
         """
         names = resolved_nodes(self.table, cluster, nodes)
         placed, placed_ranks = tuple(sorted(set(names.values()))), ranks_by_node(names, ranks)
         _check_id(job_id)
+        if again:
+            self._end_elsewhere(cluster, job_id, placed, at)
 
         described = partial(_described, name=name, ranks=placed_ranks, stall_after=stall_after)
 
@@ -102,6 +107,11 @@ class Jobs:
 
         job = self.writer.change(cluster, job_id, update, JobChange("started", f"started on {len(placed)} nodes"))
         return self._marked(self.writer.describe(job, described) if job.runs else job)
+
+    def _end_elsewhere(self, cluster: str, job_id: str, nodes: tuple[str, ...], at: datetime | None) -> None:
+        found = self.find(cluster, job_id)
+        if found is not None and found.ended_at is None and found.nodes != nodes:
+            self.end(cluster, job_id, reason=END_NOT_OBSERVED, at=at)
 
     def end(
         self, cluster: str, job_id: str, *, outcome: str = "unreported", reason: str = "", at: datetime | None = None

@@ -16,7 +16,7 @@ from faultbridge.domain.cluster.ranks import ranks_in_order
 from faultbridge.domain.names import expand_host_list
 from faultbridge.domain.times import from_text, truncate
 from faultbridge.errors import Rejected
-from faultbridge.jobs.jobs import MAX_ID_LENGTH, MAX_REASON, Jobs
+from faultbridge.jobs.jobs import END_NOT_OBSERVED, MAX_ID_LENGTH, MAX_REASON, Jobs
 from faultbridge.jobs.placement import MAX_NODES
 from faultbridge.jobs.progress import MAX_STEP, JobProgress
 
@@ -73,7 +73,7 @@ class RecordReport:
     def _end_earlier_run(self, cluster: str, job_id: str, at: datetime) -> None:
         found = self.jobs.find(cluster, job_id)
         if found is not None and found.ended_at is None and found.started_at < truncate(at):
-            self.jobs.end(cluster, job_id, reason="the job started again; its end was not observed", at=at)
+            self.jobs.end(cluster, job_id, reason=END_NOT_OBSERVED, at=at)
 
     def _time(self, at: datetime | None) -> datetime | None:
         if at is not None and at > self.jobs.clock.now() + MAX_CLOCK_SKEW:

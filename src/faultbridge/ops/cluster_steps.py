@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 
 from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import NodeStatus
@@ -44,7 +43,7 @@ class ClusterSteps:
     release_leaked_slots: ReleaseLeakedSlots
     reconcile_spares: ReconcileSpares
     end_unused_launches: EndUnusedLaunches
-    deliver_callbacks: Callable[[str, datetime], object]
+    has_callbacks: Callable[[str], bool]
     compare_peers: Callable[[str], object] = lambda _cluster: None
 
     def __call__(self, cluster: str, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
@@ -69,8 +68,9 @@ class ClusterSteps:
             self._record_job_impact(cluster, failures)
         with failures.collect(f"resuming jobs of {cluster}"):
             self.resume_jobs(cluster)
-        with failures.collect(f"delivering job callbacks of {cluster}"):
-            self.deliver_callbacks(cluster, limit.until)
+        with failures.collect(f"looking for job callbacks of {cluster}"):
+            if self.has_callbacks(cluster):
+                result.with_callbacks.append(cluster)
         with failures.collect(f"updating the status of {cluster}"):
             result.node_counts[cluster] = dict(self.rollup(cluster).counts)
         if correlated:

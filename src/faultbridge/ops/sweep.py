@@ -5,9 +5,10 @@ One sweep runs these parts in order; a failed part does not stop the others:
 1. publish entries that the stream did not publish within two minutes,
 2. process due timers: end waiting periods, recover attempts, report stalled jobs,
 3. report missing heartbeats, and run the steps of each cluster: see `cluster_steps`,
-4. retry rejects, which any sender can cause.
+4. deliver job callbacks, whose receivers may be slow,
+5. retry rejects, which any sender can cause.
 
-Each part gets an equal share of the remaining time. Shards and clusters are taken in a random order that changes each
+Each part gets a share of the remaining time. Shards and clusters are taken in a random order that changes each
 minute: in a fixed order, the last shards would never be reached under overload.
 """
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from random import Random
 from typing import TypeVar
 
@@ -57,15 +58,16 @@ class Sweep:
     probe: ProbeInstance
     publish: Callable[[Sequence[Key]], object]
     retry_reject: Callable[[Key], object]
+    deliver_callbacks: Callable[[str, datetime], object]
     check_progress: Callable[[Key], object] = lambda _key: None
 
     def __call__(self, seconds: float = 40) -> SweepResult:
         """Sweep for at most this many seconds; failures are part of the result, and none is raised."""
         until = self.clock.now() + timedelta(seconds=seconds)
         result, failures = SweepResult(), Failures()
-        parts = (self._publish, self._due_timers, self._clusters, self._rejects)
-        for remaining, part in zip(range(len(parts), 0, -1), parts, strict=True):
-            share = (until - self.clock.now()) / remaining
+        parts = {self._publish: 4, self._due_timers: 3, self._clusters: 2, self._callbacks: 2, self._rejects: 1}
+        for part, fraction in parts.items():
+            share = (until - self.clock.now()) / fraction
             with failures.collect(part.__name__.lstrip("_")):
                 part(result, failures, TimeLimit(self.clock, self.clock.now() + share, result))
         result.failures = failures.lines
@@ -105,6 +107,14 @@ class Sweep:
             with failures.collect(f"retrying the reject {key.pk} {key.sk}"):
                 self.retry_reject(key)
                 result.rejects += 1
+
+    def _callbacks(self, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
+        """Deliver the job callbacks of the clusters in which some wait."""
+        for cluster in result.with_callbacks:
+            if limit.is_over():
+                return
+            with failures.collect(f"delivering job callbacks of {cluster}"):
+                self.deliver_callbacks(cluster, limit.until)
 
     def _due(self, shards: Iterable[str]) -> Iterator[Key]:
         now = to_text(self.clock.now())

@@ -14,7 +14,7 @@ class SweepResult:
     """What one sweep did.
 
     `unfinished` is True when its time ended before its work. `intake` says whether records arrive, if that is known.
-    `node_counts` are the nodes of each cluster by status.
+    `node_counts` are the nodes of each cluster by status, `with_callbacks` the clusters in which job callbacks wait.
     """
 
     ticked: int = 0
@@ -26,6 +26,7 @@ class SweepResult:
     intake: Intake | None = None
     unfinished: bool = False
     node_counts: dict[str, dict[str, int]] = field(default_factory=dict)
+    with_callbacks: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
 

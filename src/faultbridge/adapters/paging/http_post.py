@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import http.client
+import ssl
 from collections.abc import Mapping
 from http import HTTPStatus
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
+from faultbridge.adapters.limited_connection import Limits, limited_connection
 from faultbridge.errors import Misconfigured, Transient
 
-SECONDS = 5
 MAX_ANSWER = 200
+LIMITS = Limits(connect=5, total=5, body=4096)
+"""An answer is read to its end or to this length, whichever is first; only its start is used."""
 
 
 def post_json(
@@ -30,14 +33,18 @@ def post_json(
 
 def _post(service: str, url: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, str]:
     address = urlsplit(url)
-    kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
-    connection = kind(address.netloc, timeout=SECONDS)
     path = f"{address.path or '/'}?{address.query}" if address.query else address.path or "/"
+    context = ssl.create_default_context() if address.scheme == "https" else None
     try:
-        connection.request("POST", path, body, {"Content-Type": "application/json", **headers})
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode(errors="replace")
+        with limited_connection(address, context, LIMITS) as (connected, over):
+            connection = http.client.HTTPConnection(address.netloc)
+            connection.sock = connected
+            connection.request("POST", path, body, {"Content-Type": "application/json", **headers})
+            answer = connection.getresponse()
+            text = answer.read(LIMITS.body)
+            # An end of the connection also ends headers and bodies without a length, so it is no error by itself.
+            if over.is_set():
+                raise TimeoutError(f"no complete answer after {LIMITS.total} seconds")
     except (OSError, http.client.HTTPException) as error:
         raise Transient(f"{service} cannot be reached: {error}") from error
-    finally:
-        connection.close()
+    return answer.status, text.decode(errors="replace")

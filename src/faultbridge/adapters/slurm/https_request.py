@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import http.client
-import socket
 import ssl
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlsplit
 
+from faultbridge.adapters.limited_connection import Limits, limited_connection
 from faultbridge.domain.names import rest_address
 from faultbridge.errors import Misconfigured, Rejected, Transient
 
 CONNECT_SECONDS, TOTAL_SECONDS = 3.0, 12.0
 MAX_BYTES = 16 * 1024 * 1024
 """The longest answer that is read: about 3,000 jobs of Slurm 24.11, at 5.5 KB each."""
-
-HTTPS_PORT = 443
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +37,7 @@ class Answer:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Seconds for the connection and for the whole request, and the longest body in bytes."""
-
-    connect: float = CONNECT_SECONDS
-    total: float = TOTAL_SECONDS
-    body: int = MAX_BYTES
-
-
-LIMITS = Limits()
+LIMITS = Limits(CONNECT_SECONDS, TOTAL_SECONDS, MAX_BYTES)
 
 
 def checked_address(url: str) -> SplitResult:
@@ -71,7 +57,8 @@ def send(access: Access, method: str, path: str, body: bytes | None = None, limi
     address = checked_address(access.url)
     place = f"slurmrestd at {address.netloc}"
     try:
-        with _connected(address, access.authority, limits) as (connected, over):
+        context = _context(access.authority) if address.scheme == "https" else None
+        with limited_connection(address, context, limits) as (connected, over):
             connection = http.client.HTTPConnection(address.hostname or "", connected.getpeername()[1])
             connection.sock = connected
             headers = {"X-SLURM-USER-NAME": access.user, "X-SLURM-USER-TOKEN": access.token, "Host": address.netloc}
@@ -92,41 +79,6 @@ def send(access: Access, method: str, path: str, body: bytes | None = None, limi
     if response.length:
         raise Transient(f"{place} gave no complete answer: {response.length} bytes are missing")
     return Answer(response.status, content)
-
-
-@contextmanager
-def _connected(
-    address: SplitResult, authority: str | None, limits: Limits
-) -> Iterator[tuple[socket.socket, threading.Event]]:
-    """Yield a connection that is shut down when the time limit of the request is over, and an event that is set then.
-
-    The time-out of the socket itself cannot limit the request: it starts again with each byte that arrives.
-    """
-    plain = address.scheme != "https"
-    context = None if plain else _context(authority)
-    host, port = address.hostname or "", address.port or HTTPS_PORT
-    connected = socket.create_connection((host, port), limits.connect)
-    handle, over = connected.dup(), threading.Event()
-    end = threading.Timer(limits.total, _shut_down, (handle, over))
-    end.daemon = True
-    end.start()
-    try:
-        connected.settimeout(limits.total)
-        if context is not None:
-            connected = context.wrap_socket(connected, server_hostname=host)
-        yield connected, over
-    finally:
-        end.cancel()
-        connected.close()
-        handle.close()
-
-
-def _shut_down(handle: socket.socket, over: threading.Event) -> None:
-    over.set()
-    try:
-        handle.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        return  # the connection has ended in the meantime
 
 
 def _context(authority: str | None) -> ssl.SSLContext:

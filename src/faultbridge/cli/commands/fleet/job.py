@@ -81,13 +81,16 @@ def start_job(
         str | None,
         typer.Option(metavar="AGE", help="How long a step may take; default: 30m."),
     ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="The scheduler started the job anew: a run on other nodes has ended.")
+    ] = False,
 ) -> None:
     """Record that a job started. Repeating the command only adds a name, ranks or a limit."""
     nodes = _nodes(node)
     placed, started_at = given_ranks(nodes, ranks, ranks_per_node), parse_time(at, session.now())
     limit = _limit(stall_after, session.now()) if stall_after else None
     started = session.application.jobs.jobs.start(
-        cluster, job, nodes, name=name, at=started_at, ranks=placed, stall_after=limit
+        cluster, job, nodes, name=name, at=started_at, ranks=placed, stall_after=limit, again=again
     )
     session.show_one(job_document(started), JOB)
 
@@ -143,18 +146,22 @@ def run_job(
 ) -> None:
     """Run the launcher of a job, and record its start and its end. The exit code is the launcher's.
 
-    Use it once for each job, not once for each node. A launcher that ends by itself with 0 has succeeded, with another
-    code it has failed; after a signal to this command, the outcome is unreported.
+    The launcher runs also if nothing can be recorded. Use the command once for each job, not once for each node. A
+    launcher that ends by itself with 0 has succeeded, with another code it has failed; after a signal to this command,
+    the outcome is unreported.
     """
     from faultbridge.cli.commands.fleet.job_run import run_recorded
 
-    nodes, jobs = _nodes(node), session.application.jobs.jobs
-    code = run_recorded(
-        command,
-        lambda: jobs.start(cluster, job, nodes, name=name, ranks=given_ranks(nodes, None, ranks_per_node)),
-        lambda outcome, reason: jobs.end(cluster, job, outcome=outcome, reason=reason),
-    )
-    raise typer.Exit(code)
+    nodes = _nodes(node)
+    ranks = given_ranks(nodes, None, ranks_per_node)
+
+    def start() -> None:
+        session.application.jobs.jobs.start(cluster, job, nodes, name=name, ranks=ranks, again=True)
+
+    def end(outcome: str, reason: str) -> None:
+        session.application.jobs.jobs.end(cluster, job, outcome=outcome, reason=reason)
+
+    raise typer.Exit(run_recorded(command, start, end))
 
 
 @app.command("list", epilog=examples("faultbridge job list", "faultbridge job list --cluster train-a"))

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
+from faultbridge.cli.errors.failures import failure_of
 from faultbridge.cli.render.output import notice
-from faultbridge.errors import FaultbridgeError, Transient
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 SIGNAL_EXIT = 128
@@ -19,44 +19,49 @@ SIGNAL_EXIT = 128
 def run_recorded(command: Sequence[str], start: Callable[[], object], end: Callable[[str, str], object]) -> int:
     """Record the start, run the command, record its outcome and reason. Returns the command's exit code.
 
-    A stack that cannot be reached does not stop the job. Raises OSError for a program that cannot be started.
+    The command runs even if its start cannot be recorded. Raises OSError for a program that cannot be started.
     """
-    _recorded("the start of the job", start, Transient)
+    _recorded("the start of the job", start)
     try:
         code, received = _run(command)
     except OSError as error:
         reason = f"{command[0]}: {error.strerror or error}"
-        _recorded("the end of the job", lambda: end("failed", reason), FaultbridgeError)
+        _recorded("the end of the job", lambda: end("failed", reason))
         raise
     outcome = "unreported" if received and code else "succeeded" if code == 0 else "failed"
     reason = f"exit code {code}" + (f" after {signal.Signals(received[-1]).name}" if received else "")
-    _recorded("the end of the job", lambda: end(outcome, reason), FaultbridgeError)
+    _recorded("the end of the job", lambda: end(outcome, reason))
     return code
 
 
-def _recorded(what: str, record: Callable[[], object], tolerated: type[FaultbridgeError]) -> None:
+def _recorded(what: str, record: Callable[[], object]) -> None:
     try:
         record()
-    except tolerated as error:
-        notice(f"{what} was not recorded: {error}")
+    except Exception as error:  # noqa: BLE001 - recording a job must never stop it
+        notice(f"{what} was not recorded: {failure_of(error).message}")
 
 
 def _run(command: Sequence[str]) -> tuple[int, list[int]]:
     """Run a command until it ends. Returns its exit code, and the signals that were passed on to it."""
     received: list[int] = []
-    process = subprocess.Popen(command)  # noqa: S603 - the user's own command, without a shell
-    with _forwarding(process, received):
+    started: list[subprocess.Popen[bytes]] = []
+    with _forwarding(started, received):
+        process = subprocess.Popen(command)  # noqa: S603 - the user's own command, without a shell
+        started.append(process)
+        for number in received:
+            process.send_signal(number)
         code = process.wait()
     return (code if code >= 0 else SIGNAL_EXIT - code), received
 
 
 @contextmanager
-def _forwarding(process: subprocess.Popen[bytes], received: list[int]) -> Iterator[None]:
-    """Pass signals on to the command, which decides how to end."""
+def _forwarding(started: Sequence[subprocess.Popen[bytes]], received: list[int]) -> Iterator[None]:
+    """Collect signals and pass them on to the started command, which decides how to end."""
 
     def forward(number: int, _: FrameType | None) -> None:
         received.append(number)
-        process.send_signal(number)
+        for process in started:
+            process.send_signal(number)
 
     before = {number: signal.signal(number, forward) for number in FORWARDED}
     try:

@@ -1,0 +1,56 @@
+"""Connections to HTTP servers that end when the time of one whole request is over."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from urllib.parse import SplitResult
+
+PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds for the connection and for the whole request, and the longest body in bytes."""
+
+    connect: float
+    total: float
+    body: int
+
+
+@contextmanager
+def limited_connection(
+    address: SplitResult, context: ssl.SSLContext | None, limits: Limits
+) -> Iterator[tuple[socket.socket, threading.Event]]:
+    """Yield a connection that is shut down when the time limit of the request is over, and an event that is set then.
+
+    `context` is None for plain HTTP. The time-out of the socket itself cannot limit the request: it starts again with
+    each byte that arrives.
+    """
+    host, port = address.hostname or "", address.port or PORTS[address.scheme]
+    connected = socket.create_connection((host, port), limits.connect)
+    handle, over = connected.dup(), threading.Event()
+    end = threading.Timer(limits.total, _shut_down, (handle, over))
+    end.daemon = True
+    end.start()
+    try:
+        connected.settimeout(limits.total)
+        if context is not None:
+            connected = context.wrap_socket(connected, server_hostname=host)
+        yield connected, over
+    finally:
+        end.cancel()
+        connected.close()
+        handle.close()
+
+
+def _shut_down(handle: socket.socket, over: threading.Event) -> None:
+    over.set()
+    try:
+        handle.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        return  # the connection has ended in the meantime
