@@ -8,6 +8,7 @@ from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.group_updates import GroupUpdate
 from faultbridge.domain.cluster.provider_status import GroupStatus, ProviderCondition, ProviderStatus, RepairSetting
 from faultbridge.domain.instances import Instance
+from faultbridge.errors import Rejected
 from faultbridge.registry.instances import GroupMember
 from faultbridge.simulation.fakes.fleet import INSTANCE_TYPE, FakeFleet, host_name
 from faultbridge.simulation.fakes.seam import Seam
@@ -51,18 +52,21 @@ class FakeInventory:
                     for one in self.fleet.running(group)
                 }
                 for group in groups
-                if group not in self.omitted_groups
+                if self._exists(group)
             }
 
     def describe(self, _config: ClusterConfig, group: str, members: Mapping[str, GroupMember]) -> tuple[Instance, ...]:
         """Describe members of a group; counts one more page of calls per hundred members."""
         self.calls += 2 * -(-len(members) // 100)
         with self.seam.around("inventory", "describe", group):
-            return tuple(self.instance(group, one) for one in members)
+            return tuple(sorted((self.instance(group, one) for one in members), key=lambda found: found.name))
 
     def serving_instances(self, config: ClusterConfig, group: str) -> tuple[Instance, ...]:
-        """Describe every member of a group."""
-        return self.describe(config, group, self.list_members(config, [group])[group])
+        """Describe the serving members of a group; rejects an unknown group as `unknown_group`."""
+        found = self.list_members(config, [group])
+        if group not in found:
+            raise Rejected("unknown_group", f"group not found: {group!r}")
+        return self.describe(config, group, {one: member for one, member in found[group].items() if member.serving})
 
     def role_ids(self, _config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
         """Return the role of every instance, if any of the given ones is in the fleet."""
@@ -84,10 +88,10 @@ class FakeInventory:
         return host_name(instance_id)
 
     def gone(self, _config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
-        """Return the given instances that are terminated."""
+        """Return the given instances that are terminated or unknown."""
         self.calls += 1
         with self.seam.around("inventory", "gone", tuple(instances)):
-            return frozenset(one for one in instances if not self.fleet.instances[one].alive)
+            return frozenset(one for one in instances if not self.fleet.is_alive(one))
 
     def opted_out(self, _config: ClusterConfig) -> frozenset[str]:
         """Return the instances whose tag excludes them from repair."""
@@ -103,9 +107,13 @@ class FakeInventory:
     def provider_status(self, _config: ClusterConfig, groups: Collection[str]) -> ProviderStatus:
         """Return the conditions that the test set, and each group with its desired size in the fleet."""
         with self.seam.around("inventory", "provider_status", tuple(groups)):
-            present = sorted(group for group in groups if group not in self.omitted_groups)
+            present = sorted(group for group in groups if self._exists(group))
             statuses = {group: self._group_status(group) for group in present}
             return ProviderStatus(self.conditions, statuses, self._repair_setting())
+
+    def _exists(self, group: str) -> bool:
+        """Return whether the fleet ever had an instance of a group, and the test does not omit it."""
+        return group not in self.omitted_groups and any(one.group == group for one in self.fleet.instances.values())
 
     def _repair_setting(self) -> RepairSetting | None:
         if self.provider_repairs is None:
