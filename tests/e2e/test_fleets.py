@@ -105,7 +105,8 @@ def test_a_faulty_node_of_hyperpod_is_replaced_and_its_successor_is_verified(hyp
 def test_a_group_grows_from_two_to_six_verified_nodes_although_one_new_instance_is_bad(fleets: Installation) -> None:
     cluster = fleets.register_cluster(2, fleet=2)
     fleets.invoke("inventory", {})
-    serving = set(fleets.states(cluster))
+    for node in fleets.states(cluster):
+        verify_imported(fleets, cluster, node)
     endpoint, scaling = fleets.stack.info.compute_endpoint, fleets.stack.client("auto-scaling")
     local.make_next_instance_bad(endpoint)
     scaling.update_auto_scaling_group(AutoScalingGroupName=cluster, MaxSize=7, DesiredCapacity=6)
@@ -115,17 +116,30 @@ def test_a_group_grows_from_two_to_six_verified_nodes_although_one_new_instance_
     fleets.wait_until_idle(cluster, 400)
     states, cases = fleets.states(cluster), fleets.cases(cluster)
     assert {one.status for one in states.values()} == {NodeStatus.HEALTHY}
-    assert {name for name, one in states.items() if one.unverified} == serving  # imported while they served
-    assert [one.status for one in cases] == [CaseStatus.RESOLVED] * 4
-    assert sorted(one.resolution for one in cases if one.resolution) == ["recovered"] * 3 + ["replaced"]
+    assert not any(one.unverified for one in states.values())
+    assert [one.status for one in cases] == [CaseStatus.RESOLVED] * 6
+    assert sorted(one.resolution for one in cases if one.resolution) == [
+        *["cancelled"] * 2,  # the quarantines of the imported nodes: they were only verified
+        *["recovered"] * 3,
+        "replaced",
+    ]
     assert len(launched - _instances(fleets, cluster)) == 1
     entries = sorted(fleets.entries(cluster).values(), key=lambda one: one["metadata"]["recorded_at"])
     statuses = [one["data"] for one in entries if one["metadata"]["event_type"] == "Cluster Status Change"]
     growing = [one for one in statuses if one["expected"] == 6]
     assert growing[0]["in_service"] < 6
+    assert all(one["verified"] == one["in_service"] for one in growing)
     assert growing[0]["reason"].startswith(f"{growing[0]['in_service']} of 6 nodes in service")
-    assert (growing[-1]["to"], growing[-1]["in_service"]) == ("healthy", 6)
+    assert (growing[-1]["to"], growing[-1]["in_service"], growing[-1]["verified"]) == ("healthy", 6, 6)
     assert not any(one["to"] == "healthy" for one in growing[:-1])
+
+
+def verify_imported(installation: Installation, cluster: str, node: str) -> None:
+    """Let a node that was imported while it served be verified, with the commands of the documentation."""
+    installation.cli("node", "quarantine", node, "--cluster", cluster, "--reason", "verify it")
+    eventually(lambda: installation.states(cluster)[node].status is NodeStatus.QUARANTINED, 60)
+    installation.cli("node", "return", node, "--cluster", cluster)
+    installation.wait_until_idle(cluster, 240)
 
 
 def _instances(installation: Installation, group: str) -> set[str]:

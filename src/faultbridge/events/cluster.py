@@ -51,6 +51,11 @@ class ClusterStatusData(Model):
         default=None,
         description="Number of nodes that jobs may run on: verified, or imported while they served.",
     )
+    verified: Count | None = Field(
+        default=None,
+        description="Number of nodes in service whose instance was verified. The others were imported while they "
+        "served, or another controller replaced their instance where Faultbridge only observes.",
+    )
     incidents: tuple[Text, ...] = Field(default=(), description="Ids of the open incidents that cause the status.")
     provider_health: ProviderHealth | None = Field(
         default=None, description="Whether the provider reports conditions, and whether an operator must act on them."

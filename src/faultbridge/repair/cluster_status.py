@@ -7,15 +7,14 @@ loses the race and computes the status again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.cluster.incidents import Hold
 from faultbridge.domain.cluster.provider_status import ProviderCondition
-from faultbridge.domain.cluster.state import ClusterState
+from faultbridge.domain.cluster.state import ClusterState, Control
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.entries import Draft, EntryType
@@ -75,10 +74,10 @@ class ClusterRollup:
         wanted = keys.cluster_state(config.cluster), keys.cluster_control(config.cluster)
         found = self.table.get_many(wanted)
         before = items.read_cluster(config.cluster, found.get(wanted[0]))
-        holds = items.read_control(config.cluster, found.get(wanted[1])).holds
+        control = items.read_control(config.cluster, found.get(wanted[1]))
         rows = tuple(shard_rows(self.table, config, UNHEALTHY))
         now = truncate(self.clock.now())
-        after, drafts = _next_state(before, revise(before) if revise else before, rows, holds, config, now)
+        after, drafts = _next_state(before, revise(before) if revise else before, rows, control, config, now)
         if drafts:
             cause = cause or (None if revise else latest_event(rows))
             cause = cause or before.head.event_id or self._first_registration(config)
@@ -114,8 +113,8 @@ def highest_severity(rows: Iterable[Mapping[str, Any]]) -> Severity | None:
 def _next_state(
     before: ClusterState,
     reported: ClusterState,
-    rows: Iterable[Mapping[str, Any]],
-    holds: Mapping[str, Hold],
+    rows: Sequence[Mapping[str, Any]],
+    control: Control,
     config: ClusterConfig,
     now: datetime,
 ) -> tuple[ClusterState, tuple[Draft, ...]]:
@@ -128,15 +127,16 @@ def _next_state(
         nodes_by_status(unhealthy, expected),
         cluster_status(unhealthy, expected, provider=reported.provider),
     )
-    open_incidents = {name: hold for name, hold in sorted(holds.items()) if hold.ended_at is None}
-    after = replace(reported, status=status, counts=counts, incidents=tuple(open_incidents))
+    open_incidents = {name: hold for name, hold in sorted(control.holds.items()) if hold.ended_at is None}
+    serving = in_service(counts)
+    verified = max(serving - _unverified_in_service(control, rows), 0)
+    after = replace(reported, status=status, counts=counts, incidents=tuple(open_incidents), verified=verified)
     if after == replace(before, target=after.target):
         return after, ()
     conditions = [_condition(one) for one in reported.provider]
     causes = [condition_text(one) for one in conditions]
     causes += [f"{hold.family.value} incident {name} in {hold.domain.text}" for name, hold in open_incidents.items()]
     numbers = [f"{number} {name}" for name, number in counts.items()] or ["no nodes"]
-    serving = in_service(counts)
     numbers = [f"{serving} of {expected} nodes in service", *numbers] if serving < expected else numbers
     data = {
         "from": before.status.value if before.status else None,
@@ -145,12 +145,19 @@ def _next_state(
         "counts": counts,
         "expected": expected,
         "in_service": serving,
+        "verified": verified,
         "incidents": list(open_incidents),
         "provider_health": provider_health(reported.provider),
         "provider_stage": provider_stage(before.provider, reported.provider),
         "provider_conditions": conditions,
     }
     return after, (Draft(EntryType.CLUSTER_STATUS, now, data),)
+
+
+def _unverified_in_service(control: Control, rows: Iterable[Mapping[str, Any]]) -> int:
+    """Return how many nodes in service were never verified; the rows of nodes out of service name theirs."""
+    out = (row for row in rows if not NodeStatus(row["status"]).in_service)
+    return control.unverified - sum(bool(row.get("unverified")) for row in out)
 
 
 def _condition(one: ProviderCondition) -> dict[str, str | None]:

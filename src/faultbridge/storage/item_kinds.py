@@ -53,7 +53,7 @@ ITEM_KINDS = (
         _CLUSTER,
         "STATE",
         derived="schema version state.cluster state.head state.status",
-        unproven="state.counts state.incidents state.provider state.target",
+        unproven="state.counts state.incidents state.provider state.target state.verified",
         limit="`state.counts` is computed again when a node changes its status, and what the provider reports when it "
         "is asked again.",
     ),
@@ -74,7 +74,7 @@ ITEM_KINDS = (
         _SHARD,
         r"BAD#.+",
         derived="schema node status severity group domain case opened event deferred_until domains families incident "
-        "failed_step",
+        "unverified failed_step",
     ),
     ItemKind("node with a requested isolation", _SHARD, r"CORDON#.+", derived="schema node"),
     ItemKind("case held by an incident", _SHARD, r"HELD#.+", derived="schema node case incident opened"),
@@ -135,7 +135,8 @@ ITEM_KINDS = (
         "repair slots",
         _CLUSTER,
         "CONTROL",
-        unproven="version cluster holders starts paused breakers budget_used_up no_capacity_until events holds",
+        unproven="version cluster holders starts paused breakers budget_used_up no_capacity_until events holds "
+        "unverified",
         limit=_WORK + _IS_ENTRY,
     ),
     ItemKind("spare", _CLUSTER, r"SPARE#\d+", unproven="version spare", limit=_WORK),

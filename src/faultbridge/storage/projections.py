@@ -7,6 +7,7 @@ Index rows lead from a job or a device to the entries about it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -42,7 +43,7 @@ def projection_writes(before: NodeState, after: NodeState, now: datetime) -> tup
     writes += _row_writes(_isolation_row(before, now), _isolation_row(after, now))
     writes += _row_writes(queue_row(before, now), queue_row(after, now))
     writes += _row_writes(_held_row(before, now), _held_row(after, now))
-    writes += slot_release(before, after)
+    writes += _control_writes(before, after)
     return tuple(writes)
 
 
@@ -91,6 +92,7 @@ def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
             "opened": to_text(case.opened_at) if case else None,
             "deferred_until": to_text(state.case_deferred_until) if state.case_deferred_until else None,
             "event": state.status_event,
+            "unverified": state.unverified,
             "incident": _incident(state),
             **({"failed_step": to_text(failed_step)} if failed_step else {}),
         },
@@ -225,6 +227,22 @@ def slot_release(before: NodeState, after: NodeState) -> list[Write]:
         return []
     control = keys.cluster_control(before.key.cluster)
     return [Update(control, remove=(("holders", case.id),), add={"version": 1})]
+
+
+def _control_writes(before: NodeState, after: NodeState) -> list[Write]:
+    """Return the write that frees a slot and counts the unverified nodes of the cluster, if either changed."""
+    writes, change = slot_release(before, after), _is_unverified(after) - _is_unverified(before)
+    if not change:
+        return writes
+    # A transaction writes an item once, so the count is part of the release.
+    control = keys.cluster_control(after.key.cluster)
+    written = next((one for one in writes if isinstance(one, Update)), Update(control))
+    return [replace(written, add={"version": 1, "unverified": change})]
+
+
+def _is_unverified(state: NodeState) -> bool:
+    """Return whether a registered node is backed by an instance that Faultbridge has not verified."""
+    return state.unverified and state.status not in {None, NodeStatus.RETIRED}
 
 
 def index_rows(drafts: tuple[Draft, ...], entries: tuple[Entry, ...], partition: str, now: datetime) -> tuple[Put, ...]:

@@ -17,6 +17,7 @@ from faultbridge.registry.provider_check import ProviderCheck
 from faultbridge.registry.registration import Registration
 from faultbridge.registry.replacement_detection import ReplacementDetection
 from faultbridge.registry.retirement import Retirement, RetireReplaced
+from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.simulation.fakes import FakeInventory
 from tests.scenarios.world import CLUSTER, GROUP, World
 
@@ -111,7 +112,34 @@ def test_a_group_grows_from_two_to_six_although_one_new_instance_is_bad() -> Non
     assert "2 of 6 nodes in service" in {str(one["reason"]).partition(",")[0] for one in statuses}
     assert (statuses[-1]["to"], statuses[-1]["in_service"], statuses[-1]["expected"]) == ("healthy", 6, 6)
     assert max(int(str(one["in_service"])) for one in statuses[:-1]) == 5
+    growing = [(one["in_service"], one["verified"]) for one in statuses if one["expected"] == 6]
+    assert {(2, 0), (6, 4)} <= set(growing)
+    assert all(serving - verified == 2 for serving, verified in growing)  # type: ignore[operator] # counts; the first two were imported while they served
     assert growth.world.record_history(1)[-1] == "node None -> healthy"  # the serving nodes were never touched
+
+
+def test_the_events_count_an_imported_node_as_verified_once_an_operator_let_it_be_verified() -> None:
+    growth = Growth()
+    world, order = growth.world, OperatorOrder("ada")
+    for node in (1, 2):
+        world.node_orders.quarantine(world.key(node), order)
+        world.process_entries()
+        world.until(lambda one=node: world.status(one) is NodeStatus.QUARANTINED)  # type: ignore[misc]
+        assert growth.statuses()[-1]["verified"] == node - 1
+        world.node_orders.return_node(world.key(node), order)
+        world.process_entries()
+        world.until(world.case_is(CaseStatus.RESOLVED, node), minutes=60)
+        assert not world.node(node).unverified
+        last = growth.statuses()[-1]
+        assert (last["to"], last["in_service"], last["verified"]) == ("healthy", 2, node)
+
+
+def test_a_retired_node_that_was_never_verified_is_no_longer_counted() -> None:
+    growth = Growth()
+    world = growth.world
+    assert world.control().unverified == 2
+    Retirement(world.table, world.append, world.rulebook)(world.key(2), OperatorOrder("ada"))
+    assert world.control().unverified == 1
 
 
 def test_a_bad_new_instance_waits_for_an_operator_if_the_policy_requires_it() -> None:

@@ -62,6 +62,27 @@ GROWTH_GUARDS: tuple[PlantedBug, ...] = (
         "if resolution in ON_PROBATION and not case.before_service:",
         "if resolution in ON_PROBATION:",
     ),
+    planted(
+        "storage/projections.py",
+        "_control_writes",
+        "a node that was verified is still counted as one that never was",
+        "if not change:",
+        "if change <= 0:",
+    ),
+    planted(
+        "storage/projections.py",
+        "_is_unverified",
+        "a retired node is still counted among those that were never verified",
+        "state.unverified and state.status not in {None, NodeStatus.RETIRED}",
+        "state.unverified",
+    ),
+    planted(
+        "repair/cluster_status.py",
+        "_unverified_in_service",
+        "unverified nodes out of service reduce the number of verified nodes in service",
+        ' - sum(bool(row.get("unverified")) for row in out)',
+        "",
+    ),
 )
 """The guards of growing groups, each left out; `tests/scenarios/provider/test_growth.py` notices each of them."""
 

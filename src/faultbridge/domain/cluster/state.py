@@ -30,7 +30,7 @@ class ClusterState:
     """The last recorded status of a cluster, the number of its nodes in each status, and its open incidents.
 
     `provider` are the open conditions that its provider reports. `target` is how many nodes its groups should have; it
-    is 0 until the provider was asked.
+    is 0 until the provider was asked. `verified` is how many of the nodes in service Faultbridge has verified.
     """
 
     cluster: str
@@ -40,6 +40,7 @@ class ClusterState:
     incidents: tuple[str, ...] = ()
     provider: tuple[ProviderCondition, ...] = ()
     target: int = 0
+    verified: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Control:
     `breakers` holds every breaker that has opened before, by name. `no_capacity_until` maps each group without
     provider capacity to the time of the next try. `events` maps each breaker, `budget`, `pause` and hold to the id of
     its last entry, which causes the next one. `holds` has an entry for each incident that is not closed, and for a
-    recently closed one, by incident id.
+    recently closed one, by incident id. `unverified` counts the registered nodes that were never verified.
     """
 
     cluster: str
@@ -64,6 +65,7 @@ class Control:
     budget_used_up: bool = False
     events: Mapping[str, str] = field(default_factory=dict)
     holds: Mapping[str, Hold] = field(default_factory=dict)
+    unverified: int = 0
 
     def breaker(self, domain: str | None) -> Breaker | None:
         """Return the strictest open or half-open breaker for nodes of a failure domain, or None."""

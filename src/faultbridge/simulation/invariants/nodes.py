@@ -164,7 +164,18 @@ def _wrong_node_counts(view: SystemView) -> Iterator[str]:
             yield f"{cluster} expects {config.expected} of {serving} nodes, lists {listed} of {len(nodes)}"
 
 
+def _wrong_unverified_counts(view: SystemView) -> Iterator[str]:
+    for item in view.partition(keys.CLUSTERS):
+        cluster = str(item["cluster"])
+        counted = items.read_control(cluster, view.at(*keys.cluster_control(cluster))).unverified
+        nodes = [one for one in view.nodes if one.key.cluster == cluster and one.registered]
+        wanted = sum(one.unverified and one.status is not NodeStatus.RETIRED for one in nodes)
+        if counted != wanted:
+            yield f"{cluster} counts {counted} unverified nodes, it has {wanted}"
+
+
 CLUSTER_INVARIANTS = (
     Invariant("a cluster's status follows from its nodes", _wrong_statuses),
     Invariant("a cluster's node counts are correct", _wrong_node_counts),
+    Invariant("a cluster's count of unverified nodes is correct", _wrong_unverified_counts),
 )
