@@ -144,6 +144,11 @@ class TestInventory:
         members = world.refreshed().list_members(world.config, [world.group])[world.group]
         assert {name: one.serving for name, one in members.items()} == {first: False, second: True}
         assert world.serving() == [second]
+        status = world.inventory.provider_status(world.config, [world.group]).groups[world.group]
+        by_provider = isinstance(
+            world.inventory, HyperPodInventory
+        )  # in standby, an operator keeps it out of its group
+        assert status.occupied == (frozenset({first}) if by_provider else frozenset())
 
     def test_the_serving_instances_of_an_unknown_group_are_refused(self, world: World) -> None:
         with pytest.raises(Rejected, match=NOWHERE) as refused:

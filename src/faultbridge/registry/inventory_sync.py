@@ -82,8 +82,7 @@ class SyncInventory:
         with self._source(config, result):
             rows, status = rows_by_group(shard_rows(self.table, config, keys.NODE_ROW)), ProviderStatus()
             with self._source(config, result):
-                registered = {group: len(of_group) for group, of_group in rows.items() if group}
-                status = self.provider_check(config, registered, reported)
+                status = self.provider_check(config, {one: rows[one] for one in rows if one}, reported)
                 config = self.registration.cluster(config.cluster)
             listed = self._orchestrator_instances(config)
             for group in self._groups(config, rows, only):

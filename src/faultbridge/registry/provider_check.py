@@ -14,6 +14,7 @@ from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.group_updates import UpdateHold
 from faultbridge.domain.cluster.provider_status import ProviderCondition, ProviderStatus
 from faultbridge.domain.cluster.state import ClusterState
+from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.times import truncate
 from faultbridge.pipeline.decide.provider_conditions import next_holds, open_conditions, target_size, update_conditions
 from faultbridge.ports import Clock
@@ -21,6 +22,8 @@ from faultbridge.registry.instances import Inventory
 from faultbridge.registry.registration import Registration
 from faultbridge.registry.repair_owner import owner_conflict
 from faultbridge.repair.cluster_status import ClusterRollup
+from faultbridge.storage import items, keys
+from faultbridge.storage.writes import Item
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +36,17 @@ class ProviderCheck:
     registration: Registration
 
     def __call__(
-        self, config: ClusterConfig, registered: Mapping[str, int], reported: Sequence[ProviderCondition] = ()
+        self,
+        config: ClusterConfig,
+        rows: Mapping[str, Sequence[Item]],
+        reported: Sequence[ProviderCondition] = (),
     ) -> ProviderStatus:
-        """Record the status of a cluster; `registered` is the number of its nodes by group.
+        """Record the status of a cluster; `rows` are the roster rows of its nodes by group.
 
         `reported` are conditions of failed launches in events. Raises Transient or Misconfigured when the provider
         does not answer; then nothing changes.
         """
+        registered = {group: len(of_group) for group, of_group in rows.items()}
         status = self.inventories[config.provider].provider_status(config, registered)
         conflict = owner_conflict(config, status.repair)
         if conflict is not None:
@@ -48,12 +55,30 @@ class ProviderCheck:
         now = truncate(self.clock.now())
         holds = self._hold_updated_groups(config, status, now)
         status = replace(status, conditions=(*status.conditions, *update_conditions(holds, status, now)))
+        occupied = self._occupied_nodes(config, rows, status)
 
         def revise(before: ClusterState) -> ClusterState:
-            return replace(before, provider=open_conditions(before.provider, reported, status, now), target=target)
+            provider = open_conditions(before.provider, reported, status, now)
+            return replace(before, provider=provider, target=target, occupied=occupied)
 
         self.rollup.report_provider(config.cluster, revise)
         return status
+
+    def _occupied_nodes(
+        self, config: ClusterConfig, rows: Mapping[str, Sequence[Item]], status: ProviderStatus
+    ) -> dict[str, bool]:
+        """Return the nodes in service whose instance the provider occupies, each with whether it was never verified."""
+        names = sorted(
+            str(row["node"])
+            for group, reported in status.groups.items()
+            for row in rows.get(group, ())
+            if row.get("instance") in reported.occupied and not row.get("retired")
+        )
+        nodes = {keys.node_state(key): key for key in (NodeKey(config.cluster, name) for name in names)}
+        found = self.registration.table.get_many(nodes) if nodes else {}
+        states = [items.read_state(key, found.get(at)) for at, key in nodes.items()]
+        serving = [one for one in states if one.status is not None and one.status.in_service]
+        return {one.key.node: one.unverified for one in serving}
 
     def _hold_updated_groups(
         self, config: ClusterConfig, status: ProviderStatus, now: datetime

@@ -123,20 +123,20 @@ def _next_state(
     unhealthy = Counter(NodeStatus(row["status"]) for row in rows)
     # A node that its group still lacks has no registration yet.
     unhealthy[NodeStatus.PROVISIONING] += expected - config.expected
-    counts, status = (
-        nodes_by_status(unhealthy, expected),
-        cluster_status(unhealthy, expected, provider=reported.provider),
-    )
+    counts, occupied = nodes_by_status(unhealthy, expected), _occupied_in_service(reported, rows)
+    status = cluster_status(unhealthy, expected, provider=reported.provider, occupied=len(occupied))
     open_incidents = {name: hold for name, hold in sorted(control.holds.items()) if hold.ended_at is None}
-    serving = in_service(counts)
-    verified = max(serving - _unverified_in_service(control, rows), 0)
+    serving = max(in_service(counts) - len(occupied), 0)
+    verified = max(serving - _unverified_in_service(control, rows) + sum(occupied.values()), 0)
     after = replace(reported, status=status, counts=counts, incidents=tuple(open_incidents), verified=verified)
-    if after == replace(before, target=after.target):
+    same_number = len(occupied) == len(_occupied_in_service(before, rows))
+    if same_number and after == replace(before, target=after.target, occupied=after.occupied):
         return after, ()
     conditions = [_condition(one) for one in reported.provider]
     causes = [condition_text(one) for one in conditions]
     causes += [f"{hold.family.value} incident {name} in {hold.domain.text}" for name, hold in open_incidents.items()]
     numbers = [f"{number} {name}" for name, number in counts.items()] or ["no nodes"]
+    numbers += [f"{len(occupied)} of them started, updated or tested by the provider"] if occupied else []
     numbers = [f"{serving} of {expected} nodes in service", *numbers] if serving < expected else numbers
     data = {
         "from": before.status.value if before.status else None,
@@ -152,6 +152,12 @@ def _next_state(
         "provider_conditions": conditions,
     }
     return after, (Draft(EntryType.CLUSTER_STATUS, now, data),)
+
+
+def _occupied_in_service(reported: ClusterState, rows: Iterable[Mapping[str, Any]]) -> dict[str, bool]:
+    """Return the nodes whose status is one in service, but which the provider keeps work off."""
+    out = {str(row["node"]) for row in rows if not NodeStatus(row["status"]).in_service}
+    return {node: unverified for node, unverified in reported.occupied.items() if node not in out}
 
 
 def _unverified_in_service(control: Control, rows: Iterable[Mapping[str, Any]]) -> int:

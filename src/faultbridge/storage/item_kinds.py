@@ -53,7 +53,7 @@ ITEM_KINDS = (
         _CLUSTER,
         "STATE",
         derived="schema version state.cluster state.head state.status",
-        unproven="state.counts state.incidents state.provider state.target state.verified",
+        unproven="state.counts state.incidents state.provider state.target state.verified state.occupied",
         limit="`state.counts` is computed again when a node changes its status, and what the provider reports when it "
         "is asked again.",
     ),

@@ -11,7 +11,7 @@ from tests.simulation.mutants.fleet_guards import (
 )
 from tests.simulation.mutants.pair_guards import PAIR_GUARDS
 from tests.simulation.mutants.planted_bug import PlantedBug, planted
-from tests.simulation.mutants.scheduler_guards import HYPERPOD_GUARDS, SLURM_GUARDS
+from tests.simulation.mutants.scheduler_guards import HYPERPOD_GUARDS, OCCUPIED_GUARDS, SLURM_GUARDS
 from tests.simulation.mutants.shared_cause_guards import SHARED_CAUSE_GUARDS
 
 _TABLE = "adapters/dynamodb/table.py"
@@ -110,6 +110,7 @@ PLANTED: tuple[PlantedBug, ...] = (
     *PAIR_GUARDS,
     *SLURM_GUARDS,
     *HYPERPOD_GUARDS,
+    *OCCUPIED_GUARDS,
     planted(
         "pipeline/decide/escalation.py",
         "raise_repair_action",

@@ -189,3 +189,49 @@ HYPERPOD_GUARDS: tuple[PlantedBug, ...] = (
     ),
 )
 """The guards of HyperPod, each left out; `tests/adapters/test_hyperpod_repair.py` and scenarios notice each of them."""
+
+OCCUPIED_GUARDS: tuple[PlantedBug, ...] = (
+    planted(
+        "adapters/compute/hyperpod_status.py",
+        "_group_status",
+        "a node that HyperPod updates, tests or starts counts as in service",
+        "if status_of(node) in OCCUPIED and",
+        "if not status_of(node) and",
+    ),
+    planted(
+        "registry/provider_check.py",
+        "ProviderCheck._occupied_nodes",
+        "a node that was verified through HyperPod's check stays out of the count until the next sync",
+        "if one.status is not None and one.status.in_service]",
+        "]",
+    ),
+    planted(
+        "repair/cluster_status.py",
+        "_occupied_in_service",
+        "a node that leaves service while HyperPod tests it is subtracted twice",
+        " if node not in out",
+        "",
+    ),
+    planted(
+        "repair/cluster_status.py",
+        "_next_state",
+        "each further node of an update causes an event with the same numbers",
+        "if same_number and after == replace(before, target=after.target, occupied=after.occupied):",
+        "if after == replace(before, target=after.target):",
+    ),
+    planted(
+        "repair/cluster_status.py",
+        "_next_state",
+        "an occupied node that was verified reduces the number of verified nodes twice",
+        " + sum(occupied.values())",
+        "",
+    ),
+    planted(
+        "pipeline/decide/cluster_status.py",
+        "cluster_status",
+        "a cluster with nodes that run no jobs is healthy",
+        " and not occupied:",
+        ":",
+    ),
+)
+"""The guards of nodes that HyperPod itself updates or tests; `test_occupied_nodes.py` of the scenarios notices each."""

@@ -6,10 +6,10 @@ its own. SageMaker keeps no message for a group that is `Failed` or `Degraded`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from faultbridge.adapters.compute.hyperpod_cluster import FAILURE, RUNNING, recovers_nodes, status_of
+from faultbridge.adapters.compute.hyperpod_cluster import CHECKING, FAILURE, RUNNING, recovers_nodes, status_of
 from faultbridge.decoders.hyperpod.launch_failures import failure_kind
 from faultbridge.domain.cluster.group_updates import GroupUpdate
 from faultbridge.domain.cluster.provider_status import (
@@ -30,6 +30,8 @@ GROUP_CONDITIONS: Mapping[str, ConditionKind] = {
 }
 SYSTEM_UPDATING = "SystemUpdating"
 SOFTWARE_UPDATES = frozenset({"InProgress", "RollbackInProgress"})
+OCCUPIED = frozenset({"Pending", SYSTEM_UPDATING, CHECKING, FAILURE})
+"""Statuses of a node that runs no jobs but keeps its instance; the instance of one that is shut down counts as gone."""
 NO_MESSAGE = "SageMaker gives no reason"
 
 
@@ -72,11 +74,14 @@ def _conditions(
 
 
 def _group_status(
-    cluster: Mapping[str, Any], group: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]]
+    cluster: Mapping[str, Any], group: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]]
 ) -> GroupStatus:
     """Return the status of a group; it is complete when its target number of instances runs."""
-    desired = int(group.get("TargetCount") or 0)
-    return GroupStatus(desired, sum(status_of(node) == RUNNING for node in nodes) >= desired, _update(cluster, group))
+    desired, running = int(group.get("TargetCount") or 0), sum(status_of(node) == RUNNING for node in nodes)
+    occupied = frozenset(
+        str(node["InstanceId"]) for node in nodes if status_of(node) in OCCUPIED and "InstanceId" in node
+    )
+    return GroupStatus(desired, running >= desired, _update(cluster, group), occupied)
 
 
 def _update(cluster: Mapping[str, Any], group: Mapping[str, Any]) -> GroupUpdate | None:

@@ -70,11 +70,15 @@ class ProviderCondition:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """One group: its desired number of instances, whether that many serve, and the update that its owner runs."""
+    """One group: its desired number of instances, whether that many serve, and the update that its owner runs.
+
+    `occupied` are instances that the provider itself starts, updates or tests, so that no job runs on them.
+    """
 
     desired: int
     complete: bool
     update: GroupUpdate | None = None
+    occupied: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

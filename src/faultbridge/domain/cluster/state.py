@@ -31,6 +31,7 @@ class ClusterState:
 
     `provider` are the open conditions that its provider reports. `target` is how many nodes its groups should have; it
     is 0 until the provider was asked. `verified` is how many of the nodes in service Faultbridge has verified.
+    `occupied` are nodes in service that the provider itself keeps work off, each with whether it was never verified.
     """
 
     cluster: str
@@ -41,6 +42,7 @@ class ClusterState:
     provider: tuple[ProviderCondition, ...] = ()
     target: int = 0
     verified: int = 0
+    occupied: Mapping[str, bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,15 +70,16 @@ def cluster_status(
     expected: int,
     thresholds: Thresholds = Thresholds(),
     provider: Iterable[ProviderCondition] = (),
+    occupied: int = 0,
 ) -> ClusterStatus:
     """Return the status of a cluster; without an expected number of nodes it is never critical.
 
     `bad` holds the number of nodes in each status other than healthy. A cluster with open conditions of its provider is
-    not healthy.
+    not healthy, nor is one with nodes that the provider keeps work off (`occupied`).
     """
     health = provider_health(provider)
     present = {status for status, number in bad.items() if number}
-    if not present and health == IN_SERVICE:
+    if not present and health == IN_SERVICE and not occupied:
         return ClusterStatus.HEALTHY
     out = sum(number for status, number in bad.items() if not status.in_service and status not in GROWING)
     exceeded = out >= thresholds.critical_nodes and out * 100 >= thresholds.critical_percent * expected
