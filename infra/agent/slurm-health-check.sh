@@ -1,10 +1,13 @@
 #!/bin/bash
-# HealthCheckProgram for Slurm, on nodes without the agent service: runs each probe once and sends the records (45 s).
+# HealthCheckProgram and Epilog for Slurm, on nodes without the agent service: runs each probe once and sends the
+# records (45 s).
 #   slurm.conf:  HealthCheckProgram=/opt/faultbridge/slurm-health-check.sh
 #                HealthCheckInterval=120
 #                HealthCheckNodeState=ANY
-# Slurm kills it after 60 s. It changes and drains nothing: Faultbridge decides about each fault outside the node. On a
-# node with the agent service it exits at once.
+#                Epilog=/opt/faultbridge/slurm-health-check.sh
+# Slurm kills a HealthCheckProgram after 60 s, and drains a node whose epilog fails. It always exits with 0: it changes
+# and drains nothing, and Faultbridge decides about each fault outside the node. Slurm gives the node no other job before
+# its epilog ends; there it stops after 50 s. On a node with the agent service, or while it runs already, it exits at once.
 set -u
 
 readonly LOCK=${FAULTBRIDGE_LOCK:-/run/faultbridge-agent.lock}

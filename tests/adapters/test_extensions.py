@@ -8,6 +8,7 @@ import sys
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,21 @@ from faultbridge.adapters.aws.ports import AwsPorts
 from faultbridge.adapters.extensions import Parts
 from faultbridge.domain.cases import Resolution
 from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ports import Orchestrator, Presence, Surroundings
+from faultbridge.registry.inventory_sync import SyncInventory
+from faultbridge.registry.provider_check import ProviderCheck
 from faultbridge.registry.registration import Registration
+from faultbridge.registry.replacement_detection import ReplacementDetection
+from faultbridge.registry.retirement import Retirement, RetireReplaced
 from faultbridge.repair.attempt.step_tools import StepTools
 from faultbridge.settings import Settings
 from faultbridge.simulation.fakes import FakeOrchestrator, ManualClock
 from tests.architecture.project import ROOT
 from tests.scenarios.world import CLUSTER, GROUP, World
 
-NAME = "rack-controller"
+NAME, NEW = "rack-controller", "i-00000000000000009"
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +108,34 @@ def test_a_faulty_node_of_an_extension_is_drained_replaced_verified_and_returned
     successor = instances[str(node.incarnation.instance_id)]
     assert (successor["running"], successor["takes_work"], successor["position"]) == (True, True, "p1")
     assert [one["running"] for one in instances.values()] == [False, True, True]
+
+
+def test_a_new_instance_that_an_extension_lists_is_verified_before_it_serves(
+    installed: Path,
+) -> None:
+    world = RackWorld(installed, nodes=2)
+    registration, inventories = Registration(world.table, world.append, world.clock), world.ports.inventories
+    detection = ReplacementDetection(world.table, world.append, world.rulebook)
+    check = ProviderCheck(inventories, world.rollup, world.clock, registration)
+    retire = RetireReplaced(Retirement(world.table, world.append, world.rulebook))
+    sync = SyncInventory(world.table, registration, detection, inventories, check, retire)
+    first = sync.sync(registration.cluster(CLUSTER))
+    assert (first.added, first.gone, first.source_errors) == ([], [], [])
+    world.clock.advance(timedelta(minutes=2))
+    launched = {"position": "p9", "launched_at": world.clock.now().isoformat()}
+    instances = world.instances()
+    installed.write_text(json.dumps({**instances, NEW: {**instances["i-00000000000000001"], **launched}}))
+    assert sync.sync(registration.cluster(CLUSTER)).added == ["p9"]
+    world.process_entries()
+
+    def added() -> NodeState:
+        return world.append.read(NodeKey(CLUSTER, "p9"))
+
+    assert added().status is NodeStatus.VALIDATING
+    world.until(lambda: added().live_case is None, minutes=60)
+    assert (added().status, added().unverified) == (NodeStatus.HEALTHY, False)
+    assert added().incarnation is not None
+    assert world.instances()[NEW]["takes_work"]
 
 
 def test_a_controller_that_does_not_answer_releases_nothing(installed: Path) -> None:

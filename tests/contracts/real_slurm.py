@@ -128,13 +128,16 @@ class RealSlurm:
 
 
 @contextmanager
-def real_slurm(root: Path | None = None, *, rest: bool = False) -> Iterator[RealSlurm]:
-    """Start munged, slurmctld, two slurmd and perhaps slurmrestd; stop them at the end."""
+def real_slurm(root: Path | None = None, *, rest: bool = False, settings: str = "") -> Iterator[RealSlurm]:
+    """Start munged, slurmctld, two slurmd and perhaps slurmrestd; stop them at the end.
+
+    `settings` are further lines of slurm.conf.
+    """
     _require(root, rest=rest)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="slurm-", dir="/tmp")))
         slurm = RealSlurm(folder, root)
-        _write(slurm, rest=rest)
+        _write(slurm, rest=rest, settings=settings)
         munged = ("munged", "--foreground", f"--socket={folder}/munge.socket", f"--key-file={folder}/munge.key")
         munged += (f"--pid-file={folder}/munged.pid", f"--log-file={folder}/munged.log")
         _start(stack, slurm, (*munged, f"--seed-file={folder}/munge.seed", "--force"))
@@ -187,7 +190,7 @@ def _listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def _write(slurm: RealSlurm, *, rest: bool) -> None:
+def _write(slurm: RealSlurm, *, rest: bool, settings: str) -> None:
     folder = slurm.folder
     port, first, second, nowhere = free_ports(4)
     ports = {"port": port, "first": first, "second": second}
@@ -196,7 +199,7 @@ def _write(slurm: RealSlurm, *, rest: bool) -> None:
         (folder / key).chmod(0o600)
     (folder / "state").mkdir()
     (folder / "spool").mkdir()
-    text = CONF + (WITH_TOKENS if rest else "")
+    text = CONF + (WITH_TOKENS if rest else "") + settings
     (folder / "slurm.conf").write_text(text.format(folder=folder, **ports))
     (folder / "nowhere.conf").write_text(text.format(folder=folder, **{**ports, "port": nowhere}))
     if slurm.root:

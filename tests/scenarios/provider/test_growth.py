@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -28,8 +29,8 @@ RELEASE = Rule("release", release_without_capacity=True)
 class Growth:
     """A cluster of two nodes whose group grows; the inventory knows the group before."""
 
-    def __init__(self, *, known: bool = True, **settings: object) -> None:
-        self.world = World(**{"nodes": 2, "rules": (RELEASE,), **settings})  # type: ignore[arg-type]
+    def __init__(self, *, known: bool = True, make: Callable[..., World] = World, **settings: object) -> None:
+        self.world = make(**{"nodes": 2, "rules": (RELEASE,), **settings})
         world = self.world
         self.registration = Registration(world.table, world.append, world.clock)
         detection = ReplacementDetection(world.table, world.append, world.rulebook)
