@@ -21,7 +21,8 @@ from faultbridge.domain.times import from_text
 from faultbridge.ingest.send import RawInput
 from faultbridge.ledger.queries import shard_rows
 from faultbridge.local import environment
-from faultbridge.storage.projections import QUEUE, UNHEALTHY, read_queued
+from faultbridge.storage.projections import QUEUE, UNHEALTHY
+from faultbridge.storage.queue_rows import read_queued
 from tests.e2e.conftest import observe
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.large_clusters import put_policy, register_large_cluster

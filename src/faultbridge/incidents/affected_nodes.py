@@ -16,7 +16,7 @@ from faultbridge.domain.times import from_text
 from faultbridge.ledger.queries import nodes_in_use
 from faultbridge.pipeline.correlate.snapshot import AffectedNode
 from faultbridge.ports import Table
-from faultbridge.storage.projections import domains_of
+from faultbridge.storage.queue_rows import domains_of
 
 _WITHOUT_INSTANCE = frozenset({NodeStatus.REPLACING, NodeStatus.PROVISIONING})
 """Statuses of nodes whose faults belong to an instance that is already released."""

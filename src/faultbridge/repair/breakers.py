@@ -25,7 +25,8 @@ from faultbridge.ports import Table
 from faultbridge.repair.cluster_status import highest_severity, latest_event
 from faultbridge.repair.controls import ControlChange, Controls, breaker_draft, control_draft
 from faultbridge.rules.rulebook import Rulebook, rules_of
-from faultbridge.storage.projections import UNHEALTHY, domains_of
+from faultbridge.storage.projections import UNHEALTHY
+from faultbridge.storage.queue_rows import domains_of
 from faultbridge.storage.writes import Item
 
 

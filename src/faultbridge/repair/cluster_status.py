@@ -135,9 +135,7 @@ def _next_state(
     conditions = [_condition(one) for one in reported.provider]
     causes = [condition_text(one) for one in conditions]
     causes += [f"{hold.family.value} incident {name} in {hold.domain.text}" for name, hold in open_incidents.items()]
-    numbers = [f"{number} {name}" for name, number in counts.items()] or ["no nodes"]
-    numbers += [f"{len(occupied)} of them started, updated or tested by the provider"] if occupied else []
-    numbers = [f"{serving} of {expected} nodes in service", *numbers] if serving < expected else numbers
+    numbers = _numbers(counts, serving, expected, len(occupied))
     data = {
         "from": before.status.value if before.status else None,
         "to": status.value,
@@ -152,6 +150,13 @@ def _next_state(
         "provider_conditions": conditions,
     }
     return after, (Draft(EntryType.CLUSTER_STATUS, now, data),)
+
+
+def _numbers(counts: Mapping[str, int], serving: int, expected: int, occupied: int) -> list[str]:
+    """Return the numbers of nodes for the reason of an entry."""
+    numbers = [f"{number} {name}" for name, number in counts.items()] or ["no nodes"]
+    numbers += [f"{occupied} of them started, updated or tested by the provider"] if occupied else []
+    return [f"{serving} of {expected} nodes in service", *numbers] if serving < expected else numbers
 
 
 def _occupied_in_service(reported: ClusterState, rows: Iterable[Mapping[str, Any]]) -> dict[str, bool]:

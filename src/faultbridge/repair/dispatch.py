@@ -35,7 +35,8 @@ from faultbridge.repair.isolate import Isolate
 from faultbridge.repair.queued_cases import QueuedCases, log_admission
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import items, keys
-from faultbridge.storage.projections import QUEUE, queue_row, read_queued
+from faultbridge.storage.projections import QUEUE, queue_row
+from faultbridge.storage.queue_rows import read_queued
 
 MAX_CONFLICTS = 3
 """How often a case is retried after a lost race before the cases behind it get their turn."""

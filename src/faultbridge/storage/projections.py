@@ -11,16 +11,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from faultbridge.domain.cases import Case, RepairAction, WaitingFor
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.cluster.failure_domains import FailureDomain, failure_domains
-from faultbridge.domain.cluster.state import QueuedCase
+from faultbridge.domain.cases import Case
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft, Entry
-from faultbridge.domain.faults import Family, Severity
-from faultbridge.domain.nodes import Isolation, NodeKey, NodeState
-from faultbridge.domain.times import from_text, to_text
+from faultbridge.domain.faults import Severity
+from faultbridge.domain.nodes import Isolation, NodeState
+from faultbridge.domain.times import to_text
 from faultbridge.storage import devices, items, jobs, keys
 from faultbridge.storage import incidents as stored_incidents
 from faultbridge.storage.jobs import FOLLOWED
@@ -176,40 +173,6 @@ def queue_row(state: NodeState, now: datetime) -> Item | None:
             "reason": case.reason,
         },
     )
-
-
-def read_queued(config: ClusterConfig, row: Mapping[str, Any]) -> QueuedCase:
-    """Return the queued case in a row; its priority and its time are part of the sort key."""
-    _, priority_text, since, _ = str(row["sk"]).split("#", 3)
-    waiting_for, not_before = row.get("waiting_for"), row.get("not_before")
-    return QueuedCase(
-        key=NodeKey(config.cluster, str(row["node"])),
-        case=str(row["case"]),
-        repair_action=RepairAction(row["repair_action"]),
-        priority=int(priority_text),
-        since=from_text(since),
-        waiting_for=WaitingFor(waiting_for) if waiting_for else None,
-        not_before=from_text(not_before) if not_before else None,
-        rule=str(row.get("rule", "")),
-        domain=_optional_text(row, "domain"),
-        group=_optional_text(row, "group"),
-        approved=bool(row.get("approved")),
-        approval_pending=bool(row.get("approval_pending")),
-        reason=str(row.get("reason", "")),
-        domains=domains_of(config, row),
-        families=tuple(Family(name) for name in row.get("families", ())),
-    )
-
-
-def domains_of(config: ClusterConfig, row: Mapping[str, Any]) -> tuple[FailureDomain, ...]:
-    """Return the failure domains of the node that a row is about, from narrow to wide."""
-    domains = row.get("domains") or {}
-    return failure_domains(config.cluster, str(row["node"]), _optional_text(row, "domain"), domains, config.domains)
-
-
-def _optional_text(row: Mapping[str, Any], name: str) -> str | None:
-    value = row.get(name)
-    return None if value is None else str(value)
 
 
 def priority(case: Case) -> int:

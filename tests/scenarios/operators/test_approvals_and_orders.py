@@ -19,7 +19,8 @@ from faultbridge.ports import Capacity, CapacityEvidence, PageUrgency, ProviderF
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.queued_cases import QueuedCases
 from faultbridge.rules.rulebook import rules_of
-from faultbridge.storage.projections import queue_row, read_queued
+from faultbridge.storage.projections import queue_row
+from faultbridge.storage.queue_rows import read_queued
 from tests.scenarios.world import CLUSTER, World, limits
 
 RESOLVED, QUEUED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.QUEUED, CaseStatus.ESCALATED

@@ -20,7 +20,8 @@ from faultbridge.lab.product.fleet_services import CLUSTER, FleetServices
 from faultbridge.lab.trace import HOUR
 from faultbridge.pipeline.decide.breaker import FailingNode, evaluate_breakers, failing_node
 from faultbridge.storage import items, keys
-from faultbridge.storage.projections import queue_row, read_queued
+from faultbridge.storage.projections import queue_row
+from faultbridge.storage.queue_rows import read_queued
 
 TRIGGERS = frozenset({EntryType.NODE_STATUS, EntryType.CASE_STATUS})
 _CONTROL = keys.cluster_control(CLUSTER)
