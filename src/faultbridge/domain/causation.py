@@ -3,6 +3,8 @@
 An entry that names its own cause, such as the raw record of a fault, keeps it. All others follow these rules:
 
 - The entry that opens a case is caused by the fault that the case is about.
+- An incident that absorbs or releases a case names its own latest event as the cause. The chain of the case continues
+  at the entry of the case before that (`continues_case`).
 - Any other entry of a case is caused by the entry of the case before it. The chain of a case therefore leads from its
   first fault to its last entry.
 - A fault that changed without a record is caused by the step before it in the same commit, else by its detection.
@@ -13,8 +15,9 @@ The ids that later commits need are stored in the node's state, so a retry and a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor
@@ -23,6 +26,22 @@ from faultbridge.domain.nodes import CaseEvent, NodeState
 
 STARTS_CHAINS = frozenset({Actor.CLI, Actor.INVENTORY, Actor.ARCHIVE})
 """Actors whose entries may start a chain: they act on an order, a schedule or a change outside Faultbridge."""
+
+
+def continues_case(event: Mapping[str, Any], cause: Mapping[str, Any]) -> bool:
+    """Return whether a chain goes on from an entry and its cause, an incident, to the entry of the case before it."""
+    return event["metadata"]["case_id"] is not None and (
+        cause["metadata"]["event_type"] == EntryType.CLUSTER_INCIDENT.value
+    )
+
+
+def caused_by(drafts: Iterable[Draft], case_id: str, cause: str | None) -> tuple[Draft, ...]:
+    """Name the cause of the first of these drafts that belongs to a case; the next ones follow from it."""
+    named = list(drafts)
+    first = next((place for place, draft in enumerate(named) if draft.case_id == case_id), None)
+    if first is not None and cause is not None:
+        named[first] = replace(named[first], causation_id=cause)
+    return tuple(named)
 
 
 def name_causes(

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.causation import caused_by
 from faultbridge.domain.cluster.incidents import Incident
 from faultbridge.domain.cluster.state import Control
+from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.ledger.append import Append, Revise
@@ -29,7 +31,7 @@ MAX_CASES = 200
 
 @dataclass(frozen=True, slots=True)
 class HeldCases:
-    """Absorbs and releases the cases of a cluster's nodes."""
+    """Absorbs and releases the cases of a cluster's nodes; the latest event of the incident is the cause of that."""
 
     table: Table
     append: Append
@@ -58,7 +60,7 @@ class HeldCases:
             def revise(state: NodeState, now: datetime, incident: Incident = incident) -> Transition:
                 return absorb(state, incident, now)
 
-            count += self._append(NodeKey(control.cluster, node), revise, "case_absorbed", incident.id)
+            count += self._append(control, node, revise, "case_absorbed", incident.id)
         return count
 
     def release(self, control: Control, incidents: Mapping[str, Incident], held: tuple[Item, ...], rules: Rules) -> int:
@@ -73,14 +75,20 @@ class HeldCases:
             def revise(state: NodeState, now: datetime, reason: str = reason) -> Transition:
                 return release(state, rules.policy, now, reason, holding)
 
-            key = NodeKey(control.cluster, str(row["node"]))
-            count += self._append(key, revise, "case_released", str(row["incident"]))
+            count += self._append(control, str(row["node"]), revise, "case_released", str(row["incident"]))
         return count
 
-    def _append(self, key: NodeKey, revise: Revise, decision: str, reason: str) -> int:
-        appended = self.append(key, revise, actor=Actor.CORRELATE)
+    def _append(self, control: Control, node: str, revise: Revise, decision: str, incident: str) -> int:
+        key, cause = NodeKey(control.cluster, node), control.events.get(incident)
+
+        def revise_for_incident(state: NodeState, now: datetime) -> Transition:
+            moved = revise(state, now)
+            case = state.live_case
+            return replace(moved, drafts=caused_by(moved.drafts, case.id, cause)) if case else moved
+
+        appended = self.append(key, revise_for_incident, actor=Actor.CORRELATE)
         if not appended.entries:
             return 0
         case = appended.state.case
-        log_cause(decision, reason=reason, cluster=key.cluster, node=key.node, case_id=case.id if case else None)
+        log_cause(decision, reason=incident, cluster=key.cluster, node=key.node, case_id=case.id if case else None)
         return 1

@@ -1,21 +1,26 @@
 """Causes: the chain of one entry: what caused it, and what it caused.
 
 An entry names its cause, so causes are read one by one back to the start of the chain. Effects are read step by step
-through an index on the cause.
+through an index on the cause. An entry of a case that an incident caused has two predecessors: the event of the
+incident, and the entry of the case before it, where the chain of the case continues.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
+from faultbridge.domain.causation import continues_case
+from faultbridge.domain.entries import FAULT_TYPES
 from faultbridge.errors import UnknownName
 from faultbridge.ledger.queries import query_all
 from faultbridge.ledger.timeline import Line
 from faultbridge.ports import Table
 from faultbridge.storage import keys
-from faultbridge.storage.writes import EFFECTS, EVENTS, Index, Item, Key
+from faultbridge.storage.writes import CASES, EFFECTS, EVENTS, Index, Item, Key
 
 MAX_LINKS = 2_000
 """Maximum number of entries that one chain returns."""
@@ -53,9 +58,9 @@ class Chain:
 
 def read_chain(table: Table, event_id: str) -> Chain:
     """Read the chain of an event, or what a raw record caused. Raises Rejected `unknown_event` if there is none."""
-    found = next(_entries(table, EVENTS, keys.event(event_id)), None)
+    found = _find(table, event_id)
     causes, record = _causes(table, found) if found else ([], event_id)
-    effects = list(_effects(table, event_id))
+    effects = list(_effects(table, event_id, found))
     if found is None and not effects:
         raise UnknownName("event", event_id)
     links = [*causes, *([_link(found, Relation.EVENT, 0)] if found else ()), *effects[:MAX_LINKS]]
@@ -65,30 +70,65 @@ def read_chain(table: Table, event_id: str) -> Chain:
 
 def _causes(table: Table, item: Item) -> tuple[list[Link], str | None]:
     """Return the causes of an entry, nearest first, and the raw record at the start of the chain."""
-    causes: list[Link] = []
-    line = _link(item, Relation.EVENT, 0).line
-    while cause := line.event["metadata"]["causation_id"]:
-        found = next(_entries(table, EVENTS, keys.event(cause)), None)
-        if found is None or len(causes) == MAX_LINKS:
-            return causes, str(cause)
-        causes.append(_link(found, Relation.CAUSE, len(causes) + 1))
-        line = causes[-1].line
-    return causes, None
+    causes: dict[str, Link] = {}
+    while cause := _event(item)["metadata"]["causation_id"]:
+        found = _find(table, cause)
+        if found is None or len(causes) >= MAX_LINKS:
+            return list(causes.values()), str(cause)
+        before = _neighbor(table, item, -1) if continues_case(_event(item), _event(found)) else None
+        # An incident may have caused several entries of the case.
+        for one in (found, before) if before else (found,):
+            causes.setdefault(str(one["event_id"]), _link(one, Relation.CAUSE, len(causes) + 1))
+        item = before or found
+    return list(causes.values()), None
 
 
-def _effects(table: Table, event_id: str) -> Iterator[Link]:
+def _effects(table: Table, event_id: str, item: Item | None) -> Iterator[Link]:
     """Yield the effects of an event, the nearest first, and one more than the limit if there are more."""
-    found, level, distance = 0, [event_id], 0
-    while level and found <= MAX_LINKS:
+    seen, distance = {event_id}, 0
+    level = list(_effects_of(table, event_id, item))
+    while level and len(seen) <= MAX_LINKS + 1:
         distance += 1
-        effects = [_link(item, Relation.EFFECT, distance) for one in level for item in _effects_of(table, one)]
-        yield from effects
-        found += len(effects)
-        level = [str(link.line.event["metadata"]["event_id"]) for link in effects]
+        fresh = {str(one["event_id"]): one for one in level if str(one["event_id"]) not in seen}
+        seen |= fresh.keys()
+        yield from (_link(one, Relation.EFFECT, distance) for one in fresh.values())
+        level = [effect for name, one in fresh.items() for effect in _effects_of(table, name, one)]
 
 
-def _effects_of(table: Table, event_id: str) -> Sequence[Item]:
-    return list(_entries(table, EFFECTS, keys.effects_of(event_id)))
+def _effects_of(table: Table, event_id: str, item: Item | None) -> Iterator[Item]:
+    """Yield the entries that an event caused, and the next entry of its case if an incident caused that one."""
+    named = list(_entries(table, EFFECTS, keys.effects_of(event_id)))
+    yield from named
+    if item is None or not _is_of_case(item, item) or any(_is_of_case(one, item) for one in named):
+        return
+    after = _neighbor(table, item, 1)
+    cause = _event(after)["metadata"]["causation_id"] if after else None
+    found = _find(table, cause) if cause else None
+    if after and found and continues_case(_event(after), _event(found)):
+        yield after
+
+
+def _neighbor(table: Table, item: Item, step: int) -> Item | None:
+    """Return the next entry (step 1) or the one before (-1) of the case of an entry, without its faults."""
+    listed = query_all(table, keys.case(str(item["case_id"])).pk, index=CASES)
+    case = sorted((one for one in listed if _is_of_case(one, item)), key=lambda one: str(one["sk"]))
+    place = [one["sk"] for one in case].index(item["sk"]) + step
+    return table.get(Key(str(case[place]["pk"]), str(case[place]["sk"]))) if 0 <= place < len(case) else None
+
+
+def _is_of_case(one: Item, item: Item) -> bool:
+    """Return whether an entry is about the case of another one, in the same stream, and is not a fault."""
+    same = one["pk"] == item["pk"] and one.get("case_id") == item.get("case_id") is not None
+    return same and one.get("type") not in FAULT_TYPES
+
+
+def _find(table: Table, event_id: str) -> Item | None:
+    return next(_entries(table, EVENTS, keys.event(event_id)), None)
+
+
+def _event(item: Item) -> dict[str, Any]:
+    event: dict[str, Any] = json.loads(str(item["body"]))
+    return event
 
 
 def _entries(table: Table, index: Index, partition: str) -> Iterator[Item]:

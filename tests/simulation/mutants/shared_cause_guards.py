@@ -8,6 +8,34 @@ _LIFE_CYCLE = "pipeline/correlate/life_cycle.py"
 _EXEMPT = "pipeline/correlate/exempt_nodes.py"
 CORRELATION_GUARDS: tuple[PlantedBug, ...] = (
     planted(
+        "domain/cluster/incidents.py",
+        "Hold.covers",
+        "a node of unknown place is repaired for a fault that an incident may explain",
+        "inside = self.domain in domains or not is_placed(domains)",
+        "inside = self.domain in domains",
+    ),
+    planted(
+        "incidents/held.py",
+        "HeldCases._append",
+        "a case that waits for an incident does not name it as the cause",
+        "caused_by(moved.drafts, case.id, cause)",
+        "moved.drafts",
+    ),
+    planted(
+        "ledger/causes.py",
+        "_causes",
+        "the chain of a held case ends at its incident",
+        "before = _neighbor(table, item, -1) if continues_case(_event(item), _event(found)) else None",
+        "before = None",
+    ),
+    planted(
+        "ledger/causes.py",
+        "_effects_of",
+        "the effects of a fault end where its case waits for an incident",
+        "    if after and found and continues_case(_event(after), _event(found)):",
+        "    if False:",
+    ),
+    planted(
         "ops/react.py",
         "React._process",
         "repairs start although the incidents could not be updated",

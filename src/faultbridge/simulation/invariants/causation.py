@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from faultbridge.domain.causation import STARTS_CHAINS
@@ -60,7 +60,7 @@ def _broken_case_chains(view: SystemView) -> Iterator[str]:
                 openings[case] = meta["event_id"]
                 if not _opens_with_its_fault(body, known):
                     yield f"{_text(body)} is not caused by the fault of the case"
-            elif openings[case] not in _ancestors(body, known):
+            elif openings[case] not in _ancestors(body, bodies, known):
                 pages = [rule.key(body) for rule in rules_for(body)]
                 yield f"{_text(body)} does not lead back to the start of the case {case} {pages}"
 
@@ -74,13 +74,43 @@ def _opens_with_its_fault(opening: Body, known: Mapping[str, Body]) -> bool:
     )
 
 
-def _ancestors(body: Body, known: Mapping[str, Body]) -> set[str]:
+def _held_without_incident(view: SystemView) -> Iterator[str]:
+    """Find cases that began to wait for an incident without an event of this incident as the cause."""
+    known = _by_id(view)
+    for body in _all(view):
+        if body["metadata"]["event_type"] != EntryType.CASE_STATUS or body["data"]["to"] != "absorbed":
+            continue
+        cause = known.get(body["metadata"]["causation_id"])
+        if cause is None or cause["data"].get("incident_id") != body["data"]["incident_id"] or not _is_incident(cause):
+            yield _text(body)
+
+
+def _ancestors(body: Body, stream: Sequence[Body], known: Mapping[str, Body]) -> set[str]:
+    """Return the ids of the causes of an entry of a case; an incident is followed by the entry of the case before."""
     found: set[str] = set()
-    cause = body["metadata"]["causation_id"]
-    while cause in known and cause not in found:
-        found.add(cause)
-        cause = known[cause]["metadata"]["causation_id"]
-    return found
+    walked: set[str] = set()
+    while (event := body["metadata"]["event_id"]) not in walked:
+        walked.add(event)
+        cause = known.get(body["metadata"]["causation_id"])
+        if cause is None:
+            break
+        found.add(cause["metadata"]["event_id"])
+        body = (_before(body, stream) if _is_incident(cause) else None) or cause
+    return found | walked
+
+
+def _before(body: Body, stream: Sequence[Body]) -> Body | None:
+    """Return the last entry of the same case before an entry of its stream, faults excepted."""
+    case, event = body["metadata"]["case_id"], body["metadata"]["event_id"]
+    later = iter(reversed(stream))
+    if case is None or all(one["metadata"]["event_id"] != event for one in later):
+        return None
+    same = (one for one in later if one["metadata"]["case_id"] == case)
+    return next((one for one in same if not one["metadata"]["event_type"].startswith("Node Fault")), None)
+
+
+def _is_incident(body: Body) -> bool:
+    return bool(body["metadata"]["event_type"] == EntryType.CLUSTER_INCIDENT)
 
 
 def _text(body: Body) -> str:
@@ -92,4 +122,5 @@ INVARIANTS = (
     Invariant("every entry names its cause, unless an operator or the inventory starts a chain", _without_cause),
     Invariant("a cause precedes its effect", _later_causes),
     Invariant("the chain of a case leads from its first fault to its last page", _broken_case_chains),
+    Invariant("a case that waits for an incident names its event as the cause", _held_without_incident),
 )

@@ -1,0 +1,83 @@
+"""An incident is the cause of what it absorbs and releases, and the chain of each held case continues before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.ledger.causes import Chain, Link, Relation, read_chain
+from tests.scenarios.incidents.test_incidents import RACK, cases, lose_links, restore_links, world_of
+from tests.scenarios.world import World
+
+
+def after_the_incident() -> World:
+    """Return a world whose rack lost its links and has them back: node 3 was replaced, all others recovered."""
+    world = world_of(16)
+    lose_links(world)
+    world.fault(3, "xid.79")
+    world.process_entries()
+    world.advance_minutes(30)
+    restore_links(world)
+    world.until(lambda: cases(world) == {CaseStatus.RESOLVED})
+    return world
+
+
+def event(link: Link) -> dict[str, Any]:
+    return link.line.event
+
+
+def of_incident(world: World, change: str) -> dict[str, Any]:
+    return next(body for body in world.bodies(None) if body["data"].get("change") == change)
+
+
+def chain_of(world: World, body: dict[str, Any]) -> Chain:
+    return read_chain(world.table, body["metadata"]["event_id"])
+
+
+def moves(bodies: Iterable[dict[str, Any]], **wanted: str) -> list[dict[str, Any]]:
+    statuses = [body for body in bodies if body["metadata"]["event_type"] == "Case Status Change"]
+    return [body for body in statuses if wanted.items() <= body["data"].items()]
+
+
+def test_the_effects_of_an_opened_incident_are_the_cases_that_wait_for_it():
+    world = after_the_incident()
+    effects = [event(link) for link in chain_of(world, of_incident(world, "opened")).links if link.distance == 1]
+    held = moves(effects, to="absorbed")
+    assert {body["metadata"]["node"] for body in held} == {f"node-{number}" for number in RACK}
+
+
+def test_the_effects_of_a_closed_incident_are_the_cases_that_it_releases():
+    world = after_the_incident()
+    links = chain_of(world, of_incident(world, "closed")).links
+    released = moves((event(link) for link in links if link.relation is Relation.EFFECT), **{"from": "absorbed"})
+    assert [body["metadata"]["node"] for body in released] == ["node-3"]
+
+
+def test_the_chain_of_a_held_case_names_the_incident_and_leads_back_to_its_own_fault():
+    world = after_the_incident()
+    (closing,) = moves(world.bodies(3), to="resolved")
+    chain = chain_of(world, closing)
+    causes = [
+        event(link) for link in sorted(chain.links, key=lambda link: link.distance) if link.relation is Relation.CAUSE
+    ]
+    opened, closed = of_incident(world, "opened"), of_incident(world, "closed")
+    names = [body["metadata"]["event_id"] for body in causes]
+    assert {opened["metadata"]["event_id"], closed["metadata"]["event_id"]} <= set(names)
+    assert len(names) == len(set(names))
+    assert {body["metadata"]["node"] for body in causes} == {"node-3", None}
+    first = causes[-1]
+    assert first["metadata"]["event_type"] == "Node Fault Detected"
+    assert chain.record == first["metadata"]["causation_id"]
+
+
+def test_the_effects_of_a_fault_reach_the_end_of_its_held_case():
+    world = after_the_incident()
+    opening = moves(world.bodies(3))[0]
+    fault = next(
+        body for body in world.bodies(3) if body["metadata"]["event_id"] == opening["metadata"]["causation_id"]
+    )
+    for start in (fault, opening):
+        found = [event(link)["metadata"]["event_id"] for link in chain_of(world, start).links]
+        assert {body["metadata"]["event_id"] for body in moves(world.bodies(3))} <= set(found)
+        assert len(found) == len(set(found))
