@@ -60,6 +60,14 @@ def test_an_incident_holds_the_nodes_of_its_failure_domain_that_show_faults_of_i
     assert Hold(Family.HEARTBEAT, FailureDomain(DomainKind.INTAKE, "c")).covers({domain}, {family})
 
 
+def test_an_incident_holds_a_node_of_its_family_whose_failure_domains_are_not_known_yet() -> None:
+    whole_cluster = FailureDomain(DomainKind.CLUSTER, "train-a")
+    hold = Hold(Family.NETWORK, RACK)
+    assert hold.covers({whole_cluster}, {Family.NETWORK})
+    assert not hold.covers({whole_cluster}, {Family.POWER})
+    assert not replace(hold, holding=False).covers({whole_cluster}, {Family.NETWORK})
+
+
 def test_a_group_is_complete_by_its_own_instances_and_a_cluster_by_all_groups() -> None:
     status = ProviderStatus(groups={"full": GroupStatus(2, complete=True), "short": GroupStatus(2, complete=False)})
     assert status.is_complete("full")

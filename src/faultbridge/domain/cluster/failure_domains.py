@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -53,6 +53,11 @@ def failure_domains(
     found |= {FailureDomain(one.kind, one.name) for one in declared if node in _expanded(one.nodes)}
     found.add(FailureDomain(DomainKind.CLUSTER, cluster))
     return tuple(sorted(found, key=lambda one: (_KINDS.index(one.kind), one.name)))
+
+
+def is_placed(domains: Collection[FailureDomain]) -> bool:
+    """Return whether any failure domain of a node but its cluster is known."""
+    return any(one.kind is not DomainKind.CLUSTER for one in domains)
 
 
 @lru_cache(maxsize=256)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from faultbridge.domain.cluster.failure_domains import FailureDomain
+from faultbridge.domain.cluster.failure_domains import FailureDomain, is_placed
 from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import DomainKind
 from faultbridge.domain.times import to_text
@@ -69,7 +69,8 @@ class CorrelationLimits:
 class Hold:
     """The part of an incident that decides whether a repair waits.
 
-    It covers the nodes of the failure domain that show a fault of the family. `holding` is False after the maximum age.
+    It covers the nodes of the failure domain that show a fault of the family, and nodes without a known failure domain,
+    such as one that an operator registered before the inventory. `holding` is False after the maximum age.
     `ended_at` is when the incident was closed: faults that began before it open no further incident. No incident of the
     family delays the repairs of the nodes in `exempt`, although their faults may begin again.
     """
@@ -83,10 +84,11 @@ class Hold:
     def covers(self, domains: Collection[FailureDomain], families: Collection[Family]) -> bool:
         """Return whether a node in these failure domains, with faults of these families, waits for the incident.
 
-        While no records arrive, every node waits.
+        While no records arrive, every node waits. A node whose failure domains are not known yet may share the cause.
         """
         every_node = self.domain.kind is DomainKind.INTAKE
-        return self.holding and (every_node or (self.domain in domains and self.family in families))
+        inside = self.domain in domains or not is_placed(domains)
+        return self.holding and (every_node or (inside and self.family in families))
 
 
 @dataclass(frozen=True, slots=True)

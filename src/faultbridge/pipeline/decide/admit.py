@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from faultbridge.domain.cases import RepairAction, WaitingFor
 from faultbridge.domain.cluster.breakers import Breaker, BreakerState
+from faultbridge.domain.cluster.failure_domains import is_placed
 from faultbridge.domain.cluster.group_updates import UpdateHold
 from faultbridge.domain.cluster.state import Control, QueuedCase
 from faultbridge.domain.policy import Policy, Rule
@@ -126,7 +127,11 @@ def _check_incident(request: AdmissionRequest) -> Refused | None:
     incident = request.control.incident_of(queued.key.node, queued.domains, queued.families)
     if incident is None:
         return None
-    return Refused(queued, WaitingFor.INCIDENT, f"incident {incident} is open: its nodes share one cause")
+    if request.control.holds[incident].domain in queued.domains or is_placed(queued.domains):
+        reason = f"incident {incident} is open: its nodes share one cause"
+    else:
+        reason = f"incident {incident} is open, and whether this node shares its cause is not known yet"
+    return Refused(queued, WaitingFor.INCIDENT, reason)
 
 
 def _check_update(request: AdmissionRequest) -> Refused | None:
