@@ -7,14 +7,14 @@ than others, and short bursts on healthy nodes. A gray node rises by 1 to 30 flo
 
 from __future__ import annotations
 
-import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from random import Random
 
 from faultbridge.data.detectors import detectors
 from faultbridge.domain.findings import Baseline, Detector
 from faultbridge.pipeline.peers import find_outliers, rise_per_hour
+from tests.bench.report import report
 from tests.builders import NOON
 
 GRAY_SHARE, BURST_SHARE = 0.05, 0.002
@@ -73,11 +73,12 @@ def _replay(random: Random, detector: Detector, nodes: int, hours: int) -> Score
 
 
 def main() -> None:
-    """Print the table of a fleet of 1,000 nodes over a week."""
-    sys.stdout.write("| detector | gray nodes | found | right | precision | recall |\n|---|---|---|---|---|---|\n")
-    for one in replay(seed=2, nodes=1_000, hours=168):
-        figures = f"{one.gray} | {one.found} | {one.right} | {one.precision:.3f} | {one.recall:.2f}"
-        sys.stdout.write(f"| {one.detector} | {figures} |\n")
+    """Report the figures of a fleet of 1,000 nodes over a week."""
+    scores = replay(seed=2, nodes=1_000, hours=168)
+    report(
+        "gray_fleet",
+        [asdict(one) | {"precision": f"{one.precision:.3f}", "recall": f"{one.recall:.2f}"} for one in scores],
+    )
 
 
 if __name__ == "__main__":

@@ -31,11 +31,15 @@ from tests.world import World
 NODES = (KEY.node, *(f"n-{number}" for number in range(11)))
 BAD = "n-3"
 GRAY, USUAL = 300, 2
-REPLAYS = 'DCGM_FI_DEV_PCIE_REPLAY_COUNTER{{gpu="0",UUID="GPU-{0}",pci_bus_id="00000000:C1:00.0",hostname="{0}"}} {1}\n'
+SERIES = '{{gpu="0",UUID="GPU-{0}",pci_bus_id="00000000:C1:00.0",hostname="{0}"}} {1}\n'
+REPLAYS = "DCGM_FI_DEV_PCIE_REPLAY_COUNTER"
+SECONDS = 10**9
 
 
 class Fleet:
-    """Twelve nodes that report their PCIe replays each hour; one of them reports more."""
+    """Twelve nodes that report a counter each hour, if not named their PCIe replays; one of them reports more."""
+
+    field = REPLAYS
 
     def __init__(self, world: World) -> None:
         self.world, self.totals, self.usual, self.stated = world, dict.fromkeys(NODES, 0), USUAL, False
@@ -47,7 +51,7 @@ class Fleet:
         for _ in range(hours):
             for node in NODES:
                 self.totals[node] += rise if node == BAD else self.usual
-                text = REPLAYS.format(node, self.totals[node])
+                text = self.field + SERIES.format(node, self.totals[node])
                 values = SentValues(f"{self.totals[node]:016x}") if self.stated else None
                 record = self.world.message(text, source="dcgm-metrics", node=node, values=values)
                 found = self.world.app.ingestion.ingest([record])
@@ -78,6 +82,24 @@ def test_a_node_far_above_its_peers_for_hours_is_found_and_nothing_else_happens(
     notes = [line["data"] for line in desk.json("timeline", "--cluster", KEY.cluster, "--node", BAD)]
     (begun,) = (one for one in notes if one.get("kind") == "shadow")
     assert (begun["stage"], begun["facts"]["finding_id"]) == ("begun", found.id)
+
+
+@pytest.mark.parametrize(
+    ("field", "usual", "gray", "detector"),
+    [
+        ("DCGM_FI_DEV_SYNC_BOOST_VIOLATION", 60 * SECONDS, 900 * SECONDS, "clock-limits"),
+        ("DCGM_FI_DEV_BOARD_LIMIT_VIOLATION", 60 * SECONDS, 900 * SECONDS, "clock-limits"),
+        ("DCGM_FI_DEV_RELIABILITY_VIOLATION", 60 * SECONDS, 900 * SECONDS, "clock-limits"),
+    ],
+)
+def test_a_detector_finds_the_gray_node_and_none_of_the_healthy_ones(
+    fleet: Fleet, field: str, usual: int, gray: int, detector: str
+) -> None:
+    fleet.field, fleet.usual, fleet.stated = field, usual, True
+    fleet.pass_hours(5, rise=gray)
+    assert [(found.node, found.detector) for found in fleet.findings()] == [(BAD, detector)]
+    state = fleet.world.node(NodeKey(KEY.cluster, BAD))
+    assert (state.case, state.isolation, fleet.world.ports.pager.sent) == (None, "none", [])
 
 
 def test_peers_whose_unchanged_counters_are_not_stored_again_are_compared(fleet: Fleet) -> None:
