@@ -16,6 +16,7 @@ from faultbridge.domain.records import SentValues
 from faultbridge.findings.compare_peers import ComparePeers
 from faultbridge.findings.judgments import Judgments
 from faultbridge.findings.peer_totals import read_totals
+from faultbridge.ingest.mappings import MappingStore
 from faultbridge.policyfile.parser import read_policy
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.rules.policies import PolicyStore
@@ -100,6 +101,15 @@ def test_a_detector_finds_the_gray_node_and_none_of_the_healthy_ones(
     assert [(found.node, found.detector) for found in fleet.findings()] == [(BAD, detector)]
     state = fleet.world.node(NodeKey(KEY.cluster, BAD))
     assert (state.case, state.isolation, fleet.world.ports.pager.sent) == (None, "none", [])
+
+
+def test_recoveries_of_nvlink_are_compared_where_one_alone_is_no_fault(fleet: Fleet) -> None:
+    field = "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL"
+    limit = {"thresholds": {"dcgm-metrics": {field: {"limit": 100}}}}
+    MappingStore(fleet.world.ports.table, fleet.world.ports.clock).put("v-1", limit)
+    fleet.field, fleet.usual, fleet.stated = field, 0, True
+    fleet.pass_hours(5, rise=10)
+    assert [(found.node, found.detector) for found in fleet.findings()] == [(BAD, "nvlink-recovery")]
 
 
 def test_peers_whose_unchanged_counters_are_not_stored_again_are_compared(fleet: Fleet) -> None:
