@@ -29,7 +29,7 @@ STARTS_CHAINS = frozenset({Actor.CLI, Actor.INVENTORY, Actor.ARCHIVE})
 
 
 def continues_case(event: Mapping[str, Any], cause: Mapping[str, Any]) -> bool:
-    """Return whether a chain goes on from an entry and its cause, an incident, to the entry of the case before it."""
+    """Return whether a chain continues from an entry that an incident caused to the entry of the case before it."""
     return event["metadata"]["case_id"] is not None and (
         cause["metadata"]["event_type"] == EntryType.CLUSTER_INCIDENT.value
     )

@@ -88,15 +88,15 @@ def _held_without_incident(view: SystemView) -> Iterator[str]:
 def _ancestors(body: Body, stream: Sequence[Body], known: Mapping[str, Body]) -> set[str]:
     """Return the ids of the causes of an entry of a case; an incident is followed by the entry of the case before."""
     found: set[str] = set()
-    walked: set[str] = set()
-    while (event := body["metadata"]["event_id"]) not in walked:
-        walked.add(event)
+    visited: set[str] = set()
+    while (event := body["metadata"]["event_id"]) not in visited:
+        visited.add(event)
         cause = known.get(body["metadata"]["causation_id"])
         if cause is None:
             break
         found.add(cause["metadata"]["event_id"])
         body = (_before(body, stream) if _is_incident(cause) else None) or cause
-    return found | walked
+    return found | visited
 
 
 def _before(body: Body, stream: Sequence[Body]) -> Body | None:
