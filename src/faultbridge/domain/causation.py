@@ -35,10 +35,10 @@ def continues_case(event: Mapping[str, Any], cause: Mapping[str, Any]) -> bool:
     )
 
 
-def caused_by(drafts: Iterable[Draft], case_id: str, cause: str | None) -> tuple[Draft, ...]:
-    """Name the cause of the first of these drafts that belongs to a case; the next ones follow from it."""
+def moved_by(drafts: Iterable[Draft], cause: str | None) -> tuple[Draft, ...]:
+    """Name the cause of the first status change of a case in these drafts; the next ones follow from it."""
     named = list(drafts)
-    first = next((place for place, draft in enumerate(named) if draft.case_id == case_id), None)
+    first = next((place for place, draft in enumerate(named) if draft.type is EntryType.CASE_STATUS), None)
     if first is not None and cause is not None:
         named[first] = replace(named[first], causation_id=cause)
     return tuple(named)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.causation import caused_by
+from faultbridge.domain.causation import moved_by
 from faultbridge.domain.cluster.incidents import Incident
 from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.copies import replace
@@ -83,8 +83,7 @@ class HeldCases:
 
         def revise_for_incident(state: NodeState, now: datetime) -> Transition:
             moved = revise(state, now)
-            case = state.live_case
-            return replace(moved, drafts=caused_by(moved.drafts, case.id, cause)) if case else moved
+            return replace(moved, drafts=moved_by(moved.drafts, cause))
 
         appended = self.append(key, revise_for_incident, actor=Actor.CORRELATE)
         if not appended.entries:

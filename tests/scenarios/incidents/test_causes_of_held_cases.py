@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.policy import Match, Rule
 from faultbridge.ledger.causes import Chain, Link, Relation, read_chain
-from tests.scenarios.incidents.test_incidents import RACK, cases, lose_links, restore_links, world_of
+from tests.scenarios.incidents.test_incidents import NETWORK_WAITS, RACK, cases, lose_links, restore_links, world_of
 from tests.scenarios.world import World
 
 
@@ -45,6 +47,19 @@ def test_the_effects_of_an_opened_incident_are_the_cases_that_wait_for_it():
     effects = [event(link) for link in chain_of(world, of_incident(world, "opened")).links if link.distance == 1]
     held = moves(effects, to="absorbed")
     assert {body["metadata"]["node"] for body in held} == {f"node-{number}" for number in RACK}
+
+
+def test_a_case_that_gives_its_approval_request_up_for_an_incident_names_the_incident_as_the_cause():
+    asking = Rule("ask", Match(codes=("xid.79",)), approval=(RepairAction.REPLACE_NODE,))
+    world = world_of(16, rules=(asking, NETWORK_WAITS))
+    world.fault(1, "xid.79")
+    world.process_entries()
+    lose_links(world)
+    (held,) = moves(world.bodies(1), to="absorbed")
+    assert held["metadata"]["causation_id"] == of_incident(world, "opened")["metadata"]["event_id"]
+    causes = [event(link) for link in chain_of(world, held).links if link.relation is Relation.CAUSE]
+    assert {"over"} <= {body["data"].get("stage") for body in causes}
+    assert "xid.79" in {body["data"].get("code") for body in causes}
 
 
 def test_the_effects_of_a_closed_incident_are_the_cases_that_it_releases():

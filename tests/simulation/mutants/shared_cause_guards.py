@@ -18,7 +18,7 @@ CORRELATION_GUARDS: tuple[PlantedBug, ...] = (
         "incidents/held.py",
         "HeldCases._append",
         "a case that waits for an incident does not name it as the cause",
-        "caused_by(moved.drafts, case.id, cause)",
+        "moved_by(moved.drafts, cause)",
         "moved.drafts",
     ),
     planted(
