@@ -103,8 +103,9 @@ def test_a_detector_finds_the_gray_node_and_none_of_the_healthy_ones(
     assert (state.case, state.isolation, fleet.world.ports.pager.sent) == (None, "none", [])
 
 
-def test_recoveries_of_nvlink_are_compared_where_one_alone_is_no_fault(fleet: Fleet) -> None:
-    field = "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL"
+@pytest.mark.parametrize("name", ["RECOVERY_ERROR_COUNT_TOTAL", "COUNT_LINK_RECOVERY_EVENTS", "RECOVERY_EVENT_TOTAL"])
+def test_recoveries_of_nvlink_are_compared_where_one_alone_is_no_fault(fleet: Fleet, name: str) -> None:
+    field = f"DCGM_FI_DEV_NVLINK_{name}"
     limit = {"thresholds": {"dcgm-metrics": {field: {"limit": 100}}}}
     MappingStore(fleet.world.ports.table, fleet.world.ports.clock).put("v-1", limit)
     fleet.field, fleet.usual, fleet.stated = field, 0, True
