@@ -33,14 +33,15 @@ NODES = (KEY.node, *(f"n-{number}" for number in range(11)))
 BAD = "n-3"
 GRAY, USUAL = 300, 2
 SERIES = '{{gpu="0",UUID="GPU-{0}",pci_bus_id="00000000:C1:00.0",hostname="{0}"}} {1}\n'
-REPLAYS = "DCGM_FI_DEV_PCIE_REPLAY_COUNTER"
+PCIE_REPLAYS = "DCGM_FI_DEV_PCIE_REPLAY_COUNTER"
+REPLAYS = PCIE_REPLAYS + SERIES
 SECONDS = 10**9
 
 
 class Fleet:
     """Twelve nodes that report a counter each hour, if not named their PCIe replays; one of them reports more."""
 
-    field = REPLAYS
+    field = PCIE_REPLAYS
 
     def __init__(self, world: World) -> None:
         self.world, self.totals, self.usual, self.stated = world, dict.fromkeys(NODES, 0), USUAL, False

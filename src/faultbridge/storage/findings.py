@@ -16,7 +16,7 @@ from faultbridge.storage.stored_values import stored_value
 from faultbridge.storage.writes import Absent, AnyOf, Below, Item, Key, Put
 
 FINDING, BASELINES = "FINDING#", "PEERS#"
-PARTS = 64
+PARTS = 96
 """An item holds at most 400 KB: a part of 1/16 would reach that with 12,500 nodes."""
 
 FINDING_TTL = timedelta(days=365)
