@@ -30,6 +30,7 @@ from faultbridge.simulation.instance_health import InstanceHealth
 from faultbridge.simulation.invariants.commit_checks import CommitChecks
 from faultbridge.simulation.invariants.view import SystemView
 from faultbridge.simulation.journal import Journal, Kind
+from faultbridge.simulation.node_clocks import NodeClocks
 from faultbridge.simulation.remembered_values import remember_values
 from faultbridge.simulation.schedule import Schedule
 from faultbridge.simulation.simulated_ports import (
@@ -83,6 +84,7 @@ class SimulatedSystem:
         self.workers = Workers(self.ports, self.injector, self.journal, Random(f"jitter {seed}"))
         self.ports.workflow.handler = self.workers.step
         self.health = InstanceHealth(self.ports)
+        self.clocks = NodeClocks(seed)
         context = DeliveryContext(self.ports, self.schedule, Random(f"carrier {seed}"), profile, self.journal)
         self.queue = QueueMapping(context, self.workers.ingest)
         self.streams = (

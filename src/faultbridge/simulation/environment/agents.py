@@ -7,7 +7,7 @@ from datetime import timedelta
 from faultbridge.ingest.send import RawInput
 from faultbridge.simulation.environment.action_plan import ExternalAction
 from faultbridge.simulation.environment.cloud_actions import pick
-from faultbridge.simulation.environment.samples import alert_group, heartbeat, normalized_faults
+from faultbridge.simulation.environment.samples import alert_group, normalized_faults
 from faultbridge.simulation.environment.sources import SourceActions, clock_skew
 from faultbridge.simulation.fakes.fleet import FakeInstance
 from faultbridge.simulation.simulated_system import GROUPS, REPAIRED
@@ -27,7 +27,8 @@ class AgentActions(SourceActions):
         self._log(f"{len(instances)} agents start, {beats} heartbeats each")
         for instance in instances:
             self.system.stopped_agents.discard(instance.instance_id)
-            self._beat(instance, beats, clock_skew(action))
+            offset = self.system.clocks.offset(instance.instance_id)
+            self._beat(instance, beats, clock_skew(action) if offset is None else offset)
 
     def _stop_heartbeats(self, action: ExternalAction) -> None:
         """Stop the heartbeats of one node or of all nodes."""
@@ -40,9 +41,7 @@ class AgentActions(SourceActions):
         name, alive = instance.instance_id, self.system.fleet.is_alive(instance.instance_id)
         if not left or not alive or name in self.system.stopped_agents:
             return
-        body = heartbeat(MAX_BEATS - left, self.system.clock.now() + timedelta(seconds=skew))
-        boot = self.system.health.boot_id(name)
-        self._send_until_accepted(RawInput("heartbeat", REPAIRED, body, self._node_name(instance), name, boot), skew, 0)
+        self._send_until_accepted(self._heartbeat_of(instance, MAX_BEATS - left, skew), skew, 0)
         self.system.schedule.after(BEAT_SECONDS, "agent", lambda: self._beat(instance, left - 1, skew))
 
     def _own_reboot(self, action: ExternalAction) -> None:

@@ -9,7 +9,7 @@ from faultbridge.errors import Rejected
 from faultbridge.ingest.send import RawInput
 from faultbridge.simulation.environment.action_plan import ExternalAction
 from faultbridge.simulation.environment.cloud_actions import CloudActions, pick
-from faultbridge.simulation.environment.samples import HARDWARE_FAULTS, SAMPLES, impaired_instance_status
+from faultbridge.simulation.environment.samples import HARDWARE_FAULTS, SAMPLES, heartbeat, impaired_instance_status
 from faultbridge.simulation.fakes.fleet import FakeInstance, host_name
 from faultbridge.simulation.fault_injection import Crash
 from faultbridge.simulation.simulated_system import FOLLOWED, GROUPS, REPAIRED, WATCHED, SimulatedSystem
@@ -88,16 +88,33 @@ class SourceActions(CloudActions):
         known = instance.instance_id if action.selector % 3 else None
         now = self.system.clock.now()
         source, _, make = SAMPLES[action.subject]
-        skew = clock_skew(action)
+        offset = self.system.clocks.offset(instance.instance_id) if cluster == REPAIRED else None
+        skew = clock_skew(action) if offset is None else offset
         at = now + timedelta(seconds=skew - action.selector % 5) if action.selector % 2 else None
         self._log(f"{instance.instance_id} ({name}) reports: {action.subject}")
         reports_boot = cluster == REPAIRED and action.selector % 5 == 0
         boot = self.system.health.boot_id(instance.instance_id) if reports_boot else None
         raw_input = RawInput(source, cluster, make(action.selector // 7, at), name, known, boot)
-        self._send_until_accepted(raw_input, skew, 3)
+        if offset is None:
+            self._send_until_accepted(raw_input, skew, 3)
+            return
+        # The agent of an instance with a clock of its own sends heartbeats, too, so that its clock is known.
+        self._send_until_accepted(self._heartbeat_of(instance, 0, skew), skew, 0)
+        self._send_until_accepted(raw_input, skew, 3, observed_at=now)
 
-    def _send_until_accepted(self, raw_input: RawInput, skew: float, tries: int) -> None:
-        """Send a record; without acceptance, send it again after 20 seconds, a limited number of times."""
+    def _heartbeat_of(self, instance: FakeInstance, number: int, skew: float) -> RawInput:
+        """Return a heartbeat of an instance of the repaired cluster whose clock is off by some seconds."""
+        name, boot = instance.instance_id, self.system.health.boot_id(instance.instance_id)
+        body = heartbeat(number, self.system.clock.now() + timedelta(seconds=skew))
+        return RawInput("heartbeat", REPAIRED, body, self._node_name(instance), name, boot)
+
+    def _send_until_accepted(
+        self, raw_input: RawInput, skew: float, tries: int, *, observed_at: datetime | None = None
+    ) -> None:
+        """Send a record; without acceptance, send it again after 20 seconds, a limited number of times.
+
+        `observed_at` is the true time of its observations, if a law needs it.
+        """
         before = len(self.system.ports.queue.messages)
         try:
             accepted = bool(self.system.workers.send(raw_input, skew))
@@ -105,9 +122,16 @@ class SourceActions(CloudActions):
             accepted = False
         messages = self.system.ports.queue.messages
         self.sent += [(message.group, message.body, message.sent_at) for message in messages[before:]]
+        if observed_at is not None:
+            new = (decode_message(message.body).record_id for message in messages[before:])
+            self.system.clocks.observed.update((record, (observed_at, skew)) for record in new)
         self.system.queue.poll_soon()
         if not accepted and tries:
-            self.system.schedule.after(20, "agent", lambda: self._send_until_accepted(raw_input, skew, tries - 1))
+            self.system.schedule.after(
+                20,
+                "agent",
+                lambda: self._send_until_accepted(raw_input, skew, tries - 1, observed_at=observed_at),
+            )
 
     def _unregistered_report(self, action: ExternalAction) -> None:
         """Send a record from a node that is not registered."""

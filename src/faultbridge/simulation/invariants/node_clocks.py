@@ -1,0 +1,39 @@
+"""Clocks of nodes: a fault has its true time, whatever its node's clock shows, once heartbeats show how slow it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from faultbridge.domain.times import from_text
+from faultbridge.simulation.invariants.view import Invariant, SystemView
+
+NOTICEABLE = 120.0
+"""A clock that is behind by fewer seconds is not reported."""
+
+MAX_ERROR = timedelta(minutes=4)
+"""Twice what is not noticed: a heartbeat and a record may both be under way for as long."""
+
+CLOCK = "host.clock"
+FAULTS = frozenset({"Node Fault Detected", "Node Fault Updated", "Node Fault Cleared"})
+
+
+def _wrong_times(view: SystemView) -> Iterator[str]:
+    observed = view.system.clocks.observed
+    for state in view.nodes if observed else ():
+        behind = 0.0
+        for body in view.entries_of(state):
+            meta, data = body["metadata"], body["data"]
+            if meta["event_type"] not in FAULTS:
+                continue
+            is_over = meta["event_type"] == "Node Fault Cleared"
+            if data["code"] == CLOCK:
+                behind = 0.0 if is_over else -float(data["attributes"].get("seconds_off", 0))
+            elif not is_over and meta["causation_id"] in observed:
+                true, ahead = observed[meta["causation_id"]]
+                is_known = ahead > -NOTICEABLE or abs(behind + ahead) < NOTICEABLE
+                if is_known and abs(from_text(data["observed_at"]) - true) > MAX_ERROR:
+                    yield f"{meta['stream']} {meta['sequence']}: {data['observed_at']} instead of {true:%d %H:%M:%S}"
+
+
+INVARIANTS = (Invariant("a fault has its true time if its node's clock is known", _wrong_times),)

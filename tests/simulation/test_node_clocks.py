@@ -1,0 +1,49 @@
+"""Wrong clocks of nodes in the simulation: a fault has its true time once heartbeats show how wrong the clock is."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from faultbridge.domain.records import RawRecord
+from faultbridge.ingest import node_batch
+from faultbridge.pipeline.normalize import timestamp
+from faultbridge.simulation.environment.action_plan import ExternalAction
+from faultbridge.simulation.history import History, draw_nodes_in_rack, play
+from faultbridge.simulation.node_clocks import NodeClocks
+from faultbridge.simulation.shrink import violated_invariants
+
+SEEDS = range(300)
+TRUE_TIME = "a fault has its true time if its node's clock is known"
+REPORTS = tuple(ExternalAction(600.0, "mass_report", sample, 7, 0.5) for sample in ("xid 92", "xid 31", "xid 79"))
+HOURS_BEHIND = (seed for seed in SEEDS if NodeClocks(seed).offset("i-00000000000000001") == -3 * 3600.0)
+SLOW = next(seed for seed in HOURS_BEHIND if draw_nodes_in_rack(seed) is None)
+
+
+def played() -> History:
+    """Return a run in which the first node, whose clock is three hours behind, reports three faults."""
+    return play(SLOW, REPORTS)
+
+
+def test_three_in_ten_seeds_have_wrong_clocks_some_ahead_and_some_days_behind() -> None:
+    wrong = [clocks for clocks in map(NodeClocks, SEEDS) if clocks.wrong]
+    assert 60 <= len(wrong) <= 120
+    offsets = {clocks.offset("i-00000000000000001") for clocks in wrong}
+    assert (min(offsets), max(offsets)) == (-5 * 86400.0, 3 * 86400.0)
+
+
+def test_the_fault_of_a_node_with_a_slow_clock_keeps_every_law() -> None:
+    assert played().broken == ()
+
+
+@pytest.mark.parametrize("part", ["times of observations", "offset that heartbeats show"])
+def test_faults_without_the_correction_of_the_clock_are_noticed(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    def uncorrected(at: datetime, record: RawRecord, slow: object) -> datetime:
+        return at
+
+    if part == "offset that heartbeats show":
+        monkeypatch.setattr(node_batch, "slow_by", lambda *_: timestamp._NO_SKEW)
+    else:
+        monkeypatch.setattr(timestamp, "_corrected", uncorrected)
+    assert TRUE_TIME in violated_invariants(played())
