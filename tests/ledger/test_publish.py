@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from datetime import timedelta
 
 import pytest
 
@@ -12,7 +13,7 @@ from faultbridge.events.wire import body_of
 from faultbridge.ledger.publish import Publish, resources
 from faultbridge.ports import FailedEvent
 from faultbridge.storage import keys
-from faultbridge.storage.writes import Delete, Key
+from faultbridge.storage.writes import Delete, Key, Update
 from tests.builders import KEY, STACK_ID
 from tests.world import XID_79, World
 
@@ -117,3 +118,18 @@ def test_a_hyperpod_copy_that_the_bus_never_accepts_is_dropped_and_logged(caplog
     refused = [record for record in caplog.records if record.message == "mirror_event_refused"]
     assert {record.reason for record in refused} == {"too large"}
     assert unpublished(world) == []
+
+
+def test_an_entry_that_cannot_be_published_is_reported_and_delays_no_other_node():
+    world = World(nodes=(KEY.node, "neighbor"))
+    world.outcomes(world.message(XID_79), world.message(XID_79, node="neighbor"))
+    broken = unpublished(world)[0]
+    world.ports.table.write(Update(broken, set={("body",): "{broken"}))
+    world.ports.clock.advance(timedelta(hours=30))
+    failures = []
+    for _ in range(5):
+        failures.append(world.app.ops.sweep().failures)
+        world.ports.clock.advance(timedelta(minutes=1))
+    assert all(any("JSONDecodeError" in line for line in found) for found in failures)
+    waiting = [Key(str(item["pk"]), str(item["sk"])) for item in world.ports.table.items() if "gsi4pk" in item]
+    assert [key for key in waiting if key.sk.startswith(keys.ENTRY)] == [broken]

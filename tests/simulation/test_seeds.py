@@ -20,6 +20,11 @@ def test_no_seed_violates_an_invariant() -> None:
     assert not broken, "\n".join(broken)
 
 
+@pytest.mark.parametrize("seed", [4572212074, 6156727697, 6518803641])
+def test_seeds_whose_operators_once_left_cases_without_a_way_out_violate_no_invariant(seed: int) -> None:
+    assert violations_of(seed) == []
+
+
 @pytest.mark.nightly
 @pytest.mark.timeout(6 * 3600)
 def test_twenty_thousand_seeds_violate_no_invariant(capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,12 +49,13 @@ class Publish:
             stubs = self._put(permanent, stub=True)
             _log_refusals("event_stub_refused", stubs)
             refused += stubs
-        refused += self._mirror(pending)
+        delayed = {refusal.event_id for refusal in refused}
+        refused += self._mirror({event_id: entry for event_id, entry in pending.items() if event_id not in delayed})
         unpublished = {refusal.event_id for refusal in refused}
         self._mark_done([_key(entry) for event_id, entry in pending.items() if event_id not in unpublished])
         if unpublished:
             reason = refused[0].reason
-            raise Transient(f"the bus refused {len(unpublished)} of {len(pending)} events: {reason}; they are retried")
+            raise Transient(f"{len(unpublished)} of {len(pending)} events were not published: {reason}; they are retried")
         return len(pending)
 
     def from_table(self, entry_keys: Iterable[Key]) -> int:
@@ -64,7 +65,14 @@ class Publish:
         return self(pending) if pending else 0
 
     def _put(self, entries: Mapping[str, Mapping[str, Any]], *, stub: bool) -> list[FailedEvent]:
-        return list(self.bus.put([self._event(entry, stub=stub) for entry in entries.values()]))
+        """Put the events of entries on the bus. An entry that is no event any more delays no others."""
+        events, failed = [], []
+        for event_id, entry in entries.items():
+            try:
+                events.append(self._event(entry, stub=stub))
+            except (KeyError, TypeError, ValueError) as error:
+                failed.append(FailedEvent(event_id, f"{type(error).__name__}: {error}", permanent=False))
+        return [*(self.bus.put(events) if events else ()), *failed]
 
     def _mirror(self, entries: Mapping[str, Mapping[str, Any]]) -> list[FailedEvent]:
         """Send the HyperPod copies. A permanently refused copy is dropped, because the original is published."""

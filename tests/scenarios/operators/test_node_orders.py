@@ -12,8 +12,10 @@ from faultbridge.errors import Rejected
 from faultbridge.pager.page import PageState
 from faultbridge.pager.rules import rules_for
 from faultbridge.ports import PageUrgency
+from faultbridge.registry.retirement import Retirement
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.node_orders import QUARANTINE, REPLACE
+from faultbridge.simulation.fakes import Call
 from tests.scenarios.world import World
 
 RESOLVED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.ESCALATED
@@ -177,3 +179,29 @@ def test_a_replacement_ordered_while_a_returned_node_is_verified_is_carried_out(
     world.until(world.case_is(RESOLVED))
     assert (world.case().resolution, codes(world)) == (Resolution.REPLACED, [])
     assert len(world.released_instances()) == 1
+
+
+@pytest.mark.parametrize(
+    ("during", "outcome"), [("orchestrator.drain", "retired"), ("provider.replace", "past_intent")]
+)
+def test_a_node_retires_during_its_repair_only_before_the_intent(during: str, outcome: str) -> None:
+    world, outcomes = World(nodes=2, orchestrated=True), []
+
+    def retire(call: Call) -> None:
+        if call.name == during and not outcomes:
+            outcomes.append("retired")
+            try:
+                Retirement(world.table, world.append, world.rulebook)(world.key(), ADA)
+            except Rejected as rejected:
+                outcomes[:] = [rejected.reason]
+
+    world.seam.before = retire
+    instances = len(world.live_instances())
+    world.fault_and_react()
+    world.advance_minutes(200)
+    retired = outcome == "retired"
+    assert outcomes == [outcome]
+    assert world.status() is (NodeStatus.RETIRED if retired else NodeStatus.HEALTHY)
+    assert world.released_instances() == ([] if retired else ["i-00000000000000001"])
+    assert (world.node().live_case, dict(world.control().holders)) == (None, {})
+    assert len(world.live_instances()) == instances
