@@ -16,10 +16,11 @@ from datetime import timedelta
 from typing import Any
 
 from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.cluster.breakers import BreakerLimit
 from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.faults import Action, Severity
-from faultbridge.domain.nodes import Isolation
+from faultbridge.domain.nodes import Isolation, NodeKey
 from faultbridge.domain.policy import Limits, Rule
 from faultbridge.errors import FaultbridgeError, Rejected
 from faultbridge.pipeline.decide.required_order import RequiredOrder, required_order
@@ -61,39 +62,64 @@ KINDS: dict[str, tuple[Rule, ...]] = {
     "waiting": (Rule("waiting", wait_seconds=600, release_without_capacity=True),),
     "provider": (),
 }
+LINK = "net.link_down"
 REBOOT = {"severity": Severity.ERROR, "action": Action.REBOOT_NODE}
 SUPPORT = {"severity": Severity.ERROR, "action": Action.CONTACT_SUPPORT}
 MAX_COMMANDS, MAX_STEPS = 6, 20
+PAIR = "pair"
+"""The kind of cluster of which two nodes of a rack are explored together, with its budget, breaker and incidents."""
 
-Act = Callable[[World], object]
+Act = Callable[["Explored"], object]
 
 
-def world_of(kind: str) -> World:
+class Explored(World):
+    """A cluster of which some nodes are explored, by their numbers."""
+
+    explored: tuple[int, ...] = (1,)
+
+
+def world_of(kind: str) -> Explored:
     """Build a cluster with short deadlines: Faultbridge repairs, or in kind `provider` the provider."""
-    world = World(rules=KINDS[kind], limits=SHORT, orchestrated=True)
+    if kind == PAIR:
+        return _pair()
+    world = Explored(rules=KINDS[kind], limits=SHORT, orchestrated=True)
     if kind == "provider":
         _registration(world).set_cluster(CLUSTER, {"repair_owner": RepairOwner.PROVIDER})
     return world
 
 
-def _registration(world: World) -> Registration:
+def _pair() -> Explored:
+    """Build a rack of three nodes, of which two are explored: one repair at a time and an hour, and a breaker."""
+    world = Explored(
+        nodes=3,
+        limits=replace(SHORT, concurrent=1, per_hour=1),
+        orchestrated=True,
+        breakers=(BreakerLimit(nodes=2, percent=50, openings=2),),
+        domain=lambda _: "rack-1",
+    )
+    world.explored = (1, 2)
+    return world
+
+
+def _registration(world: Explored) -> Registration:
     return Registration(world.table, world.append, world.clock)
 
 
-def _config(world: World) -> ClusterConfig:
+def _config(world: Explored) -> ClusterConfig:
     return _registration(world).cluster(CLUSTER)
 
 
-def _pass_time(world: World) -> None:
-    """Advance to the node's next timer, at least one minute and at most ten, and sweep."""
-    now, due = world.clock.now(), world.node().due_at
-    world.clock.advance(max(MINUTE, min(10 * MINUTE, due - now if due else 10 * MINUTE)))
+def _pass_time(world: Explored) -> None:
+    """Advance to the next timer of a node, at least one minute and at most ten, and sweep."""
+    now = world.clock.now()
+    waits = [min(10 * MINUTE, due - now) for node in world.explored if (due := world.node(node).due_at)]
+    world.clock.advance(max(MINUTE, min(waits, default=10 * MINUTE)))
     world.workflow.expire_tokens()
     world.sweep()
     world.process_entries()
 
 
-def _pass_hour(world: World) -> None:
+def _pass_hour(world: Explored) -> None:
     for _ in range(6):
         _pass_time(world)
 
@@ -101,7 +127,7 @@ def _pass_hour(world: World) -> None:
 def _order(give: Act) -> Act:
     """Return an act in which an operator gives an order, which may be rejected."""
 
-    def act(world: World) -> None:
+    def act(world: Explored) -> None:
         try:
             give(world)
         except Rejected:
@@ -111,8 +137,12 @@ def _order(give: Act) -> Act:
     return act
 
 
-def _case_order(verb: str) -> Act:
-    return _order(lambda world: world.node().case and getattr(world.orders, verb)(world.case().id, ADA))
+def _case_order(verb: str, node: int = 1) -> Act:
+    return _order(lambda world: world.node(node).case and getattr(world.orders, verb)(world.case(node).id, ADA))
+
+
+def _node_order(verb: str, node: int = 1) -> Act:
+    return _order(lambda world: getattr(world.node_orders, verb)(world.key(node), ADA))
 
 
 def _fault(code: str, **others: Any) -> Act:
@@ -123,13 +153,24 @@ def _mode(mode: Mode) -> Act:
     return lambda world: world.set_mode(mode)
 
 
-def _clear(world: World) -> None:
+def _clear(world: Explored, node: int = 1) -> None:
     for code in ("xid.79", "xid.48", "xid.119"):
-        world.clear(code=code)
+        world.clear(node, code=code)
     world.process_entries()
 
 
-def _cordon_without_answer(world: World) -> None:
+def _links(*, up: bool) -> Act:
+    """Return an act in which all nodes of the rack lose their links, or have them again."""
+
+    def act(world: Explored) -> None:
+        for node in (1, 2, 3):
+            world.clear(node, LINK, source="link-state") if up else world.fault(node, LINK, source="link-state")
+        world.process_entries()
+
+    return act
+
+
+def _cordon_without_answer(world: Explored) -> None:
     cordon = world.orchestrator.cordon
 
     def lose_answer(member: ClusterNode) -> CallResult:
@@ -141,7 +182,7 @@ def _cordon_without_answer(world: World) -> None:
     del world.orchestrator.cordon
 
 
-def _terminate(world: World) -> None:
+def _terminate(world: Explored) -> None:
     incarnation, fleet = world.node().incarnation, world.fleet
     if incarnation is not None and incarnation.instance_id in fleet.instances:
         former = fleet.instances[incarnation.instance_id]
@@ -149,26 +190,26 @@ def _terminate(world: World) -> None:
     ExternalReplacement(world).run_inventory()
 
 
-def _replace_externally(world: World) -> None:
+def _replace_externally(world: Explored) -> None:
     external = ExternalReplacement(world)
     external.replace_instance()
     external.run_inventory()
 
 
-def _orchestrator_down(world: World) -> None:
+def _orchestrator_down(world: Explored) -> None:
     world.orchestrator.unreachable_until = world.clock.now() + timedelta(days=900)
 
 
-def _no_capacity(world: World) -> None:
+def _no_capacity(world: Explored) -> None:
     world.provider.known_capacity = Capacity(CapacityEvidence.RESERVATION, free=False)
 
 
-def _refuse_replacements(world: World) -> None:
+def _refuse_replacements(world: Explored) -> None:
     for _ in range(3):
         world.provider.fail_next(ProviderFailure.PERMISSION_DENIED)
 
 
-def _fail_verification(world: World) -> None:
+def _fail_verification(world: Explored) -> None:
     world.verifier.result = Verification(Verdict.FAILED, ("memory: fail",))
 
 
@@ -183,9 +224,9 @@ ACTS: dict[str, Act] = {
     "approve": _case_order("approve"),
     "deny": _case_order("deny"),
     "cancel": _case_order("cancel"),
-    "replace": _order(lambda world: world.node_orders.replace(world.key(), ADA)),
-    "quarantine": _order(lambda world: world.node_orders.quarantine(world.key(), ADA)),
-    "return": _order(lambda world: world.node_orders.return_node(world.key(), ADA)),
+    "replace": _node_order("replace"),
+    "quarantine": _node_order("quarantine"),
+    "return": _node_order("return_node"),
     "ignore": _order(lambda world: OptOut(world.append, world.rulebook)(world.key(), ADA)),
     "pause": lambda world: world.pause_repairs(paused=True),
     "resume": lambda world: world.pause_repairs(paused=False),
@@ -201,9 +242,31 @@ ACTS: dict[str, Act] = {
 }
 
 
-def state_key(world: World) -> tuple[Any, ...]:
-    """Return what distinguishes a state: status, isolation, case, attempt, conditions, exclusions and mode."""
-    state, control = world.node(), world.control()
+def _acts_on(node: int) -> dict[str, Act]:
+    """Return the acts on one node of a pair."""
+    return {
+        f"fatal {node}": _fault("xid.79", node=node),
+        f"reboot {node}": _fault("xid.48", node=node, **REBOOT),
+        f"clear {node}": lambda world: _clear(world, node),
+        f"cancel {node}": _case_order("cancel", node),
+        f"replace {node}": _node_order("replace", node),
+        f"quarantine {node}": _node_order("quarantine", node),
+        f"return {node}": _node_order("return_node", node),
+    }
+
+
+COMMON = ("minute", "hour", "pause", "resume", "orchestrator down", "no capacity", "verification fails")
+PAIR_ACTS: dict[str, Act] = {
+    **_acts_on(1),
+    **_acts_on(2),
+    "links down": _links(up=False),
+    "links up": _links(up=True),
+    **{name: ACTS[name] for name in COMMON},
+}
+
+
+def _node_state(world: Explored, node: int) -> tuple[Any, ...]:
+    state = world.node(node)
     case = state.live_case
     attempt = case.attempt if case else None
     return (
@@ -213,15 +276,26 @@ def state_key(world: World) -> tuple[Any, ...]:
         case and case.pending_approval is not None,
         attempt and (attempt.phase, attempt.step, attempt.step in attempt.steps, attempt.intent is not None),
         tuple(sorted({condition.action for condition in state.active()})),
-        (state.ignored is not None, state.case_deferred_until is not None, control.paused, _config(world).mode),
+        (state.ignored is not None, state.case_deferred_until is not None),
     )
 
 
-def _outages(world: World) -> tuple[Any, ...]:
+def state_key(world: Explored) -> tuple[Any, ...]:
+    """Return what distinguishes a state: status, isolation, case, attempt, conditions and exclusions of its nodes.
+
+    The pause and mode of the cluster belong to it, and its breakers, budget and incidents.
+    """
+    control = world.control()
+    breakers = tuple(sorted((name, one.state) for name, one in control.breakers.items()))
+    cluster = control.paused, _config(world).mode, breakers, control.budget_used_up, len(control.holds)
+    return (*(_node_state(world, node) for node in world.explored), cluster)
+
+
+def _outages(world: Explored) -> tuple[Any, ...]:
     return world.orchestrator.unreachable_until is None, world.provider.known_capacity, world.verifier.result.verdict
 
 
-def _end_outages(world: World) -> None:
+def _end_outages(world: Explored) -> None:
     world.orchestrator.unreachable_until = None
     world.orchestrator.failures.clear()
     world.provider.failures.clear()
@@ -234,8 +308,8 @@ def _end_outages(world: World) -> None:
         world.fleet.launch(GROUP)
 
 
-def _is_final(world: World) -> bool:
-    state = world.node()
+def _is_final(world: Explored, node: int) -> bool:
+    state = world.node(node)
     if state.status is NodeStatus.RETIRED:
         return state.live_case is None
     in_service = state.status is not None and state.status.in_service
@@ -245,23 +319,28 @@ def _is_final(world: World) -> bool:
     return True
 
 
-def _required(world: World) -> RequiredOrder | None:
-    return required_order(world.node(), _config(world), world.clock.now(), world.control())
+def _required(world: Explored) -> RequiredOrder | None:
+    """Return the first command that a node waits for."""
+    config, now, control = _config(world), world.clock.now(), world.control()
+    orders = (required_order(world.node(node), config, now, control) for node in world.explored)
+    return next(filter(None, orders), None)
 
 
-def _run(world: World, command: str) -> None:
+def _run(world: Explored, command: str) -> None:
     """Run a required command on the services that the command line calls."""
     match shlex.split(command)[1:]:
-        case ["node", "return", *_]:
-            world.node_orders.return_node(world.key(), ADA)
-        case ["node", "retire", *_]:
-            Retirement(world.table, world.append, world.rulebook)(world.key(), ADA)
-        case ["node", "ignore", _, "--cluster", _, "--end"]:
-            OptOut(world.append, world.rulebook).end(world.key(), ADA)
+        case ["node", "return", node, *_]:
+            world.node_orders.return_node(NodeKey(CLUSTER, node), ADA)
+        case ["node", "retire", node, *_]:
+            Retirement(world.table, world.append, world.rulebook)(NodeKey(CLUSTER, node), ADA)
+        case ["node", "ignore", node, "--cluster", _, "--end"]:
+            OptOut(world.append, world.rulebook).end(NodeKey(CLUSTER, node), ADA)
         case ["case", "approve", case, "--repair-action", action]:
             world.orders.approve(case, ADA, action=RepairAction(action))
         case ["resume", *_]:
             world.pause_repairs(paused=False)
+        case ["breaker", "--cluster", _, "--close"]:
+            world.controls.close_breakers(CLUSTER)
         case ["cluster", "set", _, "--mode", "act"]:
             world.set_mode(Mode.ACT)
         case _:
@@ -269,13 +348,16 @@ def _run(world: World, command: str) -> None:
     world.process_entries()
 
 
-def check_way_out(world: World) -> list[str]:
-    """Check that time and required commands lead to a final state once all outages ended; returns the commands."""
+def check_way_out(world: Explored) -> list[str]:
+    """Check that time and required commands lead every node to a final state once all outages ended.
+
+    Returns the commands.
+    """
     _end_outages(world)
     commands: list[str] = []
-    while len(commands) <= MAX_COMMANDS:
-        for _ in range(MAX_STEPS):
-            if _is_final(world):
+    while len(commands) <= MAX_COMMANDS * len(world.explored):
+        for _ in range(MAX_STEPS * len(world.explored)):
+            if all(_is_final(world, node) for node in world.explored):
                 return commands
             if _required(world) is not None:
                 break
@@ -284,14 +366,14 @@ def check_way_out(world: World) -> list[str]:
                 ExternalReplacement(world).run_inventory()
         required = _required(world)
         assert required is not None, f"neither time nor a command moves {state_key(world)} after {commands}"
-        without_instance = world.status() is NodeStatus.PROVISIONING
+        without_instance = any(world.status(node) is NodeStatus.PROVISIONING for node in world.explored)
         assert without_instance or "retire" not in required.command, f"only retirement is left: {state_key(world)}"
         commands.append(required.command)
         _run(world, required.command)
     raise AssertionError(f"commands without end: {commands}, {state_key(world)}")
 
 
-def _copy(world: World) -> World:
+def _copy(world: Explored) -> Explored:
     """Copy a world. Stored items are never changed in place, so they are shared; streams and calls start empty."""
     world.table.stream.clear()
     world._streamed = 0
@@ -301,12 +383,12 @@ def _copy(world: World) -> World:
     return copy.deepcopy(world, {id(item): item for item in items})
 
 
-def explore(kind: str, more: Callable[[int], bool]) -> Iterator[tuple[tuple[str, ...], World]]:
+def explore(kind: str, more: Callable[[int], bool]) -> Iterator[tuple[tuple[str, ...], Explored]]:
     """Yield each new state breadth first, with the acts that lead to it, while `more` permits so many states."""
     start = world_of(kind)
     seen, keys, waiting = {(state_key(start), _outages(start))}, {state_key(start)}, [((), start)]
     for path, world in waiting:
-        for name, act in ACTS.items():
+        for name, act in (PAIR_ACTS if kind == PAIR else ACTS).items():
             if not more(len(keys)):
                 return
             after = _copy(world)
@@ -324,7 +406,7 @@ def explore(kind: str, more: Callable[[int], bool]) -> Iterator[tuple[tuple[str,
 def main(seconds: float, kinds: list[str]) -> None:
     """Explore each kind for so many processor seconds, and print the number of states and each violation."""
     logging.disable(logging.CRITICAL)
-    for kind in kinds or list(KINDS):
+    for kind in kinds or [*KINDS, PAIR]:
         until, states, path = time.process_time() + seconds, 0, ()
         for path, world in explore(kind, lambda _, until=until: time.process_time() < until):
             states += 1

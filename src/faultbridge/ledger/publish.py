@@ -55,7 +55,9 @@ class Publish:
         self._mark_done([_key(entry) for event_id, entry in pending.items() if event_id not in unpublished])
         if unpublished:
             reason = refused[0].reason
-            raise Transient(f"{len(unpublished)} of {len(pending)} events were not published: {reason}; they are retried")
+            raise Transient(
+                f"{len(unpublished)} of {len(pending)} events were not published: {reason}; they are retried"
+            )
         return len(pending)
 
     def from_table(self, entry_keys: Iterable[Key]) -> int:

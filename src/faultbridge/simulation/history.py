@@ -125,6 +125,11 @@ def draw_volumes(seed: int) -> bool:
     return Random(f"volumes {seed}").random() < 0.25  # noqa: PLR2004 - one in four
 
 
+def draw_wrong_clocks(seed: int) -> bool:
+    """Draw whether each instance of the repaired cluster has a clock of its own; never with racks."""
+    return draw_nodes_in_rack(seed) is None and Random(f"clocks {seed}").random() < 0.4  # noqa: PLR2004 - of the others
+
+
 def draw_spares(seed: int) -> int | None:
     """Draw how many spares a cluster with a launch template has; None if it has no launch template."""
     provider = Random(f"provider {seed}")
@@ -162,4 +167,5 @@ def build_system(seed: int, *, without: frozenset[int] = frozenset()) -> Simulat
         system.let_group_grow()
     if draw_volumes(seed):
         give_volumes(system)
+    system.clocks.wrong = draw_wrong_clocks(seed)
     return system

@@ -5,9 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from random import Random
 
-SHARE = 0.3
-"""The share of runs in which the instances of the repaired cluster have clocks of their own."""
-
 _HOUR, _DAY = 3600.0, 86400.0
 _OFFSETS = (0.0, 0.0, -100.0, -300.0, -2700.0, -3 * _HOUR, -26 * _HOUR, -5 * _DAY, 600.0, 2 * _HOUR, 3 * _DAY)
 """By how many seconds a clock is ahead; negative if it is behind. All are within the 14 days that a record may wait."""
@@ -16,11 +13,12 @@ _OFFSETS = (0.0, 0.0, -100.0, -300.0, -2700.0, -3 * _HOUR, -26 * _HOUR, -5 * _DA
 class NodeClocks:
     """The clock of each instance in one run.
 
-    `observed` holds, by record, the true time of its observations and by how many seconds its sender's clock is ahead.
+    They are wrong in runs that are so drawn (`wrong`). `observed` holds, by record, the true time of its observations
+    and by how many seconds its sender's clock is ahead.
     """
 
     def __init__(self, seed: int) -> None:
-        self.wrong = Random(f"clocks {seed}").random() < SHARE
+        self.wrong = False
         self.observed: dict[str, tuple[datetime, float]] = {}
         self._seed = seed
 

@@ -67,9 +67,12 @@ class OnsetHistory:
 
 
 def is_unlikely(number: int, expected: float, odds: int) -> bool:
-    """Return whether `number` or more events have a probability below one in `odds` (Poisson)."""
+    """Return whether `number` or more events have a probability below one in `odds` (Poisson).
+
+    `expected` is above 0: a domain has at least one node.
+    """
     below = sum(math.exp(k * math.log(expected) - expected - math.lgamma(k + 1)) for k in range(number))
-    return 1 - below < 1 / odds if expected > 0 else number > 0
+    return 1 - below < 1 / odds
 
 
 def _decayed(count: OnsetCount, now: datetime) -> int:

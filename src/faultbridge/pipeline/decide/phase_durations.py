@@ -14,11 +14,12 @@ _PHASE_ORDER = ("detected", CaseStatus.OPEN, CaseStatus.QUEUED, CaseStatus.IN_PR
 def durations(case: Case, end: datetime) -> dict[str, int]:
     """Return the milliseconds that a case spent in each phase until `end`, in the order of the phases.
 
-    The current phase of a live case is included. The status that closes a case is no phase.
+    The current phase of a live case is included. The status that closes a case is no phase. A case without marks has no
+    phases.
     """
     reached = (mark for mark in case.marks.items() if mark[0] not in _CLOSED)
     marks = sorted(reached, key=lambda mark: (mark[1], _order(mark[0])))
-    ends = [at for _, at in marks[1:]] + [end]
+    ends = [*(at for _, at in marks[1:]), end][: len(marks)]
     millisecond = timedelta(milliseconds=1)
     return {name: (until - at) // millisecond for (name, at), until in zip(marks, ends, strict=True)}
 
