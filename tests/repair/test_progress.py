@@ -7,9 +7,10 @@ from datetime import timedelta
 
 import pytest
 
+from faultbridge.domain.cases import Phase
 from faultbridge.domain.nodes import NodeState
-from faultbridge.repair.attempt.progress import live_attempt, schedule_probe, start_or_resume_step
-from faultbridge.repair.attempt.step_contract import AttemptSuperseded
+from faultbridge.repair.attempt.progress import live_attempt, record_outcome, schedule_probe, start_or_resume_step
+from faultbridge.repair.attempt.step_contract import AttemptSuperseded, StepOutcome
 from tests.builders import NOON, node
 from tests.scenarios.world import World
 
@@ -53,3 +54,9 @@ def test_the_next_probe_is_no_later_than_a_future_deadline(
     now = NOON + elapsed
     _, attempt = live_attempt(schedule_probe(waiting, now, 4 * MINUTE))
     assert attempt.probe_at == now + interval
+
+
+def test_the_step_after_a_recorded_outcome_has_all_its_tries(waiting: NodeState) -> None:
+    probed = schedule_probe(schedule_probe(waiting, NOON, MINUTE), NOON, MINUTE)
+    _, attempt = live_attempt(record_outcome(probed, "verify", StepOutcome.DONE, Phase.CLOSING, NOON))
+    assert attempt.tries == 0

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from faultbridge.domain.cases import Case, WaitingFor
+from faultbridge.domain.cases import Case, RepairAction, WaitingFor
 from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.cluster.state import Control, QueuedCase
 from faultbridge.domain.copies import replace
@@ -171,7 +171,7 @@ class Dispatch:
             self._queued_cases.escalate(pick, choice.reason)
             return None
         governing = governing_rules(state, case, rules.policy, action)
-        if all(rule.dry_run for rule in governing):
+        if case.repair_action is not RepairAction.VERIFY and all(rule.dry_run for rule in governing):
             self._queued_cases.resolve_dry_runs(rules, [pick])
             return None
         asking = rule_to_ask(state, case, rules.policy, action, case.attempts + 1)

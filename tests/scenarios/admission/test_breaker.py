@@ -43,6 +43,13 @@ def safety(world: World) -> list[str]:
     return [line for line in world.record_history(None) if line.startswith("breaker")]
 
 
+@pytest.mark.parametrize(("failing", "is_open"), [(3, False), (4, True)])
+def test_a_breaker_of_a_rack_opens_at_its_number_of_nodes(failing: int, is_open: bool):
+    world = world_of(40)
+    fail(world, *range(1, failing + 1))
+    assert (states(world).get("domain:rack-1") is BreakerState.OPEN) is is_open
+
+
 def test_a_breaker_of_one_rack_blocks_only_that_rack_and_closes_by_itself():
     world = world_of(40)
     fail(world, 1, 2, 3, 4, 5)

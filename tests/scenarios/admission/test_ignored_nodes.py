@@ -8,6 +8,7 @@ import pytest
 
 from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.policy import Rule
 from faultbridge.registry.registration import Registration
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.opt_out import OptOut
@@ -64,6 +65,16 @@ def test_a_waiting_case_keeps_waiting_while_its_node_is_ignored() -> None:
     ignore(world).end(world.key(), ADA)
     world.until(lambda: not world.case().status.live, minutes=120)
     assert world.status() is NodeStatus.HEALTHY
+
+
+@pytest.mark.parametrize(("hours", "until"), [(None, ""), (3, " until 2026-02-03T15:")])
+def test_a_case_that_waits_for_an_ignored_node_states_the_end_of_the_period(hours: int | None, until: str) -> None:
+    world = World(rules=(Rule("waits", wait_seconds=90),))
+    world.fault_and_react()
+    ignore(world)(world.key(), ADA, world.clock.now() + timedelta(hours=hours) if hours else None)
+    world.advance_minutes(3)
+    before, _, after = world.case().reason.partition("the node is ignored or its cluster is under maintenance")
+    assert (before, after[: len(until) or None]) == ("", until)
 
 
 def test_a_cluster_under_maintenance_is_not_repaired_until_the_maintenance_ends() -> None:

@@ -277,6 +277,16 @@ def test_a_dry_run_rule_takes_no_action():
     assert world.released_instances() == ["i-00000000000000002"]
 
 
+def test_under_a_rule_that_only_reports_a_node_that_an_operator_fixed_is_verified_and_nothing_else_is_done():
+    world = World(rules=(Rule("trial", dry_run=True),))
+    world.node_orders.quarantine(world.key(), ADA)
+    world.process_entries()
+    world.node_orders.return_node(world.key(), ADA)
+    world.process_entries()
+    world.until(world.case_is(RESOLVED))
+    assert (world.status(), world.released_instances()) == (NodeStatus.HEALTHY, [])
+
+
 def test_a_frequent_fault_is_raised_in_severity():
     often = Rule(
         "often",
