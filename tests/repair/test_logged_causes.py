@@ -221,6 +221,16 @@ def test_a_superseded_call_is_logged(causes: Causes) -> None:
     assert [line.attempt for line in causes("attempt_superseded")] == [case.attempts + 1]
 
 
+def test_an_admission_is_logged_with_its_reason(causes: Causes, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    world = World()
+    world.claim()
+    world.process_entries()
+    world.advance_minutes()
+    reason = "only listed senders report the fault; diagnostics have to confirm it"
+    assert [line.reason for line in causes("admission_granted")] == [reason]
+
+
 def test_a_lost_execution_is_logged(causes: Causes) -> None:
     world = with_fault()
     world.fleet.launch_delay = timedelta(minutes=30)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
@@ -11,8 +12,11 @@ from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.nodes import Isolation
 from faultbridge.domain.policy import Match, Rule
+from faultbridge.pipeline.decide.admit import Refused
+from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.ports import CallResult, ClusterNode, ProviderFailure
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.queued_cases import QueuedCases
 from tests.scenarios.provider.test_external_replacement import ExternalReplacement
 from tests.scenarios.world import World
 
@@ -101,6 +105,25 @@ def test_an_approval_that_arrives_while_the_refusal_is_recorded_is_not_asked_for
     world.dispatch(world.key().cluster)
     assert [stage for stage, _ in approvals(world)] == ["begun", "over"]
     world.until(world.case_is(CaseStatus.RESOLVED))
+
+
+def test_an_approval_that_arrives_after_the_refusal_was_decided_is_not_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(rules=(ASKING,))
+    record = QueuedCases.record_refusals
+
+    def ask_and_approve_first(cases: QueuedCases, refusals: Sequence[Refused], rules: Rules) -> None:
+        if any(one.waiting_for is WaitingFor.APPROVAL for one in refusals):
+            monkeypatch.undo()
+            world.dispatch(world.key().cluster)
+            world.orders.approve(world.case().id, ADA)
+        record(cases, refusals, rules)
+
+    monkeypatch.setattr(QueuedCases, "record_refusals", ask_and_approve_first)
+    world.fault_and_react(**NEEDS_REBOOT)
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert [stage for stage, _ in approvals(world)] == ["begun", "over"]
 
 
 def test_an_instance_replaced_during_an_approval_request_is_verified_at_once() -> None:
