@@ -50,6 +50,12 @@ def test_a_breaker_of_a_rack_opens_at_its_number_of_nodes(failing: int, is_open:
     assert (states(world).get("domain:rack-1") is BreakerState.OPEN) is is_open
 
 
+def test_a_breaker_of_a_rack_stays_closed_below_its_share_of_the_nodes():
+    world = World(nodes=20, breakers=(RACK_LIMIT,), domain=lambda _: "rack-1")
+    fail(world, 1, 2, 3, 4)
+    assert states(world).get("domain:rack-1") is not BreakerState.OPEN
+
+
 def test_a_breaker_of_one_rack_blocks_only_that_rack_and_closes_by_itself():
     world = world_of(40)
     fail(world, 1, 2, 3, 4, 5)
