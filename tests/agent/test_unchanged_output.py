@@ -62,12 +62,16 @@ def samples() -> list:
 
 
 def read(source: str, body: bytes) -> list[Observation] | str:
-    """Return what the decoder reads, without times, or the reason of a rejection."""
+    """Return what the decoder reads, without times, or the reason of a rejection.
+
+    Port states beside the counters are left out: the agent sends the same output as `infiniband-state` too.
+    """
     try:
         observations = registry.decode(source, body, Hints(NOON))
     except Rejected as error:
         return error.reason
-    return [without_time(one) for one in observations]
+    states = "infiniband-state" if source == "rdma-counters" else None
+    return [without_time(one) for one in observations if one.source != states]
 
 
 def without_time(observation: Observation) -> Observation:

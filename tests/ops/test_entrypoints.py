@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from faultbridge.composition.installation import Installation
+from faultbridge.domain.times import to_text
 from faultbridge.entrypoints.archive import archive
 from faultbridge.entrypoints.ingest import ingest
 from faultbridge.entrypoints.sweep import sweep
@@ -52,6 +54,14 @@ def test_a_failed_part_of_a_sweep_is_logged_once_and_returned(caplog: pytest.Log
     assert failures == ["sending the canary: Transient: the queue does not answer"]
     logged = [line for line in caplog.records if "the queue does not answer" in str(vars(line))]
     assert [line.message for line in logged] == ["part_failed"]
+
+
+def test_the_result_of_a_sweep_is_json_also_after_a_canary_arrived() -> None:
+    world = World()
+    sent = {"facts": {"sent_at": to_text(world.ports.clock.now())}}
+    assert json.loads(json.dumps(sweep({"detail-type": "Note", "detail": {"data": sent}}, world.app)))
+    swept = sweep({}, world.app)
+    assert json.loads(json.dumps(swept))["intake"] == {"failed": False, "overdue": []}
 
 
 def test_an_archive_run_fails_when_a_cluster_could_not_be_archived() -> None:

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def sweep(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
-    """Run one sweep, or confirm one canary event. A failed part is retried by the next sweep."""
+    """Run one sweep, or confirm one canary event. A failed part is retried by the next sweep.
+
+    The result is JSON: Lambda fails a call whose result it cannot convert.
+    """
     if event.get("detail-type") == EntryType.NOTE:
         return _confirm_canary(event["detail"], installation)
     failures = Failures()
@@ -29,7 +32,8 @@ def sweep(event: Mapping[str, Any], installation: Installation) -> dict[str, Any
     installation.ops.backlog.record_sweep(unfinished=swept.unfinished, failures=len(failures.lines))
     for cluster, nodes in swept.node_counts.items():
         emit_for_cluster(cluster, node_gauges(nodes))
-    return asdict(swept) | {"failures": failures.lines}
+    intake = swept.intake and {"failed": swept.intake.failed, "overdue": [key.stream for key in swept.intake.overdue]}
+    return asdict(swept) | {"failures": failures.lines, "intake": intake}
 
 
 def _confirm_canary(detail: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
