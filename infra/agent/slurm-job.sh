@@ -22,7 +22,7 @@ report() {
 }
 
 # A job is COMPLETING until its epilog has ended; only then Slurm states how it ended. The exit code does not: it is 0:0
-# for cancelled and requeued jobs too.
+# for jobs that a user or the scheduler ended too.
 final_state() {
   local state
   for _ in $(seq 60); do

@@ -79,7 +79,7 @@ def test_a_job_that_fails_is_reported_with_its_exit_code(reports: Reports) -> No
     assert reports.end_of(reports.submit("exit 3")) == "failed FAILED, exit code 3:0"
 
 
-def test_a_cancelled_job_has_neither_succeeded_nor_failed(reports: Reports) -> None:
+def test_a_canceled_job_has_neither_succeeded_nor_failed(reports: Reports) -> None:
     job = reports.submit_running()
     reports.slurm(("scancel", job))
     assert reports.end_of(job).startswith("cancelled CANCELLED")

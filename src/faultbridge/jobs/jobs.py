@@ -80,14 +80,14 @@ class Jobs:
         `ranks` are the global ranks of these names, such as `0-7`. Raises Rejected `unknown_node` for a name of no
         node in the cluster, `bad_ranks` for ranks of other nodes or of two nodes, and `job_runs` while the job runs
         on other nodes. A job that has ended may start again with the same id, because schedulers requeue jobs.
-        A start of a running job on the same nodes only adds what it says of name, ranks and limit. `again` states that
-        the scheduler started the job anew: then a run on other nodes, whose end was not recorded, has ended.
+        A start of a running job on the same nodes only adds what it says of name, ranks and limit. With `again`, the
+        scheduler started the job anew: a run on other nodes, whose end was not recorded, has ended.
         """
         names = resolved_nodes(self.table, cluster, nodes)
         placed, placed_ranks = tuple(sorted(set(names.values()))), ranks_by_node(names, ranks)
         _check_id(job_id)
         if again:
-            self._end_elsewhere(cluster, job_id, placed, at)
+            self._end_other_run(cluster, job_id, placed, at)
 
         described = partial(_described, name=name, ranks=placed_ranks, stall_after=stall_after)
 
@@ -100,15 +100,12 @@ class Jobs:
                 raise Rejected("job_runs", f"job {job_id} has run since {since}; end it with `faultbridge job end`")
             if before is not None and at is not None and started_at <= before.started_at:
                 return None  # a start that was delivered again, after the end
-            version, left = (before.version, before.to_mark) if before else (0, ())
-            to_mark = tuple(sorted({*left, *placed}))
-            started = Job(cluster, job_id, placed, started_at, version=version, to_mark=to_mark)
-            return described(started)
+            return described(_new_run(before, Job(cluster, job_id, placed, started_at)))
 
         job = self.writer.change(cluster, job_id, update, JobChange("started", f"started on {len(placed)} nodes"))
         return self._marked(self.writer.describe(job, described) if job.runs else job)
 
-    def _end_elsewhere(self, cluster: str, job_id: str, nodes: tuple[str, ...], at: datetime | None) -> None:
+    def _end_other_run(self, cluster: str, job_id: str, nodes: tuple[str, ...], at: datetime | None) -> None:
         found = self.find(cluster, job_id)
         if found is not None and found.ended_at is None and found.nodes != nodes:
             self.end(cluster, job_id, reason=END_NOT_OBSERVED, at=at)
@@ -203,6 +200,13 @@ class Jobs:
     def show(self, cluster: str, job_id: str) -> Job:
         """Return a job. Raises Rejected `unknown_job` when its start was not recorded."""
         return recorded_job(self.table, cluster, job_id)
+
+
+def _new_run(before: Job | None, started: Job) -> Job:
+    """Return a job as it starts, after its earlier run."""
+    if before is None:
+        return replace(started, to_mark=started.nodes)
+    return replace(started, version=before.version, to_mark=tuple(sorted({*before.to_mark, *started.nodes})))
 
 
 def _check_id(job_id: str) -> None:
