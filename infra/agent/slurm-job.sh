@@ -38,7 +38,7 @@ report_end() {
   state=$(final_state)
   case "$state" in
     COMPLETED) outcome=succeeded ;;
-    CANCELLED) outcome=cancelled ;;
+    CANCELLED) outcome=${state,,} ;;
     FAILED | OUT_OF_MEMORY | BOOT_FAIL | NODE_FAIL) outcome=failed ;;
     *) outcome=unreported ;; # a time limit or a preemption, or Slurm has requeued the job or does not answer
   esac

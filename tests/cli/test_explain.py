@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from faultbridge.cli.app import run
+from faultbridge.explain.verdict.mechanisms import packaged_book
 from tests.explain.corpus_cases import cases
 from tests.explain.test_mechanism_data import OWN
 from tests.explain.traces import generate
@@ -112,6 +113,15 @@ def test_a_node_map_of_another_shape_exits_65(
     (tmp_path / "nodes").write_text(body, encoding="utf-8")
     assert run(["explain", "--nodes", str(tmp_path / "nodes"), *files]) == 65
     assert "bad_node_map" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", [one.name for one in packaged_book().mechanisms])
+def test_what_show_prints_as_json_is_a_file_that_check_accepts(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["mechanism", "show", name, "--json"]) == 0
+    (tmp_path / "own.json").write_text(capsys.readouterr().out)
+    assert run(["mechanism", "check", str(tmp_path)]) == 0
 
 
 def test_a_customer_lists_shows_and_checks_mechanisms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,6 +67,16 @@ def test_a_node_with_a_recorded_fault_is_never_acquitted(desk: Desk, tmp_path: P
         assert [one["name"] for one in document["checks"]] == ["xid.79"]
 
 
+def test_a_fault_that_was_recorded_for_a_job_counts_after_its_node_is_retired(desk: Desk) -> None:
+    hang(desk, 9)
+    case = desk.world.node().case
+    assert case is not None
+    assert desk("node", "retire", NODE, "--cluster", CLUSTER, "--yes").code == 0
+    assert desk.world.node().live_case is None
+    document = explain(desk)
+    assert (document["check"], [one["name"] for one in document["checks"]]) == ([NODE], ["xid.79"])
+
+
 def test_an_open_case_from_before_the_start_of_a_job_counts(desk: Desk) -> None:
     hang(desk, 1, before_start=True)
     assert explain(desk)["nodes"] == [NODE]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from jsonschema import Draft202012Validator
 
 from faultbridge.data import load_catalog
 from faultbridge.data.mechanisms import explain_weights, mechanism_schema, packaged_mechanisms
+from faultbridge.data.patterns import check_repetitions
 from faultbridge.errors import Misconfigured
 from faultbridge.explain.verdict.golden_cases import broken_cases, verdict_on
 from faultbridge.explain.verdict.mechanisms import Outlook, extended_book, packaged_book
@@ -82,6 +85,16 @@ def test_a_mechanism_of_a_customer_is_used_first_and_its_cases_are_run() -> None
     assert verdict.cause.mechanism.name == "license"
 
 
+def test_the_example_of_the_documentation_passes_its_cases() -> None:
+    page = (Path(__file__).parents[2] / "docs/explain.md").read_text(encoding="utf-8")
+    (text,) = (one.partition("```")[0] for one in page.split("```json\n")[1:] if '"mechanisms"' in one)
+    book = extended_book([json.loads(text)])
+    assert list(broken_cases(book)) == []
+    verdict = verdict_on(book, ["+0 job - own.license", "+5 job - elastic.child_failed"])
+    assert verdict.cause is not None
+    assert verdict.cause.mechanism.name == "license"
+
+
 def test_a_mechanism_of_a_customer_replaces_the_packaged_one_of_its_name() -> None:
     own = {
         "mechanisms": [
@@ -106,6 +119,37 @@ def test_a_mechanism_of_a_customer_replaces_the_packaged_one_of_its_name() -> No
 def test_invalid_mechanisms_and_patterns_without_a_time_bound_are_refused(document: Any) -> None:
     with pytest.raises(Misconfigured):
         extended_book([document])
+
+
+@pytest.mark.parametrize(
+    "repetition",
+    [
+        "(?:a|ab|b){1,60}X",
+        "(?:.{0,9},){1,40}X",
+        "(?:ab?){1,9}X",
+        "(?:(?:a|ab)c){2}X",
+        "(?:x(?=a|ab)){1,9}X",
+        "(?:(a)?(?(1)b|c)){1,9}X",
+        "(?:a(?:bc){1,3}?){2}X",
+    ],
+)
+def test_a_repeated_group_with_alternatives_or_a_repetition_is_refused_by_name(repetition: str) -> None:
+    pattern = f"license server{repetition}"
+    with pytest.raises(Misconfigured, match=re.escape(repr(pattern))):
+        extended_book([{"signals": [{**OWN["signals"][0], "pattern": pattern}]}])
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"(?: \d\d){1,9}", "(?: up| down)?", r" [\w.]{1,64} (?:not|never) found", "(?:a|b)c"]
+)
+def test_a_repetition_that_matches_in_one_way_is_accepted(pattern: str) -> None:
+    extended_book([{"signals": [{**OWN["signals"][0], "pattern": f"license server{pattern}"}]}])
+
+
+def test_no_packaged_pattern_repeats_alternatives() -> None:
+    for document in packaged_mechanisms():
+        for row in document.get("signals", ()):
+            check_repetitions(row.get("pattern", ""))
 
 
 def test_the_tables_of_weights_and_limits_in_the_documentation_are_those_of_the_data() -> None:

@@ -31,3 +31,28 @@ def bounded_pattern(pattern: str) -> re.Pattern[str]:
 
 
 _NARROW_LIMIT = 15
+
+_REPEATS = frozenset({"MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"})
+_CHOICES = frozenset({"BRANCH", "GROUPREF_EXISTS"})
+
+
+def check_repetitions(pattern: str) -> None:
+    """Raise `Misconfigured` if a repeated group contains alternatives or another repetition of a variable length.
+
+    A text then matches in many ways, and each of them is tried: the time is exponential although each limit is small.
+    """
+    if _is_ambiguous(re._parser.parse(pattern)):  # type: ignore[attr-defined]  # noqa: SLF001 - no public parser
+        text = "repeats a group that contains alternatives or a repetition"
+        raise Misconfigured(f"the pattern {pattern[:64]!r} {text}; its matching time has no bound")
+
+
+def _is_ambiguous(node: object, *, repeated: bool = False) -> bool:
+    """Return whether a part of a parsed pattern can match a text in more than one way inside a repetition."""
+    name, *arguments = node if isinstance(node, tuple) and node else (None,)
+    if str(name) in _REPEATS:
+        least, most, body = arguments[0]
+        return (repeated and least != most) or _is_ambiguous(body, repeated=repeated or most > 1)
+    if str(name) in _CHOICES and repeated:
+        return True
+    parts = node if isinstance(node, (tuple, list)) else getattr(node, "data", ())
+    return any(_is_ambiguous(one, repeated=repeated) for one in parts)

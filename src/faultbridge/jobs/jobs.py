@@ -88,7 +88,6 @@ class Jobs:
         _check_id(job_id)
         if again:
             self._end_other_run(cluster, job_id, placed, at)
-
         described = partial(_described, name=name, ranks=placed_ranks, stall_after=stall_after)
 
         def update(before: Job | None, now: datetime) -> Job | None:

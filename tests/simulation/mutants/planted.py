@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.simulation.mutants.explain_guards import EXPLAIN_GUARDS
 from tests.simulation.mutants.fleet_guards import (
     CAPACITY_GUARDS,
     GROWTH_GUARDS,
@@ -102,6 +103,7 @@ INCIDENT_GUARDS: tuple[PlantedBug, ...] = (
 PLANTED: tuple[PlantedBug, ...] = (
     *INCIDENT_GUARDS,
     *SHARED_CAUSE_GUARDS,
+    *EXPLAIN_GUARDS,
     *GROWTH_GUARDS,
     *VOLUME_GUARDS,
     *CAPACITY_GUARDS,

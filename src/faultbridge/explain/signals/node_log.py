@@ -16,6 +16,7 @@ from faultbridge.domain.faults import GPU_PARTS, Action, Fault, Severity, faults
 from faultbridge.errors import Rejected
 from faultbridge.explain.signals.evidence_store import EvidenceStore
 from faultbridge.explain.signals.file_kind import has_program_output
+from faultbridge.explain.signals.kernel_claims import mark_claims
 from faultbridge.explain.signals.line_facts import span_time_of
 from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
 
@@ -48,7 +49,7 @@ class NodeLogReader:
         is_log = registry.get(self._source).decode_pieces is not None
         # An entry of a journal must not be divided: what remains of it has no field that states who wrote it.
         for slab in _slabs(journal_lines(whole_lines(pieces))) if is_log else [b"".join(pieces)]:
-            self._read_slab(slab, is_log=is_log)
+            self._read_slab(mark_claims(slab) if is_log else slab, is_log=is_log)
         found = self._store.signals()
         if self._span.node is not None:
             found = [one if one.node else replace(one, node=self._span.node) for one in found]

@@ -12,6 +12,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from faultbridge.data.mechanisms import explain_weights, mechanism_schema, packaged_mechanisms
+from faultbridge.data.patterns import bounded_pattern, check_repetitions
 from faultbridge.errors import Misconfigured
 from faultbridge.explain.signals.patterns import LogPattern, read_patterns
 from faultbridge.explain.signals.signal import Role, Signal
@@ -114,6 +115,9 @@ def _validated(document: Mapping[str, Any]) -> Mapping[str, Any]:
     if error is not None:
         at = "/".join(map(str, error.absolute_path)) or "the document"
         raise Misconfigured(f"invalid mechanisms: {at}: {error.message[:200]}")
+    for row in document.get("signals", ()):
+        bounded_pattern(row.get("pattern", ""))
+        check_repetitions(row.get("pattern", ""))
     return document
 
 

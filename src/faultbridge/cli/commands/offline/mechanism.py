@@ -34,7 +34,7 @@ SHOWN: Columns = {
     "Domain": lambda one: one["domain"],
     "Summary": lambda one: one["summary"],
     "Outlook": lambda one: one["outlook"],
-    "After progress": lambda one: one["after_progress"],
+    "After progress": lambda one: one.get("after_progress"),
     "First signs": lambda one: "\n".join(f"{name}  {strength}" for name, strength in one["initiators"].items()),
     "Causes": lambda one: "\n".join(one["causes"]),
     "Settled by": lambda one: one["settles"],
@@ -101,11 +101,18 @@ def _read_folder(folder: Path) -> list[Mapping[str, Any]]:
     documents = []
     for file in files:
         try:
-            documents.append(json.loads(file.read_bytes()))
+            body = json.loads(file.read_bytes())
+            # One mechanism alone is what `mechanism show --json` prints.
+            is_mechanism = isinstance(body, dict) and "initiators" in body
+            documents.append({"mechanisms": [body]} if is_mechanism else body)
         except (ValueError, RecursionError) as error:
             raise Misconfigured(f"invalid JSON in {file}: {error}") from error
     return documents
 
 
 def _document(one: Mechanism) -> Document:
-    return asdict(one)
+    """Return a mechanism with the names of its file, without what is not set."""
+    row = asdict(one)
+    expects, trusts = row.pop("expects_node"), row.pop("trusts_job")
+    row |= {"expects": "node" if expects else None, "trusts": "job" if trusts else None}
+    return {name: value for name, value in row.items() if value is not None}
