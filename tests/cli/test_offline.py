@@ -105,6 +105,18 @@ def test_auto_prints_the_recognized_source(call: Call) -> None:
     assert ran.err == "faultbridge: recognized standard input as kernel-log\n"
 
 
+@pytest.mark.parametrize("lines", [300, 3000, 40_000])
+def test_auto_finds_a_kernel_log_behind_a_head_of_no_format_and_refuses_a_text_without_one(
+    call: Call, lines: int
+) -> None:
+    head = "".join(f"step {n}: fetched the layer of an image, 12 of 13 done\n" for n in range(lines))
+    ran = call("decode", "--jsonl", "-", text=f"{head}{XID}\n{head}".encode())
+    assert [line["code"] for line in ran.lines] == ["xid.79"]
+    assert "recognized standard input as kernel-log\n" in ran.err
+    refused = call("decode", "--jsonl", "-", text=head.encode())
+    assert (refused.code, refused.out) == (65, "")
+
+
 def test_a_capture_of_several_commands_is_read_output_by_output(call: Call) -> None:
     lost = "0000:c2:00.0 3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev ff)\n"
     capture = f"$ uptime\n up 12 days\n$ dmesg\n{XID}\n$ lspci\n{lost}"
