@@ -58,7 +58,6 @@ WITH_A_CLUSTER = {
     "policy diff": ("FILE", "FILE", "--since", "1d", *IN_TYPO),
     "job start": ("7", "--node", NODE, *IN_TYPO),
     "job end": ("7", *IN_TYPO),
-    "job run": ("7", "--node", NODE, *IN_TYPO, "true"),
     "job list": IN_TYPO,
     "job show": ("7", *IN_TYPO),
     "job ranks": ("7", *IN_TYPO),
@@ -76,6 +75,7 @@ OTHERS = {
     **dict.fromkeys(("cluster add", "fleet create"), "registers the cluster"),
     **dict.fromkeys(("fleet break", "fleet heal"), "works on an embedded stack only; shown below by its nodes"),
     **dict.fromkeys(("reject list", "reject show", "reject retry", "send"), "a record may name any cluster"),
+    "job run": "runs the launcher of a job in any case, and names the unknown cluster in a notice",
     "decode": "works offline",
 }
 
