@@ -42,10 +42,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """What the dumps show.
+    """The ranks that a hanging job waits for, as its dumps show them.
 
-    `joined` are operations that all members started and none completed: no rank is named for them. `missing` are the
-    members of groups without a dump. If they are more than half of the members, they are not named as the cause.
+    `joined` are operations that all members started and none completed: no rank is named for them. `waiting` are the
+    ranks with a pending call. `missing` are the ranks that left no dump; they are named as the cause only with
+    `are_missing_blamed`, that is unless they are more than half of all ranks.
     """
 
     findings: tuple[Finding, ...]
@@ -130,7 +131,7 @@ def _circle(edges: Waiting, ranks: set[int]) -> set[int]:
 
 
 def _finding(job: Job, edges: Waiting, rank: int, state: State, proof: Operation | None) -> Finding:
-    """Return a finding, with the call that has most waiting ranks as its evidence."""
+    """Return the finding about a rank; without a `proof`, the call in which most ranks wait for that rank is shown."""
     waiters: dict[Call, list[int]] = {}
     for one, call in edges.calls.items():
         if rank in edges.absent[call] or rank in edges.queued[call]:

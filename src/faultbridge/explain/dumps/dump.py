@@ -30,7 +30,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation that a rank enqueued. `sequence` numbers the collectives of a group.
+    """One operation that a rank enqueued. `sequence` numbers the collectives of a group, or its sends and receives.
 
     `peer` is the other global rank of a send or receive, None where the dump does not name it.
     """
@@ -133,7 +133,7 @@ def _operation(one: Mapping[str, Any], groups: Mapping[str, Group]) -> Operation
 
 
 def _peer(name: str, group: Group | None) -> int | None:
-    """Return the global rank of the peer in `nccl:send 3->0`, whose numbers count within the group."""
+    """Return the global rank of the peer in `nccl:send 3->0`, whose numbers are ranks in the group; None if unknown."""
     found = _PEER.search(name)
     if found is None or group is None or int(found[2]) >= len(group.ranks):
         return None

@@ -16,8 +16,8 @@ _NOTHING = Progress(0, 0)
 class Job:
     """The dumps of a job by rank, its groups by name, and the ranks that left no dump.
 
-    `pending` holds the pending operations of a rank in program order, `collectives` those of a rank in one group that
-    are no sends or receives, and `progress` the last collective of a group that a rank enqueued and completed.
+    `pending` are the pending operations of a rank in program order, `collectives` the pending collectives of a rank in
+    one group, and `progress` the numbers of the last collectives of a group that a rank enqueued and completed.
     """
 
     dumps: Mapping[int, Dump]
@@ -28,7 +28,7 @@ class Job:
     progress: Mapping[tuple[int, str], Progress]
 
     def progress_of(self, rank: int, group: str) -> Progress:
-        """Return the last collectives of a rank in a group; 0 for none."""
+        """Return the numbers of the last collectives that a rank enqueued and completed in a group; 0 for none."""
         return self.progress.get((rank, group), _NOTHING)
 
 

@@ -12,10 +12,10 @@ _EQUAL_SHAPES = ("all_reduce", "allreduce", "_all_gather_base", "_reduce_scatter
 
 
 def mismatched(job: Job, group: Group) -> dict[int, Operation]:
-    """Return the ranks that made another call than the majority, at the first number where calls differ.
+    """Return the ranks whose pending call differs from the majority's, at the first number where calls differ.
 
-    Without a majority, the call that other groups of this description make most often is taken as the right one. Where
-    they make none of the calls, all members are returned.
+    Without a majority, the call that groups of the same description make most often is taken as the right one. If that
+    decides nothing either, all ranks with a pending call of this number are returned.
     """
     calls = _calls(job, group)
     for sequence in sorted(calls):
@@ -47,7 +47,7 @@ def _majority(votes: Counter[Signature]) -> Signature | None:
 
 
 def _usual(job: Job, group: Group, sequence: int, signatures: set[Signature]) -> Counter[Signature]:
-    """Count how often each of these calls occurs elsewhere in groups with the same description."""
+    """Count how often calls with the given signatures occur in groups of the same description, without this call."""
     alike = {name for name, one in job.groups.items() if one.description == group.description}
     others = (
         one

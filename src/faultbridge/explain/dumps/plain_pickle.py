@@ -66,7 +66,7 @@ class _Stack:
         self._memo: dict[int, Any] = {}
 
     def result(self) -> Any:  # noqa: ANN401 - as above
-        """Return the one value that is left; raises TypeError or ValueError if it is no document."""
+        """Return the only value left; raises ValueError for none or several values, TypeError for a scalar."""
         (value,) = self._values
         if not isinstance(value, dict | list | tuple):
             raise TypeError(value)

@@ -45,7 +45,7 @@ class Waiting:
 
 
 def unfinished(job: Job) -> dict[int, Operation]:
-    """Return the ranks that still wait in a collective call that another rank has finished, each with the first one.
+    """Return the ranks that still wait in a collective that another rank has finished, each with its first such call.
 
     Only calls that end on no rank before every rank has joined count: not a broadcast, whose root finishes early.
     """

@@ -1,4 +1,4 @@
-"""Keeps the signals of one file in bounded memory: equal signals within some minutes are one."""
+"""Keeps the signals of one file in bounded memory: equal signals in the same ten minutes count as one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BUCKET_SECONDS = 600
 
 
 class EvidenceStore:
-    """The newest signals of one file; a program that repeats one line takes the place of one signal."""
+    """The newest 4,096 signals of one file; repetitions within ten minutes only raise the count of a signal."""
 
     def __init__(self) -> None:
         """Start without signals."""
@@ -24,7 +24,7 @@ class EvidenceStore:
     def is_new(
         self, name: str, at: datetime | None, *, rank: int | None = None, part: str = "", line: int | None = None
     ) -> bool:
-        """Count a repeated signal with its time and line. Return True for one that must be added."""
+        """Return True if a signal must be added; otherwise count it as a repetition, with its time and line."""
         key = _key(name, at, rank, part)
         if key not in self._found:
             return True

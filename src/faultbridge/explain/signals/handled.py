@@ -60,7 +60,7 @@ class Surroundings:
 
 @cache
 def handled() -> tuple[Row, ...]:
-    """Return the packaged rows."""
+    """Return the packaged texts that show that a process continued after an error."""
     return tuple(_row(one) for one in handled_rows())
 
 
@@ -75,7 +75,7 @@ def how_handled(name: str, error: Surroundings) -> str:
 
 
 def frames_of(error: Surroundings) -> list[str]:
-    """Return the lines of the traceback that ends in a line, with those that it is chained to; the innermost last."""
+    """Return the lines of the traceback of an error, then those of the earlier tracebacks that it is chained to."""
     return list(_around(error)["frame"])
 
 
@@ -116,12 +116,12 @@ def _text(body: bytes) -> str:
 
 
 def _of_rank(lines: Sequence[str], rank: int | None) -> Iterator[str]:
-    """Yield the lines that a rank wrote: the output of ranks is mixed in one log, with that of NCCL about its setup."""
+    """Yield the lines of a rank, without NCCL's own about its setup; None stands for lines that state no rank."""
     return (one for one in lines if rank_of(one) == rank and _NCCL_STATE not in one)
 
 
 def _block(lines: Sequence[str]) -> _Block:
-    """Return the traceback that ends right after the lines, with those that it is chained to."""
+    """Return the traceback that is still open after the last line, with those that it is chained to; may be empty."""
     found, end = _Block(), len(lines)
     for number in range(_MAX_CHAIN):
         start = next((at for at in range(end - 1, -1, -1) if _TRACEBACK in lines[at]), None)

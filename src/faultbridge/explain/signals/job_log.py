@@ -1,4 +1,4 @@
-"""Reads the log of a job: finds the lines that a pattern knows, without running a pattern on every line."""
+"""Reads the log of a job: finds the lines that match a pattern, without running each pattern on every line."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
 from faultbridge.explain.signals.text_search import EACH_END, MAX_LINE, TextSearch
 
 MAX_LINES_OF_TEXT = MAX_SIGNALS
-"""So many lines with one text are read of a log, then only some of each piece: a job may print an error without end."""
+"""Lines with one text that are read of a log; then only some of each piece, as a job may repeat an error endlessly."""
 
 MIN_LINES_AT_END = 1024
-"""So many lines with one text are read at least of each of the last pieces."""
+"""Lines with one text that are read at least of each of the last pieces."""
 
 MAX_TEXT = 400
 MAX_SAID = 160
 STEPS_OF_SURVIVAL = 2
-"""After an error that ended a rank, no rank of the job can report so many more steps."""
+"""An error after which the job reports this number of steps ended no rank."""
 
 END_PIECES = 2
 """The last pieces of a log, of one mebibyte each, are searched for every text."""
@@ -53,18 +53,18 @@ class JobContext:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Steps whose numbers rise: how often they rose, and by how much at least."""
+    """A run of steps with rising numbers: how often the number rose, and its smallest rise."""
 
     rises: int = 0
     least: float = float("inf")
 
     @property
     def steps(self) -> int:
-        """Return the steps made. One rise alone may lead from a number that is only mentioned to the first step."""
+        """Return how many steps were made at least; 0 after one rise, which may start at a number only mentioned."""
         return int(self.rises * self.least) if self.rises >= STEPS_OF_SURVIVAL else 0
 
     def risen(self, by: float) -> _Run:
-        """Return the steps with one more rise."""
+        """Return the run with one more rise."""
         return replace(self, rises=self.rises + 1, least=min(self.least, by))
 
 
@@ -114,7 +114,7 @@ class JobLogReader:
         return self._store.signals(), span
 
     def _read_piece(self, piece: bytes, *, is_end: bool) -> None:
-        """Read a piece. The fixed texts are searched only at the end, and in pieces with a common fragment."""
+        """Read a piece; texts of patterns are searched for at the log's end and in pieces with one of FRAGMENTS."""
         hits = self._hits(piece, is_end=is_end) if is_end or any(one in piece for one in FRAGMENTS) else {}
         received_at = self._context.received_at
         self._first_at = self._first_at or time_of(_text(piece[:_BEFORE]), received_at)

@@ -28,7 +28,7 @@ _NAMED_RANK = re.compile(r"rank[_-]?(\d{1,6})")
 
 
 def time_of(text: str, received_at: datetime | None, *, last: bool = False) -> datetime | None:
-    """Return the first (or last) time at the start of one of the lines of a text, taken as UTC without a zone."""
+    """Return the first (or last) time near the start of a line, else None; a time without a zone is taken as UTC."""
     lines = text.splitlines()
     for line in reversed(lines) if last else lines:
         found = _TIME.search(line[:_HEAD])
@@ -47,7 +47,7 @@ def span_time_of(text: str, received_at: datetime | None, *, last: bool = False)
 
 
 def latest_date_of(head: bytes) -> datetime | None:
-    """Return the latest time of the lines of a text that state their year."""
+    """Return the latest time with a year in the first 1,024 lines of a text, or None."""
     lines = head.decode("utf-8", "replace").splitlines()[:_MAX_LINES]
     return max((at for line in lines if (at := unprefixed(line).observed_at or time_of(line, None))), default=None)
 
@@ -68,12 +68,12 @@ def rank_of(line: str) -> int | None:
 
 
 def rank_of_file(file: str) -> int | None:
-    """Return the rank in the name of a file, such as `rank_3.err`."""
+    """Return the rank in the name of a file, such as `rank_3.err`, or None."""
     found = _NAMED_RANK.search(file.rsplit("/", 1)[-1])
     return int(found[1]) if found else None
 
 
 def host_of(line: str) -> str | None:
-    """Return the host that wrote a line, as NCCL prints it."""
+    """Return the host that a line states as NCCL prints it, or after `node:`; None without one."""
     found = _HOST.search(line[:512])
     return (found["node"] or found["host"]) if found else None

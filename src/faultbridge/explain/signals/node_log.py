@@ -45,7 +45,10 @@ class NodeLogReader:
         self._span = LogSpan(file, Trust.NODE, source, node)
 
     def read(self, pieces: Iterable[bytes]) -> tuple[list[Signal], LogSpan]:
-        """Return the signals of the file and what it covers. A file in another format is `Rejected`."""
+        """Return the signals of the file and what it covers; a document in another format is `Rejected`.
+
+        A log is `Rejected` if its node is not given and it has lines of a program; its unreadable parts are skipped.
+        """
         is_log = registry.get(self._source).decode_pieces is not None
         # An entry of a journal must not be divided: what remains of it has no field that states who wrote it.
         for slab in _slabs(journal_lines(whole_lines(pieces))) if is_log else [b"".join(pieces)]:

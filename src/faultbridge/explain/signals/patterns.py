@@ -35,9 +35,9 @@ HEDGES = re.compile(
 class LogPattern:
     """One pattern of a signal, with the lines that must and must not match it.
 
-    With `classes`, the line must name an exception whose class fits one of these globs, after the pattern matched. A
-    glob with a dot is that of the full name. With `frames`, the innermost frames of its traceback must be in a file
-    whose path contains one of these parts. A `fallback` counts only in a line that no other pattern matches.
+    With `classes`, the line must also name an exception whose class fits one of these globs; a glob with a dot is
+    compared with the full name. With `frames`, one of the innermost frames of its traceback must be in a file whose
+    path contains one of these parts. A pattern with `is_fallback` counts only in a line that no other pattern matches.
     """
 
     name: str

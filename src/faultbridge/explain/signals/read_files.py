@@ -53,7 +53,10 @@ class Evidence:
 
 
 def read_files(files: Iterable[InputFile], context: ReadContext) -> Evidence:
-    """Return the signals of all files. A damaged dump is `Rejected`; a binary file that is none is skipped."""
+    """Return the signals of all files. A damaged dump is `Rejected`; other binary files are skipped and listed.
+
+    A file for which the caller names a node is `Rejected` if it is a document that its decoder cannot read.
+    """
     signals: list[Signal] = []
     spans: list[LogSpan] = []
     dumps: list[Dump] = []
@@ -79,7 +82,7 @@ def read_files(files: Iterable[InputFile], context: ReadContext) -> Evidence:
 
 
 def _received_at(heads: Iterable[bytes], received_at: datetime | None) -> datetime | None:
-    """Return the latest time of a line without a year: near the dated lines of the files, and not after the receipt."""
+    """Return the latest time of lines without a year: half a year after the dated lines, at most the receipt."""
     dated = [one for head in heads if (one := latest_date_of(head)) is not None]
     return min(received_at, max(dated) + _HALF_A_YEAR) if received_at and dated else received_at
 

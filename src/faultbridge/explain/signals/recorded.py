@@ -38,9 +38,10 @@ def recorded_evidence(
     heartbeats: Mapping[str, datetime],
     roles: Mapping[str, Role],
 ) -> tuple[tuple[Signal, ...], tuple[LogSpan, ...]]:
-    """Return the faults of the nodes in the window as signals, and the nodes whose record covers its end.
+    """Return the faults of the nodes in the window as signals, and the time that the record covers of each node.
 
-    A node is covered if it sends heartbeats and was not silent. Without them, the lack of a fault proves nothing.
+    A node is covered until its last heartbeat, unless it has a fault `host.silent`. Without heartbeats it is not
+    covered, and the lack of a fault proves nothing.
     """
     store = EvidenceStore()
     for event in events:

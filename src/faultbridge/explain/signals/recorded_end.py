@@ -17,9 +17,9 @@ _OF_SCHEDULER = "scheduler."
 def end_signals(
     label: str, outcome: str | None, reason: str, ended_at: datetime, patterns: Sequence[LogPattern]
 ) -> Iterator[Signal]:
-    """Yield the signals of a recorded end. Like a line in a log of the job, they are no evidence of a node.
+    """Yield the signals of a recorded end. Like lines of the job's log, they do not prove a fault of a node.
 
-    The outcome `cancelled` is a user's, unless the reason names what the scheduler did.
+    The outcome `cancelled` yields `scheduler.canceled`, unless the reason names another action of the scheduler.
     """
     text = reason[:MAX_REASON]
     found = {one.name: (one, match) for one, match in matches_of(patterns, text)}

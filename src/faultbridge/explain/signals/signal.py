@@ -31,7 +31,7 @@ class Trust(StrEnum):
 class Signal:
     """One signal with its file and line. `kind` generalizes a fault: `fault.gpu.fatal`; `device` is its GPU, if any.
 
-    `count` is the number of equal signals within some minutes, of which this is the first; `last_at` and `last_line`
+    `count` is the number of equal signals in ten minutes, of which this is the first; `last_at` and `last_line`
     are the time and the line of the last one. `said` is the start of the known text of a line without its numbers: it
     shows whether several ranks report the same error. `handled` states how the process of an error continued, such as
     `retried`; empty if the log does not show that it did. `is_chained` states that an error was raised while another
@@ -65,8 +65,8 @@ class Signal:
 class LogSpan:
     """What one log file covers: how far its source is trusted, its node, and the times of its lines and of progress.
 
-    `steps_at` and `steps_line` are those of the last step but one: an error before it ended no rank.
-    `first_step_line` is the first step known. `steps` is how many steps the job made in one attempt.
+    `steps_at` and `steps_line` are the time and line of the last step but one: an error before that step ended no rank.
+    `first_step_line` is the line of the first step found. `steps` is how many steps at least one attempt made.
     """
 
     file: str

@@ -15,7 +15,7 @@ _FEW = 64
 
 
 class TextSearch:
-    """The fixed texts of patterns. Many of them have a part in common, such as `rror`.
+    """Searches pieces of a log for the fixed texts of patterns. Many texts have a part in common, such as `rror`.
 
     Where a piece has few of these parts, a text with one of them is compared only there.
     """
@@ -25,12 +25,12 @@ class TextSearch:
         self._keys = {text: next((key for key in _KEYS if key in text), None) for text in texts}
 
     def positions(self, piece: bytes) -> _KeyPositions:
-        """Return where to search for each text of a piece."""
+        """Return the positions of the common parts in a piece, in which its texts can be found."""
         return _KeyPositions(piece, self._keys)
 
 
 class _KeyPositions:
-    """The positions of the common parts in one piece, as far as they are few."""
+    """The positions of each common part in one piece; of a part that occurs more than 64 times, none are kept."""
 
     def __init__(self, piece: bytes, keys: dict[bytes, bytes | None]) -> None:
         self._piece, self._keys = piece, keys
@@ -53,7 +53,7 @@ class _KeyPositions:
 
 
 def _few(piece: bytes, key: bytes) -> list[int] | None:
-    """Return the positions of a part, or None if there are many."""
+    """Return the positions of a part, or None if it occurs more than 64 times."""
     found: list[int] = []
     position = piece.find(key)
     while position >= 0:

@@ -35,7 +35,7 @@ class RankMap:
         return found
 
     def rank(self, node: str, index: int | None) -> int | None:
-        """Return the rank of a GPU of a node, or None."""
+        """Return the rank that runs on the GPU with this index in a node; None if it is unknown."""
         ranks = self.ranks.get(node, ())
         return ranks[index] if index is not None and index < len(ranks) else None
 

@@ -154,9 +154,9 @@ def _with_same_error(situation: Situation, lead: Signal) -> tuple[set[int], set[
 
 
 def is_on_many_ranks(situation: Situation, mechanism: Mechanism, one: Signal) -> bool:
-    """Return whether several ranks, of which two are known to be on different nodes, printed the same error.
+    """Return whether several ranks, two of them known to be on different nodes, printed the same error.
 
-    Or whether the own sources of as many nodes show the mechanism.
+    It is also True if the nodes' own sources show the mechanism on as many nodes.
     """
     many = situation.weights.limits["many_ranks"]
     ranks, nodes = _with_same_error(situation, one)

@@ -26,7 +26,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """One mechanism with its first sign and the points for and against it."""
+    """One mechanism, the signal `lead` with which it can have started, and the points for and against it."""
 
     mechanism: Mechanism
     lead: Signal
@@ -39,12 +39,12 @@ class Hypothesis:
 
     @property
     def weights(self) -> frozenset[str]:
-        """Return the names of the weights for and against it."""
+        """Return the names of the weights of all points for and against the mechanism."""
         return frozenset(one.weight for one in self.points)
 
     @property
     def is_doubtful(self) -> bool:
-        """Return whether it is not shown that the job would fail again."""
+        """Return whether a doubt leaves open that the job would fail again."""
         return bool(self.weights & DOUBTS)
 
 
@@ -55,7 +55,7 @@ def hypotheses(situation: Situation) -> list[Hypothesis]:
 
 
 def own_fault(situation: Situation) -> Hypothesis | None:
-    """Return the likeliest hypothesis with a decisive fault in a node's own source while the job failed.
+    """Return the likeliest hypothesis with a decisive fault in a node's own source while the job failed, or None.
 
     The job failed between its last progress and its first failure; clocks may differ by the allowed amount.
     """

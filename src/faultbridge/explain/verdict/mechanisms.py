@@ -22,7 +22,7 @@ DECISIVE = "decisive"
 
 
 class Outlook(StrEnum):
-    """What to do with the job."""
+    """What to do with a job that died: restart it, restart it without some nodes, or leave it stopped."""
 
     RESTART = "RESTART"
     RESTART_WITHOUT = "RESTART_WITHOUT"
@@ -33,9 +33,11 @@ class Outlook(StrEnum):
 class Mechanism:
     """One way in which a job dies.
 
-    `initiators` maps the names of the signals that can be its first sign to a strength; `causes` are the names of what
-    can follow. With `expects_node`, the node's own logs show it, and a claim of the job alone counts less.
-    `on_many_ranks` is its outlook where several ranks report the same error.
+    `initiators` maps the names of its initiating signals to a strength; `causes` are the names of signals that can
+    follow. With `expects_node`, the node's own logs should show it, and a signal of the job alone counts less. With
+    `trusts_job`, a line of the job, such as its scheduler's, is enough to name the node. `after_progress` is the
+    outlook after a good start, `on_many_ranks` that where several ranks report the same error. `settles` names what
+    proves or refutes the mechanism.
     """
 
     name: str
@@ -53,7 +55,7 @@ class Mechanism:
     trusts_job: bool = False
 
     def strength(self, signal: Signal) -> str | None:
-        """Return the strength of a signal as the first sign of this mechanism; None if it is no such sign."""
+        """Return the strength of a signal as initiating signal of this mechanism; None if it is not one."""
         return next((one for glob, one in self.initiators.items() if signal.matches(glob)), None)
 
     def can_cause(self, signal: Signal) -> bool:

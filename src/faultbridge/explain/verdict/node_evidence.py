@@ -27,7 +27,7 @@ def faults_shortly_before(situation: Situation) -> tuple[Signal, ...]:
 def continues_after(situation: Situation, sign: Signal) -> bool:
     """Return whether the node that a line of the job names was alive after it, by the node's own log.
 
-    A line without a time cannot come before the end of the log, so the log is believed.
+    A line without a time counts as printed at the job's first failure; if that has no time either, the log is believed.
     """
     at = sign.at or situation.line.failed_at
     skew = timedelta(seconds=situation.weights.limits["skew_seconds"])

@@ -20,8 +20,8 @@ _OF_PLATFORM = ("scheduler.", "memory.")
 class Situation:
     """What hypotheses are scored against: the time line, the files, the mechanisms and the weights.
 
-    A log may repeat an error thousands of times. Of equal signals only the first can change a score: `leads` are the
-    first of each name and node, `firsts` the first of each name.
+    A log may repeat an error thousands of times. Of signals that count the same only the first can change a score:
+    `leads` are the first for each node, `firsts` the first of all nodes.
     `nodes` are the node of each rank, as far as it is known.
     """
 
@@ -33,12 +33,12 @@ class Situation:
 
     @cached_property
     def leads(self) -> tuple[Signal, ...]:
-        """Return the first signal of each name, place and time that differ for a score."""
+        """Return the first of the signals of a node that count the same: equal name, role, file and timing."""
         return firsts_of(self.line.signals, lambda one: (*self._sort(one), one.node))
 
     @cached_property
     def firsts(self) -> tuple[Signal, ...]:
-        """Return the first signal of each name, whatever its node is."""
+        """Return the first of the signals that count the same, whatever their nodes are."""
         return firsts_of(self.line.signals, self._sort)
 
     def _sort(self, one: Signal) -> tuple[Hashable, ...]:
@@ -47,7 +47,7 @@ class Situation:
 
 
 def firsts_of(signals: Iterable[Signal], key: Callable[[Signal], Hashable]) -> tuple[Signal, ...]:
-    """Return the first signal of each key."""
+    """Return the first signal for each value of `key`."""
     found: dict[Hashable, Signal] = {}
     for one in signals:
         found.setdefault(key(one), one)
@@ -71,7 +71,7 @@ def timing(situation: Situation, signal: Signal) -> str | None:
 
 
 def is_in_teardown(situation: Situation, one: Signal) -> bool:
-    """Return whether a program printed a line after the launcher had begun to end its processes."""
+    """Return whether a program printed an initiating signal after the launcher had begun to end its processes."""
     if one.trust is not Trust.JOB or one.role is not Role.INITIATING or one.name.startswith(_OF_PLATFORM):
         return False
     signals = (each for each in situation.firsts if each.name in _TERMINATED and each.trust is Trust.JOB)
@@ -90,7 +90,7 @@ def in_time(situation: Situation, signal: Signal) -> bool:
 
 
 def covers(span: LogSpan, line: TimeLine) -> bool:
-    """Return whether the log of a node covers the first failure of the job."""
+    """Return whether a node's log covers the job's first failure; the log may end up to ten minutes earlier."""
     if span.first_at is None or span.last_at is None or line.failed_at is None:
         return False
     return span.first_at <= line.failed_at <= span.last_at + _COVERED_AFTER

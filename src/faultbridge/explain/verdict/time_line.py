@@ -34,7 +34,7 @@ class TimeLine:
 
     @property
     def failed_at(self) -> datetime | None:
-        """Return the time of the first failure that the job's logs show."""
+        """Return the time of the job's first failure, or of the end of its logs if they show none; None if unknown."""
         return self.symptom.at if self.symptom else self.ended_at
 
     @property
@@ -43,7 +43,7 @@ class TimeLine:
         return min((one for one in (self.failed_at, self.progress_at) if one), default=None) if self.failed_at else None
 
     def is_before(self, one: Signal, other: Signal) -> bool:
-        """Return whether a signal is known to come before another, or stands in the same line.
+        """Return whether a signal is known to come before another, or is in the same line.
 
         Some programs print whole seconds and others fractions, so within two seconds of one file its lines decide.
         """
@@ -54,7 +54,7 @@ class TimeLine:
 
 
 def time_line(signals: Iterable[Signal], spans: Iterable[LogSpan], limits: Mapping[str, int]) -> TimeLine:
-    """Order the signals of a job, and separate what did not end it."""
+    """Order the signals of a job, and separate errors that it survived and lines that imitate the kernel's."""
     spans = [one for one in spans if one.trust is Trust.JOB]
     by_file = {one.file: one for one in spans}
     progress_at = max((one.progress_at for one in spans if one.progress_at), default=None)
@@ -117,10 +117,10 @@ def _is_recovered(
 
 
 def _is_before_steps(one: Signal, span: LogSpan, last_sign: int) -> bool:
-    """Return whether the job reported two more steps after an error. Lines that a program kept back are older.
+    """Return whether the job reported two more steps after an error, so that the error ended no rank.
 
-    Without times, the steps may have been kept back until the program ended, unless the log also has steps before the
-    error, or another first sign of a failure or a hang after the steps.
+    A program may buffer its output, so without times the steps may be older than the error. They count only if the log
+    also has steps before the error, or another initiating signal or a hang after the steps.
     """
     if span.steps_line is None or one.line is None or one.line >= span.steps_line:
         return False

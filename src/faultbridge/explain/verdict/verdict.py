@@ -23,7 +23,10 @@ _MIN_SHARED = 3
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """What the files show of the hardware: `blamed`, `acquitted` or `not_shown`; the nodes with a log of the time."""
+    """What the files show of the hardware: `state` is `blamed`, `acquitted` or `not_shown`.
+
+    `checked` are the nodes whose own log covers the job's first failure, `not_checked` the other nodes.
+    """
 
     state: str
     checked: tuple[str, ...]
@@ -64,7 +67,8 @@ def decide(
 ) -> Verdict:
     """Return the verdict on the evidence of one job. Faults of nodes that are not the job's are left out.
 
-    `affected` are nodes with a recorded fault while the job ran: they are never acquitted, and tested unless left out.
+    `affected` are nodes with a recorded fault while the job ran: with one, no hardware is acquitted, and they are to be
+    tested unless the restart leaves nodes out.
     """
     job_nodes = set(nodes.values())
     signals = [one for one in evidence.signals if not job_nodes or one.node is None or one.node in job_nodes]
