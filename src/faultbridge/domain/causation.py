@@ -77,7 +77,7 @@ class _Causes:
 
     @classmethod
     def of(cls, before: NodeState, after: NodeState, *, starts_chains: bool) -> _Causes:
-        """Return the events that a node already names, before the first entry of its commit."""
+        """Return the possible causes that earlier commits stored in the node's state."""
         conditions = (*before.conditions.items(), *after.conditions.items())
         known = {key: one.event_id for key, one in conditions if one.event_id}
         last_in_case = dict([before.case_event] if before.case_event else ())
@@ -105,7 +105,7 @@ class _Causes:
             self.status = event_id
 
     def _add_fault(self, draft: Draft, event_id: str) -> None:
-        """Note a new fault; one that its own commit renames, because its device was identified, keeps its detection."""
+        """Make a new fault available as a cause, also under the key that it gets when its device is identified."""
         if not draft.subject:
             return
         if draft.type is EntryType.FAULT_DETECTED:
@@ -115,7 +115,7 @@ class _Causes:
             self.faults[draft.subject] = self.detected[draft.subject] = self.codes[str(draft.data["code"])]
 
     def stored_in(self, state: NodeState) -> NodeState:
-        """Return a node that names these events, for the causes of its next commits."""
+        """Return the state with the event ids that the node's next commits name as causes."""
         conditions = {
             key: replace(one, event_id=self.detected[key]) if key in self.detected else one
             for key, one in state.conditions.items()

@@ -174,7 +174,7 @@ class NodeState:
 
     @property
     def failed_step_at(self) -> datetime | None:
-        """Return when the step began at which the node's repair ended without success, or None."""
+        """Return the start of the step that failed the node's repair; None unless a repair failed that took a slot."""
         case = self.live_case
         failed = case is not None and case.status is CaseStatus.ESCALATED and case.repair_action.needs_slot
         return case.attempt.since if case and case.attempt and failed else None

@@ -51,7 +51,10 @@ class Odds(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Offender:
-    """A card with faults in a slot: `card` counts its other slots, and `slot` the slot's other cards."""
+    """A card with faults in a slot: `card` counts its other slots, and `slot` the slot's other cards.
+
+    `ratio` is how much more likely the card is the cause than the slot.
+    """
 
     name: str
     place: Place

@@ -16,7 +16,7 @@ JOB_REPORT = "job-report"
 
 
 WEBHOOK_SENDER = "webhook:"
-"""The sender of a webhook's records is its name after this. The queue names no sender so: it names IAM identities."""
+"""The prefix of the sender's name in webhook records. Senders on the queue are IAM identities, which never have it."""
 
 
 SAMPLE_INTERVAL = timedelta(minutes=5)
@@ -42,7 +42,7 @@ class RawRecord:
     `received_at` is when the queue first accepted the record, by the queue's clock. `sent_at` is when the sender sent
     it, by its own clock; if that time is implausible, it is `received_at` (`pipeline.normalize.timestamp`). `node` is
     the sender's name for the node: a host name, an instance id, a Slurm or Kubernetes name, or None. `claimed` is set
-    when only its listing lets the sender report about the node, as for every webhook.
+    if the sender may report about the node only because it is listed, as for every webhook.
     """
 
     record_id: str

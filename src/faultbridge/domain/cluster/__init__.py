@@ -8,6 +8,8 @@ Reading order:
 - `breakers`: circuit breakers that stop repairs when too many nodes fail at once.
 - `failure_domains`: what several nodes share and lose together.
 - `incidents`: one shared cause behind the faults of many nodes.
-- `jobs`, `spares`: training jobs, and instances that are verified in advance.
+- `group_updates`: groups that their owner updates, and how long repairs wait for that.
+- `jobs`, `progress`, `ranks`: training jobs, their steps and losses, and the ranks of their nodes.
+- `spares`, `capacity_sources`: instances that are verified in advance, and where successors come from.
 - `volumes`: EBS volumes that move from an instance to its successor.
 """

@@ -30,4 +30,4 @@ DEFAULT_SOURCES = (
     CapacitySource.ON_DEMAND,
     CapacitySource.FALLBACK_TYPES,
 )
-"""The order without a policy of one's own: open reservations, which other workloads may use, are not asked."""
+"""The order if the policy states none: open reservations, which other workloads may use, are not asked."""

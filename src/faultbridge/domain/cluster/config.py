@@ -63,7 +63,7 @@ class ClusterConfig:
     """The registration of a cluster.
 
     `expected` is the number of nodes. Nodes fill one shard after the other, `nodes_per_shard` in each; `shards` is the
-    number of shards that hold nodes, and only grows. It keeps the rate of writes of each key within DynamoDB's limits.
+    number of shards that hold nodes, and only grows. Shards keep the writes to each key within DynamoDB's limits.
     `trusted_senders` may send records about every node of the cluster: `<role id>:<session>`, or `<role id>:*`.
     `node_roles` are the ids of the roles that instances of the cluster have; a session of another role proves no
     instance. Without them, every role counts.
@@ -108,7 +108,7 @@ class ClusterConfig:
     update_holds: tuple[UpdateHold, ...] = ()
 
     def validated(self) -> ClusterConfig:
-        """Return this registration; rejects what its parts miss, and parts that its provider cannot use."""
+        """Return this registration; raises Rejected for a missing, unknown or unusable setting."""
         unknown = [name for name in self.job_callbacks if name not in JOB_CALLBACKS]
         if unknown:
             allowed = ", ".join(sorted(JOB_CALLBACKS))
@@ -121,7 +121,7 @@ class ClusterConfig:
         return self
 
     def _check_slurm(self) -> None:
-        """Reject a Slurm cluster without a way to it; only commands on the head node can requeue a job."""
+        """Reject a Slurm cluster without head node and slurmrestd; only commands on the head node can requeue a job."""
         if self.orchestrator == SLURM and not (self.slurm_head_node or self.slurm_rest):
             raise Rejected(
                 "no_slurm_head_node",

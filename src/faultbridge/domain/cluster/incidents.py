@@ -72,7 +72,7 @@ class Hold:
     It covers the nodes of the failure domain that show a fault of the family, and nodes without a known failure domain,
     such as one that an operator registered before the inventory. `holding` is False after the maximum age.
     `ended_at` is when the incident was closed: faults that began before it open no further incident. No incident of the
-    family delays the repairs of the nodes in `exempt`, although their faults may begin again.
+    family delays the repairs of the nodes in `exempt`, even if their faults begin again.
     """
 
     family: Family
@@ -84,7 +84,8 @@ class Hold:
     def covers(self, domains: Collection[FailureDomain], families: Collection[Family]) -> bool:
         """Return whether a node in these failure domains, with faults of these families, waits for the incident.
 
-        While no records arrive, every node waits. A node whose failure domains are not known yet may share the cause.
+        An incident of the intake, while no records arrive, lets every node wait. A node whose failure domains are not
+        known yet may share the cause, so it waits too.
         """
         every_node = self.domain.kind is DomainKind.INTAKE
         inside = self.domain in domains or not is_placed(domains)

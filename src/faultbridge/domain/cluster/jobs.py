@@ -46,7 +46,7 @@ class Job:
     `hits` identifies the latest faults of its nodes that were already reported for the job. `affected` names the nodes
     of these faults, each with its instance id at its first fault. `verdict` is the one that was recorded last.
     `callbacks` names the callbacks that have not been delivered since the job became resumable.
-    `to_mark` are nodes whose states do not name the job yet, or still name it.
+    `to_mark` are nodes whose states do not name the running job yet, or still name the ended one.
     `ranks` are the global ranks of nodes, such as `0-7`, if they are known.
     A running job is stalled since `stalled_at` if its step did not advance for `stall_after`. `alarm` is what is wrong
     with its last loss: `not_finite` or `spike`.

@@ -16,7 +16,7 @@ def ranks_in_order(nodes: Sequence[str], per_node: int) -> dict[str, str]:
 
 
 def rank_text(ranks: Iterable[int]) -> str:
-    """Return the text of some ranks."""
+    """Return ranks as text, such as `0,2-3`."""
     parts: list[list[int]] = []
     for rank in sorted(set(ranks)):
         if parts and parts[-1][-1] == rank - 1:
