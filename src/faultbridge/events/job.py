@@ -20,7 +20,7 @@ class JobImpact(Model):
 
 
 class RankMove(Model):
-    """The ranks of a node whose instance is another one or gone. Their local state is lost: they must move."""
+    """The ranks of a node whose instance was replaced or is gone. Their local state is lost: they must move."""
 
     node: Text
     ranks: str | None = Field(
@@ -67,8 +67,9 @@ class JobData(Model):
 class JobChange(Event):
     """A job starts, ends, is affected by a fault of one of its nodes, or may resume after their repair.
 
-    `notified`: the delivery of a callback about this ended. `stalled`: its step did not advance for the limit;
-    `advanced`: it makes progress again. `loss`: its loss is not finite, rose suddenly, or is ordinary again.
+    `notified`: the delivery of a callback about a job that may resume ended. `stalled`: the training step did not
+    advance within the job's limit; `advanced`: it advances again. `loss`: the training loss is not finite, rose
+    suddenly, or is ordinary again.
     """
 
     event_type: ClassVar[str] = "Job Change"

@@ -21,7 +21,8 @@ ALL_DATA = "*"
 def detail_of(body: str, evidence: str) -> str:
     """Return the detail of an event, at most 60 KB of UTF-8. `metadata.truncated` lists the removed parts.
 
-    Evidence is shortened first, then attributes and facts are emptied, then the event becomes a stub.
+    Evidence is shortened first. If that is not enough, evidence is removed and attributes and facts are emptied, and
+    at last the event becomes a stub.
     """
     if len(body.encode()) > MAX_BYTES:
         return _without_expendable_fields(body, evidence)

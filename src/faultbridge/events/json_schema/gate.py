@@ -1,7 +1,8 @@
 """The compatibility gate: what must hold for the folder of schemas before a change is merged.
 
-The current models read every released sample. The last released schemas accept the current samples. Only allowed
-changes were made since the last release. Released files are unchanged.
+The schema files match the models. Every event has its required samples. The current models read every released
+sample. The last released schemas accept the current samples. Only allowed changes were made since the last release.
+Released files are unchanged.
 """
 
 from __future__ import annotations
