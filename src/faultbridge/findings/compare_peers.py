@@ -37,7 +37,7 @@ INTERVAL = timedelta(hours=1)
 
 
 class Comparison(NamedTuple):
-    """The new baseline of a node, and the outlier if it is one; `compared` is False without an earlier baseline."""
+    """The new baseline of a node and how far it is above its peers, if it is; `compared` is False without a rise."""
 
     baseline: Baseline
     outlier: Outlier | None
@@ -75,7 +75,7 @@ class ComparePeers:
     def _store(self, cluster: str, compared: Comparisons, before: Iterable[str], now: datetime) -> bool:
         """Store the new baselines; returns False if another run has done so.
 
-        The first part holds the time of the comparison. A part without a node now and in `before` is not written.
+        The first part holds the time of the comparison. Another part is written only if it has or had nodes.
         """
         nodes: dict[int, dict[str, dict[str, Baseline]]] = {shard_of(one, stored.PARTS): {} for one in before}
         nodes[0] = {}
@@ -130,7 +130,7 @@ class ComparePeers:
         self.append(NodeKey(cluster, node), revise, actor=Actor.SWEEP)
 
     def _end(self, rules: Rules, finding: Finding, reason: str, *, recovered: bool) -> None:
-        """End a finding. Its fault ends too if the node `recovered`; an isolated one only has no load."""
+        """End a finding, and its fault if the node `recovered`; a node that left service may only lack load."""
 
         def revise(state: NodeState, now: datetime) -> Transition:
             row = self.append.table.get(stored.finding_key(finding.cluster, finding.id))
@@ -150,14 +150,14 @@ class ComparePeers:
     def _observe(
         self, state: NodeState, note: Draft, written: Put, arrivals: Sequence[Arrival], rules: Rules, now: datetime
     ) -> Transition:
-        """Return the transition that records a finding, and the fault of its detector if that acts."""
+        """Return the transition that records a finding, and the start or end of its fault in `arrivals`, if any."""
         if not arrivals:
             return Transition(state, (note,), (written,))
         observed = observe(state, arrivals, rebooted=False, rules=rules, catalog=self.rulebook.catalog(), now=now)
         return Transition(observed.state, (note, *observed.drafts), (written,))
 
     def _judge(self, finding: Finding, case_id: str) -> None:
-        """Mark a finding right, because a case of the node opened soon after it."""
+        """Mark an unmarked finding right, because a case of the node opened soon after it."""
         row = self.append.table.get(stored.finding_key(finding.cluster, finding.id))
         found = stored.read_finding(row) if row is not None else None
         if row is not None and found is not None and found.mark is None:

@@ -24,7 +24,10 @@ def fault_code(detector: str) -> str:
 
 
 def acting_detectors(detectors: Iterable[Detector], findings: Iterable[Finding], bar: int | None) -> frozenset[str]:
-    """Return the detectors whose findings are faults: those whose precision in percent is at least `bar`."""
+    """Return the detectors whose findings become faults: at least 10 are marked, and the precision reaches `bar` %.
+
+    Without a `bar`, the result is empty.
+    """
     if bar is None:
         return frozenset()
     known = tuple(findings)

@@ -58,7 +58,7 @@ def _totals(state: NodeState, samples: SampleSet, detectors: Iterable[Detector],
 def _reported_at(samples: SampleSet, now: datetime) -> datetime | None:
     """Return when samples were reported last; None if that is too long ago.
 
-    Samples with a digest are not stored each time that the agent reports equal ones.
+    Equal samples with a digest are not stored again each time, so for longer they count as reported now.
     """
     age = now - samples.at
     if age < STALE:
