@@ -1,4 +1,4 @@
-"""The gateway: accepts records that do not come through the queue, and puts them on the queue.
+"""The gateway: accepts records of senders that cannot write to the queue, and puts them on the queue.
 
 Webhooks arrive through API Gateway, batches of log lines through a CloudWatch Logs subscription. The gateway checks
 the sender and the size, keeps the body as it is, and decodes nothing. Read in this order:

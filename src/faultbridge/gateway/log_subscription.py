@@ -37,7 +37,7 @@ class LogSubscription:
     clock: Clock
 
     def __call__(self, data: str) -> str | None:
-        """Unpack a batch, put it on the queue and return its record id, or None for an empty batch.
+        """Unpack a batch, put it on the queue and return its record id; None for a control message or no events.
 
         Raises Rejected `bad_body`, `too_large` or `unknown_stream`.
         """
@@ -68,7 +68,7 @@ class LogSubscription:
 
 
 def _origin(stream: str) -> tuple[str, str]:
-    """Return the source and the instance id that a log stream's name contains."""
+    """Return the source and the instance id of a log stream by its name; raises Rejected `unknown_stream`."""
     for source, pattern in STREAMS.items():
         found = pattern.fullmatch(stream)
         if found is not None:

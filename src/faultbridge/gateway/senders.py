@@ -20,7 +20,8 @@ MIN_SECRET_LENGTH = 16
 class Proof(StrEnum):
     """How a sender proves itself: by a signature, or by a secret in the header `Authorization`.
 
-    A body signature, as Grafana makes it, covers no path. Its sender has one source, and its secrets have one sender.
+    A body signature, as Grafana makes it, covers no path. So its sender may have one source only, and no secret in
+    common with another sender.
     """
 
     REQUEST_SIGNATURE = "request-signature"

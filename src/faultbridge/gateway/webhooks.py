@@ -42,7 +42,7 @@ class WebhookRequest:
 
     @property
     def is_signed(self) -> bool:
-        """Return whether the post has a signature; a post without one must have credentials."""
+        """Return whether the post is checked as signed: it has a signature or a timestamp, or no credentials."""
         return bool(self.signature or self.timestamp or not self.authorization)
 
     def signed_content(self, sender: WebhookSender) -> bytes:
@@ -138,7 +138,7 @@ class Webhooks:
 
 
 def _proven(senders: Mapping[str, WebhookSender], post: WebhookRequest, now: datetime) -> WebhookSender:
-    """Return the sender of a post, or raise Rejected `unauthorised`. The check depends on the post alone."""
+    """Return the sender of a post, or raise Rejected `unauthorised`; unknown senders get the same check and answer."""
     sender = senders.get(post.sender, UNKNOWN_SENDER)
     if not post.is_signed:
         check_authorization(post.authorization, sender)
@@ -150,6 +150,6 @@ def _proven(senders: Mapping[str, WebhookSender], post: WebhookRequest, now: dat
 
 
 def _record_id(sender: WebhookSender, post: WebhookRequest, occasion: str) -> str:
-    """Return the id of a post's record; two posts of one sender, occasion and body have one id."""
+    """Return the id of a post's record; posts of one sender, source, occasion and body have one id."""
     identity = f"{sender.name}:{post.source}:{occasion}:".encode() + post.body
     return "web-" + hashlib.sha256(identity).hexdigest()[:32]
