@@ -9,7 +9,7 @@ In reading order:
 - `changes`: commits changes of incidents with the holds on repairs and the entries that record them.
 - `entries`: the entries of an incident.
 - `held`: absorbs the cases of affected nodes, and releases them again.
-- `orders`: what operators order about incidents, and how they are listed.
+- `orders`: lets operators close an incident.
 
 The pure rules are in `faultbridge.pipeline.correlate`. Tests: tests/scenarios/incidents.
 """

@@ -23,9 +23,9 @@ _WITHOUT_INSTANCE = frozenset({NodeStatus.REPLACING, NodeStatus.PROVISIONING})
 
 
 def affected_nodes(config: ClusterConfig, rows: Sequence[Mapping[str, Any]], now: datetime) -> tuple[AffectedNode, ...]:
-    """Return the nodes with faults of a family, from the rows of unhealthy nodes.
+    """Return one value for each node and fault family with an active fault, from the rows of unhealthy nodes.
 
-    An update of a group explains why its nodes are absent, so these are left out.
+    An update of a group explains missing heartbeats of its nodes, so these heartbeats are left out meanwhile.
     """
     held = {one.group for one in config.update_holds if one.until > now}
     found = ((one, row.get("group") in held) for row in rows for one in _affected(config, row))

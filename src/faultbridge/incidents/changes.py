@@ -58,8 +58,8 @@ class IncidentChanges:
     ) -> tuple[IncidentChange, ...]:
         """Compute and commit changes. Raises Conflict after 20 lost races.
 
-        `waiting` returns the number of cases that wait for an incident. With `affected`, closed holds that cover none
-        of these nodes are removed.
+        `waiting` returns the number of cases that wait for an incident. With `affected`, a commit also removes ended
+        holds that cover none of these nodes.
         """
         committed: tuple[IncidentChange, ...] = ()
 

@@ -64,7 +64,7 @@ class HeldCases:
         return count
 
     def release(self, control: Control, incidents: Mapping[str, Incident], held: tuple[Item, ...], rules: Rules) -> int:
-        """Release the cases whose incident no longer holds them, or whose faults are over; the oldest first."""
+        """Release the oldest cases that no open incident holds any longer; returns how many were released."""
         holding = [name for name, incident in incidents.items() if incident.status.holds]
         affected = {node for name in holding for node in incidents[name].nodes}
         released = [row for row in held if row["incident"] not in holding or row["node"] not in affected]

@@ -1,4 +1,4 @@
-"""Onsets: counts when nodes begin to show faults, as the history that the rate rule compares with."""
+"""Onsets: counts the starts of faults, as the history from which the rate rule computes what is usual."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Onsets:
         window: timedelta,
         before: OnsetHistory | None = None,
     ) -> None:
-        """Count the onsets that are older than the window and belong to no incident.
+        """Count the starts of faults that are older than the window and belong to no incident.
 
-        `before` is the history as just read. A lost race is not repeated: the next run counts them.
+        `before` is the history as just read; None reads it. If another run writes first, the next run counts them.
         """
         before, now = self.read(cluster) if before is None else before, self.clock.now()
         independent = (
