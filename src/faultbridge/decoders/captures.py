@@ -34,7 +34,7 @@ def may_be_capture(head: bytes) -> bool:
 
 
 def parts_of(body: bytes) -> tuple[Part, ...]:
-    """Return the outputs in a capture; nothing if one source reads the body as a whole."""
+    """Return the outputs in a capture; empty if one source reads the whole body, none does, or there are over 256."""
     outputs = list(islice(outputs_of(text_of(body)), _MAX_OUTPUTS + 1))
     if len(outputs) > _MAX_OUTPUTS:
         return ()
@@ -79,7 +79,7 @@ def _is_first_tool(one: Observation, tool: str, tools: dict[tuple[str, Component
 
 
 def _with_sections(parts: Sequence[Part]) -> list[Part]:
-    """Return the parts; a section that no source recognizes is one of the log before it, whose lines can come late."""
+    """Return the parts; a section that no source recognizes is joined to the log before it, as a part of that log."""
     found = list[tuple[Part, list[CommandOutput]]]()
     for part in parts:
         if found and part.source is None and part.output.is_section and found[-1][0].source in LINE_SOURCES:

@@ -62,7 +62,7 @@ class CommandOutput:
         return replace(self, text="".join((self.text, *more)))
 
     def _device(self) -> str | None:
-        """Return the device in the form of a line that the decoders of its tool accept."""
+        """Return the device as text that the decoders of its tool accept as first line; None if none is named."""
         for tool, option in _DEVICE.items():
             found = option.search(self.title) if tool in self.title else None
             if found is not None:

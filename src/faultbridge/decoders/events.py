@@ -20,7 +20,10 @@ _MAX_MISSES = 64
 
 
 def of_events(read: Read, recognize: Callable[[bytes], bool], events: Sequence[LogEvent], hints: Hints) -> Decoded:
-    """Decode each event by itself if each is a whole record, else all of them as one text."""
+    """Decode each event by itself if each is a whole record, else all as one text.
+
+    If the text is `Rejected` but some events are whole records, each event is decoded by itself.
+    """
     filled = [event for event in events if event.message.strip()]
     if not filled:
         return Decoded(())

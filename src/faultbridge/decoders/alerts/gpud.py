@@ -1,7 +1,7 @@
 """Decodes `gpud`: the answers of GPUd's `/v1/states` and `/v1/events`.
 
-The catalog judges an Xid or SXid that a text names; it already includes GPUd's advice. GPUd's own suggestion is an
-attribute.
+An Xid or SXid in a text gets severity and action from the catalog, which already includes GPUd's advice. GPUd's own
+suggestion becomes an attribute.
 
 Grammar: a JSON list of components, each with `states` or `events`; `time` can be null. Times: RFC 3339 with a time
 zone. Units: none. Errors: `Rejected(no_framing)` without a component. Source: GPUd's API description and captures.
@@ -138,7 +138,7 @@ def _stated(message: str, row: Mapping[str, Any]) -> str | None:
 
 
 def _named(message: str, row: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the GPU that a text names as attributes; a healthy state names none, and ends only such a fault."""
+    """Return the GPU in a mapped text as attributes: its fault names no GPU, so that a healthy state can end it."""
     return identifiers(gpu_named_in(message)) if _stated(message, row) else {}
 
 

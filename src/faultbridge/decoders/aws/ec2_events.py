@@ -25,7 +25,7 @@ _WARNINGS: Mapping[str, tuple[str, str]] = {
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return the faults of state changes and warnings; other events of EC2 yield nothing."""
+    """Return a fault for a stop or warning, and a health snapshot for a running instance; others yield nothing."""
     events = tuple(cloud_events(body, "aws.ec2"))
     if not events:
         raise Rejected("no_framing", "no event of aws.ec2")

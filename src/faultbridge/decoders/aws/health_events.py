@@ -60,7 +60,7 @@ def _code(kind: str, detail: Mapping[str, Any], mapped: Mapping[str, Any]) -> st
 
 
 def _noticed_at(event: CloudEvent) -> datetime | None:
-    """Return the time of the notice; the envelope of a scheduled change may carry the scheduled time."""
+    """Return the time of the notice; None if the envelope of a scheduled change has the scheduled time instead."""
     updated = instant(event.detail.get("lastUpdatedTime"))
     if updated is not None:
         return updated

@@ -40,7 +40,7 @@ def iso_time(text: str) -> datetime | None:
 
 
 def iso_instant(text: str) -> datetime | None:
-    """Return the UTC time of a text that has the ISO 8601 form already; None if no such date exists."""
+    """Return the UTC time of a text in ISO 8601 form, UTC also without a zone; None if no such date exists."""
     try:
         instant = datetime.fromisoformat(text)
         return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
@@ -56,7 +56,8 @@ def calendar_time(month: str, day: str, clock: str, year: str) -> datetime | Non
 def yearless_time(month: str, day: str, clock: str, received_at: datetime | None) -> datetime | None:
     """Return the time in parts such as `Oct 16 20:47:19`, taken as UTC because no zone is given.
 
-    The year is that of the receipt, or the year before if the time would be more than a day after the receipt.
+    The year is that of the receipt, or the year before if the time would be more than a day after the receipt. None
+    if the receipt is unknown or no such date exists.
     """
     if received_at is None:
         return None

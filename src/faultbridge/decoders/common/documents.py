@@ -57,7 +57,7 @@ def each_document(text: str) -> Iterator[Any]:
 
 
 def leading_documents(text: str) -> Iterator[tuple[Any, int]]:
-    """Yield each JSON document at the start of a text with the place behind it, up to other text or a cut."""
+    """Yield each JSON document at the start of a text and the position after it, until other or truncated text."""
     text, position = _encodable(text), 0
     while position < len(text):
         if text[position].isspace():

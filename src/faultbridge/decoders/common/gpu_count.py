@@ -41,7 +41,7 @@ def with_same_gpu_count(instance_types: Iterable[str], instance_type: str | None
 
 
 def _with_check(snapshot: Snapshot, expected: int, instance_type: str) -> Snapshot:
-    """Return a snapshot with the check of the GPU count and a fault if GPUs are missing; unchanged without any."""
+    """Return a snapshot with the GPU count check, and a fault if GPUs are missing; unchanged if it lists no GPU."""
     seen = sum(device.type is ComponentType.GPU for device in snapshot.devices)
     if seen == 0:
         return snapshot

@@ -14,7 +14,7 @@ _MAX_TEXT = 4096
 
 
 def identifiers(component: Component) -> dict[str, str | None]:
-    """Return what names a device, as attributes of a fault whose own component must not name it."""
+    """Return a device's identifiers as attributes, for a fault whose component must not name the device."""
     index = None if component.index is None else str(component.index)
     return {"pci": component.pci, "uuid": component.uuid, "index": index, "device": component.name}
 

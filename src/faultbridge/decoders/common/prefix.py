@@ -148,7 +148,7 @@ def _repeated(message: KernelMessage, match: re.Match[str], _: datetime | None) 
 
 
 def _facility(priority: int) -> str:
-    """Return the facility of a line that has the form of the kernel's: with any but 0, a program wrote it."""
+    """Return `kern` for a priority of the kernel's facility 0, else `user`: a program imitated the kernel's format."""
     return _KERNEL if priority >> 3 == _KERNEL_FACILITY else USER
 
 

@@ -54,7 +54,7 @@ def log_events(body: bytes) -> tuple[LogEvent, ...] | None:
 def unpacked(body: bytes, limit: int = MAX_JSON_BYTES) -> bytes:
     """Return the CloudWatch Logs record in a packed body, of at most `limit` bytes; any other body as it is.
 
-    No other function unpacks: what is not masked or counted before it is decoded must not appear while it is decoded. A
+    Only this function unpacks, before a body is masked and counted, so that decoding reveals no text that was not. A
     record that cannot be unpacked, or is packed twice, is `Rejected`.
     """
     if body[:64].lstrip()[:1] != b"{" or b'"awslogs"' not in body[:256]:
@@ -132,7 +132,7 @@ def _lines_of_document(body: bytes) -> bytes | None:
 
 
 def joined_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield pieces of whole lines; if the first one has a document that is spread over lines, such documents as one."""
+    """Yield pieces of whole lines; if the first one has a JSON document spread over lines, such ones are joined."""
     pieces = iter(pieces)
     head = next(pieces, b"")
     if not _may_be_spread(head):

@@ -19,7 +19,7 @@ _TIMES = ("_SOURCE_REALTIME_TIMESTAMP", "__REALTIME_TIMESTAMP", "time", "timesta
 _PROGRAMS = ("SYSLOG_IDENTIFIER", "ident", "program", "appname", "syslog_identifier")
 _KERNEL = "kernel"
 MAX_DEPTH = 3
-"""So many wrappers around one line are removed."""
+"""Maximum number of wrappers that are removed around one line."""
 
 _MAX_BYTES = 65536
 

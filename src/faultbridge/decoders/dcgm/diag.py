@@ -50,7 +50,7 @@ def _faults(result: TestResult) -> Iterator[Fault]:
 
 
 def _affected(result: TestResult, error: TestError) -> tuple[Component, ...]:
-    """Return the device that an error names; the node if a result is about several devices together."""
+    """Return the only device of a result, else those of its devices that the error names, else the node."""
     if len(result.components) == 1:
         return result.components
     named = {int(number) for number in _GPU_IN_TEXT.findall(error.text[:1024])}

@@ -2,8 +2,9 @@
 
 Grammar: `ID | MM/DD/[YY]YY | HH:MM:SS[ AM][ ZONE] | SENSOR | EVENT | Asserted or Deasserted` of `ipmitool sel`,
 `ID | MON-DD-YYYY | HH:MM:SS | NAME | TYPE [| STATE] [| DIRECTION] | EVENT` of `ipmi-sel` (see `freeipmi`), or
-Redfish's LogEntry objects, also in a collection, or its Event. An event that ended is a clear. Times: those of the
-controller, as UTC; Redfish's `Created`. Units: none. Errors: `Rejected(no_framing)` for other input.
+Redfish's LogEntry objects, also in a collection, or its Event. A deasserted event is a clear; a Redfish event that is
+OK or resolved is skipped. Times: those of the controller, as UTC; Redfish's `EventTimestamp` or `Created`. Units: none.
+Errors: `Rejected(no_framing)` for other input.
 Source: ipmitool 1.8, FreeIPMI 1.1 to 1.6, Redfish's LogEntry and Event schemas.
 """
 
@@ -85,7 +86,7 @@ _OF_THE_PAST = frozenset({"host.memory_uncorrected", "host.pcie_fatal", "host.ma
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a fault for each event that reports one, and a clear for each that ended."""
+    """Return a fault for each event that reports one, and a clear for each deasserted event of a SEL."""
     whole = text_of(body)
     if _HEAD.search(whole) is None and whole.lstrip()[:1] in {"{", "["}:
         entries = [entry for _, document in objects(whole) for entry in _entries(document)]

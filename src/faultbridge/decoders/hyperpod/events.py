@@ -1,7 +1,7 @@
 """Decodes `hyperpod-event`: HyperPod's events on EventBridge and the answer of ListClusterEvents.
 
-A change of a node's health is a fault; HyperPod's own repairs are recorded. Provisioning, scaling and lifecycle
-scripts are neither: a failed creation is missing capacity, whatever its level.
+An unhealthy node is a fault, a healthy one a health snapshot, and HyperPod's own repairs are recorded. Provisioning,
+scaling and lifecycle scripts yield nothing: a failed creation is missing capacity, whatever its level.
 
 Grammar: EventBridge's envelope with fields in `detail` (state change, node health) or in `detail.EventDetails`
 (cluster event); metadata is in either of two depths. ListClusterEvents returns the records without an envelope.
@@ -82,7 +82,7 @@ def _is_hyperpod_event(document: Mapping[str, Any]) -> bool:
 
 
 def _records(document: Mapping[str, Any]) -> Iterator[NodeHealth | Fault | None]:
-    """Yield the health or repair in each record of a document; None for a record with neither."""
+    """Yield the health or repair in each record, None for neither; Faultbridge's own copies of events are skipped."""
     detail = members(document.get("detail"))
     if members(detail.get("Faultbridge")).get("mirror"):
         return
