@@ -50,13 +50,13 @@ class Backlog:
         return (self._entries(), self._timers(), self._rejects(), self._sweep(), self._canary())
 
     def record_sweep(self, *, unfinished: bool, failures: int) -> None:
-        """Store that a sweep completed, now."""
+        """Store the current time as the end of the latest sweep, with its number of failures."""
         now = truncate(self.clock.now())
         result: dict[str, str | int] = {"unfinished": int(unfinished), "failures": failures}
         self.table.write(Put(items.item(LAST_SWEEP, now, result)))
 
     def overdue(self) -> int:
-        """Count the timers that are overdue."""
+        """Count the timers, and the retries of rejected records, that have been due for more than five minutes."""
         return len(list(self._times((*keys.TIMERS, *keys.RETRIES), self.clock.now() - OVERDUE)))
 
     def _entries(self) -> BacklogItem:
@@ -64,7 +64,7 @@ class Backlog:
         return self._waiting("unpublished", self._times(keys.OUTBOXES))
 
     def _timers(self) -> BacklogItem:
-        """Return the timers that are due."""
+        """Return the timers, and the retries of rejected records, that are due."""
         return self._waiting("timers", self._times((*keys.TIMERS, *keys.RETRIES), self.clock.now()))
 
     def _rejects(self) -> BacklogItem:

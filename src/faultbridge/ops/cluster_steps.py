@@ -80,7 +80,7 @@ class ClusterSteps:
             self.compare_peers(cluster)
 
     def _open_postponed(self, cluster: str, result: SweepResult) -> None:
-        """Open the postponed cases of nodes whose cluster is no longer under maintenance."""
+        """Open the postponed cases of nodes whose exclusion from repairs ended earlier than planned."""
         config = rules_of(self.tick_node.rulebook, cluster).config
         rows = shard_rows(self.table, config, UNHEALTHY)
         for key in postponed_too_long(rows, self.tick_node.append, config, self.table.clock.now()):

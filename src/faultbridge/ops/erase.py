@@ -27,7 +27,7 @@ class Erase:
     table: Table
 
     def __call__(self, cluster: str) -> int:
-        """Delete a cluster; returns the number of deleted items. Raises `cluster_lives` when a case is live."""
+        """Delete a cluster; returns the number of deleted items. Raises Rejected `cluster_lives` if a case is live."""
         config = cluster_config(self.table, cluster)
         states = [self._read_node(cluster, node) for node in node_names(self.table, config)]
         live = [state.key.node for state in states if state.live_case is not None]

@@ -19,7 +19,7 @@ class Failures:
 
     @contextmanager
     def collect(self, part: str) -> Iterator[None]:
-        """Run a part; an exception is logged and recorded with the name of the part, and not raised."""
+        """Run one part as a `with` block; an exception is logged and recorded with the part's name, and not raised."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 - a bug in one part must not stop the others; all are reported

@@ -67,7 +67,7 @@ def _check_intake(
 
 
 def _is_incident(silent: int, nodes: int, limits: CorrelationLimits) -> bool:
-    """Return whether so many nodes of a cluster are silent that they share a cause, which no instance shows."""
+    """Return whether so many nodes of a cluster are silent that a probe of single instances cannot show the cause."""
     return silent > MAX_PROBED and silent >= limits.nodes and silent * 100 >= limits.percent * nodes
 
 

@@ -30,7 +30,7 @@ class ProbeInstance:
     tools: StepTools
 
     def __call__(self, state: NodeState) -> ProbedInstance:
-        """Return whether the instance of a node exists; also its checks, unless it is gone."""
+        """Return whether the instance of a node exists and, unless it is gone, the provider's checks of it."""
         config = rules_of(self.tools.rulebook, state.key.cluster).config
         instance_id = state.incarnation.instance_id if state.incarnation else None
         probed = ProbedInstance()

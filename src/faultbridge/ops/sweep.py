@@ -6,7 +6,7 @@ One sweep runs these parts in order; a failed part does not stop the others:
 2. process due timers: end waiting periods, recover attempts, report stalled jobs,
 3. report missing heartbeats, and run the steps of each cluster: see `cluster_steps`,
 4. deliver job callbacks, whose receivers may be slow,
-5. retry rejects, which any sender can cause.
+5. retry rejected records; this part is the last, because any sender can cause rejects.
 
 Each part gets a share of the remaining time. Shards and clusters are taken in a random order that changes each
 minute: in a fixed order, the last shards would never be reached under overload.
@@ -74,7 +74,7 @@ class Sweep:
         return result
 
     def _publish(self, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
-        """Publish entries that the stream lost."""
+        """Publish entries that the stream did not publish within two minutes."""
         horizon = to_text(self.clock.now() - UNPUBLISHED_AFTER)
         for outbox in self._shuffled(keys.OUTBOXES):
             page = self.table.query(outbox, up_to=horizon, index=WORK, limit=MAX_PUBLISHED)

@@ -39,7 +39,7 @@ class TimeLimit:
     result: SweepResult
 
     def is_over(self) -> bool:
-        """Return whether the time is over; the sweep is then unfinished."""
+        """Return whether the time is over; if so, mark the sweep as unfinished."""
         over = self.clock.now() >= self.until
         self.result.unfinished = self.result.unfinished or over
         return over

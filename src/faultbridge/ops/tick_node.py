@@ -1,4 +1,4 @@
-"""Tick of a node: ends what has lasted its time on the node, and recovers an attempt whose execution was lost."""
+"""Tick of a node: ends waiting periods, delays and conditions whose time is over; recovers a lost attempt."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from faultbridge.rules.rulebook import Rulebook, rules_of
 
 @dataclass(frozen=True, slots=True)
 class TickNode:
-    """Ends the waiting periods, delays and conditions of a node that have lasted their time; recovers its attempt."""
+    """Ends the waiting periods, delays and conditions of a node whose time is over.
+
+    It also recovers the node's repair attempt if the execution of the attempt was lost.
+    """
 
     append: Append
     rulebook: Rulebook
