@@ -4,7 +4,8 @@ Read in this order:
 
 - `page`: a page before rendering, links, and the settings of the pager
 - `page_rule`: one kind of page: which events trigger or resolve it, its key and its texts
-- `rules`: all kinds of pages, and the rules that apply to an event
+- `rules`: all kinds of pages, and the rules that apply to an event; those of cases are here
+- `operator_rules`, `cluster_rules`: the kinds of pages about operators' orders and about whole clusters
 - `compose`: writes a page from an event, its rule and the stored case and node
 - `page_deduplication`: the last state sent for each page key, so that a repeated event sends nothing new
 - `open_pages`: pages that are triggered and not resolved, and the page limit of an hour
@@ -14,6 +15,6 @@ Read in this order:
 - `service_formats`: pages for PagerDuty and chat applications
 - `chat_formats`: pages for the webhooks of Slack and Microsoft Teams
 
-Delivery is at least once, under the same key. If the table does not answer, nothing is sent: the event is retried.
+Delivery is at least once, under the same key. If the table does not answer before a page is sent, the event is retried.
 Tests: tests/pager, tests/scenarios/operators/test_pages.py.
 """

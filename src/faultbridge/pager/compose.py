@@ -25,7 +25,7 @@ MAX_NODES_SHOWN = 12
 
 @dataclass(frozen=True, slots=True)
 class StoredDetails:
-    """The stored case, node and cluster registration of an event, where the event has them."""
+    """The stored case, node and cluster registration that an event names; None for each that it does not name."""
 
     case: Case | None = None
     node: NodeState | None = None
@@ -87,7 +87,7 @@ def runbook_of(rule: PageRule, data: Mapping[str, Any]) -> str:
 
 
 def _isolation_texts(config: ClusterConfig | None) -> dict[str, str]:
-    """Return what a page says about isolation; it is not applicable where no orchestrator can cordon the node."""
+    """Return the texts about isolation by placeholder; without an orchestrator, they state that nothing isolates."""
     if config is None or config.orchestrator != NO_ORCHESTRATOR:
         return {"isolates": "Isolates the node", "isolated": "isolated", "meanwhile": "None now.", "not_isolated": ""}
     why = "isolation is not applicable: the cluster has no orchestrator"
@@ -150,7 +150,7 @@ def _serial(pci: str | None, node: NodeState | None) -> str | None:
 
 
 def _since(data: Mapping[str, Any], case: Case | None) -> datetime | None:
-    """Return when the fault was detected, or else when the case opened."""
+    """Return when the fault was detected, or else when the case opened; None if neither is recorded."""
     since = data.get("detected_at") or data.get("opened_at")
     if since:
         return from_text(since)

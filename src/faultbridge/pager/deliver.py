@@ -1,6 +1,6 @@
 """Sends the pages of one event at least once; repetitions of a page have the same key.
 
-If the table or the pager does not answer, the call raises and the event is delivered again.
+If the table or the pager does not answer before a page is sent, the call raises and the event is delivered again.
 """
 
 from __future__ import annotations
@@ -101,9 +101,10 @@ class Paging:
         return Delivery(page.key, page.state, outcome, recorded=recorded)
 
     def _decide(self, page: Page) -> PageOutcome:
-        """Return whether to send a page.
+        """Return SENT if a page is to be sent.
 
-        A trigger above the hourly limit is withheld. A resolve is quiet if only a summary listed the trigger.
+        Returns WITHHELD for a trigger above the hourly limit, and QUIET for a resolve whose trigger only a summary
+        listed.
         """
         if page.state is PageState.TRIGGERED:
             return PageOutcome.SENT if self._open_pages.admit(page) else PageOutcome.WITHHELD
@@ -117,7 +118,11 @@ class Paging:
         return OpenPage(page, sent, start.possibly_sent, last_sent_at=sent_at, sent_count=int(sent))
 
     def _record(self, event: Mapping[str, Any], rule: PageRule, opened: OpenPage, message_id: str) -> bool:
-        """Record the outcome of a page. Raises if the page was not sent, so that the event is delivered again."""
+        """Record the outcome of a page; returns False if a sent page could not be recorded.
+
+        Raises Transient or Misconfigured if a page that was not sent cannot be recorded, so that the event is
+        delivered again.
+        """
         pages = self._open_pages
         write = pages.put(opened) if rule.state is PageState.TRIGGERED else pages.delete(opened.page)
         try:
@@ -156,7 +161,7 @@ class Paging:
 
 
 def _not_sent(event: Mapping[str, Any], rule: PageRule, outcome: PageOutcome) -> Delivery:
-    """Log why a page is not sent."""
+    """Log why a page is not sent, and return that as its result."""
     _log("page not sent", event, rule, _NOT_SENT[outcome], outcome=outcome.value)
     return Delivery(rule.key(event), rule.state, outcome)
 

@@ -41,7 +41,7 @@ class OpenPage:
 
 @dataclass(frozen=True, slots=True)
 class OpenPages:
-    """Reads and writes the open pages of one urgency in a cluster. Reads are consistent and stay in one partition."""
+    """Reads and writes open pages. The pages of one cluster and urgency are in one partition; reads are consistent."""
 
     table: Table
     clock: Clock
@@ -50,7 +50,7 @@ class OpenPages:
     def admit(self, page: Page) -> bool:
         """Count a page against the hourly limit. Returns False above the limit.
 
-        Pages about a whole cluster are not limited.
+        Pages about a whole cluster are not limited. After five conflicts with other writers, a page is not counted.
         """
         if page.location.node is None:
             return True

@@ -19,9 +19,9 @@ class PageState(StrEnum):
 
 
 def make_visible(target: object, *names: str) -> None:
-    """Make control characters visible in these texts of a frozen object that is being created.
+    """Replace control characters in the named attributes of a new frozen object by visible text.
 
-    Without them, no text from a record can forge another line of a page.
+    Without control characters, no text from a record can forge another line of a page.
     """
     for name in names:
         text = getattr(target, name)

@@ -30,7 +30,8 @@ class PageOutcome(StrEnum):
     """The result for one page of an event.
 
     `withheld`: the next summary lists the page. `quiet`: a resolve of a page that was only in a summary. `known`: the
-    page already has this state. `repeated`: the event was processed before. `overtaken`: a later event was processed.
+    page already has this state, or a resolve of a page that was never triggered. `repeated`: the event was processed
+    before. `overtaken`: a later event was processed.
     """
 
     SENT = "sent"

@@ -28,7 +28,7 @@ class PageRule:
     """One kind of page in one state.
 
     `kind` is the last part of the page key. `when` maps fields of `data` to the allowed values.
-    `by_operator` limits the rule to events that an operator's order caused, or to all others.
+    `by_operator` limits the rule to events that an operator's order caused, or to all others; None does not limit it.
     Texts may contain `{case}`, `{cluster}`, `{node}`, `{status}` (of the node), and each scalar of `data` and `facts`.
     """
 

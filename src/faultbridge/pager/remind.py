@@ -65,7 +65,10 @@ class Remind:
             counts.reminders += sum(self._remind(one) for one in pages if one.individual)
 
     def _remind(self, opened: OpenPage) -> bool:
-        """Send a page again if it stayed unresolved too long, within the hourly limit."""
+        """Send an open page again if its reminder is due and the hourly limit permits it; returns whether it was sent.
+
+        An open page whose resolve was sent already is deleted instead.
+        """
         now, page = self.clock.now(), opened.page
         if opened.last_sent_at is None or now - opened.last_sent_at < self.settings.remind_after:
             return False

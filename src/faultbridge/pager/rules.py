@@ -1,7 +1,7 @@
 """All kinds of pages: those of cases here, of operators' orders in `operator_rules`, of clusters in `cluster_rules`.
 
 A fault that Faultbridge repairs by itself sends a notice only. A fault that needs an operator sends an urgent page.
-A case has one open key at a time. Its urgent page covers the failed node: a node fails only together with its case.
+A case has one open page at a time. A failed node has no page of its own, because a node fails only with its case.
 """
 
 from __future__ import annotations

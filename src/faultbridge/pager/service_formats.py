@@ -98,7 +98,7 @@ def pagerduty(page: Page) -> dict[str, Any]:
 
 
 def chat(page: Page) -> dict[str, Any]:
-    """Return a custom notification for chats. All pages of a case are one thread."""
+    """Return a page as a custom notification of Amazon Q Developer. All pages of a case are one thread."""
     location = page.location
     steps = [page.action_required, *(f"`{command}`" for command in page.commands), f"Runbook: {page.runbook}"]
     keywords = (location.cluster, page.code, location.node)
