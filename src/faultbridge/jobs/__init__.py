@@ -1,4 +1,4 @@
-"""The jobs: which training jobs run on which nodes, and which faults they were affected by.
+"""Jobs: records which training jobs run on which nodes, and which faults affected them.
 
 The start and end of a job, and each fault of its nodes in between, are entries of the cluster's own stream.
 Read in this order:
@@ -11,7 +11,7 @@ Read in this order:
 - `job_impact`: finds the worst active fault of a node and records it on the jobs that run there.
 - `progress`: stores heartbeats of jobs, and records stalls and wrong losses.
 - `resume`: finds the failed jobs whose faulty nodes are back, replaced or retired.
-- `callbacks`: delivers to webhooks and schedulers that a job may resume.
+- `callbacks`: notifies webhooks and schedulers that a job may resume.
 - `verdicts`: records why a job died and whether it may restart.
 - `job_writer`: stores a job together with the entry of its change.
 - `changes`: the changes of a job, and the data of their entries.

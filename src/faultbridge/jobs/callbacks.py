@@ -1,4 +1,4 @@
-"""Job callbacks: delivers that a job may resume to webhooks and schedulers, and records how each delivery ended."""
+"""Job callbacks: notifies webhooks and schedulers that a job may resume, and records how each delivery ended."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ class DeliverCallbacks:
         return any(one.callbacks for one in self.jobs.rows(cluster))
 
     def __call__(self, cluster: str, until: datetime | None = None) -> None:
-        """Deliver until a time; what remains waits for the next sweep."""
+        """Deliver the waiting callbacks of a cluster until a time, if given; the next sweep delivers the others.
+
+        Nothing is delivered while another sweep delivers callbacks of the cluster.
+        """
         waiting = [one for one in self.jobs.rows(cluster) if one.callbacks]
         found = self.jobs.table.get(keys.cluster_config(cluster)) if waiting else None
         if found is None or not self._lease(cluster):
@@ -58,7 +61,7 @@ class DeliverCallbacks:
                     held.add(name)
 
     def _lease(self, cluster: str) -> bool:
-        """Return whether this sweep is the only one that delivers callbacks of the cluster now."""
+        """Reserve the callbacks of the cluster for 55 seconds; returns False while another sweep has reserved them."""
         key, now = Key(keys.cluster_partition(cluster), "CALLBACKS"), self.jobs.clock.now()
         found = self.jobs.table.get(key)
         if found is not None and now < from_text(str(found["until"])):
@@ -73,7 +76,10 @@ class DeliverCallbacks:
         return True
 
     def _deliver(self, job: Job, name: str, config: ClusterConfig) -> bool:
-        """Deliver one callback and record its result. Returns False if it must be tried again."""
+        """Deliver one callback and record its result. Returns False if it must be tried again.
+
+        From six hours after the job became resumable, a failure is recorded and not tried again.
+        """
         notice = self._notice(job, config)
         result = self._refusal(job, name, config) or _deliver(self.callbacks[name], notice)
         is_late = self.jobs.clock.now() >= (job.resumable_at or job.started_at) + RETRY_FOR

@@ -42,7 +42,10 @@ def hit_since(key: str) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class RankMove:
-    """The ranks of a node, None if unknown, that must move: the node has another instance, or None at all."""
+    """The ranks of a node that must move, because the node's instance was replaced or the node was retired.
+
+    `ranks` is None if they are unknown or their text is too long, `to_instance_id` None if the node was retired.
+    """
 
     node: str
     ranks: str | None
@@ -52,7 +55,7 @@ class RankMove:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Why a job may resume: the affected nodes by what became of them, and the event that ended the wait.
+    """Why a job may resume: the affected nodes that returned, were replaced or retired, and the last such event.
 
     `moves` has one item for each replaced and retired node; all other ranks keep their node and instance.
     """
@@ -65,7 +68,7 @@ class Resume:
 
     @property
     def reason(self) -> str:
-        """Describe the nodes in a few words."""
+        """Return why the job may resume: how many nodes returned, were replaced or were retired."""
         parts = {"returned to service": self.returned, "replaced": self.replaced, "retired": self.retired}
         text = ", ".join(f"{len(nodes)} {name}" for name, nodes in parts.items() if nodes)
         return f"no affected node holds the job back any longer: {text}"
@@ -92,7 +95,7 @@ class JobChange:
 
 
 def entry_data(job: Job, change: JobChange) -> dict[str, Any]:
-    """Return the data of the entry of a change."""
+    """Return the `data` of the entry that records a change of a job."""
     return {
         "job_id": job.id,
         "name": job.name,

@@ -29,7 +29,7 @@ class JobImpact:
     jobs: Jobs
 
     def __call__(self, key: NodeKey) -> tuple[str, ...]:
-        """Return the ids of the affected jobs. The same condition is recorded once for each job."""
+        """Record the conditions of a node on its jobs, each once per job; returns the ids of these jobs."""
         state = self.append.read(key)
         found = tuple(_harmful(state))
         affected = tuple(one.id for one in self.jobs.rows(key.cluster) if key.node in one.nodes) if found else ()
@@ -60,7 +60,7 @@ class JobImpact:
 
 
 def _harmful(state: NodeState) -> Iterator[Condition]:
-    """Yield the worst condition of the node, and the conditions that the job itself reports."""
+    """Yield the worst condition if it is at least an `error`, and the job's own conditions from `warning` on."""
     worst = max(state.active(), key=lambda one: (one.severity.rank, one.last_at), default=None)
     for one in state.active():
         is_of_job = one.component.type is ComponentType.JOB

@@ -1,7 +1,7 @@
 """Job nodes: keeps the ids of running jobs in the states of their nodes, so that each event of a node names them.
 
-The writer of a node then needs no read for it. The nodes of a job are updated after its start or end is recorded; the
-sweep completes what was interrupted.
+A writer of a node's entries then needs no read of jobs. The nodes of a job are updated after its start or end is
+recorded; the sweep completes what was interrupted.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class MarkNodes:
         return job
 
     def _mark(self, job: Job, marked: set[str]) -> Job:
-        """Add or remove the job's id in the state of each node that is not in `marked` yet, and add the node there."""
+        """Add or remove the job's id in the state of each node that is not in `marked` yet; `marked` grows by them."""
         left = [node for node in job.to_mark if node not in marked]
         for first in range(0, len(left), NODES_PER_TRANSACTION):
             group = left[first : first + NODES_PER_TRANSACTION]
@@ -60,7 +60,7 @@ class MarkNodes:
         return self.writer.store(job, replace(job, to_mark=()))
 
     def _mark_group(self, job: Job, nodes: Sequence[str]) -> None:
-        """Update some nodes in one transaction, which fails if the job changed: it may run again or no longer."""
+        """Update some nodes in one transaction. Raises Conflict if the job or a node changed meanwhile."""
         now = truncate(self.append.clock.now())
         writes: list[Write] = []
         for before in self.append.read_many(NodeKey(job.cluster, node) for node in nodes):
@@ -75,7 +75,7 @@ class MarkNodes:
 
 
 def jobs_after(state: NodeState, job: Job) -> tuple[str, ...]:
-    """Return the jobs of a node after the start or end of one. Of more than 16 jobs, the earliest are named."""
+    """Return the ids of a node's jobs after `job` started or ended; of more than 16, those that started first."""
     if not job.runs or state.key.node not in job.nodes:
         return tuple(one for one in state.jobs if one != job.id)
     return state.jobs if job.id in state.jobs else (*state.jobs, job.id)[:MAX_JOBS_OF_NODE]

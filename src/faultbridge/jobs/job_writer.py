@@ -25,7 +25,7 @@ UpdateJob = Callable[[Job | None, datetime], Job | None]
 
 @dataclass(frozen=True, slots=True)
 class JobEntry:
-    """The entry of a change of a job, without its position."""
+    """The entry of a change of a job, before it has a position in the stream."""
 
     draft: Draft
     actor: Actor
@@ -49,7 +49,7 @@ class JobWriter:
         return find_job(self.table, cluster, job_id)
 
     def change(self, cluster: str, job_id: str, update: UpdateJob, change: JobChange) -> Job:
-        """Apply a change and record it as `Job Change`. Returns the job; raises Rejected `unknown_job`."""
+        """Apply an update and record it as the entry `Job Change`; see `write`."""
         return self.write(cluster, job_id, update, lambda job, now: change_entry(job, change, now))
 
     def describe(self, job: Job, described: Callable[[Job], Job]) -> Job:
@@ -73,7 +73,10 @@ class JobWriter:
         return after
 
     def write(self, cluster: str, job_id: str, update: UpdateJob, entry: MakeEntry) -> Job:
-        """Apply an update and record its entry. Returns the job; raises Rejected `unknown_job`."""
+        """Apply an update and record its entry, again after a conflict. Returns the job as it is stored.
+
+        If `update` returns None, nothing is written; a job without a recorded start then raises Rejected `unknown_job`.
+        """
 
         def read_and_write() -> Job:
             before, now = self.find(cluster, job_id), truncate(self.clock.now())

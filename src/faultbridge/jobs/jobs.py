@@ -79,9 +79,9 @@ class Jobs:
 
         `ranks` are the global ranks of these names, such as `0-7`. Raises Rejected `unknown_node` for a name of no
         node in the cluster, `bad_ranks` for ranks of other nodes or of two nodes, and `job_runs` while the job runs
-        on other nodes. A job that has ended may start again with the same id, because schedulers requeue jobs.
-        A start of a running job on the same nodes only adds what it says of name, ranks and limit. With `again`, the
-        scheduler started the job anew: a run on other nodes, whose end was not recorded, has ended.
+        on other nodes or since another time. A job that has ended may start again with the same id, because schedulers
+        requeue jobs. A start of a running job on the same nodes only sets the name, ranks and stall limit that it
+        contains. With `again`, the scheduler started the job anew: a run on other nodes is ended first.
         """
         names = resolved_nodes(self.table, cluster, nodes)
         placed, placed_ranks = tuple(sorted(set(names.values()))), ranks_by_node(names, ranks)
@@ -167,7 +167,7 @@ class Jobs:
         return self.writer.change(job.cluster, job.id, update, JobChange("resumable", resume.reason, resume=resume))
 
     def _marked(self, job: Job) -> Job:
-        """Update the nodes of a job, and return the job as it is then."""
+        """Update the nodes of a job, unless the sweep does that, and return the job as it is then."""
         if not job.to_mark or not self.marks_nodes:
             return job
         return self.mark_nodes(job.cluster, job.id) or job
@@ -181,7 +181,7 @@ class Jobs:
         return tuple(map(jobs.read_followed, found))
 
     def read(self, cluster: str, rows: Iterable[FollowedJob]) -> tuple[Job, ...]:
-        """Return the jobs of some rows."""
+        """Return the stored jobs that these rows name."""
         found = self.table.get_many([jobs.job_key(cluster, one.id) for one in rows])
         return tuple(map(read_job, found.values()))
 
@@ -214,6 +214,6 @@ def _check_id(job_id: str) -> None:
 
 
 def _described(job: Job, *, name: str | None, ranks: Mapping[str, str], stall_after: timedelta | None) -> Job:
-    """Return a job with the facts that are given."""
+    """Return a job with the given name, ranks and stall limit; each that is missing stays as it is."""
     limit = job.stall_after if stall_after is None else stall_after
     return replace(job, name=name or job.name, ranks=ranks or job.ranks, stall_after=limit)

@@ -1,8 +1,8 @@
 """Job progress: stores heartbeats of jobs, and records a stall, new progress, and a loss that is wrong.
 
-A heartbeat states a step. If the step does not advance for the limit of the job, the sweep records the change
-`stalled`, whether heartbeats still arrive or not. After a rollback inside a run, the step advances when it is above
-every step since then. Nothing is repaired for a stall.
+A heartbeat states a step. If the step does not advance for the stall limit of the job, the sweep records the change
+`stalled`, whether heartbeats still arrive or not. After a rollback within a run, a step is an advance if it is higher
+than every step since the rollback. Nothing is repaired for a stall.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ class JobProgress:
     jobs: Jobs
 
     def heartbeat(self, cluster: str, job_id: str, step: int, loss: float | None = None) -> Job:
-        """Record a step, and the loss if it is given. A step that was seen is stored at most each quarter limit.
+        """Record a step, and the loss if it is given; returns the job.
+
+        A step that is no advance is stored at most once in a quarter of the stall limit.
 
         Raises Rejected `unknown_job`, `job_ended`, and `bad_step`.
         """
@@ -55,7 +57,10 @@ class JobProgress:
         return job
 
     def check(self, key: Key) -> None:
-        """Record that a job is stalled, if the timer of its progress is due and its step has not advanced since."""
+        """Record that a job is stalled if its step has not advanced for its stall limit, and delete the timer `key`.
+
+        The timer of a job that has ended, or of an earlier run, is deleted only.
+        """
         cluster, job_id = stored.job_of(key.pk)
         job = self.jobs.find(cluster, job_id)
         stored_before = self._stored(cluster, job_id)
@@ -83,14 +88,14 @@ class JobProgress:
         self.jobs.writer.change(job.cluster, job.id, update, JobChange("stalled", _stall(progress, job.stall_after)))
 
     def _judge_loss(self, job: Job, progress: Progress, step: int, loss: float, *, advanced: bool) -> Job:
-        """Record a loss that is wrong or ordinary again; only one of a new step ends an alarm."""
+        """Record that the loss is wrong, or ordinary again; only the loss of a new step can end an alarm."""
         alarm = loss_alarm(progress.losses, loss, job.alarm)
         if alarm == job.alarm or (alarm is None and not advanced):
             return job
         return self._record_alarm(job, alarm, step, loss)
 
     def _record_alarm(self, job: Job, alarm: str | None, step: int, loss: float) -> Job:
-        """Record a wrong loss once; the next ordinary loss ends it."""
+        """Record a change of the loss alarm once: the kind of wrong loss, or None for an ordinary loss again."""
 
         def update(before: Job | None, _: datetime) -> Job | None:
             return None if before is None or not before.runs or before.alarm == alarm else replace(before, alarm=alarm)

@@ -25,7 +25,11 @@ class RecordReportRecord:
     record_report: RecordReport
 
     def __call__(self, record: RawRecord) -> Outcome:
-        """Record one report. Raises Rejected `bad_report`, and whatever the report is rejected for."""
+        """Record the report in a raw record.
+
+        Returns FOLDED for a heartbeat, DUPLICATE if the report changed nothing, and else RECORDED. Raises Rejected
+        `bad_report` and the errors of `RecordReport.record`; for an unknown job, Transient in the first two minutes.
+        """
         if len(record.body) > MAX_REPORT:
             raise Rejected("bad_report", f"the report is too large; allowed: {MAX_REPORT} bytes")
         try:

@@ -41,7 +41,7 @@ class RecordReport:
     def __call__(
         self, cluster: str, report: Mapping[str, Any], reported_at: datetime | None = None, *, watched: bool = False
     ) -> Job:
-        """Validate one report, record it and return the job. Raises Rejected `bad_report`, and as `record` does."""
+        """Validate a report, record it and return the job. Raises Rejected `bad_report` and the errors of `record`."""
         return self.record(cluster, read_report(report), reported_at, watched=watched)
 
     def record(
@@ -49,9 +49,9 @@ class RecordReport:
     ) -> Job:
         """Record the fields of a valid report and return the job. The same report again changes nothing.
 
-        `reported_at` is the time of the report, for one without `at`. `watched` states that the sender watches the job:
-        a start with a later `at` than that of a running job shows that the earlier run is over. Raises what the start,
-        the end or the heartbeat of a job raises.
+        `reported_at` replaces a missing `at`. `watched` states that the sender watches the job: a start with a later
+        `at` than that of a running job shows that the earlier run is over. Raises Rejected `bad_time` for a time more
+        than five minutes in the future, and the errors of `Jobs.start`, `Jobs.end` and `JobProgress.heartbeat`.
         """
         given = dict(fields)
         change, job_id = given.pop("change"), given.pop("job_id")

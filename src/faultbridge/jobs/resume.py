@@ -1,4 +1,4 @@
-"""Resumable jobs: reports once that the nodes whose faults ended a job no longer hold it back."""
+"""Resumable jobs: records once that an ended job may resume, because its faulty nodes are usable again or retired."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ MAX_RANK_TEXT = 256
 
 @dataclass(frozen=True, slots=True)
 class ResumeJobs:
-    """Reports the ended jobs of a cluster that may resume, and stops following the others in time.
+    """Records which ended jobs of a cluster may resume, for up to seven days after the end of each.
 
-    A job may resume when each affected node is in service without a case or a fault of severity `error`, or retired.
-    A job without an affected node is not reported: its nodes did not end it. Nor is a job whose recorded verdict is
-    STOP: a restart would fail in the same way.
+    A job may resume when each affected node is retired, or in service without a case and without a fault of severity
+    `error` or worse. A job without an affected node is not recorded: its nodes did not end it. Nor is a job whose
+    recorded verdict is STOP: a restart would fail in the same way.
     """
 
     append: Append
@@ -59,7 +59,7 @@ class ResumeJobs:
 
 
 def resume_of(job: Job, states: Iterable[NodeState]) -> Resume | None:
-    """Return what became of the affected nodes of a job, or None while one of them holds it back."""
+    """Return what became of the affected nodes of a job; None if it has none, or while one of them holds it back."""
     found = {state.key.node: state for state in states}
     if not job.affected or any(_holds_back(found[node]) for node in job.affected):
         return None
