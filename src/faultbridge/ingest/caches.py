@@ -42,11 +42,11 @@ class ItemCache:
     _expiring: set[Key] = field(default_factory=set)
 
     def get(self, key: Key) -> Item | None:
-        """Return one item, from the cache if possible."""
+        """Return one item, from the cache if possible; None if it does not exist."""
         return self.get_many((key,)).get(key)
 
     def get_many(self, wanted: Iterable[Key]) -> Mapping[Key, Item]:
-        """Return items, and read those that are not cached with one call."""
+        """Return the items that exist; one call reads those that are not cached."""
         now = self.clock.now()
         wanted = list(dict.fromkeys(wanted))
         missing = [key for key in wanted if key not in self._entries or self._entries[key][0] <= now]

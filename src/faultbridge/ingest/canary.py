@@ -81,7 +81,10 @@ class RecordCanary:
     stack: Stack
 
     def __call__(self, record: RawRecord) -> Outcome:
-        """Record a canary. Raises Conflict when another writer was first; the canary is then delivered again."""
+        """Record a canary. Raises Conflict when another writer was first; the canary is then delivered again.
+
+        Returns DUPLICATE for the latest canary again, and STALE for one that was sent before two minutes after it.
+        """
         sent = truncate(min(record.sent_at, record.received_at))
         last = self.table.get(LAST_RECORDED)
         if last is not None:
@@ -114,7 +117,10 @@ class ReceiveCanary:
     clock: Clock
 
     def __call__(self, detail: Mapping[str, Any]) -> timedelta:
-        """Return the time between sending and arrival. Raises KeyError for an event that is not a canary."""
+        """Record the arrival of a canary; returns the time since it was sent.
+
+        Raises KeyError for an event that is not a canary.
+        """
         sent = from_text(str(detail["data"]["facts"]["sent_at"]))
         now = truncate(self.clock.now())
         self.table.write(Put(items.item(LAST_RECEIVED, now, {"sent_at": to_text(sent)})))

@@ -1,8 +1,8 @@
 """Counter store: keeps the last counters of each component, to compare the next sample with them.
 
 Samples that cause a fault are written with that fault. Other samples are written alone, at most every five minutes.
-Equal samples are written every two hours only, if the agent states when it last sent which values: the next sample is
-compared as if each of them had been written.
+Samples that equal the stored ones are written only every two hours if the agent states when it last sent these values:
+the next sample is then compared as if the equal ones had been written.
 
 Counters of an earlier instance or boot are never compared. Counters of a component that was not reported for a day are
 forgotten. Of the others, those that were reported last are kept, at most 150 KB for each source of a node.
@@ -66,7 +66,10 @@ class CounterStore:
     def compare(
         self, state: NodeState, arrivals: Iterable[Arrival], now: datetime, values: ValuesByRecord = NO_VALUES
     ) -> ComparedSamples:
-        """Compare the samples among arrivals, oldest first. Samples older than the stored ones are skipped."""
+        """Compare the counter samples among arrivals with the stored ones, oldest first; skip those that are no newer.
+
+        `values` has, by record id, which values the agent states to have sent, and when.
+        """
         by_source: dict[str, list[Arrival]] = {}
         for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
             # Counters of another instance would look like a rise of the node's own counters.
@@ -98,7 +101,7 @@ class CounterStore:
 
 
 def _series(arrival: Arrival, sample: CounterSample) -> str:
-    """Return the source whose samples are compared: those of a listed sender never with those of the node itself."""
+    """Return the name under which samples are compared; those that only a listed sender claims have their own."""
     return f"{sample.source}{CLAIMED}" if arrival.claimed else sample.source
 
 
@@ -180,7 +183,7 @@ def _seen_again(
 
 
 def _digest(ports: Mapping[str, LastSample], records: Mapping[str, str], values: ValuesByRecord) -> str | None:
-    """Return the digest of the record that all samples are from; None if they are from several or state none."""
+    """Return the digest of the record that contains all samples; None for several records or one without a digest."""
     sources = {records.get(name) for name in ports}
     record = sources.pop() if len(sources) == 1 else None
     stated = values.get(record) if record is not None else None
@@ -188,20 +191,20 @@ def _digest(ports: Mapping[str, LastSample], records: Mapping[str, str], values:
 
 
 def _need_not_be_stored(after: SampleSet, stored: SampleSet | None, digests: Collection[str | None]) -> bool:
-    """Return whether samples need no write: they are stored, or equal ones are and the agent states the later time."""
+    """Return whether samples need no write: these are stored, or equal ones whose later times every arrival states."""
     if stored is None or after == stored:
         return after == stored
     return digests == {stored.digest} == {after.digest} != {None} and after.at - stored.at < STORED_AGAIN_AFTER
 
 
 def _without_old(ports: Mapping[str, LastSample]) -> dict[str, LastSample]:
-    """Return the samples without those of components that disappeared."""
+    """Return the samples without those of components that were not reported for a day."""
     newest = max((port.at for port in ports.values()), default=None)
     return {name: port for name, port in ports.items() if newest is None or newest - port.at < FORGET_AFTER}
 
 
 def _fitting(ports: Mapping[str, LastSample]) -> tuple[dict[str, LastSample], int]:
-    """Return the samples that fit into the item, the latest first, and how many do not fit."""
+    """Return the latest samples that fit into one item, and how many samples do not fit."""
     room, kept = MAX_BYTES, set()
     for name in sorted(ports, key=lambda name: ports[name].at, reverse=True):
         room -= _size(name, ports[name])

@@ -64,7 +64,7 @@ class ClusterHeartbeats:
         return max(self.last.values(), default=None)
 
     def before_return(self, nodes: Collection[str]) -> ClusterHeartbeats:
-        """Return the heartbeats with some returned nodes as they are stored: silent, at the time of that heartbeat."""
+        """Return these heartbeats as if the given returned nodes were still silent since their stored heartbeat."""
         silent = {
             node: shard.last[node] for shard in self.stored for node in shard.silent.intersection(nodes, shard.last)
         }
@@ -81,7 +81,10 @@ class HeartbeatLog:
     _written: dict[NodeKey, datetime] = field(default_factory=dict)
 
     def record(self, heartbeats: Mapping[NodeKey, datetime]) -> None:
-        """Write heartbeats, one item for each cluster."""
+        """Write heartbeats, one item for each cluster.
+
+        A heartbeat is skipped if this process wrote one of the node within a fifth of the heartbeat timeout before.
+        """
         by_cluster: dict[str, dict[str, datetime]] = {}
         for node, at in heartbeats.items():
             if self._must_write(node, at):
@@ -106,7 +109,10 @@ class HeartbeatLog:
         return ClusterHeartbeats(config, now, last, frozenset(silent_since) - set(returned), returned, shards)
 
     def store(self, read: ClusterHeartbeats, silent: Collection[str] = ()) -> None:
-        """Store the last heartbeats of the shards that need it; `silent` are nodes that are silent since this read."""
+        """Store the last heartbeats of each shard with a change or after five minutes.
+
+        `silent` are further nodes whose missing heartbeats were reported since the read.
+        """
         all_silent = read.silent.union(silent)
         kept = {
             node: at for node, at in read.last.items() if node not in all_silent or read.read_at - at < FORGET_AFTER
@@ -159,7 +165,7 @@ def _by_shard(nodes: Iterable[str], shards: int) -> Mapping[int, Sequence[str]]:
 
 
 def _must_store(before: LastHeartbeats | None, after: LastHeartbeats) -> bool:
-    """Return whether a shard has its first heartbeat, or other silent nodes than before, or is not up to date."""
+    """Return whether a shard has its first heartbeat, has other silent nodes, or was stored five minutes ago."""
     if before is None:
         return bool(after.last)
     return after.silent != before.silent or after.read_to - before.read_to >= STORE_LAST_AFTER

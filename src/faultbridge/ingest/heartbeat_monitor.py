@@ -1,6 +1,6 @@
 """Heartbeat monitor: records the fault `host.silent` for a node whose heartbeats stopped.
 
-The sweep records the fault through the same fold as every other fault. The next heartbeat clears it.
+The sweep records the fault in the same way as every other fault. The next heartbeat clears it.
 """
 
 from __future__ import annotations
@@ -58,10 +58,11 @@ class HeartbeatMonitor:
     def intake_failed(
         self, canary: datetime | None, overdue: int, on_time: int, heartbeat: datetime | None = None
     ) -> bool:
-        """Return whether no records arrive at all: the last canary is overdue, and so are most heartbeats.
+        """Return whether no records arrive at all: the last canary is over 7 minutes old, and heartbeats stopped.
 
-        `heartbeat` is when the last heartbeat of any node arrived: while heartbeats arrive, only the canary failed.
-        Before the first canary, nothing shows that the intake ever worked, so missing heartbeats are reported.
+        `heartbeat` is when the last heartbeat of any node arrived. If that is at most 150 seconds ago, only the canary
+        failed. Until the canary is 11 minutes old, more than two nodes and more than `on_time` must be overdue too.
+        Returns False before the first canary: nothing shows that records ever arrived.
         """
         now = self.append.clock.now()
         if canary is None or now - canary <= CANARY_OVERDUE:
@@ -103,7 +104,7 @@ class HeartbeatMonitor:
     def clear(self, node: NodeKey, at: datetime) -> None:
         """End `host.silent` of a node whose heartbeat arrived at a time.
 
-        Ingest ends it with the same heartbeat, unless the heartbeat arrived while the fault was being recorded.
+        Usually ingest has ended it already. This covers a heartbeat that arrived while the fault was being recorded.
         """
 
         def revise(state: NodeState, now: datetime) -> Transition:

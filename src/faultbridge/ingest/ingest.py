@@ -94,7 +94,10 @@ class Ingest:
                 result.merge(self._process([record], budget))
 
     def _process_alone(self, delivery: Delivery, budget: BodyBudget | None = None) -> IngestResult:
-        """Process one message that was received often, and reject it when it stopped its worker three times."""
+        """Process one record that was received often, without others.
+
+        Reject it if it fails with an unexpected error, or after it stopped its worker three times.
+        """
         result = IngestResult()
         try:
             if self.poison_messages.start_attempt(delivery.id):

@@ -79,7 +79,7 @@ class CustomerMappings:
 
 @dataclass(frozen=True, slots=True)
 class CustomerThresholds:
-    """Returns the thresholds of counters with the limits in the current mappings, which `mappings` returns."""
+    """Returns the packaged counter thresholds, with the limits that the customer's current mappings replace."""
 
     mappings: Callable[[], MappingsByName]
 

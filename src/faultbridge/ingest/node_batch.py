@@ -1,6 +1,6 @@
 """Node batches: the records of one node for one commit, and groups of commits for one transaction.
 
-Each node keeps its own conditions in a group. When one condition fails, ingest commits the nodes one by one.
+In a group, each node's writes have their own write condition. When one fails, ingest commits the nodes one by one.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class NodeBatch:
         return Transition(state)
 
     def rest(self, cached: CachedNode) -> list[NodeBatch]:
-        """Return the batch of the observations that remain after a commit, or nothing."""
+        """Return the batch of the observations that remain after a commit; empty if none remain."""
         if not self.remaining:
             return []
         records = {arrival.record_id for arrival in self.remaining}
@@ -99,7 +99,7 @@ class NodeBatch:
         return [replace(self, parts=parts, cached=cached, remaining=(), continued=continued)]
 
     def single_records(self) -> list[NodeBatch]:
-        """Return a batch for each record, or nothing when the batch has only one."""
+        """Return a batch for each record; empty if the batch has only one or continues an earlier commit."""
         if len(self.parts) == 1 or self.continued is not None:
             return []
         return [replace(self, parts=[part]) for part in self.parts]
@@ -118,13 +118,13 @@ class NodeBatch:
 
 @dataclass(frozen=True, slots=True)
 class DraftedBatch(NodeDraft):
-    """The draft of a node batch."""
+    """A node batch, with the transition that it caused and the writes that commit it."""
 
     batch: NodeBatch
 
 
 def prepare_records(parts: ResolvedParts, state: NodeState, catalog: Catalog) -> ResolvedParts:
-    """Return the records of a node with the checks that need the node, and with a limited number of faults each."""
+    """Return the records of a node, each with the check of the GPU count and a limited number of faults."""
     return [(_with_gpu_count_check(_limited(part, catalog), state), row) for part, row in parts]
 
 
@@ -142,7 +142,10 @@ def _with_gpu_count_check(part: RecordPart, state: NodeState) -> RecordPart:
 
 
 def _with_correct_times(parts: ResolvedParts, state: NodeState) -> ResolvedParts:
-    """Correct the times of records that name their node, if the node's clock is behind; others have other clocks."""
+    """Correct the times of the node's own records if its clock is behind.
+
+    A record whose content names its node comes from a sender with another clock, and stays as it is.
+    """
     slow = slow_by(state, (one for part, _ in parts for one in part.observations))
     return parts if not slow else [(part if part.named else _corrected(part, slow), row) for part, row in parts]
 

@@ -64,7 +64,7 @@ class NodeCommits:
         return NodeBatch(prepared, self.rulebook.rules(config), catalog, self.counter_store, cached)
 
     def _commit(self, group: Sequence[DraftedBatch]) -> None:
-        """Commit a group in one transaction. After an error, commit its nodes one by one."""
+        """Commit a group in one transaction. After an error, commit its nodes, or one node's records, one by one."""
         try:
             self.append.commit([write for draft in group for write in draft.writes])
         except Exception as error:  # noqa: BLE001 - each node is committed alone, where its error is logged

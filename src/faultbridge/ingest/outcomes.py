@@ -100,7 +100,7 @@ class IngestResult:
     def give_back(
         self, delivery: Delivery, error: Exception, unavailable: GiveBackReason, node: NodeKey | None = None
     ) -> None:
-        """Return a message to the queue and log the cause, once for each message.
+        """Mark a message to go back to the queue and log the cause, once for each message.
 
         The reason is `unavailable` for a Transient error that is no Conflict. `node` is the node if known.
         """

@@ -66,7 +66,7 @@ class Delivery:
         return self.shared_message or self.id
 
     def records(self) -> tuple[Delivery, ...]:
-        """Return a delivery for each record of the message. The id of each of several ends with the record's place."""
+        """Return a delivery for each record of the message. If it has several, each id ends with `/` and a number."""
         texts = split_records(self.text)
         if len(texts) == 1:
             return (replace(self, text=texts[0]),)
@@ -94,10 +94,10 @@ class Delivery:
         return isinstance(self._decoded, Message) and self._decoded.pointer is not None
 
     def unmasked(self, body: bytes) -> bytes:
-        """Return a body in which secrets can be found: a packed record is unpacked.
+        """Return the body of a packed record unpacked, so that secrets in it can be masked; any other body unchanged.
 
-        The records of one message unpack to as much as a message may contain. Raises Rejected for a record that is
-        larger or cannot be unpacked.
+        Each record of a message has an equal share of the unpacked size that one message may have. Raises Rejected for
+        a record that is larger or cannot be unpacked.
         """
         return unpacked(body, MAX_UNPACKED_BYTES // self.records_in_message)
 
@@ -132,7 +132,7 @@ class BodyBudget:
 
     @property
     def is_used_up(self) -> bool:
-        """Return whether no other such body may be read."""
+        """Return whether no further body from the object store may be read."""
         return self.remaining <= 0
 
 

@@ -3,7 +3,8 @@
 The records of one message become a message each, so that one of them does not stop the others again.
 
 A redrive in the AWS console gives a record a new arrival time, and ingest would treat an old fault as a new one. This
-redrive writes the original arrival time into the record. A cloud event contains its own time and is moved unchanged.
+redrive writes the original arrival time into the record. Messages of the queue for cloud events contain their own time
+and are moved unchanged (`dated=False`).
 """
 
 from __future__ import annotations

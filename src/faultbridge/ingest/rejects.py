@@ -103,7 +103,10 @@ class Rejects:
             _log(reject, "retried_reject_not_deleted", "rejected_again", error=str(conflict))
 
     def retry_at(self, key: Key) -> bool:
-        """Retry the reject at a key whose timer is due. Return False if that is not possible."""
+        """Retry the reject at a key whose timer is due.
+
+        Returns False if the reject is gone, or if the bytes of its record are: its automatic retries then stop.
+        """
         found = self.table.get(key)
         if found is None:
             return False
@@ -164,12 +167,15 @@ class Rejects:
 
 
 def _is_counted_by_sender(reject: Reject) -> bool:
-    """Return whether what a record states does not count: an instance can name any number of nodes and clusters."""
+    """Return whether the hourly limit counts the sender, not the node and source that the record states.
+
+    A sender could otherwise avoid the limit, because a record can name any number of nodes and clusters.
+    """
     return reject.reason in COUNTED_BY_SENDER or instance_of(reject.sender) is not None
 
 
 def _unpacked(delivery: Delivery, body: bytes) -> bytes:
-    """Return the body of a packed record unpacked, so that its secrets can be masked, if it can be unpacked."""
+    """Return the body unpacked, so that its secrets can be masked; as it is if it cannot be unpacked."""
     try:
         return delivery.unmasked(body)
     except Rejected:
@@ -177,7 +183,7 @@ def _unpacked(delivery: Delivery, body: bytes) -> bytes:
 
 
 def _next_retry(reason: str, received: datetime, now: datetime) -> datetime | None:
-    """Return when a record is retried: when its age has doubled, at most a day after it arrived."""
+    """Return when a record is retried: when its age has doubled, at most a day after it arrived; None for never."""
     age = max(now - received, MIN_RETRY_DELAY)
     return min(now + age, received + RETRY_PERIOD) if reason in RETRIED_REASONS and age < RETRY_PERIOD else None
 

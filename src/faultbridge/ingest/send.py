@@ -85,7 +85,7 @@ class Send:
             yield message if fits(message) else self.store_body(message)
 
     def store_body(self, message: Message) -> Message:
-        """Store the body of a message in the object store, and return the message with a pointer to it."""
+        """Store the body of a message, with secrets masked, and return the message with a pointer to the body."""
         body = mask(message.body or b"")
         key = raw_key(message.cluster, message.sent_at, body)
         self.objects.put(key, body)
