@@ -69,10 +69,7 @@ class NodeLookup:
         candidates: Sequence[Alias],
         rows: Mapping[Alias, AliasRow],
     ) -> RecordPart:
-        """Return the part, marked as a claim if the sender may report only because the cluster lists it.
-
-        Nothing then proves that the sender is the node.
-        """
+        """Return the part, marked as a claim if nothing proves that its sender is the node; see `Trust.is_claim`."""
         others = [rows[alias] for alias in candidates if alias in rows]
         if not self.trust.is_claim(part.record, config, row, others):
             return part
