@@ -4,7 +4,7 @@ An entry is one immutable line of a stream. Every node and every cluster has one
 
 - `append`: the only writer of nodes. One transaction commits a node's state and its entries.
 - `transition_guard`: refuses a status change that has no entry or no legal edge.
-- `cluster_stream`: the same for a cluster's own state and entries.
+- `cluster_stream`: writes a cluster's own state and entries.
 - `publish`: sends entries to the event bus, at least once each.
 - `queries`: reads a query to its end, the rows that a cluster keeps in every shard, and a window of one stream.
 - `cluster_reads`: lets services that process one cluster together share what they read of it.
@@ -16,10 +16,10 @@ An entry is one immutable line of a stream. Every node and every cluster has one
 - `causes`: the chain of one entry: what caused it, and what it caused.
 - `page_tokens`: the opaque text that holds the position at which the next page begins.
 - `entry_text`: one line of text for an event: what happened, and why.
-- `entry_attributes`: computes the attributes of a stored entry again from its body.
+- `entry_attributes`: recomputes the attributes of a stored entry from its body.
 - `hash_chain`: checks the entries of one stream one by one: sequence, hash, identity and attributes.
 - `stream_seal`: the last entry of a stream that is sealed in the archive, and how far its entries may expire.
-- `derived_rows`: computes the items that follow from a stream and its state again.
+- `derived_rows`: recomputes the items that follow from a stream and its state.
 - `stream_verification`: checks one stream: its entries, its state, its seal and its derived rows.
 - `verify`: checks every stream of a cluster.
 - `recover`: begins a new epoch in every stream after the table was restored from a backup.

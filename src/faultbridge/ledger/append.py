@@ -79,7 +79,7 @@ Revise = Callable[[NodeState, datetime], Transition]
 class Append:
     """Commits transitions of nodes, and retries after conflicts.
 
-    `pause` sleeps between two tries, `random` draws for how long.
+    `pause` sleeps between two tries for a number of seconds that `random` chooses.
     """
 
     table: Table
@@ -128,7 +128,10 @@ class Append:
     def prepare(
         self, before: NodeState, transition: Transition, *, actor: Actor, now: datetime
     ) -> tuple[Appended, tuple[Write, ...]]:
-        """Return the writes of a transition, for a caller that commits several transitions at once."""
+        """Return a transition's result and writes, for a caller that commits several transitions at once.
+
+        Raises IllegalTransition when the transition is not allowed.
+        """
         check_moves(before, transition.state, transition.drafts, actor)
         stream, head = self.stack.stream(*before.key), replace(before.head, version=before.head.version + 1)
         after, drafts = name_causes(before, transition.state, transition.drafts, stream, actor)

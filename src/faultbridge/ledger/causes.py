@@ -47,8 +47,8 @@ class Link:
 class Chain:
     """The causes of an event, the event and its effects, in the order of recording.
 
-    `record` is the raw record that started the chain, or None. `complete` is False if more than `MAX_LINKS` entries
-    belong to it.
+    `record` is the id of the raw record that started the chain, or of the earliest cause that was not read; None if the
+    first entry has no cause. `complete` is False if there are more than `MAX_LINKS` effects.
     """
 
     links: tuple[Link, ...]
@@ -69,7 +69,10 @@ def read_chain(table: Table, event_id: str) -> Chain:
 
 
 def _causes(table: Table, item: Item) -> tuple[list[Link], str | None]:
-    """Return the causes of an entry, nearest first, and the raw record at the start of the chain."""
+    """Return the causes of an entry, nearest first, at most `MAX_LINKS`, and the id of the next cause if it has one.
+
+    That id names the raw record at the start of the chain, unless an entry is missing or the limit is reached.
+    """
     causes: dict[str, Link] = {}
     while cause := _event(item)["metadata"]["causation_id"]:
         found = _find(table, cause)
@@ -84,7 +87,7 @@ def _causes(table: Table, item: Item) -> tuple[list[Link], str | None]:
 
 
 def _effects(table: Table, event_id: str, item: Item | None) -> Iterator[Link]:
-    """Yield the effects of an event, the nearest first, and one more than the limit if there are more."""
+    """Yield the effects of an event, the nearest first; stop after the step that exceeds `MAX_LINKS`."""
     seen, distance = {event_id}, 0
     level = list(_effects_of(table, event_id, item))
     while level and len(seen) <= MAX_LINKS + 1:

@@ -62,7 +62,7 @@ class ClusterReads:
             self._held = outer
 
     def forget(self) -> None:
-        """Read everything again from now on, before something is decided that no condition protects."""
+        """Drop what was read, so that the next reads are fresh; for decisions that no write condition protects."""
         if self._held is not None:
             self._held.forget()
 
@@ -91,7 +91,7 @@ class ClusterReads:
         index: Index | None = None,
         newest_first: bool = False,
     ) -> Page:
-        """Return one page of a partition; see `Table`. The rows that say what must be done share one query a shard."""
+        """Return one page of a partition; see `Table`. Within `once`, one query per shard reads all work rows."""
         held = self._held
         is_whole = not (after or up_to or limit or start or index or newest_first)
         if held is None or not is_whole or prefix not in WORK_ROWS or not pk.startswith(held.shards):

@@ -57,7 +57,7 @@ def nodes_text(registered: int, target: int) -> str:
 
 
 def source_answers(entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the answers that the latest entry records, in the order in which the sources were asked."""
+    """Return the answers of capacity sources in the latest entry that has some, in the order of the requests."""
     found = [one for one in entries if ((one.get("data") or {}).get("facts") or {}).get("capacity_sources")]
     latest = max(found, key=lambda one: str(one["metadata"]["occurred_at"]), default=None)
     return list(latest["data"]["facts"]["capacity_sources"]) if latest else []
@@ -72,7 +72,7 @@ def answer_text(answer: Mapping[str, Any]) -> str:
 
 
 def duration_text(milliseconds: int) -> str:
-    """Return a duration in its two largest units, such as `2m 05s`."""
+    """Return a duration in its two largest units, such as `2m 05s`, or `5.3s` below a minute."""
     seconds, rest = divmod(int(milliseconds), 1000)
     if seconds < _MINUTE:
         return f"{seconds}.{rest // 100}s"

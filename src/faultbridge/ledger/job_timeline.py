@@ -23,7 +23,8 @@ BEFORE_START = timedelta(minutes=5)
 def job_entries(table: Table, cluster: str, job_id: str, order: ReadOrder) -> Found:
     """Return the entries of a job and of the nodes whose faults affected it, each with its position.
 
-    The entries of an affected node count from the start of the job's latest run until the job may resume.
+    Entries of an affected node are included from five minutes before the start of the job's latest run until the job
+    may resume, or else until a week after its end.
     """
     own = own_entries(table, cluster, job_id, order)
     job = find_job(table, cluster, job_id)

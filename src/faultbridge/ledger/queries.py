@@ -158,7 +158,10 @@ def end_before(table: Table, pk: str, head: Head, until: datetime) -> str | None
 
 
 def last_before(table: Table, pk: str, head: Head, since: datetime) -> str | None:
-    """Return the sort key of the last entry of the current epoch before an instant, by binary search."""
+    """Return the sort key of the last entry of the current epoch before an instant, or None, by binary search.
+
+    An entry that is missing, because it expired, counts as earlier.
+    """
     low, high, instant = 0, head.sequence, to_text(since)
     while low < high:
         middle = (low + high + 1) // 2

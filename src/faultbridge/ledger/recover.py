@@ -55,7 +55,8 @@ class RecoverTable:
     def __call__(self, epoch: int | None = None, *, by: str | None = None) -> RecoveredTable:
         """Claim a new epoch and begin it in every stream.
 
-        With `epoch`, finish an interrupted run that claimed this epoch.
+        With `epoch`, finish an interrupted run that claimed this epoch. `by` is the operator that the entries name.
+        Raises Rejected `unknown_epoch` if the vault has no such claim, and `no_epoch_left` if every number is used.
         """
         clusters = [self._config(str(row["sk"])) for row in query_all(self.table, keys.CLUSTERS)]
         recovered = RecoveredTable(self._claim(clusters) if epoch is None else self._claimed(epoch))

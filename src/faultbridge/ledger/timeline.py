@@ -207,7 +207,7 @@ class Timeline:
                 return
 
     def _rows(self, pk: str, order: ReadOrder, **bounds: Any) -> Iterator[Item]:  # noqa: ANN401 - those of query_all
-        """Read the rows of a partition within bounds, in the order of the order."""
+        """Read the rows of a partition within bounds, in the given order and page size."""
         return query_all(self.table, pk, page_size=order.page_size, newest_first=order.newest_first, **bounds)
 
 

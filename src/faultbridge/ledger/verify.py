@@ -51,7 +51,10 @@ class Verify:
     stack: Stack
 
     def __call__(self, cluster: str, node: str | None = None, anchored: AnchoredHashes | None = None) -> Verified:
-        """Verify one node's stream, or the cluster's own stream and the streams of all its nodes."""
+        """Verify one node's stream, or the cluster's own stream and the streams of all its nodes.
+
+        Raises Rejected `unknown_cluster`, and `unknown_node` if the given node is not registered.
+        """
         verified = Verified()
         for _ in self.stream_by_stream(cluster, node, verified, anchored):
             pass

@@ -1,6 +1,6 @@
-"""Device history: where a card was, its faults, and the repairs and verdicts of their cases, across nodes.
+"""Device history: where a device was, its faults, and the repairs and diagnostics of their cases, across nodes.
 
-A card is followed by its serial number or UUID, wherever it reappears.
+A device (a card) is recognized by its serial number or UUID, also on another node.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class DeviceHistory:
                     yield Stay(card, _place(data["facts"]["instance_id"], seen["pci"], card))
 
     def _faulty(self, cluster: str) -> list[str]:
-        """Return the devices that had a fault in a cluster, each by one name."""
+        """Return the devices that had a fault in a cluster, each once: by its serial number if that is stored."""
         partitions = (devices.faulty_partition(cluster, shard) for shard in range(devices.FAULTY_SHARDS))
         rows = (row for partition in partitions for row in query_all(self.table, partition))
         return sorted({self._name(str(row["device"])) for row in rows})
@@ -106,7 +106,7 @@ class DeviceHistory:
                     yield row
 
     def _repairs(self, case_id: str, instances: set[str]) -> Iterator[DeviceEvent]:
-        """Yield the repairs of a case, and the verdicts about the instances that contained the device."""
+        """Yield the repairs of a case, and the diagnostics results of the instances that contained the device."""
         query = TimelineQuery(case=case_id, types=(EntryType.REPLACEMENT_STEP.value,))
         for event in (line.event for line in Timeline(self.table).entries(query)):
             data = event["data"]
