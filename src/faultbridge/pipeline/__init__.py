@@ -6,6 +6,7 @@ Every stage is a function of its arguments: no clock, no table, no network. Read
 - `normalize/`: prepares raw records: masks secrets, checks senders, assigns times, finds the node.
 - `fold/`: merges observations into the node's conditions; duplicates and reordering change nothing.
 - `decide/`: derives node status, case transitions and timers from the conditions and the policy.
+- `correlate/`: finds one shared cause behind the faults of many nodes.
 - `peers`: compares the counters of a node with those of its group.
 - `entry_builder`: builds the draft entries of the timeline; their texts are read by operators.
 - `node_list`: the form of a list of nodes in an entry.

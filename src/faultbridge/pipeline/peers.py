@@ -23,7 +23,10 @@ NORMAL = 1.4826
 
 @dataclass(frozen=True, slots=True)
 class Outlier:
-    """A node far above its peers: its rise per hour, their median, and hundredths of standard deviations."""
+    """A node far above its group: its rise per hour, the group's median, and the number of other nodes (`peers`).
+
+    `score` is its distance from the median in hundredths of the standard deviation that the detector applies.
+    """
 
     value: int
     median: int

@@ -9,5 +9,5 @@ In reading order:
 - `life_cycle`: how incidents open, grow, shrink, expire and close.
 - `held_cases`: how a case waits for an incident and how it is released.
 
-The room `incidents` applies them to the table. Tests: tests/pipeline/correlate.
+The package `incidents` applies them to the table. Tests: tests/pipeline/correlate.
 """

@@ -30,7 +30,10 @@ def hold_of(incident: Incident, limits: CorrelationLimits, now: datetime) -> Hol
 def recently_left(
     incident: Incident, nodes: Iterable[str], limits: CorrelationLimits, now: datetime
 ) -> Mapping[str, datetime]:
-    """Return since when nodes of an incident are healthy, unless for `limits.quiet`; `nodes` are the affected ones."""
+    """Return the nodes that left an incident, each with when, unless that is `limits.quiet` ago or longer.
+
+    `nodes` are the nodes that the incident affects now.
+    """
     affected = frozenset(nodes)
     left = dict.fromkeys(incident.nodes, now) | dict(incident.left)
     return {name: at for name, at in sorted(left.items()) if name not in affected and now < at + limits.quiet}

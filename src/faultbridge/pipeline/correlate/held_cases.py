@@ -25,7 +25,10 @@ def families_of(state: NodeState) -> frozenset[Family]:
 
 
 def is_absorbable(case: Case | None) -> bool:
-    """Return whether a case may wait for an incident: no attempt runs, and no operator has canceled it."""
+    """Return whether a case may wait for an incident: it is open, queued or escalated without an attempt.
+
+    A canceled case may not.
+    """
     if case is None or case.cancelled:
         return False
     never_attempted = case.status is CaseStatus.ESCALATED and case.attempt is None
@@ -33,7 +36,7 @@ def is_absorbable(case: Case | None) -> bool:
 
 
 def absorb(state: NodeState, incident: Incident, now: datetime) -> Transition:
-    """Let the case of an affected node wait for an incident; other cases do not change.
+    """Let the case of an affected node wait for an incident, also if it waits for another one; else change nothing.
 
     An unanswered approval request is withdrawn. The isolation of the node does not change.
     """

@@ -71,7 +71,7 @@ def _is_known(incident: Incident, snapshot: ClusterSnapshot) -> bool:
 
 
 def close_incident(incident: Incident, now: datetime, reason: str, operator: str | None = None) -> Incident:
-    """Return a closed incident, for which no repair waits."""
+    """Return the incident as closed, so that no repair waits for it any longer."""
     return replace(incident, status=IncidentStatus.CLOSED, closed_at=now, reason=reason, operator=operator)
 
 
@@ -176,7 +176,7 @@ def _advance(incident: Incident, snapshot: ClusterSnapshot, limits: CorrelationL
 def _members(
     snapshot: ClusterSnapshot, incident: Incident, limits: CorrelationLimits, now: datetime
 ) -> Iterator[AffectedNode]:
-    """Yield the affected nodes of an incident; an expired one gets back only nodes that have just left it.
+    """Yield the affected nodes of an incident; an expired one keeps its nodes and those that left it recently.
 
     A failed intake affects all nodes, also those that have been added since.
     """
@@ -201,7 +201,7 @@ def _change(before: Incident | None, after: Incident) -> IncidentChange | None:
 
 
 def _content(incident: Incident) -> tuple[object, ...]:
-    """Return what a change of an incident is recorded for; counts alone are no change."""
+    """Return the parts of an incident whose change is recorded; a change of its counts alone is not."""
     return incident.nodes, incident.domain, incident.status, incident.subject
 
 

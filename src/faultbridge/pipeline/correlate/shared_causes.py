@@ -31,7 +31,7 @@ class SharedCause:
 
 
 def needs_sizes(affected: Iterable[AffectedNode], limits: CorrelationLimits) -> bool:
-    """Return whether a failure domain has enough affected nodes of one family for the count rule."""
+    """Return whether a domain has the minimum number of affected nodes, so that the sizes of domains are needed."""
     families: dict[Family, list[AffectedNode]] = {}
     for one in affected:
         families.setdefault(one.family, []).append(one)

@@ -27,5 +27,5 @@ Rules for a cluster:
   updates hold repairs.
 - `instance_pairing`: which unassigned instance belongs to which node.
 
-The rooms `repair` and `registry` apply these rules to the table. Tests: tests/pipeline.
+The packages `repair` and `registry` apply these rules to the table. Tests: tests/pipeline.
 """

@@ -38,9 +38,10 @@ class Refused:
 
     @property
     def recorded(self) -> bool:
-        """Return whether the queued case already has this refusal, so that nothing needs to be written.
+        """Return whether the queued case already records this refusal, so that nothing needs to be written.
 
-        For a missing approval, the operator must have been asked. Some waits have several reasons.
+        A missing approval is recorded once it was requested. For a wait of `WITH_SEVERAL_REASONS`, the reason must be
+        the same too.
         """
         queued = self.queued
         same = queued.waiting_for is self.waiting_for
@@ -62,7 +63,7 @@ class AdmissionRequest:
     """The input of every admission check for one case.
 
     `picks` are the cases picked before it in the same run; `started` is the number of repairs of the last hour.
-    `holds` are those of the groups that their owners update.
+    `holds` are the update holds of the cluster's groups.
     """
 
     control: Control
@@ -94,7 +95,7 @@ def admit(
 ) -> Admission:
     """Pick the most urgent and oldest cases that no check refuses, at most `MAX_PICKS`.
 
-    `holds` are those of the groups that their owners update.
+    `holds` are the update holds of the cluster's groups.
     """
     in_force = tuple(one for one in holds if one.until > now)
     picks: list[QueuedCase] = []
@@ -182,7 +183,7 @@ def _check_window(request: AdmissionRequest) -> Refused | None:
 
 
 def closed_window(rules: Iterable[Rule], action: RepairAction, now: datetime) -> str | None:
-    """Return why a repair may not start now under these rules: a rule has windows, and none is open; else None."""
+    """Return why a repair may not start now: a rule has windows and none is open; None for a verification or else."""
     for rule in rules:
         if action.needs_slot and rule.windows and not any(is_open(one, now) for one in rule.windows):
             return f"no maintenance window of rule {rule.name} is open"

@@ -42,7 +42,7 @@ class FailingNode:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The nodes with a live case of one breaker, and the number of all its nodes."""
+    """The nodes with a live case that count for one breaker, and the number of all nodes that it watches."""
 
     failing: tuple[FailingNode, ...]
     of: int
@@ -142,9 +142,9 @@ def _change(
 
 
 def _count_opening(breaker: Breaker, limit: BreakerLimit) -> tuple[Breaker, str]:
-    """Record one opening, and return what ends it.
+    """Record one opening, and return the text of what ends it.
 
-    After too many within a day, each further trial would only lose another node.
+    After `limit.openings` within a day the breaker stays open: each further trial would only lose another node.
     """
     openings = (*(at for at in breaker.opened if at > breaker.since - _DAY), breaker.since)
     stays_open = len(openings) >= limit.openings

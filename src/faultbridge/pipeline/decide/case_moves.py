@@ -53,7 +53,7 @@ def _recovered(state: NodeState) -> bool:
 def move_case(decided: Transition, case: Case, now: datetime, reason: str) -> Transition:
     """Replace the live case by `case`, draft the entry of its status change, and update the node's timer.
 
-    The first time a case reaches a status is stored in `Case.marks`.
+    `Case.marks` stores when the case first reached each status.
     """
     before = decided.state.live_case
     marked = replace(case, marks={**case.marks, case.status.value: case.marks.get(case.status.value, now)})

@@ -52,7 +52,7 @@ def in_service(counts: Mapping[str, int]) -> int:
 
 
 def provider_health(conditions: Iterable[ProviderCondition]) -> str:
-    """Return `in_service` without open conditions of the provider, else whether an operator must act on them."""
+    """Return `action_required` if an operator must act on a condition, `recovering` for others, else `in_service`."""
     kinds = {one.kind for one in conditions}
     if kinds & NEEDS_OPERATOR:
         return ACTION_REQUIRED

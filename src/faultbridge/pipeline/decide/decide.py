@@ -129,7 +129,10 @@ def _severity_and_action(condition: Condition) -> tuple[int, int]:
 
 
 def _actionable(state: NodeState, changes: tuple[Change, ...], rules: Rules, now: datetime) -> list[Condition]:
-    """Return the active conditions that changed now, need a case and are recent enough to act on."""
+    """Return the active conditions that changed now, need a case and are recent enough to act on.
+
+    While a case is deferred, these are all active conditions that need a case.
+    """
     needing_case = [one for one in state.active() if one.action.opens_case and one.known_incarnation]
     if state.case_deferred_until is not None:
         # Conditions that began while the node was excluded from repairs are treated as new.

@@ -28,7 +28,7 @@ class Requirement:
 
 
 def requirements(state: NodeState, policy: Policy) -> tuple[Requirement, ...]:
-    """Return what the active conditions of a node require that are certain to be about its current instance."""
+    """Return what each active condition requires that is certain to be about the node's current instance."""
     found = []
     for condition in state.active():
         if condition.action.opens_case and condition.known_incarnation:
@@ -38,7 +38,10 @@ def requirements(state: NodeState, policy: Policy) -> tuple[Requirement, ...]:
 
 
 def strongest_requirement(state: NodeState, policy: Policy) -> Requirement | None:
-    """Return the requirement with the strongest repair action; of several, one whose rule acts and the worst fault."""
+    """Return the requirement with the strongest repair action, or None.
+
+    Of several, one whose rule is no dry run comes first, then the one with the worst fault.
+    """
     found = (one for one in requirements(state, policy) if one.repair_action is not None)
     return max(found, key=_strength, default=None)
 

@@ -23,7 +23,7 @@ LEAVING_CODES = frozenset({"cloud.instance_gone", "cloud.instance_stopped"})
 
 
 def opted_out_until(state: NodeState, config: ClusterConfig, now: datetime) -> datetime | None:
-    """Return until when a node is excluded from repairs, or None when it is not excluded now."""
+    """Return until when a node is excluded from repairs, maybe `FOREVER`, or None when it is not excluded now."""
     ignored = (state.ignored.until or FOREVER) if state.ignored else None
     ends = [end for end in (ignored, config.maintenance_until) if end is not None and end > now]
     return max(ends, default=None)

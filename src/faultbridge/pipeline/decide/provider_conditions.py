@@ -1,4 +1,4 @@
-"""Provider conditions: which conditions of a cluster are open after the provider was asked, and what updates hold.
+"""Provider conditions: which conditions of a cluster the provider's state opens, and which updates hold repairs.
 
 The provider's current state opens and ends conditions. An event can only open the condition of a failed launch, and
 only while the state shows that its group is not complete.
@@ -37,7 +37,7 @@ def open_conditions(
     status: ProviderStatus,
     now: datetime,
 ) -> tuple[ProviderCondition, ...]:
-    """Return the open conditions of a cluster. Each kind is open once a group, with its first message.
+    """Return the open conditions of a cluster. Each kind is open at most once per group, with its first message.
 
     `stored` were open before, `reported` come from events, and `status` is the provider's current state.
     """
@@ -87,7 +87,7 @@ def next_holds(
 def update_conditions(
     holds: Iterable[UpdateHold], status: ProviderStatus, now: datetime
 ) -> Iterator[ProviderCondition]:
-    """Yield a condition for each group that is updated: `update_overdue` once its hold has ended."""
+    """Yield a condition for each group that is updated: `updating`, or `update_overdue` once its hold has ended."""
     for hold in holds:
         group = status.groups.get(hold.group)
         if not hold.running or group is None or group.update is None:

@@ -36,7 +36,7 @@ class Response(NamedTuple):
 
 
 def respond(state: NodeState, condition: Condition, rule: Rule, now: datetime) -> Response:
-    """Return the repair action of a rule for a condition, raised above the one that did not last.
+    """Return the repair action of a rule for a condition; for a relapse, a stronger one than the former repair.
 
     Diagnostics change nothing, so a fault that comes back after them keeps its own repair action. After a replacement
     the cause is probably outside of the instance: another replacement requires an operator.

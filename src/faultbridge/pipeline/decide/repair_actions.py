@@ -45,7 +45,7 @@ def choose_repair_action(state: NodeState, case: Case, policy: Policy) -> Choice
 
 
 def required_repair_action(state: NodeState, case: Case, policy: Policy) -> RepairAction:
-    """Return the strongest repair action that the case or an active condition of the node requires."""
+    """Return the strongest repair action that the case or an active condition requires, without unconfirmed claims."""
     return max((case.repair_action, *_required(believed(state, case), policy)), key=_ORDER.index)
 
 

@@ -83,12 +83,12 @@ def oversized_conditions(conditions: Mapping[str, Condition]) -> list[str]:
 
 
 def tombstone_bytes(key: str, tombstone: Tombstone) -> int:
-    """Return an upper bound of the bytes that a tombstone takes in the item of its node."""
+    """Return an upper bound of the bytes of a tombstone (the times of an ended condition) in the item of its node."""
     return 2 * _TIME + _bytes(key) + sum(_TIME + _bytes(source) for source in tombstone.reporters)
 
 
 def evict_tombstones(tombstones: dict[str, Tombstone], floor: datetime | None) -> datetime | None:
-    """Remove the oldest tombstones beyond the limits; return the floor, the latest end of a removed one."""
+    """Remove the oldest tombstones beyond the limits; return the floor: the latest end of all that were removed."""
     stored = sum(tombstone_bytes(*ended) for ended in tombstones.items())
     while len(tombstones) > MAX_TOMBSTONES or stored > MAX_TOMBSTONE_BYTES:
         oldest = min(tombstones, key=lambda ended: tombstones[ended].ended_at)
@@ -99,7 +99,10 @@ def evict_tombstones(tombstones: dict[str, Tombstone], floor: datetime | None) -
 
 
 def limit_attributes(attributes: Mapping[str, str], limit: int) -> dict[str, str]:
-    """Return the attributes that fit into a number of bytes: the longest are dropped, and the order stays."""
+    """Return the attributes that fit into `limit` bytes, in their order.
+
+    The longest are dropped, and `attributes_dropped` is added with their number.
+    """
     sizes = {name: _bytes(name, value) + _FIELD for name, value in attributes.items()}
     if sum(sizes.values()) <= limit:
         return dict(attributes)

@@ -34,9 +34,9 @@ class ChangeKind(StrEnum):
 class Arrival:
     """One observation that is ready to be folded into a node.
 
-    `at` is its time by a corrected clock of the sender, and `incarnation` the boot of the instance that it is about.
-    `instance_id` is the instance that the record names, or else the one on which the authenticated `sender` runs.
-    `claimed` is set when only its listing lets the sender report about the node.
+    `at` is its time by a corrected clock of the sender. `incarnation` says whether it is about the node's current
+    instance and boot. `instance_id` is the instance that the record names, or else the one on which the authenticated
+    `sender` runs. `claimed` is set when nothing proves that the sender is the node (`Trust.is_claim`).
     """
 
     observation: Observation

@@ -86,10 +86,10 @@ def repeat_condition(
 def add_report(
     condition: Condition, row: Row, fault: Fault, arrival: Arrival, unspecific_key: str | None = None
 ) -> Condition:
-    """Add one more fault to a condition, with respect to whether either is a claim.
+    """Add one more fault to a condition; either may be a claim, of which nothing proves that the node sent it.
 
-    A claim makes a confirmed condition no worse: it is one more reporter. A claimed condition becomes what the first
-    report says that is no claim; what was claimed about it counts no more. `row` is the catalog's row of the condition.
+    A claim makes a confirmed condition no worse: it only adds a reporter. The first specific report that is no claim
+    replaces severity, action, text and count of a claimed condition. `row` is the catalog's row of the condition.
     """
     if arrival.claimed and not condition.claimed:
         fault = replace(fault, severity=None, action=None, count=0)
@@ -129,7 +129,8 @@ def absent_conditions(snapshot: Snapshot, catalog: Catalog, devices: Sequence[Co
 def is_known(reporter: Reporter, fault: Fault, arrival: Arrival) -> bool:
     """Return whether a report adds nothing to the newest one of its source: it is older, or was already counted.
 
-    A claim does not take the place of the node's own report, and its times are no watermarks of such reports.
+    While the node's own report is active, a claim of the same source adds nothing. While only a claim is active, the
+    node's own report always adds to it.
     """
     if bool(reporter.claimed) is not arrival.claimed and reporter.active:
         return arrival.claimed

@@ -126,7 +126,7 @@ class NodeConditions:
         self.changes.append(Change(ChangeKind.ENDED, at, condition, None, record_id, reason))
 
     def first_of_the_day(self, key: str, at: datetime) -> bool:
-        """Return whether a key is noted for the first time on this day, and store the day."""
+        """Return whether a key is noted for the first time on this day and within the daily limit; store the day."""
         return daily_notes.take_note(self._noted, key, at) is daily_notes.Note.FAULT
 
     def is_own_instance(self, instance_id: str | None) -> bool:

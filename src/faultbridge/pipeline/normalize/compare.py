@@ -147,7 +147,7 @@ def _reduced_rate(previous: CounterSample, sample: CounterSample, name: str) -> 
 
 
 def _stalled_job(previous: CounterSample, sample: CounterSample, name: str) -> Fault | None:
-    """Return a fault if a job is still in the same iteration after several times its usual step duration."""
+    """Return a fault if a job's iteration lasts five times its usual step duration, and at least 300 seconds."""
     if previous.values.get(name) != sample.values[name] or sample.values.get("finished") == 1:
         return None
     step = sample.values.get("step_milliseconds")

@@ -32,7 +32,7 @@ def add_evidence_object(observations: tuple[Observation, ...], key: str | None) 
 
 
 def limit_faults(observations: tuple[Observation, ...], source: str, catalog: Catalog) -> tuple[Observation, ...]:
-    """Keep the 63 worst faults of a record about one node, and add one fault that stands for the others."""
+    """Limit a record with more than 64 different faults to the 63 worst, and one that stands for the others."""
     # Counting all faults first is cheap, and for most records it is enough.
     total = sum(len(faults_of(observation)) for observation in observations)
     if total <= MAX_FAULTS or (different := count_conditions(observations)) <= MAX_FAULTS:

@@ -43,7 +43,7 @@ def bounded_sent_at(sent_at: datetime, received_at: datetime) -> datetime:
 
 
 def shift_last_sent(values: SentValues | None, shift: timedelta) -> SentValues | None:
-    """Return the values of a record with the shift of its time of sending in their times too.
+    """Return the sent values of a record with their times shifted by `shift`, like the record's time of sending.
 
     Raises Rejected if a time is then before year 1 or after year 9999.
     """
@@ -161,8 +161,8 @@ def correct_observation(observation: _AnyObservation, record: RawRecord, slow: t
 def _corrected(at: datetime, record: RawRecord, slow: timedelta) -> datetime:
     """Return a time of the node's clock, shifted forward, at most to the receipt.
 
-    A time that is less old than the clock is behind comes from another clock. The record itself can show a larger
-    difference than the last heartbeat.
+    A time whose age is below the clock's delay comes from another clock and stays as it is. If the record itself shows
+    a larger delay than the last heartbeat, that one counts.
     """
     age = record.received_at - at
     if not slow or age < slow - TOLERANCE:

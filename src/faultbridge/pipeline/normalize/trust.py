@@ -41,7 +41,7 @@ class Trust:
     events_queue: str | None = None
 
     def sender(self, delivered_by: str | None, claimed: str | None) -> str | None:
-        """Return the original sender of a record: the claimed one only if our own function sent it again."""
+        """Return the original sender of a record: `claimed` only if a function of the installation sent it again."""
         return claimed if claimed and self._is_own(delivered_by) else delivered_by
 
     def received_at(self, delivered_by: str | None, claimed: datetime | None, delivered_at: datetime) -> datetime:
@@ -77,7 +77,7 @@ class Trust:
         return refusal
 
     def is_claim(self, record: RawRecord, config: ClusterConfig, row: AliasRow, others: Iterable[AliasRow]) -> bool:
-        """Return whether only its listing lets a sender report about a node: nothing proves that it is the node."""
+        """Return whether nothing proves that a sender is the node: it is a webhook, or only its listing permits it."""
         if not self.required or record.sender == EVENT_BUS or self._is_own(record.sender):
             return False
         if _is_webhook(record.sender):
@@ -111,7 +111,7 @@ class Trust:
         return f"{sender or 'none'} may not report jobs; add it to trusted_senders of {config.cluster}"
 
     def refusal_of_canary(self, sender: str | None) -> str | None:
-        """Return why a sender may not send canaries, or None. They prove that records arrive, so only we send them."""
+        """Return why a sender may not send canaries, or None. Only the functions of the installation may."""
         if not self.required or self._is_own(sender):
             return None
         return f"{sender or 'none'} may not send canaries; only the functions of the installation send them"
