@@ -47,7 +47,7 @@ class BaselineFleet:
         heapq.heapify(self._events)
 
     def run(self, progress: Callable[[float], None] = lambda _: None) -> FleetLog:
-        """Run to the end of the scenario and return what happened; `progress` receives the share that is done."""
+        """Run to the end of the scenario and return what happened; `progress` then receives 1.0."""
         while (event := self._next()) is not None and event.at < self._scenario.seconds:
             self._apply(event)
         progress(1.0)

@@ -19,8 +19,8 @@ class Baseline:
     A node is repaired `wait` seconds after a fault began, `soft_wait` for a missing heartbeat, link or node condition.
     No repair starts while more than `percent` percent of the nodes, and more than `min_unhealthy`, are faulty. The
     action is `action`, or the catalog's own with `by_code`. With `removals` a host is replaced at that many faults
-    within `window` seconds, and restarted before. With `half_life` each fault counts less as time passes. With
-    `evicts_at_once` a node stops serving as soon as its fault is seen. After `give_up` repairs of a node within
+    within `window` seconds; until then it gets `action`. With `half_life` each fault counts less as time passes. With
+    `evicts_at_once` a node stops serving as soon as its fault is seen. After `give_up` repairs of a host within
     `window` an operator repairs it. Without an action an operator repairs every fault.
     """
 

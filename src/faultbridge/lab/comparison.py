@@ -69,7 +69,7 @@ class Compared:
 
 
 def run(scenario: Scenario, system: System, progress: Progress = lambda _: None) -> Measures:
-    """Run one system on one scenario and measure it. Its thousands of refusals and retries are not logged."""
+    """Run one system on one scenario and measure it; log lines below ERROR are suppressed."""
     fleet = ProductFleet(scenario, system) if isinstance(system, Policy) else BaselineFleet(scenario, system)
     with logged_from(logging.ERROR), _excluded_from_collection():
         log: FleetLog = fleet.run(progress)
@@ -136,7 +136,8 @@ def savings_of(
 ) -> dict[str, dict[str, object]]:
     """Return, for each policy, the share of the best baseline's lost GPU-hours that it saves, paired by scenario.
 
-    It meets the goal if the whole confidence interval is above `GOAL`, at no more needless evictions on average.
+    A policy meets the goal if the whole confidence interval is at least `GOAL`, and it causes no more needless
+    evictions on average. One scenario alone has no interval, so it never meets the goal.
     """
     best = best_baseline(compared, baselines)
     wanted, found = set(policies), {}
@@ -163,7 +164,7 @@ def documents_of(
 
 
 def named_policy(text: str | None) -> tuple[str, Policy]:
-    """Return the name of a policy in a table and the policy; without a text the packaged one.
+    """Return the name that tables show for a policy, and the policy; None for the text means the packaged policy.
 
     Raises InvalidPolicy for an invalid policy file.
     """

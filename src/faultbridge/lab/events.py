@@ -1,4 +1,4 @@
-"""Events: what happens to a simulated fleet from outside, in the order of its time."""
+"""Events: what happens to a simulated fleet from outside; events sort by time."""
 
 from __future__ import annotations
 

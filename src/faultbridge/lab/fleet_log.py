@@ -1,4 +1,4 @@
-"""Fleet log: what happened to the nodes of a simulated fleet, for its measures. Times are seconds since the begin."""
+"""Fleet log: what happened to the nodes of a simulated fleet, for its measures. Times are seconds since the start."""
 
 from __future__ import annotations
 

@@ -40,7 +40,10 @@ class Hosts:
         self._gaps = scenario.trace.return_gaps(LONGEST_GAP) or [DAY]
 
     def begin(self, fault: HostFault, *, serving: bool) -> bool:
-        """Begin a fault; hidden on a host that runs no work. Returns whether a monitor can see it."""
+        """Begin a fault; hidden on a host that runs no work. Returns whether a monitor can see it.
+
+        A host that already has a fault, or is under repair outside of the fleet, gets no other one: returns False.
+        """
         if fault.host in self.active or any(host == fault.host for _, host in self._away):
             return False
         self.active[fault.host] = Active(fault, hidden=not serving)
@@ -85,7 +88,7 @@ class Hosts:
         self.active.pop(host, None)
 
     def passes(self, host: int) -> bool:
-        """Run one verification; a hidden fault may pass."""
+        """Run one verification; returns True without a fault, by chance with a hidden one, and else False."""
         known = self.active.get(host)
         if known is None:
             return True
@@ -105,7 +108,7 @@ class Hosts:
         return len(self._free)
 
     def take(self, at: float) -> int | None:
-        """Take the host from the pool that waited longest. A host with a hidden fault is a bad replacement."""
+        """Take the host that waited longest from the pool, maybe one with a hidden fault; None if the pool is empty."""
         if not self.free(at):
             return None
         host = self._free.popleft()

@@ -1,8 +1,8 @@
 """Repair queue: the queued cases of a fleet in memory, and the few of them that one run of admission has to see.
 
 Cases of one class differ only in their place in the queue, so admission treats them alike: it picks the first of a
-class, and refuses all others for one reason. It therefore suffices to show it the first cases of each class. A refusal
-that is not yet recorded concerns each case of the class; then it sees as many as it can pick and record.
+class, and refuses all others for one reason. It therefore suffices to show admission the first cases of each class. If
+a refusal of a class is not yet recorded, admission sees as many cases as one run can pick and record.
 """
 
 from __future__ import annotations
@@ -93,18 +93,18 @@ class RepairQueue:
         return not shown.recorded and _unrecorded(control, policy, shown.cases, now)
 
     def next_delayed(self, now: datetime) -> datetime | None:
-        """Return when the waiting period of a further case ends."""
+        """Return when the next waiting period of a case ends; None if no case has one."""
         self._end_delays(now)
         return self._delayed[0][0] if self._delayed else None
 
     def shown_to(
         self, control: Control, policy: Policy, now: datetime, excluded: Collection[str] = ()
     ) -> list[QueuedCase]:
-        """Return the cases that decide what admission does now, as it would decide about all of them."""
+        """Return the cases to show to admission, which then decides as if it saw all of them."""
         return self._show(control, policy, now, excluded).cases
 
     def _show(self, control: Control, policy: Policy, now: datetime, excluded: Collection[str]) -> _Shown:
-        """Return the cases to show. Admission asks several times while nothing has changed."""
+        """Return the cases to show, as at the last call if nothing has changed since."""
         question = _Question(self.changes, control, policy, now, frozenset(excluded))
         if self._shown is None or not self._shown.answers(question):
             self._end_delays(now)
