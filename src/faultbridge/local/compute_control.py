@@ -81,9 +81,9 @@ def _group_instances(scaling: Any, group: str) -> list[str]:  # noqa: ANN401 - a
 def set_command_output(
     endpoint: str, instance_id: str, *, exit_code: int, stdout: str, until: str | None = None
 ) -> None:
-    """Set the result of every later command on an instance; `endpoint` is the compute plane's URL.
+    """Set the result of every later command on an instance, other than restarts and uploads of log bundles.
 
-    `until` is the restart (`reset` or `reboot`) that removes this fault from the instance.
+    `endpoint` is the compute plane's URL. `until` is the restart (`reset` or `reboot`) that removes this fault.
     """
     body = {"instance_id": instance_id, "exit_code": exit_code, "stdout": stdout, "until": until}
     http_call(f"{endpoint}/faultbridge/command-output", body)
@@ -114,7 +114,7 @@ def set_capacity(endpoint: str, instance_type: str, *, available: bool, zone: st
 
 
 def set_reservations(endpoint: str, reservations: Sequence[Mapping[str, Any]]) -> None:
-    """Set what `DescribeCapacityReservations` lists, in its own form; no launch uses a reservation."""
+    """Set what `DescribeCapacityReservations` lists, in the form of its response; no launch uses a reservation."""
     http_call(f"{endpoint}/faultbridge/capacity-reservations", {"reservations": [dict(one) for one in reservations]})
 
 
@@ -134,5 +134,5 @@ def configure_hyperpod(endpoint: str, cluster: str, **settings: Any) -> None:  #
 
 
 def reset_faults(endpoint: str) -> None:
-    """Remove every injected fault: all instances are healthy and all capacity is available."""
+    """Remove the injected faults of EC2 and Kubernetes; those of fake HyperPod clusters stay."""
     http_call(f"{endpoint}/faultbridge/reset", {})

@@ -1,6 +1,6 @@
 """Collect the events of the bus and the pages of the topics in SQS queues, for the demo and for tests.
 
-They use rules, subscriptions and queues as a customer would; the product does not depend on them.
+The subscriptions use rules, topics and queues as a customer would; the product does not depend on them.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Start it with `python -m faultbridge.local.servers.compute_plane`. It emulates EC2, Auto Scaling, Systems Manager, EKS
 and SageMaker. Its own routes start with `/faultbridge/`: `GET identity`; `POST command-output`, `heal`, `capacity`,
-`launch-faults`, `kubernetes-cluster`, `hyperpod-cluster` and `reset`. `/faultbridge/kubernetes/<name>/...` is the
-Kubernetes API of an EKS cluster.
+`capacity-reservations`, `launch-faults`, `kubernetes-cluster`, `hyperpod-cluster` and `reset`.
+`/faultbridge/kubernetes/<name>/...` is the Kubernetes API of an EKS cluster.
 """
 
 from __future__ import annotations

@@ -49,7 +49,10 @@ class ComputeFaults:
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def output_of(self, instance_id: str, commands: list[str]) -> CommandOutput | None:
-        """Return the injected output, or healthy diagnostics for `dcgmi diag`; None for any other command."""
+        """Return the output of a command: of a restart, or else the injected one.
+
+        Without an injected output, `dcgmi diag` has healthy diagnostics, and any other command has None.
+        """
         restart = next((name for name, text in RESTARTS.items() if any(text in line for line in commands)), None)
         if restart is not None:
             return self._restart(instance_id, restart, commands)
@@ -70,7 +73,7 @@ class ComputeFaults:
         return CommandOutput(0, f"boot_id={boot}\n" if restart == "reboot" else "")
 
     def set_output(self, instance_id: str, output: CommandOutput, until: str | None = None) -> None:
-        """Fake the output of all later commands on an instance; the id `next` means the instance launched next.
+        """Fake the output of all later commands but restarts; the id `next` means the instance launched next.
 
         `until` is the restart (`reset` or `reboot`) that removes the fault.
         """

@@ -38,7 +38,7 @@ def of_deployment(project: Path, parameters: dict[str, str]) -> str:
 
 
 def of_emulators() -> str:
-    """Return the fingerprint of this package's code in the emulators; a changed one requires a restart."""
+    """Return the fingerprint of the code in `_EMULATORS`, which emulators load; a changed one requires a restart."""
     package = Path(__file__).parents[1]
     return _digest(package, (file for name in _EMULATORS for file in _files(package / name)), salt=sys.executable)
 
