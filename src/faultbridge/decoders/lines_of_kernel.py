@@ -48,7 +48,7 @@ def with_kernel_lines(source: str, decoded: Decoded, body: bytes, events: Sequen
 
 
 def from_first_line(body: bytes, size: int) -> bytes:
-    """Return what follows, up to a size, from the first line on that the kernel wrote; empty if it wrote none."""
+    """Return at most `size` bytes from the first line of the kernel with a known phrase; empty without such a line."""
     from faultbridge.decoders.kernel.line_filter import pieces_of, whole_lines
 
     at = 0
@@ -93,7 +93,7 @@ def _wrapped(line: str, event: LogEvent) -> str:
 
 
 def _unread(texts: Sequence[str], lines: Sequence[str], observations: Sequence[Observation]) -> list[str]:
-    """Return the records of a text that are not in the kernel's lines and are no evidence of a fault."""
+    """Return the Xid records in the texts that are neither in the kernel's lines nor the evidence of a fault."""
     read = "\n".join(lines)
     known = "\n".join(fault.evidence for one in observations for fault in faults_of(one))
     records = [found for text in texts for found in RECORD.findall(text)]

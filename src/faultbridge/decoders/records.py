@@ -87,7 +87,10 @@ def _joined(events: Sequence[LogEvent]) -> bytes:
 
 
 def checked(decoder: Decoder, body: bytes, decoded: Decoded) -> Decoded:
-    """Count what a decoder did not understand: records without a fault, or a document without any observation."""
+    """Set `unparsed` of a result without a fault: to its Xid records, or to 1 for an unexpected empty result.
+
+    A number that the decoder itself has set is kept.
+    """
     if decoded.unparsed or any(isinstance(one, Fault) or _holds_fault(one) for one in decoded.observations):
         return decoded
     # The records of the kernel in other sources are counted when the whole body has been read.
@@ -127,7 +130,7 @@ class TextCleaner:
         self._skipped = 0
 
     def clean(self, body: bytes) -> bytes:
-        """Return a body as text without NUL bytes; a body that is mostly not text is `Rejected`."""
+        """Return a body as text without NUL bytes; one with NUL bytes that is mostly not text is `Rejected`."""
         return self._without_nuls(b"".join(text_fields([body])))
 
     def pieces(self, pieces: Iterable[bytes]) -> Iterator[bytes]:

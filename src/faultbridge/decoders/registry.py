@@ -159,10 +159,10 @@ def _candidates(body: bytes) -> list[str]:
 
 
 def _later_candidates(body: bytes) -> list[str]:
-    """Return the sources whose format a body has after a head of no format, from the kernel's first line there on.
+    """Return the sources that recognize a body from its first kernel line on, for a body whose head has no format.
 
-    Only lines count that the kernel wrote, by their prefix, and that a reader may know: a text that quotes one, or has
-    something like a time stamp, stays unknown.
+    A kernel line must have the kernel's prefix and a phrase that a reader knows: a text that only quotes such a line,
+    or has something like a time stamp, stays unknown.
     """
     from faultbridge.decoders.lines_of_kernel import from_first_line
 

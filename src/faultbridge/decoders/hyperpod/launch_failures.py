@@ -1,7 +1,8 @@
 """Reads why HyperPod could not start an instance, from its events and from the status messages of nodes.
 
-HyperPod documents no code for these failures, so their texts are matched by words. An event about a node that runs, a
-repair or a scaling without an error is none. Source: AWS's documentation of cluster events, and captures.
+HyperPod documents no code for these failures, so their texts are matched by words. Events about running nodes or
+repairs, or about scaling without an error, are no such failures. Source: AWS's documentation of cluster events, and
+captures.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def failure_kind(message: str) -> ConditionKind:
 
 
 def launch_failure(event: Mapping[str, Any]) -> tuple[str, ProviderCondition] | None:
-    """Return the name of the HyperPod cluster and the failed launch in an EventBridge event; None for every other."""
+    """Return the HyperPod cluster's name and the failed launch in an EventBridge event; None for any other event."""
     detail = members(event.get("detail"))
     record = members(detail.get("EventDetails"))
     cluster = text(record.get("ClusterName"), 256)

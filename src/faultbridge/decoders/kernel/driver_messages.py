@@ -44,7 +44,7 @@ class DriverMessageReader:
     probe_failed: Fault | None = None
 
     def read(self, message: KernelMessage) -> bool:
-        """Append the fault of a driver message without an Xid; return False if it reports none."""
+        """Read a driver message without an Xid, and append the fault it reports; return False for other messages."""
         pending, self._pending_loss = self._pending_loss, None
         text = message.text
         if message.facility != USER and self._learn_names(text):
@@ -86,7 +86,10 @@ class DriverMessageReader:
         self.found.append(device_fault(message, LOST_CODE, gpu_at(address), "GPU has fallen off the bus."))
 
     def without_duplicate_losses(self) -> list[Fault | Clear]:
-        """Return the observations without losses that repeat an Xid 79, and without consequences of a lost GPU."""
+        """Return the observations without losses that repeat an Xid 79.
+
+        A failed probe of the driver is added only if no lost or uninitialized GPU of the same boot explains it.
+        """
         failed = self.probe_failed
         if failed and not any(one.code in {LOST_CODE, INIT_CODE} and _same_boot(one, failed) for one in self.found):
             return [*self.found, failed]

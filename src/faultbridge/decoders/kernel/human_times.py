@@ -8,14 +8,14 @@ _STAMP = re.compile(rb"^(?:(\[[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d\])|\[ {1,8}\+
 
 
 class MinuteCarrier:
-    """Gives a line with a difference the minute of the last line that has one; `dmesg` prints each new minute."""
+    """Replaces the seconds since the line before by the last minute printed; `dmesg -H` prints each new minute."""
 
     def __init__(self) -> None:
         """Start without a minute."""
         self._minute = b""
 
     def carried(self, text: bytes) -> bytes:
-        """Return a piece of a log with a minute in place of each difference."""
+        """Return a piece of a log with a minute in place of the seconds since the line before."""
         return _STAMP.sub(self._replaced, text)
 
     def _replaced(self, stamp: re.Match[bytes]) -> bytes:

@@ -203,7 +203,7 @@ class _LogReader:
         return (*of_kernel, *self._faults_of_service()) if self._of_service else of_kernel
 
     def _faults_of_service(self) -> tuple[Observation, ...]:
-        """Return the faults in the lines of the fabric manager between those of the kernel."""
+        """Return the faults in the fabric manager's lines that are mixed with those of the kernel."""
         from faultbridge.decoders.network import fabric_manager_log
 
         try:

@@ -102,7 +102,7 @@ _NAME, _DRIVER = rb"kernel: ", rb"(?:NVRM|nvidia)"
 
 
 def _heads_within(prefix: bytes) -> Iterator[re.Pattern[bytes]]:
-    """Yield patterns of a time stamp, or else of the kernel's name, that is not where the prefix of a line has it."""
+    """Yield patterns that find a time stamp, or the kernel's name, elsewhere than in the prefix of a line."""
     bracket, name = prefix.rfind(b"["), prefix.rfind(_NAME)
     yield re.compile(rb"\[" + _not_in_prefix(bracket, rb"\[") + _STAMP)
     if bracket < 0 <= name:
@@ -110,7 +110,7 @@ def _heads_within(prefix: bytes) -> Iterator[re.Pattern[bytes]]:
 
 
 def _not_in_prefix(place: int, head: bytes) -> bytes:
-    """Return a condition that a head does not stand at its place in the prefix; none if the prefix has no such head."""
+    """Return a lookbehind that excludes a head at its place in the prefix; empty if the prefix has no such head."""
     before = rb".{%d}" % place if place > 0 else b""
     return rb"(?<!\n%b%b)" % (before, head) if place >= 0 else b""
 
@@ -126,7 +126,10 @@ class BenignLineFilter:
         self._heads: dict[int, tuple[re.Pattern[bytes], ...]] = {}
 
     def remaining(self, text: bytes) -> str:
-        """Return the lines of a piece that may report a fault, or the whole piece if its line prefix is unknown."""
+        """Return the lines of a piece that may report a fault.
+
+        It is the whole piece if that is small, its line prefix is unknown, or a line may hold several messages.
+        """
         # A small piece is not worth learning from.
         anchor = _ANCHOR.match(text) if len(text) > _MIN_BYTES else None
         if anchor is None:
@@ -187,7 +190,7 @@ class _StartCache(dict[bytes, bool]):
 
 
 def _word_pattern(start: bytes) -> bytes:
-    """Return the regular expression for the common start of these lines."""
+    """Return a regular expression for harmless lines that start like this one; it never matches for a short start."""
     word = _HARMLESS.match(start)
     if word is None or _AMBIGUOUS.match(start):
         # A line shorter than the compared start may be the start of a relevant line.

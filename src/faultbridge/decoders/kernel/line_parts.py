@@ -46,9 +46,10 @@ SIGNATURE = re.compile(r"S?Xid[ \t]{0,64}\((?:PCI|invalid|[0-9a-fA-F]{4,8}:)|fal
 
 
 def parts_of(message: KernelMessage, received_at: datetime | None) -> tuple[Sequence[KernelMessage], int]:
-    """Return the messages in the rest of a line, after the prefixes at its start were removed, and how many were left.
+    """Return the messages in the rest of a line, after its first prefixes were removed, and how many were not read.
 
-    At most `MAX_PARTS` are returned. Of many lines, only the first and those with a phrase that a reader knows count.
+    At most `MAX_PARTS` are returned. If the text has more than 64 lines, only the first and those with a known phrase
+    count.
     """
     text = ANSI.sub("", message.text) if "\x1b" in message.text else message.text
     text = (_SPACES.sub(" ", text) if "  " in text or "\t" in text else text).strip()
@@ -87,7 +88,7 @@ def _part(message: KernelMessage, text: str, received_at: datetime | None, *, is
 
 
 def candidates(message: KernelMessage) -> Iterator[KernelMessage]:
-    """Yield the positions in a message at which a known message may start after an unknown prefix."""
+    """Yield the messages that may start within a message, after an unknown prefix."""
     if message.facility == USER or _is_of_program(message):
         return
     by_kernel = message.uptime is not None or message.facility == "kern"

@@ -92,7 +92,7 @@ def read_xid(message: KernelMessage) -> Fault | Clear | None:
 
 @lru_cache(1024)
 def _code(number: int) -> str:
-    """Return the code of an Xid; a log of one Xid holds it once."""
+    """Return the code of an Xid; the text is cached, so that thousands of equal Xids share it."""
     return f"xid.{number}"
 
 
@@ -108,7 +108,7 @@ def gpu_at(address: str) -> Component:
 def device_fault(
     message: KernelMessage, code: str, component: Component, text: str, details: Mapping[str, str] = EMPTY
 ) -> Fault:
-    """Return the fault of a driver message without an Xid; if a user wrote it, its severity is only `info`."""
+    """Return the fault of a kernel message without an Xid; if a program wrote it, it is `info` and needs no action."""
     attributes = {**origin(message), **details}
     by_user = message.facility == USER
     return Fault(

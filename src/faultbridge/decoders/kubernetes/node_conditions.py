@@ -179,7 +179,7 @@ def _fault(source: str, code: str, condition: Condition, node: NodeConditions) -
 
 
 def _component(code: str) -> Component:
-    """Return the component of a code, a GPU without a name: a healthy condition could not end a fault with one."""
+    """Return the node, or an unnamed GPU for a GPU's code: a healthy condition could not end a fault of a named GPU."""
     return _GPU if code.startswith(_ON_GPUS) else NODE_COMPONENT
 
 

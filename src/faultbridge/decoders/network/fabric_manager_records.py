@@ -51,7 +51,7 @@ UNIT = "unit"
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """One record with its continuation lines; the level of a line of systemd is `unit`."""
+    """One record with its continuation lines; lines of systemd have no level of their own, and get the level `unit`."""
 
     at: datetime | None
     level: str
@@ -66,7 +66,7 @@ class LogRecord:
 
 
 def records_of(text: str, received_at: datetime | None) -> Iterator[LogRecord]:
-    """Yield each record; lines before the first head belong to a record that was cut off."""
+    """Yield each record; lines before the first head belong to a truncated record and are skipped."""
     current: LogRecord | None = None
     continuation: list[str] = []
     status: list[str] = []
@@ -135,7 +135,7 @@ def _level(text: str) -> str:
 
 
 def _state_of_unit(line: str, status: list[str]) -> LogRecord | None:
-    """Return a record if `systemctl status` shows that the enabled service does not run."""
+    """Return a record if `systemctl status` shows that a service failed, or is enabled and inactive; else None."""
     title = _STATUS_TITLE.search(line)
     if title is not None:
         status[:] = [title[1]]

@@ -67,7 +67,7 @@ def _settings(text: str) -> Iterator[tuple[str, dict[str, int | str]]]:
 
 
 def kinds_of(text: str) -> dict[str, Hashable]:
-    """Return the kind of each interface: its medium and the link modes that it supports; without modes it has none."""
+    """Return the medium and supported link modes of each interface, as its kind; one without modes is left out."""
     found: dict[str, Hashable] = {}
     for name, details in _blocks(_SETTINGS, text):
         modes, medium = _MODES.search(details), _MEDIUM.search(details)

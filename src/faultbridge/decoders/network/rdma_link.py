@@ -35,7 +35,7 @@ def is_rdma_link(body: bytes) -> bool:
 
 
 def ports_of_rdma_link(body: str) -> Iterator[Port]:
-    """Yield the ports in order, at most as many as one node can have."""
+    """Yield the ports in order, at most 512."""
     if body.lstrip()[:1] in {"[", "{"}:
         for _, link in list(objects(body))[:MAX_PORTS]:
             name = text(link.get("ifname"), 64)

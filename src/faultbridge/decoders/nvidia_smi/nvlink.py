@@ -82,7 +82,7 @@ def _gpus(text: str) -> Iterator[_LinkedGpu]:
 
 
 def _snapshot(source: str, gpus: list[_LinkedGpu]) -> Snapshot:
-    """Return the inactive links; a link is a fault beside active links of its GPU or of a GPU of the same model."""
+    """Return the inactive links as faults, if their GPU or another GPU of its model has active links."""
     present: list[Fault] = []
     covered: list[Component] = []
     # A model without NVLinks lists none or only inactive ones; beside a GPU of the same model with links, it lost them.

@@ -26,7 +26,10 @@ SOURCE = "nvidia-smi-text"
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...] | Decoded:
-    """Return a health snapshot of the GPUs; error messages may precede, follow or replace the output."""
+    """Return a health snapshot of the GPUs, and counter samples of the NVLink errors that are listed.
+
+    Error messages may precede, follow or replace the output.
+    """
     text = text_of(body)
     stated_faults = find_failures(SOURCE, text)
     if is_full_query(text):
@@ -57,7 +60,7 @@ def _full_query(text: str, stated_faults: Sequence[Fault]) -> Decoded:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body is one of these outputs or error messages, and neither XML nor CSV."""
+    """Return whether a body is a text output or an error message of nvidia-smi, and neither XML nor CSV."""
     text = text_of(body)
     if "<nvidia_smi_log" in text or "gpu_bus_id" in text or "pci.bus_id" in text:
         return False

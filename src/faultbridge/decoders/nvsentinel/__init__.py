@@ -1,1 +1,5 @@
-"""The decoder of NVSentinel: `event` parses health events; `health_events` makes faults of them."""
+"""The decoder of NVSentinel.
+
+`event` parses health events, `node_conditions` reads them from conditions of a Kubernetes node, and `health_events`
+converts them to faults.
+"""

@@ -47,7 +47,7 @@ def node_condition_events(node: Mapping[str, Any]) -> Iterator[HealthEvent]:
 
 
 def listed_condition_events(node: NodeConditions) -> Iterator[HealthEvent]:
-    """Yield the same events for a node that was read from text (`kubectl describe`, YAML)."""
+    """Yield the events of `node_condition_events` for a node that was read from text (`kubectl describe`, YAML)."""
     for one in node.conditions:
         if is_check({"type": one.type, "reason": one.reason}):
             yield from _check_events(node.name, one.type[:64], one.status, one.message or "", one.changed_at)

@@ -1,7 +1,7 @@
 """Decodes `training-log`: hangs, lost peers, CUDA errors and invalid losses of a training job.
 
-The rank that reports a hang is not its cause; the cause is a rank that lags or stops logging. Some frameworks hide an
-invalid loss; then an expected field is absent.
+The rank that reports a hang is not its cause; the cause is a rank that lags or stops logging. Some frameworks do not
+print an invalid loss; then a field that the line usually has is absent.
 
 Grammar: lines, which may start with a rank, a time or a progress bar; the mapping `training` defines the pattern of
 each fault.

@@ -31,7 +31,7 @@ _PAIR = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class AllReduce:
-    """A complete result: GPUs, the best bus bandwidth in GB/s, and wrong values."""
+    """A complete result: number of GPUs and best bus bandwidth in GB/s; `wrong` is 0 if all values were right."""
 
     gpus: int
     gigabytes_per_second: float

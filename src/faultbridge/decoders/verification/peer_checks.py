@@ -1,4 +1,4 @@
-"""Judges the tests between an instance and its peers: one failure blames neither, a second peer decides."""
+"""Judges the tests between an instance and its peers: failures with two peers, and no pass, blame the instance."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from faultbridge.decoders.verification.deep_checks import DeepResult, instance_o
 from faultbridge.decoders.verification.sections import NOT_STARTED, Section, script_of, split
 
 FAILURES = 2
-"""With how many peers the tests must fail until the instance is blamed."""
+"""Number of peers with which the tests must fail before the instance is blamed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class PeerChecks:
     def read(self, output: bytes, level: int, instance_type: str | None, efa_interfaces: int | None) -> DeepResult:
         """Return the result of all tests together in the output of the instance that acted as the client.
 
-        A failed test fails them. A test that is not verified leaves them without a result, unless it is optional below
-        a higher level and its tools are not installed.
+        One failed test makes the result failed. A test that is not verified leaves it open, unless the test is optional
+        at this level and its tools are not installed.
         """
         sections, instance = split(output)[1], instance_of(instance_type, efa_interfaces)
         if isinstance(instance, str):
@@ -55,8 +55,8 @@ class PeerChecks:
     def decide(self, results: Sequence[tuple[str, bool | None, str]]) -> PeerDecision:
         """Return what the results with peers decide about the instance; each has the peer's id, result and line.
 
-        A test that passed shows that the instance works, so a peer with which it failed is suspected. Two peers with
-        which it failed show that it does not.
+        A pass with one peer shows that the instance works, so any peer with which the tests failed is suspected.
+        Without a pass, failures with two peers show that the instance is faulty.
         """
         passed = any(one for _, one, _ in results)
         failures = sum(one is False for _, one, _ in results)
