@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.compute.ec2_inventory import Ec2Inventory, domains_of
+from faultbridge.adapters.compute.ec2_inventory import Ec2Inventory
+from faultbridge.adapters.compute.topology import domains_by_instance
 from faultbridge.domain.cluster.config import ClusterConfig, ProviderRole
 from faultbridge.domain.nodes import narrowest
 from faultbridge.errors import Rejected, Transient
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.skipif(not ON_MOTO, reason="only moto has the compute s
 @pytest.fixture
 def clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clients]:
     # moto has no instance topology.
-    monkeypatch.setattr("faultbridge.adapters.compute.ec2_inventory.domains_of", lambda *_: {})
+    monkeypatch.setattr("faultbridge.adapters.compute.ec2_inventory.domains_by_instance", lambda *_: {})
     with aws() as made:
         yield made
 
@@ -98,6 +99,9 @@ def test_the_instances_of_another_account_are_read_with_its_role(clients: Client
 INSTANCE = "i-0123456789abcdef0"
 
 
+DESCRIBED = {"InstanceId": INSTANCE, "InstanceType": "m5.large", "PrivateDnsName": "ip-10-0-0-7.internal"}
+
+
 def topology(**changes: object) -> dict[str, object]:
     """A response of DescribeInstanceTopology, in the form of the service model."""
     one = {
@@ -115,7 +119,7 @@ def topology(**changes: object) -> dict[str, object]:
 def test_the_narrowest_failure_domain_is_the_switch_and_then_the_zone() -> None:
     with stubbed("ec2") as (clients, stub):
         stub.add_response("describe_instance_topology", topology(), {"InstanceIds": [INSTANCE]})
-        (domains,) = domains_of(clients, [INSTANCE]).values()
+        (domains,) = domains_by_instance(clients, [DESCRIBED]).values()
     assert domains == {
         "network_node": "nn-bottom",
         "network_node_2": "nn-middle",
@@ -135,13 +139,34 @@ def test_without_topology_the_failure_domain_is_the_zone(code: str, monkeypatch:
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     with stubbed("ec2") as (clients, stub):
-        described = {"InstanceId": INSTANCE, "InstanceType": "m5.large", "PrivateDnsName": "ip-10-0-0-7.internal"}
+        stub.add_response("describe_instances", {"Reservations": [{"Instances": [DESCRIBED]}]})
         stub.add_client_error("describe_instance_topology", code)
-        stub.add_response("describe_instances", {"Reservations": [{"Instances": [described]}]})
         members = {INSTANCE: GroupMember(INSTANCE, "us-west-2a")}
         (found,) = Ec2Inventory(clients).describe(CLUSTER, "group", members)
-    assert (found.name, found.domain) == ("ip-10-0-0-7", "us-west-2a")
+    assert (found.name, found.domain, found.has_all_domains) == ("ip-10-0-0-7", "us-west-2a", True)
     assert found.names == ("ip-10-0-0-7", "ip-10-0-0-7.internal")
+
+
+def test_a_type_without_topology_costs_no_other_type_its_failure_domains() -> None:
+    other = {"InstanceId": "i-00000000000000001", "InstanceType": "p5.48xlarge"}
+    with stubbed("ec2") as (clients, stub):
+        stub.add_client_error("describe_instance_topology", "InvalidParameterValue")
+        stub.add_response("describe_instance_topology", topology(InstanceId=other["InstanceId"]))
+        found = domains_by_instance(clients, [DESCRIBED, other])
+    assert (found[INSTANCE], found[other["InstanceId"]]["network_node"]) == ({}, "nn-bottom")
+
+
+@pytest.mark.parametrize("code", ["RequestLimitExceeded", "InvalidInstanceID.NotFound"])
+def test_failure_domains_that_cannot_be_read_now_are_read_again(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    with stubbed("ec2") as (clients, stub):
+        stub.add_response("describe_instances", {"Reservations": [{"Instances": [DESCRIBED]}]})
+        stub.add_client_error("describe_instance_topology", code)
+        members = {INSTANCE: GroupMember(INSTANCE, "us-west-2a")}
+        (found,) = Ec2Inventory(clients).describe(CLUSTER, "group", members)
+    assert (found.domain, found.has_all_domains) == ("us-west-2a", False)
+    assert not NewNode.of_instance(found).is_described
 
 
 def test_a_throttled_service_is_transient() -> None:

@@ -75,6 +75,30 @@ def test_a_new_instance_becomes_an_unverified_node_that_accepts_records(world, s
     assert sync().added == []
 
 
+def test_a_tag_that_stays_excludes_a_node_again_after_an_operator_ended_its_exclusion(world, sync, inventory):
+    inventory.opted_out_instances = {instance(world)}
+    sync()
+    assert node_of(world).ignored is not None
+    world.app.repair.opt_out.end(KEY._replace(node="a"), OperatorOrder("ada"))
+    assert node_of(world).ignored is None
+    sync()
+    assert node_of(world).ignored is not None
+    inventory.opted_out_instances = set()
+    sync()
+    assert node_of(world).ignored is None
+
+
+def test_failure_domains_that_could_not_be_read_are_read_by_a_later_sync(world, sync, inventory):
+    inventory.has_topology = False
+    new = world.ports.fleet.launch(GROUP)
+    assert sync().added == [f"ip-{new[-4:]}"]
+    assert dict(node_of(world, f"ip-{new[-4:]}").placement.domains) == {"zone": "use1-az1"}
+    inventory.has_topology = True
+    assert sync().updated == [f"ip-{new[-4:]}"]
+    assert node_of(world, f"ip-{new[-4:]}").placement.domains["network_node"] == f"nn-{new[-1]}"
+    assert sync().unchanged
+
+
 def test_a_name_that_the_orchestrator_reports_later_leads_to_the_node(world, sync, node_listing):
     names = ("k8s-name", "k8s-name.internal")
     node_listing.instances = {instance(world): Instance(instance(world), names, {"zone": "us-east-1a"})}

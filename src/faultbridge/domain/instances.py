@@ -16,7 +16,7 @@ class Instance:
     `names` are all names under which records refer to it, the provider's preferred name first. `domains` are its
     failure domains by kind. `slot` is the provider's permanent id of the node that the instance backs (HyperPod's
     logical id). `opted_out` is True when a tag or label excludes the instance from repair. `role_id` is the id of the
-    role in its instance profile.
+    role in its instance profile. `has_all_domains` is False if its failure domains must be read again later.
     """
 
     instance_id: str
@@ -27,6 +27,7 @@ class Instance:
     launched_at: datetime | None = None
     slot: str | None = None
     opted_out: bool = False
+    has_all_domains: bool = True
     role_id: str | None = None
 
     @property

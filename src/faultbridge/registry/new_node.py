@@ -22,6 +22,7 @@ class NewNode:
     """A node to register, with the instance that backs it, or without one.
 
     `aliases` are permanent names of the node; `host_names` are names of the current instance and end with it.
+    `is_described` is True if the provider has stated all failure domains of the instance.
     """
 
     name: str
@@ -34,6 +35,7 @@ class NewNode:
     domains: Mapping[str, str] = field(default_factory=dict)
     host_names: tuple[str, ...] = ()
     slot: str | None = None
+    is_described: bool = False
 
     @classmethod
     def of_instance(cls, instance: Instance) -> NewNode:
@@ -47,6 +49,7 @@ class NewNode:
             since=instance.launched_at,
             domains=instance.domains,
             host_names=instance.names,
+            is_described=bool(instance.names) and instance.has_all_domains,
             slot=instance.slot,
         )
 

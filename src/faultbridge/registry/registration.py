@@ -188,7 +188,7 @@ class Registration:
         draft = entry_builder.status_change(state, status, now, REASONS[status])
         writes = (
             *new_alias_writes(self.table, alias_rows_of(before.key, node, now), now),
-            new_row(state, now, described=bool(node.host_names)),
+            new_row(state, now, described=node.is_described),
             self._put_config(replace(config.with_next_node(), version=config.version + 1), now),
         )
         return Transition(replace(state, status=status), (draft,), writes)

@@ -68,7 +68,7 @@ def row_update(state: NodeState, instance: Instance) -> Update:
     written: dict[tuple[str, ...], Value] = {
         ("generation",): state.incarnation.instance if state.incarnation else 0,
         ("instance",): instance.instance_id,
-        ("described",): instance.instance_id,
+        ("described",): instance.instance_id if instance.has_all_domains else None,
         ("type",): state.placement.instance_type,
         ("domain",): state.placement.domain,
         ("zone",): state.placement.domains.get(DomainKind.ZONE),

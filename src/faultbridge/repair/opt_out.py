@@ -13,6 +13,8 @@ from faultbridge.ledger.queries import registered
 from faultbridge.pipeline.decide.opt_out import start_ignoring, stop_ignoring
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.rules.rulebook import Rulebook, rules_for_order
+from faultbridge.storage import keys
+from faultbridge.storage.writes import Update
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +36,15 @@ class OptOut:
     def end(self, key: NodeKey, order: OperatorOrder) -> NodeState:
         """Stop ignoring a node, also one that a label or tag excludes.
 
-        A label or tag that stays set excludes the node again only when the inventory next updates the node's metadata.
+        A label or tag that stays set excludes the node again at the next sync of the inventory.
         """
 
         def revise(state: NodeState, now: datetime) -> Transition:
             if state.ignored is None:
                 return Transition(state)
-            return Transition(stop_ignoring(state, now), (order.note("heed", now),))
+            # The row repeats the opt-out; a sync changes nothing while the row agrees with the label.
+            unlisted = Update(keys.roster(key.cluster, state.shard, key.node), set={("opted_out",): False})
+            return Transition(stop_ignoring(state, now), (order.note("heed", now),), (unlisted,))
 
         return self._write(key, revise)
 

@@ -12,6 +12,7 @@ Read in this order:
 - `dcgm_verifier`: the Verifier port
 - `log_bundle`: the Collector port
 - `ec2_inventory`, `hyperpod_inventory`: the instances of a group
+- `topology`: the failure domains of EC2 instances
 - `hyperpod_cluster`: the calls to SageMaker about one HyperPod cluster
 - `hyperpod_status`: the conditions of a whole HyperPod cluster and its groups
 - `request_log`: requests that take no client token, each sent at most once

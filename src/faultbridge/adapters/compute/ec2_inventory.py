@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from botocore.exceptions import ClientError
-
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.aws.errors import code_of, translated
+from faultbridge.adapters.aws.errors import translated
 from faultbridge.adapters.compute.instance_roles import InstanceRoles
+from faultbridge.adapters.compute.topology import domains_by_instance
 from faultbridge.adapters.kubernetes.node_groups import (
     auto_scaling_groups,
     node_groups,
@@ -20,8 +19,8 @@ from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.group_updates import GroupUpdate
 from faultbridge.domain.cluster.provider_status import GroupStatus, ProviderStatus, RepairSetting
 from faultbridge.domain.instances import Instance
-from faultbridge.domain.nodes import NETWORK_LAYERS, DomainKind
-from faultbridge.errors import Misconfigured, Rejected, Transient
+from faultbridge.domain.nodes import DomainKind
+from faultbridge.errors import Rejected
 from faultbridge.registry.instances import OPT_OUT_TAG, GroupMember
 
 IN_SERVICE = "InService"
@@ -30,8 +29,6 @@ GROUPS_AT_ONCE = 50
 GONE = frozenset({"shutting-down", "terminated"})
 REPLACING = frozenset({"Pending", "InProgress", "Cancelling", "RollbackInProgress"})
 """Statuses in which a refresh replaces instances. One that is `Baking` has replaced all of them."""
-# Errors for a region or an instance type without topology data. Other data about its failure domains is still used.
-NO_TOPOLOGY = frozenset({"UnsupportedOperation", "InvalidParameterValue", "InvalidInstanceID.NotFound"})
 
 
 class Ec2Inventory:
@@ -65,15 +62,19 @@ class Ec2Inventory:
     def describe(self, config: ClusterConfig, group: str, members: Mapping[str, GroupMember]) -> tuple[Instance, ...]:
         """Return descriptions of group members, sorted by host name.
 
-        Two calls per 100 members, and one for each instance profile that was not read before.
+        One call per 100 members, one per 100 members of a type, and one for each instance profile that was not read
+        before. Instances whose topology cannot be read now have only their zone, and lack other domains for now.
         """
         clients = self._clients.for_role(config.provider_role)
-        domains, described = _failure_domains(clients, members), list(_instances(clients, "instance-id", members))
+        described = list(_instances(clients, "instance-id", members))
         roles = self._roles.role_ids(clients, described)
-        instances = (
-            _instance(one, group, domains.get(one["InstanceId"], {}), roles.get(one["InstanceId"])) for one in described
+        topology = domains_by_instance(clients, described)
+        return tuple(
+            sorted(
+                (_instance(one, group, members, topology, roles) for one in described),
+                key=lambda instance: instance.name,
+            )
         )
-        return tuple(sorted(instances, key=lambda instance: instance.name))
 
     def role_ids(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
         """Return the ids of the roles in the profiles of the instances that EC2 knows."""
@@ -159,16 +160,6 @@ def _instances(clients: Clients, name: str, values: Collection[str]) -> Iterator
                     yield from reservation["Instances"]
 
 
-def _failure_domains(clients: Clients, members: Mapping[str, GroupMember]) -> dict[str, dict[str, str]]:
-    """Return the failure domains of members; only their zones when the topology cannot be read."""
-    zones = {one: {DomainKind.ZONE.value: member.zone} for one, member in members.items() if member.zone}
-    try:
-        topology = domains_of(clients, members)
-    except (Transient, Misconfigured):
-        topology = {}
-    return {one: {**zones.get(one, {}), **topology.get(one, {})} for one in members}
-
-
 def _group_status(one: Any, update: GroupUpdate | None) -> GroupStatus:  # noqa: ANN401 - the response of the service
     desired, serving = (
         one["DesiredCapacity"],
@@ -181,54 +172,28 @@ def _member(one: Any) -> GroupMember:  # noqa: ANN401 - the response of the serv
     return GroupMember(one["InstanceId"], one["AvailabilityZone"], one["LifecycleState"] == IN_SERVICE)
 
 
-def _instance(instance: Any, group: str, domains: Mapping[str, str], role_id: str | None) -> Instance:  # noqa: ANN401 - the response of the service
-    dns = instance.get("PrivateDnsName") or ""
-    name = dns.partition(".")[0] or instance["InstanceId"]
-    placement_group = (instance.get("Placement") or {}).get("GroupName")
+def _instance(
+    instance: Any,  # noqa: ANN401 - the response of the service
+    group: str,
+    members: Mapping[str, GroupMember],
+    topology: Mapping[str, Mapping[str, str]],
+    roles: Mapping[str, str],
+) -> Instance:
+    instance_id, dns = instance["InstanceId"], instance.get("PrivateDnsName") or ""
+    name = dns.partition(".")[0] or instance_id
     block = instance.get("CapacityReservationId") if instance.get("InstanceLifecycle") == "capacity-block" else None
-    known = {DomainKind.PLACEMENT_GROUP.value: placement_group, DomainKind.CAPACITY_BLOCK.value: block}
+    known = {
+        DomainKind.PLACEMENT_GROUP.value: (instance.get("Placement") or {}).get("GroupName"),
+        DomainKind.CAPACITY_BLOCK.value: block,
+        DomainKind.ZONE.value: members[instance_id].zone if instance_id in members else None,
+    }
     return Instance(
-        instance_id=instance["InstanceId"],
+        instance_id=instance_id,
         names=(name, dns) if dns and dns != name else (name,),
         group=group,
         instance_type=instance.get("InstanceType"),
-        domains={**{kind: value for kind, value in known.items() if value}, **domains},
+        domains={**{kind: value for kind, value in known.items() if value}, **topology.get(instance_id, {})},
         launched_at=instance.get("LaunchTime"),
-        role_id=role_id,
+        role_id=roles.get(instance_id),
+        has_all_domains=instance_id in topology,
     )
-
-
-def domains_of(clients: Clients, instances: Collection[str]) -> dict[str, dict[str, str]]:
-    """Return the failure domains of each instance by kind; one call per 100 instances.
-
-    Instances are left out, up to 100 at a time, when EC2 refuses the call because one has no topology data.
-    """
-    wanted = sorted(instances)
-    found: dict[str, dict[str, str]] = {}
-    for at in range(0, len(wanted), INSTANCES_AT_ONCE):
-        for one in _topology(clients, wanted[at : at + INSTANCES_AT_ONCE]):
-            found[str(one["InstanceId"])] = _domains(one)
-    return found
-
-
-def _topology(clients: Clients, wanted: list[str]) -> list[Any]:
-    """Return the topology of up to 100 instances; empty when EC2 refuses the call because one has none."""
-    with translated(f"reading the topology of {len(wanted)} instances"):
-        try:
-            return list(clients.ec2.describe_instance_topology(InstanceIds=wanted)["Instances"])
-        except ClientError as error:
-            if code_of(error) in NO_TOPOLOGY:
-                return []
-            raise
-
-
-def _domains(one: Any) -> dict[str, str]:  # noqa: ANN401 - the response of the service
-    # Network nodes are listed from the top of the tree. The last one is the switch of the instance.
-    switches = reversed(one.get("NetworkNodes") or [])
-    domains = {
-        **dict(zip(NETWORK_LAYERS, switches, strict=False)),
-        DomainKind.ZONE: one.get("AvailabilityZone"),
-        DomainKind.CAPACITY_BLOCK: one.get("CapacityBlockId"),
-        DomainKind.PLACEMENT_GROUP: one.get("GroupName"),
-    }
-    return {kind.value: str(value) for kind, value in domains.items() if value}

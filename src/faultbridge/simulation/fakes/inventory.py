@@ -21,7 +21,8 @@ class FakeInventory:
 
     Groups in `omitted_groups` are missing from answers, instances in `standby` do not serve, and
     `opted_out_instances` carry the tag that excludes them from repair. Every instance has the role `role_id`. `calls`
-    counts API calls. With `network_node`, all instances are behind that network node. `conditions` are what the
+    counts API calls. With `network_node`, all instances are behind that network node; without `has_topology`, network
+    nodes cannot be read for now. `conditions` are what the
     provider reports, `updates` the running updates of groups, and `desired` the sizes of groups that are not complete.
     """
 
@@ -29,6 +30,7 @@ class FakeInventory:
         self.fleet = fleet
         self.seam = seam or Seam()
         self.network_node = network_node
+        self.has_topology = True
         self.calls = 0
         self.omitted_groups: set[str] = set()
         self.opted_out_instances: set[str] = set()
@@ -78,10 +80,21 @@ class FakeInventory:
     def instance(self, group: str, instance_id: str) -> Instance:
         """Return the description of one instance."""
         launched = self.fleet.instances[instance_id].launched_at
-        domains = {"zone": ZONE, "network_node": self.network_node or f"nn-{instance_id[-1]}"}
+        domains = {"zone": ZONE}
+        if self.has_topology:
+            domains["network_node"] = self.network_node or f"nn-{instance_id[-1]}"
         host = self.host_name(instance_id)
         names = (host, f"{host}.internal")
-        return Instance(instance_id, names, domains, group, INSTANCE_TYPE, launched, role_id=self.role_id)
+        return Instance(
+            instance_id,
+            names,
+            domains,
+            group,
+            INSTANCE_TYPE,
+            launched,
+            role_id=self.role_id,
+            has_all_domains=self.has_topology,
+        )
 
     def host_name(self, instance_id: str) -> str:
         """Return the host name of an instance."""
