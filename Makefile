@@ -124,7 +124,7 @@ aws-smoke: setup ## print the plan of the smoke test on AWS; FAULTBRIDGE_SMOKE=r
 	@$(if $(CLEANUP),:,[ "$$FAULTBRIDGE_SMOKE" != run ] || $(MAKE) --no-print-directory build)
 	@$(BIN)/python -m infra.smoke $(if $(CLEANUP),--cleanup $(CLEANUP))
 
-BENCHES = core calls living_fleet case cold_start handlers events_import decoders counter_samples gray_fleet
+BENCHES = core calls living_fleet case cold_start handlers events_import decoders counter_samples gray_fleet explain_logs
 
 .PHONY: bench
 bench: build ## measure time, calls, requests and cost; prints tables, writes build/bench/*.json (docs/benchmarks.md)

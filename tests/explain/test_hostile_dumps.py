@@ -65,6 +65,25 @@ def test_a_string_longer_than_the_file_is_rejected() -> None:
         load_plain(b"\x80\x04\x8d" + (2**62).to_bytes(8, "little") + b"x.")
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\x80\x04" + b"}" * 2_500_000 + b".",
+        b"\x80\x04" + b"]" * 2_500_000 + b".",
+        b"\x80\x04)" + b"\x85" * 2_500_000 + b".",
+        b"\x80\x04]" + b"\x94" * 2_500_000 + b".",
+        b"\x80\x04]\x94" + b"h\x00" * 10_500_000 + b".",
+        b'{"entries": [' + b"[]," * 2_500_000 + b"[]]}",
+        b'{"entries": [' + b"1," * 4_500_000 + b"1]}",
+    ],
+    ids=["dicts", "lists", "tuples", "memo", "references", "JSON lists", "JSON numbers"],
+)
+def test_a_small_file_that_would_be_a_large_document_is_rejected_while_it_is_read(body: bytes) -> None:
+    with pytest.raises(Rejected) as rejected:
+        read_dump("_dump_0", body)
+    assert rejected.value.reason == "too_large"
+
+
 def test_nesting_is_bounded() -> None:
     with pytest.raises(Rejected, match="levels"):
         load_plain(b"\x80\x02" + b"]" * 100_000 + b"a" * 99_999 + b".")

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import random
 import tracemalloc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from itertools import chain, repeat
 
 import pytest
 
 from faultbridge.errors import Rejected
 from faultbridge.explain.signals.evidence_store import MAX_SIGNALS
 from faultbridge.explain.signals.file_kind import Kind, kind_of
+from faultbridge.explain.signals.node_log import MAX_DOCUMENT_BYTES
 from faultbridge.explain.signals.read_files import Evidence, InputFile
 from faultbridge.explain.signals.signal import Signal, Trust
 from tests.explain.corpus_cases import RECEIVED
@@ -141,20 +143,39 @@ def test_an_empty_file_has_no_signals() -> None:
     assert read(text_file("job.err", "")).signals == ()
 
 
+def progress(count: int, head: bytes = b"") -> InputFile:
+    """Return a file of so many mebibytes of progress lines after a head."""
+    line = b"2026-02-03 04:05:06 step 7 loss=2.123 grad_norm=0.7 tokens=123456\n"
+    piece = line * (MEBIBYTE // len(line))
+    return InputFile("job.err", lambda: chain([head] if head else [], repeat(piece, count)))
+
+
+def peak(file: InputFile) -> int:
+    tracemalloc.start()
+    read(file)
+    found = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return found
+
+
 def test_memory_does_not_grow_with_the_log() -> None:
-    def pieces(count: int) -> Iterator[bytes]:
-        line = b"2026-02-03 04:05:06 step 7 loss=2.123 grad_norm=0.7 tokens=123456\n"
-        piece = line * (MEBIBYTE // len(line))
-        yield from (piece[:-1] + b"\n" for _ in range(count))
+    assert peak(progress(40)) < peak(progress(10)) + MEBIBYTE
 
-    def peak(count: int) -> int:
-        tracemalloc.start()
-        read(pieces_file("job.err", pieces(count)))
-        found = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return found
 
-    assert peak(40) < peak(10) + MEBIBYTE
+@pytest.mark.nightly
+def test_a_log_of_a_gigabyte_takes_the_memory_of_a_short_one() -> None:
+    assert peak(progress(1024)) < peak(progress(10)) + MEBIBYTE
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b'<?xml version="1.0" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">\n<nvidia_smi_log>\n',
+        b'{"version": "3.3.5", "DCGM GPU Diagnostic": {"test_categories": [\n',
+    ],
+)
+def test_a_log_that_starts_like_a_document_takes_no_more_memory_than_the_longest_document(head: bytes) -> None:
+    assert peak(progress(60, head)) < 3 * MAX_DOCUMENT_BYTES
 
 
 def test_a_line_without_an_end_is_read_in_bounded_pieces() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from faultbridge.errors import Rejected
-from faultbridge.explain.dumps.plain_pickle import load_plain
+from faultbridge.explain.dumps.plain_pickle import MAX_CREATED, MAX_VALUES, load_plain
 
 MAX_BYTES = 64 * 1024 * 1024
 _RANK = re.compile(r"(\d{1,6})(?:\.(?:json|pickle|pkl))?\Z")
@@ -89,6 +90,9 @@ def read_dump(file: str, body: bytes) -> Dump:
 
 
 def _json(body: bytes) -> Any:  # noqa: ANN401 - a document of any shape
+    """Return a JSON document; one with too many values, which are counted before it is read, is `Rejected`."""
+    if body.count(b"[") + body.count(b"{") > MAX_CREATED or body.count(b",") > MAX_VALUES:
+        raise Rejected("too_large", f"a document of more than {MAX_CREATED} lists and objects or {MAX_VALUES} values")
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -127,7 +131,9 @@ def _operation(one: Mapping[str, Any], groups: Mapping[str, Group]) -> Operation
     group, name = str(one["process_group"][0]), str(one["profiling_name"])
     is_p2p = bool(one.get("is_p2p"))
     is_pending = one["state"] != "completed" and not one.get("retired")
-    shape = (str(one.get("input_sizes")), str(one.get("input_dtypes")))
+    # The operations of all ranks have few different names and shapes.
+    group, name = sys.intern(group), sys.intern(name)
+    shape = (sys.intern(str(one.get("input_sizes"))), sys.intern(str(one.get("input_dtypes"))))
     sequence = int(one["p2p_seq_id" if is_p2p else "collective_seq_id"])
     return Operation(group, sequence, name, shape, is_pending, is_p2p, _peer(name, groups.get(group)))
 

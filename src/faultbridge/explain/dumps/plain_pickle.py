@@ -12,6 +12,8 @@ MAX_DEPTH = 32
 """Levels of nesting. A Flight Recorder dump has six."""
 MAX_VALUES = 4_000_000
 """Values in one document. A dump of 2,000 operations with 64 frames each has about one million."""
+MAX_OPCODES, MAX_CREATED = 10_000_000, 2_000_000
+"""Opcodes of one pickle, and those that create a value or a reference to keep; counted before anything is created."""
 
 _MARK = object()
 _IGNORED = frozenset({"PROTO", "FRAME"})
@@ -26,16 +28,23 @@ _LITERALS = frozenset({
 })  # fmt: skip
 
 
+_CREATING = frozenset({*_LITERALS, *_EMPTY, *_TUPLES, *_PUTS, "TUPLE", "MEMOIZE"})
+
+
 def load_plain(body: bytes) -> Any:  # noqa: ANN401 - a document of any shape
     """Return the dicts, lists, tuples, strings and numbers of a pickle.
 
-    Any other opcode, such as one that imports a name or calls a function, and a damaged pickle, is `Rejected`.
+    Any other opcode, such as one that imports a name or calls a function, and a damaged pickle, is `Rejected`. So is
+    one with too many opcodes: a byte can create a dict of 64 bytes.
     """
-    stack = _Stack()
+    stack, created = _Stack(), 0
     try:
-        for opcode, argument, _ in pickletools.genops(body):
+        for number, (opcode, argument, _) in enumerate(pickletools.genops(body)):
             if opcode.name == "STOP":
                 return _bounded(stack.result())
+            created += opcode.name in _CREATING
+            if number > MAX_OPCODES or created > MAX_CREATED:
+                raise Rejected("too_large", f"a pickle of more than {MAX_OPCODES} opcodes or {MAX_CREATED} values")
             stack.apply(opcode.name, argument)
     except (ValueError, KeyError, IndexError, TypeError, OverflowError, MemoryError, RecursionError) as error:
         raise Rejected("not_pickle", f"a damaged pickle: {type(error).__name__}") from error

@@ -22,6 +22,8 @@ from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
 
 SLAB_BYTES = 4 * 1024 * 1024
 MAX_TEXT = 400
+MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
+"""The longest document that is read whole; `nvidia-smi -q -x` of eight GPUs has 200 KB."""
 _HEAD = 4096
 _KEY = 60
 
@@ -51,7 +53,7 @@ class NodeLogReader:
         """
         is_log = registry.get(self._source).decode_pieces is not None
         # An entry of a journal must not be divided: what remains of it has no field that states who wrote it.
-        for slab in _slabs(journal_lines(whole_lines(pieces))) if is_log else [b"".join(pieces)]:
+        for slab in _slabs(journal_lines(whole_lines(pieces))) if is_log else [_document(pieces)]:
             self._read_slab(mark_claims(slab) if is_log else slab, is_log=is_log)
         found = self._store.signals()
         if self._span.node is not None:
@@ -116,6 +118,16 @@ class NodeLogReader:
             count=fault.count,
             device=fault.component if fault.component.type in GPU_PARTS else None,
         )
+
+
+def _document(pieces: Iterable[bytes]) -> bytes:
+    """Return a document as one piece; one that is too long is `Rejected` before it is in memory."""
+    body = bytearray()
+    for piece in pieces:
+        body += piece
+        if len(body) > MAX_DOCUMENT_BYTES:
+            raise Rejected("too_large", f"a document of more than {MAX_DOCUMENT_BYTES} bytes")
+    return bytes(body)
 
 
 def _slabs(pieces: Iterable[bytes]) -> Iterator[bytes]:
