@@ -151,6 +151,11 @@ class RackInventory:
             raise Rejected("unknown_group", f"the rack has no group {group}")
         return self.describe(config, group, found[group])
 
+    def role_ids(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
+        """Return no role: the instances of the rack have no role of AWS."""
+        del config, instances
+        return frozenset()
+
     def gone(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
         """Return the instances that are out of the rack."""
         del config
