@@ -8,7 +8,7 @@ import pytest
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.compute.ec2_inventory import Ec2Inventory
-from faultbridge.adapters.compute.topology import domains_by_instance
+from faultbridge.adapters.compute.instances import domains_by_instance
 from faultbridge.domain.cluster.config import ClusterConfig, ProviderRole
 from faultbridge.domain.nodes import narrowest
 from faultbridge.errors import Rejected, Transient

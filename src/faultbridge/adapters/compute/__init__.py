@@ -2,7 +2,7 @@
 
 Read in this order:
 
-- `instances`: shared reads of EC2 instances
+- `instances`: shared reads of EC2 instances, and their failure domains
 - `instance_checks`, `instance_roles`: status checks of an instance, and the roles in instance profiles
 - `failures`: failed EC2 calls converted to `ProviderFailure`
 - `auto_scaling`, `launch_template`: the Provider port for Auto Scaling groups and for launch templates
@@ -12,7 +12,6 @@ Read in this order:
 - `dcgm_verifier`: the Verifier port
 - `log_bundle`: the Collector port
 - `ec2_inventory`, `hyperpod_inventory`: the instances of a group
-- `topology`: the failure domains of EC2 instances
 - `hyperpod_cluster`: the calls to SageMaker about one HyperPod cluster
 - `hyperpod_status`: the conditions of a whole HyperPod cluster and its groups
 - `request_log`: requests that take no client token, each sent at most once

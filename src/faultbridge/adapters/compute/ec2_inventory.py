@@ -8,7 +8,7 @@ from typing import Any
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import translated
 from faultbridge.adapters.compute.instance_roles import InstanceRoles
-from faultbridge.adapters.compute.topology import domains_by_instance
+from faultbridge.adapters.compute.instances import domains_by_instance
 from faultbridge.adapters.kubernetes.node_groups import (
     auto_scaling_groups,
     node_groups,

@@ -120,11 +120,13 @@ def unapproved_repairs(bodies: Iterable[Body], asking: Sequence[AskingRule]) -> 
 
     `asking` holds the code patterns of each rule and the repair actions that need an approval under it; the first rule
     that matches a code applies. The rules of the faults that require the action count, or of all active faults if none
-    does. `bodies` are in order. Which rule the product applied is not read.
+    does; after all faults ended, such as by a reboot, those of the attempt before. `bodies` are in order. The rule that
+    the product applied is not read.
     """
     asked: dict[tuple[str, int], str] = {}
     approved: set[tuple[str, int, str]] = set()
     active: dict[tuple[str, str, str], Body] = {}
+    before: dict[str, list[str]] = {}
     for body in bodies:
         data, case, kind = body["data"], body["metadata"]["case_id"], body["metadata"]["event_type"]
         facts = data.get("facts", {})
@@ -140,7 +142,8 @@ def unapproved_repairs(bodies: Iterable[Body], asking: Sequence[AskingRule]) -> 
         action, attempt = data["repair_action"], data["attempt"]
         codes = _codes_requiring(active.values(), action)
         if not codes and started and data["rule"] != "inventory":
-            codes = [data["cause"]["code"]]
+            codes = before.get(case) or [data["cause"]["code"]]
+        before[case] = codes
         if (case, attempt, action) not in approved and any(action in _asks(code, asking) for code in codes):
             yield f"{case}: attempt {attempt} is {action}"
 
