@@ -15,6 +15,7 @@ from faultbridge.adapters.dynamodb.table import READ_AT_ONCE, DynamoTable, reque
 from faultbridge.adapters.dynamodb.throttling import THROTTLE_RETRY, ThrottledTransaction
 from faultbridge.adapters.dynamodb.values import from_token, from_typed, from_typed_item, to_token, to_typed
 from faultbridge.errors import Conflict, FaultbridgeError, Misconfigured, Transient
+from faultbridge.ports import UnprocessedKeys
 from faultbridge.retry import Retry
 from faultbridge.storage.writes import TIMELINE, Key, Put, Value
 from tests.adapters.stubs import answering, stubbed
@@ -96,6 +97,18 @@ class TestBatchReads:
                 ).get_many(KEYS)
         assert len(pauses) == THROTTLE_RETRY.attempts - 1
         assert sum(pauses) < 10
+
+    def test_an_incomplete_read_states_what_was_read_and_what_was_not(self) -> None:
+        keys = [Key("P", str(number)) for number in range(2 * READ_AT_ONCE)]
+        typed = [{"pk": {"S": key.pk}, "sk": {"S": key.sk}} for key in keys]
+        left = {"t": {"Keys": [typed[1]], "ConsistentRead": True}}
+        with stubbed("dynamodb") as (clients, stub):
+            stub.add_response("batch_get_item", {"Responses": {"t": [typed[0]]}, "UnprocessedKeys": left})
+            stub.add_response("batch_get_item", {"Responses": {}, "UnprocessedKeys": left}, {"RequestItems": left})
+            with pytest.raises(UnprocessedKeys) as raised:
+                DynamoTable(clients, "t", retry=Retry(2, sleep=lambda _: None)).get_many(keys)
+        assert set(raised.value.found) == {keys[0]}
+        assert raised.value.unread == {keys[1], *keys[READ_AT_ONCE:]}
 
 
 def canceled(*codes: str) -> bytes:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from faultbridge.ingest.caches import ItemCache
+from faultbridge.ports import UnprocessedKeys
 from faultbridge.simulation.fakes import FakeTable, ManualClock, Seam
+from faultbridge.simulation.fakes.seam import raise_once
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Put
 from tests.builders import NOON
@@ -70,6 +72,20 @@ def test_an_item_that_expires_soon_is_refreshed_with_the_next_fresh_read():
     clock.advance(12)
     assert item_cache.get(config)["target"] == "new"
     assert [len(call.argument) for call in seam.named("table.get_many")] == [2, 2]
+
+
+def test_an_item_that_a_read_left_out_is_not_taken_as_missing():
+    item_cache, table, clock, seam = setup()
+    name, other = keys.alias("name", "train-a/n"), keys.alias("name", "x")
+    for key in (name, other):
+        put(table, key, target="old")
+    item_cache.get(name)
+    clock.advance(300)
+    item_cache.get(name)
+    partial = UnprocessedKeys("throttled", {other: {"target": "old"}}, [name])
+    seam.before = raise_once(("table.get_many", partial))
+    assert set(item_cache.read_fresh([other])) == {other}
+    assert item_cache.get(name) is not None
 
 
 def test_a_fresh_read_refreshes_no_more_items_than_fit_in_one_call():

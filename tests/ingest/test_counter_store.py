@@ -148,3 +148,14 @@ def test_samples_of_a_listed_sender_are_not_compared_with_those_of_the_node(samp
     assert codes(found) == []
     assert codes(compared(samples, sample(0, after(minutes=2)))) == []
     assert codes(compared(samples, sample(79, after(minutes=3)))) == ["xid.79"]
+
+
+def test_a_fault_is_found_only_with_samples_that_were_read_after_the_node(samples: CounterStore) -> None:
+    key = keys.counter_samples(KEY, SOURCE)
+    read = {key: samples.table.get(key)}
+    other = compared(samples, sample(79, after(minutes=1)))
+    assert codes(other) == ["xid.79"]
+    for put in other.with_faults:
+        samples.table.write(put)
+    given = [arrival(*sample(79, after(minutes=2)))]
+    assert codes(samples.compare(node(), given, NOON, read=read)) == []

@@ -6,12 +6,12 @@ A repeated fault raises a count without a write. `NodeCache` keeps that count un
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.ports import Clock, Table
+from faultbridge.ports import Clock, Table, UnprocessedKeys
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Item, Key
 
@@ -30,6 +30,19 @@ class CachedNode:
 
     stored: NodeState
     current: NodeState
+
+
+@dataclass(frozen=True, slots=True)
+class NodesRead:
+    """Nodes that were read with one call, and the further items that it read; None for one that does not exist.
+
+    `unread` are the nodes that `error` left unread.
+    """
+
+    nodes: Mapping[NodeKey, CachedNode]
+    items: Mapping[Key, Item | None]
+    unread: Sequence[NodeKey] = ()
+    error: UnprocessedKeys | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +73,25 @@ class ItemCache:
         return {key: item for key, (_, item) in cached.items() if item is not None}
 
     def read_fresh(self, wanted: Iterable[Key]) -> Mapping[Key, Item]:
-        """Read items from the table, and refresh cached items that expire soon with the same call."""
+        """Read items from the table, and refresh cached items that expire soon with the same call.
+
+        Raises UnprocessedKeys if some of the items were not read; an item that only expires soon stays as it is.
+        """
         wanted, now = list(dict.fromkeys(wanted)), self.clock.now()
         free = max(0, MAX_BATCH_READ - len(wanted))
         refreshed = sorted(self._expiring.difference(wanted))[:free]
-        found = self.table.get_many([*wanted, *refreshed])
+        error: UnprocessedKeys | None = None
+        try:
+            found = self.table.get_many([*wanted, *refreshed])
+        except UnprocessedKeys as unprocessed:
+            error, found = unprocessed, unprocessed.found
+        unread = error.unread if error else frozenset()
         self._expiring.clear()
         for key in refreshed:
-            self._store(key, found.get(key), now)
+            if key not in unread:
+                self._store(key, found.get(key), now)
+        if error and not unread.isdisjoint(wanted):
+            raise error
         return found
 
     def _store(self, key: Key, item: Item | None, now: datetime) -> None:
@@ -86,11 +110,23 @@ class NodeCache:
     item_cache: ItemCache
     _unwritten: dict[NodeKey, CachedNode] = field(default_factory=dict)
 
-    def read(self, nodes: Iterable[NodeKey]) -> Mapping[NodeKey, CachedNode]:
-        """Read nodes with one call. A node that is not registered has no status."""
-        state_keys = {node: keys.node_state(node) for node in nodes}
-        found = self.item_cache.read_fresh(state_keys.values()) if state_keys else {}
-        return {node: self._with_unwritten(items.read_state(node, found.get(key))) for node, key in state_keys.items()}
+    def read(self, nodes: Iterable[NodeKey], also: Iterable[Key] = ()) -> NodesRead:
+        """Read nodes and further items with one call. A node that is not registered has no status."""
+        state_keys, also = {node: keys.node_state(node) for node in nodes}, tuple(also)
+        found: Mapping[Key, Item] = {}
+        error: UnprocessedKeys | None = None
+        try:
+            found = self.item_cache.read_fresh([*state_keys.values(), *also]) if state_keys else {}
+        except UnprocessedKeys as unprocessed:
+            found, error = unprocessed.found, unprocessed
+        unread = error.unread if error else frozenset()
+        read = {
+            node: self._with_unwritten(items.read_state(node, found.get(key)))
+            for node, key in state_keys.items()
+            if key not in unread
+        }
+        others = {key: found.get(key) for key in also if key not in unread}
+        return NodesRead(read, others, [node for node in state_keys if node not in read], error)
 
     def update(self, node: CachedNode) -> None:
         """Keep the unwritten changes of a node, or remove the node if it has none."""

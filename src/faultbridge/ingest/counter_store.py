@@ -4,6 +4,9 @@ Samples that cause a fault are written with that fault. Other samples are writte
 Samples that equal the stored ones are written only every two hours if the agent states when it last sent these values:
 the next sample is then compared as if the equal ones had been written.
 
+The stored samples may be read together with the node. Such samples only show that there is no fault. A fault is found
+with samples that were read after the node: then no other writer has committed the same fault before this version.
+
 Counters of an earlier instance or boot are never compared. Counters of a component that was not reported for a day are
 forgotten. Of the others, those that were reported last are kept, at most 150 KB for each source of a node.
 """
@@ -16,10 +19,11 @@ from datetime import datetime, timedelta
 
 from faultbridge.data.counters import Thresholds, thresholds
 from faultbridge.domain.conditions import component_key
-from faultbridge.domain.faults import NODE_COMPONENT, CounterSample, Fault
+from faultbridge.domain.faults import CounterSample
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.records import SAMPLE_INTERVAL, SentValues
 from faultbridge.errors import Conflict
+from faultbridge.ingest.sample_limit import excess_fault, fitting, log_excess
 from faultbridge.log import log_cause
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.normalize.compare import compare
@@ -30,18 +34,19 @@ from faultbridge.storage.counter_samples import STORED_AGAIN_AFTER, LastSample, 
 from faultbridge.storage.writes import Item, Key, Put
 
 FORGET_AFTER = timedelta(days=1)
-MAX_BYTES = 150_000
-"""Limit of the samples in one item before compression; DynamoDB accepts 400 KB."""
-
 CLAIMED = "#claimed"
 """Added to the source of samples that a listed sender reported."""
 
-_SAMPLE_BYTES, _VALUE_BYTES = 250, 24
 
 ValuesByRecord = Mapping[str, SentValues | None]
 """What the senders of the records state about their values, by record id."""
 
 NO_VALUES: ValuesByRecord = {}
+
+ReadItems = Mapping[Key, Item | None]
+"""Items that were read with the nodes of a batch; None for an item that does not exist."""
+
+NOT_READ: ReadItems = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,30 +69,44 @@ class CounterStore:
     limits: Callable[[], Thresholds] = thresholds
 
     def compare(
-        self, state: NodeState, arrivals: Iterable[Arrival], now: datetime, values: ValuesByRecord = NO_VALUES
+        self,
+        state: NodeState,
+        arrivals: Iterable[Arrival],
+        now: datetime,
+        values: ValuesByRecord = NO_VALUES,
+        read: ReadItems = NOT_READ,
     ) -> ComparedSamples:
         """Compare the counter samples among arrivals with the stored ones, oldest first; skip those that are no newer.
 
-        `values` has, by record id, which values the agent states to have sent, and when.
+        `values` has, by record id, which values the agent states to have sent, and when. `read` may contain the stored
+        samples, read together with the state.
         """
         by_source: dict[str, list[Arrival]] = {}
         for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
             # Counters of another instance would look like a rise of the node's own counters.
             if isinstance(arrival.observation, CounterSample) and arrival.incarnation is not IncarnationMatch.EARLIER:
-                by_source.setdefault(_series(arrival, arrival.observation), []).append(arrival)
+                by_source.setdefault(series(arrival.observation, claimed=arrival.claimed), []).append(arrival)
         if not by_source:
             return ComparedSamples()
         limits = self.limits()
-        found = self.table.get_many(keys.counter_samples(state.key, source) for source in by_source)
-        results = [
-            _compare_source(keys.counter_samples(state.key, source), state, samples, found, now, values, limits)
-            for source, samples in by_source.items()
-        ]
-        return ComparedSamples(
-            faults=tuple(fault for result in results for fault in result.faults),
-            with_faults=tuple(put for result in results for put in result.with_faults),
-            alone=tuple(put for result in results for put in result.alone),
-        )
+        by_key = {keys.counter_samples(state.key, source): samples for source, samples in by_source.items()}
+
+        def compare_with(found: ReadItems) -> ComparedSamples:
+            results = [
+                _compare_source(key, state, samples, found.get(key), now, values, limits)
+                for key, samples in by_key.items()
+            ]
+            return ComparedSamples(
+                faults=tuple(fault for result in results for fault in result.faults),
+                with_faults=tuple(put for result in results for put in result.with_faults),
+                alone=tuple(put for result in results for put in result.alone),
+            )
+
+        compared = compare_with(read) if read.keys() >= by_key.keys() else None
+        if compared is None or compared.faults:
+            compared = compare_with(self.table.get_many(by_key))
+        log_excess(state, compared.faults)
+        return compared
 
     def write_alone(self, compared: ComparedSamples) -> None:
         """Write the samples that caused no fault. A newer stored sample stays."""
@@ -100,30 +119,30 @@ class CounterStore:
                 )
 
 
-def _series(arrival: Arrival, sample: CounterSample) -> str:
+def series(sample: CounterSample, *, claimed: bool) -> str:
     """Return the name under which samples are compared; those that only a listed sender claims have their own."""
-    return f"{sample.source}{CLAIMED}" if arrival.claimed else sample.source
+    return f"{sample.source}{CLAIMED}" if claimed else sample.source
 
 
 def _compare_source(
     key: Key,
     state: NodeState,
     arrivals: Sequence[Arrival],
-    found: Mapping[Key, Item],
+    found: Item | None,
     now: datetime,
     values: ValuesByRecord,
     limits: Thresholds,
 ) -> ComparedSamples:
     """Compare the samples of one source with its stored samples."""
-    stored = _read_samples(found.get(key), state)
+    stored = _read_samples(found, state)
     stated = [values.get(arrival.record_id) for arrival in arrivals]
     before = _seen_again(stored, stated, [arrival.at for arrival in arrivals])
     ports = dict(before.ports) if before else {}
     faults, records = _compare_with(ports, arrivals, limits)
     ports = _without_old(ports)
-    ports, excess = _fitting(ports)
+    ports, excess = fitting(ports)
     if excess:
-        faults.append(_excess_fault(state, arrivals[-1], excess))
+        faults.append(excess_fault(arrivals[-1], excess))
     at = max((port.at for port in ports.values()), default=now)
     if before is not None and (at <= before.at or (not faults and at - before.at < SAMPLE_INTERVAL)):
         after = before
@@ -201,39 +220,6 @@ def _without_old(ports: Mapping[str, LastSample]) -> dict[str, LastSample]:
     """Return the samples without those of components that were not reported for a day."""
     newest = max((port.at for port in ports.values()), default=None)
     return {name: port for name, port in ports.items() if newest is None or newest - port.at < FORGET_AFTER}
-
-
-def _fitting(ports: Mapping[str, LastSample]) -> tuple[dict[str, LastSample], int]:
-    """Return the latest samples that fit into one item, and how many samples do not fit."""
-    room, kept = MAX_BYTES, set()
-    for name in sorted(ports, key=lambda name: ports[name].at, reverse=True):
-        room -= _size(name, ports[name])
-        if room < 0:
-            break
-        kept.add(name)
-    return {name: port for name, port in ports.items() if name in kept}, len(ports) - len(kept)
-
-
-def _size(name: str, port: LastSample) -> int:
-    values = sum(_VALUE_BYTES + len(key) + len(str(value).encode()) for key, value in port.values.items())
-    return _SAMPLE_BYTES + 2 * len(name.encode()) + values
-
-
-def _excess_fault(state: NodeState, arrival: Arrival, excess: int) -> Arrival:
-    """Log that counters are not stored, and return the fault that says so."""
-    source = arrival.observation.source
-    reason = f"at most {MAX_BYTES} bytes of counters are stored for each source of a node"
-    log_cause(
-        "counters_not_stored",
-        reason=reason,
-        cluster=state.key.cluster,
-        node=state.key.node,
-        source=source,
-        components=excess,
-    )
-    message = f"the counters of {excess} components are not compared: {reason}"
-    fault = Fault(source, "agent.flood", NODE_COMPONENT, message, attributes={"components": str(excess)})
-    return replace(arrival, observation=fault)
 
 
 def _read_samples(found: Item | None, state: NodeState) -> SampleSet | None:

@@ -9,19 +9,19 @@ a record that fails in this way alone is rejected.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
-from faultbridge.decoders.native.heartbeat import SOURCE as HEARTBEAT
 from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.nodes import AliasRow, NodeKey, NodeState
+from faultbridge.domain.nodes import AliasRow, NodeKey
 from faultbridge.domain.records import CANARY, Outcome, RawRecord
 from faultbridge.errors import Rejected, Transient
 from faultbridge.ingest.caches import CachedNode, NodeCache
 from faultbridge.ingest.counter_store import CounterStore
 from faultbridge.ingest.heartbeat_log import HeartbeatLog
+from faultbridge.ingest.node_batch import current_heartbeats, sample_keys
 from faultbridge.ingest.node_commits import NodeCommits
 from faultbridge.ingest.node_lookup import FoundNode, NodeLookup
 from faultbridge.ingest.outcomes import GiveBackReason, IngestResult, process_isolated
@@ -29,8 +29,8 @@ from faultbridge.ingest.poison_messages import ALONE_FROM_RECEIVES, MAX_ATTEMPTS
 from faultbridge.ingest.record_reader import WHOLE_SOURCES, BodyBudget, Delivery, RecordPart, RecordReader
 from faultbridge.ledger.append import Append
 from faultbridge.log import log_cause
-from faultbridge.pipeline.normalize.resolve import IncarnationMatch, match_incarnation
 from faultbridge.rules.rulebook import Rulebook
+from faultbridge.storage.writes import Item, Key
 
 MAX_RECORDS = 100
 """Maximum number of records that are processed together: as many as a batch has messages."""
@@ -128,9 +128,10 @@ class Ingest:
         result = IngestResult()
         parts = [part for delivery in deliveries for part in self._read(delivery, result, budget)]
         by_node = self._find_nodes(parts, result)
-        cached = self._read_nodes(by_node, result)
+        cached, samples = self._read_nodes(by_node, result)
         by_node = {node: by_node[node] for node in cached}
-        NodeCommits(self.append, self.rulebook, self.counter_store, self.node_cache, result)(by_node, cached)
+        commit = NodeCommits(self.append, self.rulebook, self.counter_store, self.node_cache, result, samples)
+        commit(by_node, cached)
         self._record_heartbeats(by_node, cached, result)
         for part in parts:
             if part.delivery.id in result.failed:
@@ -186,13 +187,29 @@ class Ingest:
 
         return process_isolated(parts, self.node_lookup, give_back)
 
-    def _read_nodes(self, by_node: PartsByNode, result: IngestResult) -> dict[NodeKey, CachedNode]:
+    def _read_nodes(
+        self, by_node: PartsByNode, result: IngestResult
+    ) -> tuple[dict[NodeKey, CachedNode], dict[Key, Item | None]]:
+        """Read the nodes of a batch together with their stored counter samples.
+
+        The records of a node that cannot be read go back to the queue. Samples that were not read are left out: they
+        are read when the node is committed, so that an error affects only this node.
+        """
+        samples: dict[Key, Item | None] = {}
+
         def give_back(failed: Sequence[NodeKey], error: Exception) -> None:
             for node in failed:
                 for part, _ in by_node[node][1]:
                     result.give_back(part.delivery, error, GiveBackReason.STATE_UNAVAILABLE, node)
 
-        return dict(process_isolated(list(by_node), lambda nodes: self.node_cache.read(nodes).items(), give_back))
+        def read(nodes: Sequence[NodeKey]) -> Iterable[tuple[NodeKey, CachedNode]]:
+            some = self.node_cache.read(nodes, (key for node in nodes for key in sample_keys(node, by_node[node][1])))
+            samples.update(some.items)
+            if some.error is not None:
+                give_back(some.unread, some.error)
+            return some.nodes.items()
+
+        return dict(process_isolated(list(by_node), read, give_back)), samples
 
     def _record_heartbeats(
         self, by_node: PartsByNode, cached: Mapping[NodeKey, CachedNode], result: IngestResult
@@ -201,7 +218,7 @@ class Ingest:
         heartbeats = [
             heartbeat
             for node, (_, parts) in by_node.items()
-            for heartbeat in _current_heartbeats(node, cached[node].stored, parts)
+            for heartbeat in current_heartbeats(node, cached[node].stored, parts)
         ]
 
         def store(some: Sequence[tuple[NodeKey, RecordPart]]) -> Iterable[None]:
@@ -213,19 +230,6 @@ class Ingest:
                 result.give_back(part.delivery, error, GiveBackReason.HEARTBEATS_UNAVAILABLE, node)
 
         process_isolated(sorted(heartbeats, key=_received_at), store, give_back)
-
-
-def _current_heartbeats(
-    node: NodeKey, state: NodeState, parts: Iterable[tuple[RecordPart, AliasRow]]
-) -> Iterator[tuple[NodeKey, RecordPart]]:
-    """Yield the heartbeats among a node's records. Those of an earlier instance or boot are left out."""
-    for part, row in parts:
-        record = part.record
-        if (
-            record.source == HEARTBEAT
-            and match_incarnation(state, record, row.instance_id, record.sent_at) is not IncarnationMatch.EARLIER
-        ):
-            yield node, part
 
 
 def _received_at(heartbeat: tuple[NodeKey, RecordPart]) -> datetime:

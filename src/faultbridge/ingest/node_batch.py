@@ -5,18 +5,20 @@ In a group, each node's writes have their own write condition. When one fails, i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from faultbridge.decoders.common.gpu_count import add_gpu_count_check
+from faultbridge.decoders.native.heartbeat import SOURCE as HEARTBEAT
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.catalog import Catalog
+from faultbridge.domain.faults import CounterSample
 from faultbridge.domain.nodes import AliasRow, NodeKey, NodeState
 from faultbridge.domain.records import Outcome
 from faultbridge.domain.times import truncate
 from faultbridge.ingest.caches import CachedNode
-from faultbridge.ingest.counter_store import ComparedSamples, CounterStore
+from faultbridge.ingest.counter_store import NOT_READ, ComparedSamples, CounterStore, ReadItems, series
 from faultbridge.ingest.record_reader import RecordPart
 from faultbridge.ledger.append import NodeDraft
 from faultbridge.log import log_cause
@@ -24,10 +26,11 @@ from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.fold.write_filter import must_write
 from faultbridge.pipeline.normalize.oversized_records import limit_faults
-from faultbridge.pipeline.normalize.resolve import INCARNATION_MARGIN, match_incarnation, record_boot
+from faultbridge.pipeline.normalize.resolve import INCARNATION_MARGIN, IncarnationMatch, match_incarnation, record_boot
 from faultbridge.pipeline.normalize.timestamp import correct_observation, correct_record, slow_by
 from faultbridge.pipeline.observe import observe
-from faultbridge.storage.writes import Put
+from faultbridge.storage import keys
+from faultbridge.storage.writes import Key, Put
 
 ResolvedParts = Sequence[tuple[RecordPart, AliasRow]]
 """Record parts of one node, each with the alias by which the node was found."""
@@ -40,7 +43,8 @@ class NodeBatch:
     After a conflict it is called again; the results are those of the last call. `cached` is the node before the batch.
     `unwritten` is the node after a call whose changes need no write, and None after every other call. `remaining` are
     the observations that did not fit into the commit; `rest` returns a batch for them. In such a batch, `continued`
-    holds these observations and the counter samples to write with the last commit.
+    holds these observations and the counter samples to write with the last commit. `read` are the stored samples that
+    were read with the node; only the first call uses them, because they may have changed since.
     """
 
     parts: ResolvedParts
@@ -48,6 +52,7 @@ class NodeBatch:
     catalog: Catalog
     counter_store: CounterStore
     cached: CachedNode
+    read: ReadItems = field(default_factory=dict)
     unwritten: CachedNode | None = None
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
     compared: ComparedSamples = field(default_factory=ComparedSamples)
@@ -102,7 +107,7 @@ class NodeBatch:
         """Return a batch for each record; empty if the batch has only one or continues an earlier commit."""
         if len(self.parts) == 1 or self.continued is not None:
             return []
-        return [replace(self, parts=[part]) for part in self.parts]
+        return [replace(self, parts=[part], read=NOT_READ) for part in self.parts]
 
     def _arrivals(self, parts: ResolvedParts, state: NodeState, now: datetime) -> list[Arrival]:
         """Return the observations of the records, and the faults found by comparing their counter samples."""
@@ -112,7 +117,8 @@ class NodeBatch:
             return list(remaining)
         arrivals = [arrival for part, row in parts for arrival in _arrivals(part, row, state)]
         values = {part.record.record_id: part.record.values for part, _ in parts}
-        self.compared = self.counter_store.compare(state, arrivals, now, values)
+        read, self.read = self.read, NOT_READ
+        self.compared = self.counter_store.compare(state, arrivals, now, values, read)
         return [*arrivals, *self.compared.faults]
 
 
@@ -121,6 +127,27 @@ class DraftedBatch(NodeDraft):
     """A node batch, with the transition that it caused and the writes that commit it."""
 
     batch: NodeBatch
+
+
+def sample_keys(node: NodeKey, parts: Iterable[tuple[RecordPart, AliasRow]]) -> Iterator[Key]:
+    """Yield the keys of the stored samples that the counters in a node's records are compared with."""
+    for part, _ in parts:
+        for one in part.observations:
+            if isinstance(one, CounterSample):
+                yield keys.counter_samples(node, series(one, claimed=part.record.claimed))
+
+
+def current_heartbeats(
+    node: NodeKey, state: NodeState, parts: Iterable[tuple[RecordPart, AliasRow]]
+) -> Iterator[tuple[NodeKey, RecordPart]]:
+    """Yield the heartbeats among a node's records. Those of an earlier instance or boot are left out."""
+    for part, row in parts:
+        record = part.record
+        if (
+            record.source == HEARTBEAT
+            and match_incarnation(state, record, row.instance_id, record.sent_at) is not IncarnationMatch.EARLIER
+        ):
+            yield node, part
 
 
 def prepare_records(parts: ResolvedParts, state: NodeState, catalog: Catalog) -> ResolvedParts:

@@ -17,7 +17,7 @@ from faultbridge.domain.nodes import AliasRow, NodeKey
 from faultbridge.domain.records import Outcome
 from faultbridge.errors import Conflict, Transient
 from faultbridge.ingest.caches import CachedNode, NodeCache
-from faultbridge.ingest.counter_store import CounterStore
+from faultbridge.ingest.counter_store import CounterStore, ReadItems
 from faultbridge.ingest.node_batch import DraftedBatch, NodeBatch, ResolvedParts, prepare_records
 from faultbridge.ingest.outcomes import GiveBackReason, IngestResult, describe
 from faultbridge.ingest.record_reader import RecordPart
@@ -30,13 +30,17 @@ PartsByNode = Mapping[NodeKey, tuple[ClusterConfig, Sequence[tuple[RecordPart, A
 
 @dataclass(frozen=True, slots=True)
 class NodeCommits:
-    """Commits the records of one batch and adds their outcomes to `result`."""
+    """Commits the records of one batch and adds their outcomes to `result`.
+
+    `read` are the stored counter samples that were read with the nodes of the batch.
+    """
 
     append: Append
     rulebook: Rulebook
     counter_store: CounterStore
     node_cache: NodeCache
     result: IngestResult
+    read: ReadItems
 
     def __call__(self, by_node: PartsByNode, cached: Mapping[NodeKey, CachedNode]) -> None:
         """Commit the records of each node; `cached` has the nodes as they were read."""
@@ -61,7 +65,7 @@ class NodeCommits:
     def _batch(self, config: ClusterConfig, parts: ResolvedParts, cached: CachedNode) -> NodeBatch:
         catalog = self.rulebook.catalog()
         prepared = prepare_records(parts, cached.current, catalog)
-        return NodeBatch(prepared, self.rulebook.rules(config), catalog, self.counter_store, cached)
+        return NodeBatch(prepared, self.rulebook.rules(config), catalog, self.counter_store, cached, self.read)
 
     def _commit(self, group: Sequence[DraftedBatch]) -> None:
         """Commit a group in one transaction. After an error, commit its nodes, or one node's records, one by one."""

@@ -56,7 +56,7 @@ from faultbridge.ports.object_watch import ObjectChange, ObjectKind, ObjectPage,
 from faultbridge.ports.objects import ObjectStore
 from faultbridge.ports.orchestrator import ClusterNode, Orchestrator
 from faultbridge.ports.paging import FormattedPage, PageFormat, PageMessage, Pager, PageUrgency
-from faultbridge.ports.table import Clock, Table
+from faultbridge.ports.table import Clock, Table, UnprocessedKeys
 from faultbridge.ports.volumes import Attachment, Volume, VolumeAttachments, Volumes
 from faultbridge.ports.workflow import ExecutionStatus, Workflow
 
@@ -106,6 +106,7 @@ __all__ = [
     "Restarter",
     "Surroundings",
     "Table",
+    "UnprocessedKeys",
     "Verdict",
     "Verification",
     "Verifier",

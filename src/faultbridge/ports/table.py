@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from faultbridge.errors import Transient
 from faultbridge.storage.writes import Index, Item, Key, Page, Write
 
 
@@ -16,6 +17,18 @@ class Clock(Protocol):
         """Return the current time, timezone-aware, in UTC."""
 
 
+class UnprocessedKeys(Transient):
+    """A read of many items read only some of them.
+
+    `found` has the items that were read. `unread` has the keys that were not read; their items may exist.
+    """
+
+    def __init__(self, text: str, found: Mapping[Key, Item], unread: Iterable[Key]) -> None:
+        """Keep what was read apart from what was not."""
+        super().__init__(text)
+        self.found, self.unread = dict(found), frozenset(unread)
+
+
 class Table(Protocol):
     """The single table: consistent reads by key, conditional writes, and all-or-nothing transactions."""
 
@@ -23,7 +36,10 @@ class Table(Protocol):
         """Return one item by a consistent read, or None when it does not exist."""
 
     def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
-        """Return any number of items by consistent reads; items that do not exist are left out."""
+        """Return any number of items by consistent reads; items that do not exist are left out.
+
+        Raises UnprocessedKeys with the items that were read when DynamoDB, throttling, left out others in each try.
+        """
 
     def query(
         self,

@@ -20,12 +20,12 @@ from faultbridge.adapters.dynamodb.expressions import (
 from faultbridge.adapters.dynamodb.throttling import (
     THROTTLE_RETRY,
     ThrottledTransaction,
-    UnprocessedKeys,
     cancellation,
     log_throttled,
 )
 from faultbridge.adapters.dynamodb.values import from_token, from_typed_item, to_token
 from faultbridge.errors import FaultbridgeError
+from faultbridge.ports import UnprocessedKeys
 from faultbridge.retry import Retry
 from faultbridge.storage.writes import Check, Delete, Index, Item, Key, Page, Put, Update, Write
 
@@ -54,8 +54,10 @@ class DynamoTable:
         found: dict[Key, Item] = {}
         distinct = iter(dict.fromkeys(keys))
         while chunk := list(islice(distinct, READ_AT_ONCE)):
-            for item in self._read([key_of(key) for key in chunk]):
-                found[Key(str(item["pk"]), str(item["sk"]))] = item
+            try:
+                self._read(chunk, found)
+            except UnprocessedKeys as error:
+                raise UnprocessedKeys(str(error), found, (*error.unread, *distinct)) from None
         return found
 
     def query(
@@ -129,22 +131,23 @@ class DynamoTable:
         # A canceled transaction wrote nothing, so it may be repeated.
         self._retry(write_all, retry_on=ThrottledTransaction, on_retry=log_throttled)
 
-    def _read(self, keys: list[Any]) -> list[Item]:
-        """Return the items of one batch read; retries the keys that DynamoDB left unprocessed."""
-        items: list[Item] = []
-        remaining: Any = {self._name: {"Keys": keys, "ConsistentRead": True}}
+    def _read(self, keys: Sequence[Key], found: dict[Key, Item]) -> None:
+        """Add the items of one batch read; retries the keys that DynamoDB left unprocessed."""
+        remaining: Any = {self._name: {"Keys": [key_of(key) for key in keys], "ConsistentRead": True}}
 
         def read_remaining() -> None:
             nonlocal remaining
             with translated(f"reading {len(keys)} items"):
                 answer = self._clients.dynamodb.batch_get_item(RequestItems=remaining)
-            items.extend(map(from_typed_item, answer.get("Responses", {}).get(self._name, [])))
+            for item in map(from_typed_item, answer.get("Responses", {}).get(self._name, [])):
+                found[Key(str(item["pk"]), str(item["sk"]))] = item
             remaining = answer.get("UnprocessedKeys")
             if remaining:
-                raise UnprocessedKeys(f"reading {len(keys)} items: DynamoDB left some keys unprocessed")
+                unread = (from_typed_item(key) for key in remaining[self._name]["Keys"])
+                text = f"reading {len(keys)} items: DynamoDB left some keys unprocessed"
+                raise UnprocessedKeys(text, {}, (Key(str(key["pk"]), str(key["sk"])) for key in unread))
 
         self._retry(read_remaining, retry_on=UnprocessedKeys)
-        return items
 
 
 def request_token(token: str) -> str:

@@ -14,10 +14,6 @@ from faultbridge.retry import Retry
 THROTTLE_RETRY = Retry(8)
 
 
-class UnprocessedKeys(Transient):
-    """A batch read returned only some of its items."""
-
-
 class ThrottledTransaction(Transient):
     """A transaction was canceled because of throttling; botocore does not retry it, unlike other throttled calls."""
 
