@@ -41,7 +41,10 @@ class CursorFile:
                 path.write_bytes(b" " * 2 * self._half_bytes)
 
     def advance(self, cursor: Cursor) -> bool:
-        """Store a cursor if it is newer than the current one. Returns False, and counts it, if the write failed."""
+        """Store a cursor if it is newer than the current one.
+
+        Returns False, and counts the failure, if the write failed.
+        """
         if cursor.number <= self.cursor.number:
             return True
         self.cursor = cursor

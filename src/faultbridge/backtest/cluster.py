@@ -84,7 +84,7 @@ class ClusterReplay:
         return refused[0] if refused else None
 
     def is_behind(self, case: Case, now: datetime) -> bool:
-        """Return whether admission of all queued cases would not pick this one, as when others are more urgent."""
+        """Return whether admission of all queued cases would not pick this one now, as after more urgent cases."""
         waiting = [
             _queued(one, one.state.live_case, one.state.live_case.repair_action)
             for one in self.tracks.values()

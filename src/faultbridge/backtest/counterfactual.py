@@ -27,7 +27,10 @@ _BY_REPAIR = frozenset({Actor.STEP, Actor.CLOSE})
 
 @dataclass(slots=True)
 class Counterfactual:
-    """Continues the cases of nodes that left the record: the other policy decided something else about them."""
+    """Continues the cases of nodes for which the other policy decided differently than the record shows.
+
+    Such a node has left the record: its recorded repairs no longer apply to it.
+    """
 
     in_step: InStep
     typical: Durations
@@ -45,7 +48,7 @@ class Counterfactual:
         self.settle(track, at)
 
     def observe(self, track: Track, commit: Commit) -> None:
-        """Apply the recorded faults to a node that left the record, without the effects of the recorded repair."""
+        """Apply recorded faults to a node that follows the other policy, without the effects of the recorded repair."""
         repairing = track.trail is not None and track.trail.attempts and commit.actor in _BY_REPAIR
         changes, conditions = self.in_step.reader.changes(track.state, commit)
         if repairing or not changes:
@@ -55,7 +58,7 @@ class Counterfactual:
         self.settle(track, commit.at)
 
     def next_timer(self, track: Track) -> datetime | None:
-        """Return when a case that left the record continues by itself; None if it waits for something else."""
+        """Return when a case that follows the other policy continues by itself; None if it waits for something else."""
         case = track.state.live_case
         if case is None or case.status is CaseStatus.ESCALATED:
             return None
@@ -186,6 +189,6 @@ def expire_approval_of(state: NodeState, at: datetime) -> NodeState:
 
 
 def timers(tracks: Iterable[Track], of: Counterfactual) -> list[tuple[datetime, Track]]:
-    """Return the nodes that left the record with their next timers, the earliest first."""
+    """Return the nodes that follow the other policy and have a timer, each with its next time, the earliest first."""
     found = ((of.next_timer(one), one) for one in tracks if one.diverged)
     return sorted(((at, one) for at, one in found if at is not None), key=lambda pair: pair[0])

@@ -106,7 +106,7 @@ def _answered(state: NodeState, event: Event) -> NodeState:
 
 
 def with_request(state: NodeState, action: RepairAction, asked_at: datetime, answer_by: datetime) -> NodeState:
-    """Return a node whose case waits for the approval of a repair action."""
+    """Return a node whose live case waits for approval of a repair action; without a live case, the node as it is."""
     case = state.live_case
     if case is None:
         return state

@@ -100,7 +100,7 @@ class _Run:
             self.in_step.cluster.recorded_limits = policy.breakers
 
     def advance(self, until: datetime) -> None:
-        """Continue the cases that left the record up to a time."""
+        """Continue the cases that follow the other policy up to a time."""
         while True:
             due = timers(self.in_step.cluster.tracks.values(), self.alone)
             if not due or due[0][0] > until:
@@ -115,7 +115,7 @@ class _Run:
             self.alone.rejoin(track, at)
 
     def finish(self) -> None:
-        """End the replay: cases that left the record continue for a day after its end; a case still live has no end."""
+        """End the replay: cases that follow the other policy continue for a day; a case still live then has no end."""
         if self.at is not None:
             self.advance(self.at + AFTER_END)
         live = sum(one.course is not None for one in self.in_step.cluster.tracks.values())

@@ -46,11 +46,11 @@ def name_of(node: Mapping[str, Any]) -> str | None:
 
 
 def records_of_node(node: Mapping[str, Any]) -> Iterator[CollectedRecord]:
-    """Yield one record per source of a node's conditions; the kubelet's also has the health labels.
+    """Yield the conditions of a Kubernetes node, one record per agent that writes them.
 
-    The source is the agent that writes the condition, because its next record also clears the faults of its earlier
-    records and events. The heartbeat time is left out, so that a node without a change gives an equal record. Only
-    NVSentinel's is kept, because it changes only with a new health event.
+    The record of the kubelet also has the health labels. An agent is the source of its record, because its next record
+    also clears the faults of its earlier records and events. A record omits the heartbeat times, so that a node without
+    a change gives an equal record. A record of NVSentinel keeps them, because they change only with a new health event.
     """
     name = name_of(node)
     if name is None:

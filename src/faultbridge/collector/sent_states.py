@@ -12,7 +12,7 @@ REPEAT_SECONDS = 1800.0
 
 @dataclass(slots=True)
 class SentStates:
-    """A digest per node and source; its size is bounded by the number of nodes in the cluster."""
+    """The digest of the record last sent for each node and source of the cluster, and when it was sent."""
 
     monotonic: Callable[[], float]
     _sent: dict[tuple[str, str], tuple[bytes, float]] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class SentStates:
             del self._sent[key]
 
     def forget(self, node: str) -> None:
-        """Forget one node."""
+        """Forget what was sent of one node, so that its next record is sent."""
         for key in [key for key in self._sent if key[0] == node]:
             del self._sent[key]
 

@@ -41,7 +41,7 @@ class Installation:
 
     @cached_property
     def table(self) -> ClusterReads:
-        """Return the table, with shared reads for the services that process one cluster together."""
+        """Return the table, whose reads services can share while they process one cluster (`ClusterReads.once`)."""
         from faultbridge.ledger.cluster_reads import ClusterReads
 
         return ClusterReads(self.ports.table, self.ports.clock)

@@ -34,7 +34,10 @@ def may_be_capture(head: bytes) -> bool:
 
 
 def parts_of(body: bytes) -> tuple[Part, ...]:
-    """Return the outputs in a capture; empty if one source reads the whole body, none does, or there are over 256."""
+    """Return the outputs in a capture; empty if one source reads the whole body, or no source reads any output.
+
+    The result is also empty for more than 256 outputs.
+    """
     outputs = list(islice(outputs_of(text_of(body)), _MAX_OUTPUTS + 1))
     if len(outputs) > _MAX_OUTPUTS:
         return ()

@@ -40,7 +40,7 @@ class CommandOutput:
 
     @property
     def body(self) -> bytes:
-        """Return the output; a line before it names the device where only the command line does."""
+        """Return the output, after a line that names the device if only the command line names it."""
         device = self._device()
         return (f"# {device}\n{self.text}" if device else self.text).encode("utf-8", "replace")
 

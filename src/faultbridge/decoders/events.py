@@ -67,7 +67,7 @@ class _EventFinder:
         self._misses = 0
 
     def of(self, one: Observation) -> LogEvent:
-        """Return the event of an observation; the last one for counters, and the first one if none is found."""
+        """Return the event of an observation: the last event for counters, and the first event if none is found."""
         default = self._events[-1 if isinstance(one, CounterSample) else 0]
         return self._by_evidence(one) or self._by_decoding(one) or default
 

@@ -25,7 +25,7 @@ _UPTIME = re.compile(r"\[ {0,6}\d{1,10}\.\d{1,9}\]")
 
 
 def with_kernel_lines(source: str, decoded: Decoded, body: bytes, events: Sequence[LogEvent], hints: Hints) -> Decoded:
-    """Return a result with the faults of the kernel's lines, or with the number of records that were not read."""
+    """Return `decoded` with what its source did not read of the kernel's lines: faults, or a count in `unparsed`."""
     texts = [event.message for event in events] or [text_of(body)]
     if source in _READ and not events and (unwrapped := wrapped_lines(body)):
         texts = [text_of(unwrapped)]

@@ -87,7 +87,7 @@ def _joined(events: Sequence[LogEvent]) -> bytes:
 
 
 def checked(decoder: Decoder, body: bytes, decoded: Decoded) -> Decoded:
-    """Set `unparsed` of a result without a fault: to its Xid records, or to 1 for an unexpected empty result.
+    """Set `unparsed` of a result without a fault: to its number of Xid records, or to 1 if it is unexpectedly empty.
 
     A number that the decoder itself has set is kept.
     """

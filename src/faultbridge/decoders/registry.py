@@ -159,7 +159,7 @@ def _candidates(body: bytes) -> list[str]:
 
 
 def _later_candidates(body: bytes) -> list[str]:
-    """Return the sources that recognize a body from its first kernel line on, for a body whose head has no format.
+    """Return the sources that recognize a body from its first kernel line on; used if its head has no known format.
 
     A kernel line must have the kernel's prefix and a phrase that a reader knows: a text that only quotes such a line,
     or has something like a time stamp, stays unknown.

@@ -77,12 +77,15 @@ class Catalog:
     by_fault: frozenset[str] = frozenset()
 
     def covers(self, verifier: str, level: int, code: str) -> bool:
-        """Return whether a verification at this level, or a lower one, proves a fault of this code fixed."""
+        """Return whether a verification at `level`, or at a lower one, can prove that a fault of this code is fixed."""
         levels = self.coverage.get(verifier, {})
         return any(fnmatchcase(code, one) for known in levels if known <= level for one in levels[known])
 
     def lowest_level(self, verifier: str, codes: Collection[str]) -> int | None:
-        """Return the lowest level that covers these codes, else the highest one; None for the verifier's default."""
+        """Return the lowest level that covers all these codes, or the highest level if none does.
+
+        None means that the verifier runs at its default level.
+        """
         levels = sorted(self.coverage.get(verifier, {})) if verifier in self.by_fault else []
         covering = (level for level in levels if all(self.covers(verifier, level, code) for code in codes))
         return next(covering, levels[-1]) if levels else None

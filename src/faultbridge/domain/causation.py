@@ -29,7 +29,12 @@ STARTS_CHAINS = frozenset({Actor.CLI, Actor.INVENTORY, Actor.ARCHIVE})
 
 
 def continues_case(event: Mapping[str, Any], cause: Mapping[str, Any]) -> bool:
-    """Return whether a chain continues from an entry that an incident caused to the entry of the case before it."""
+    """Return whether an incident caused an entry of a case, so that the chain also continues at the entry before it.
+
+    That is the entry of the case before `event`.
+
+    The last entry is the one of the case before `event`.
+    """
     return event["metadata"]["case_id"] is not None and (
         cause["metadata"]["event_type"] == EntryType.CLUSTER_INCIDENT.value
     )

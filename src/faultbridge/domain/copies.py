@@ -65,7 +65,7 @@ def maker(kind: Callable[..., T]) -> Callable[[Mapping[str, Any]], T]:
 
 @cache
 def _copier(kind: Any) -> Callable[[Any], Any] | None:  # noqa: ANN401 - any class
-    """Return a function that copies the fields of a value into a new value of its twin; None without a twin."""
+    """Return a function that copies a value into a new value of its class's twin; None if the class has no twin."""
     twin = _twin(kind)
     if twin is None:
         return None

@@ -36,7 +36,7 @@ def detail_of(body: str, evidence: str) -> str:
 
 
 def body_of(detail: str) -> str | None:
-    """Return the exact body of an event, or None if more than evidence was removed."""
+    """Return the exact body of an event before its evidence was removed, or None if other fields were truncated too."""
     event = json.loads(detail)
     truncated = event["metadata"].pop("truncated", [])
     if set(truncated) - {EVIDENCE}:

@@ -41,7 +41,7 @@ class WebhookSender:
     proof: Proof = Proof.REQUEST_SIGNATURE
 
     def secrets_for(self, *proofs: Proof) -> tuple[bytes, ...]:
-        """Return the secrets if the sender uses one of these proofs, else a random one that no sender has."""
+        """Return the secrets if the sender uses one of these proofs, else a random secret that no sender has."""
         return self.secrets if self.proof in proofs else (token_bytes(32),)
 
 

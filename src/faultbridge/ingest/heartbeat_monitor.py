@@ -122,8 +122,9 @@ class HeartbeatMonitor:
 
 
 def _is_conclusive(arrived: datetime | None, last: datetime, timeout: timedelta) -> bool:
-    """Return whether a record arrived that was sent after the node's next recorded heartbeat was due.
+    """Return whether the intake still worked after the node's heartbeat was due, so that a missing one is a fault.
 
-    Without any canary so far, nothing shows that the intake ever worked, so missing heartbeats are reported.
+    `arrived` is when the latest canary or heartbeat that arrived was sent. None means that no canary has arrived so
+    far: nothing shows that the intake ever worked, so missing heartbeats are reported.
     """
     return arrived is None or arrived > last + timeout * WRITE_AFTER + HEARTBEAT_GRACE

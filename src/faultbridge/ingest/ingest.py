@@ -82,7 +82,7 @@ class Ingest:
         return result
 
     def _process_pointing(self, deliveries: Iterable[Delivery], result: IngestResult) -> None:
-        """Process records with bodies in the object store until the budget is used up; the others go back."""
+        """Process records with bodies in the object store until the budget is used up; give back the others."""
         budget = BodyBudget()
         for record in deliveries:
             if budget.is_used_up:

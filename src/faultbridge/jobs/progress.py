@@ -126,7 +126,7 @@ class JobProgress:
 
 
 def _of_run(progress: Progress | None, job: Job | None) -> Progress | None:
-    """Return the progress if it is of the current run of a job that runs."""
+    """Return the progress if the job runs and the progress belongs to its current run; else None."""
     if progress is None or job is None or not job.runs:
         return None
     return progress if progress.run == job.started_at else None

@@ -96,7 +96,7 @@ class Hosts:
         return known.hidden and self._draw(host).random() >= self.scenario.physics.detection
 
     def release(self, host: int, at: float) -> None:
-        """Take a host out of the fleet: its fault is repaired in the trace's time, then it joins the pool."""
+        """Take a host out of the fleet; it joins the pool after the repair time that the trace states for its fault."""
         known = self.active.pop(host, None)
         away = known.fault.repair if known else 0.0
         heapq.heappush(self._away, (at + max(away, self.scenario.physics.inspection), host))

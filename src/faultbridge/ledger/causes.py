@@ -99,7 +99,7 @@ def _effects(table: Table, event_id: str, item: Item | None) -> Iterator[Link]:
 
 
 def _effects_of(table: Table, event_id: str, item: Item | None) -> Iterator[Item]:
-    """Yield the entries that an event caused, and the next entry of its case if an incident caused that one."""
+    """Yield the entries that name an event as their cause, and the case's next entry if an incident caused that one."""
     named = list(_entries(table, EFFECTS, keys.effects_of(event_id)))
     yield from named
     if item is None or not _is_of_case(item, item) or any(_is_of_case(one, item) for one in named):
@@ -112,7 +112,7 @@ def _effects_of(table: Table, event_id: str, item: Item | None) -> Iterator[Item
 
 
 def _neighbor(table: Table, item: Item, step: int) -> Item | None:
-    """Return the next entry (step 1) or the one before (-1) of the case of an entry, without its faults."""
+    """Return the entry after (step 1) or before (-1) an entry of a case; entries about faults are skipped."""
     listed = query_all(table, keys.case(str(item["case_id"])).pk, index=CASES)
     case = sorted((one for one in listed if _is_of_case(one, item)), key=lambda one: str(one["sk"]))
     place = [one["sk"] for one in case].index(item["sk"]) + step

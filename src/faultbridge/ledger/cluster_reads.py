@@ -118,7 +118,7 @@ class ClusterReads:
         self.table.transact(writes, token)
 
     def _items(self, held: _Held, wanted: Sequence[Key] = ()) -> Mapping[Key, Item | None]:
-        """Return the shared items, by one read if one of the wanted ones is not held, or all are too old."""
+        """Return the shared items; reads all of them again if a wanted one is missing or they are too old."""
         now = self.clock.now()
         if held.read_at is None or now - held.read_at > MAX_AGE or not held.items.keys() >= set(wanted):
             held.forget()

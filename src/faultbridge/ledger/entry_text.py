@@ -46,7 +46,7 @@ def component_text(component: Data | None) -> str:
 
 
 def condition_text(condition: Data) -> str:
-    """Return a condition that the provider reports, such as `no capacity in group a: text`."""
+    """Return one report of the provider about capacity as text, such as `no capacity in group a: text`."""
     group = f" in group {condition['group']}" if condition.get("group") else ""
     return f"{str(condition['kind']).replace('_', ' ')}{group}: {condition['message']}"
 

@@ -101,7 +101,10 @@ class Verify:
         verified.entries += one.entries
 
     def _unexpected_rows(self, config: ClusterConfig) -> Iterator[Break]:
-        """Check that each row of a node names it, and follows from its state; rows of jobs belong to no node."""
+        """Yield a break for each row that names another node than its key, or does not follow from its node's state.
+
+        The rows of jobs belong to no node and are skipped.
+        """
         for row in shard_rows(self.table, config, ""):
             key, node = Key(str(row["pk"]), str(row["sk"])), NodeKey(config.cluster, str(row.get("node")))
             if key.sk.startswith(keys.NODE_ROW):

@@ -86,7 +86,7 @@ class Backlog:
         return BacklogItem("sweep", 0, completed_at, stuck=self._is_overdue(completed_at), note=note)
 
     def _canary(self) -> BacklogItem:
-        """Return when the latest canary arrived, and how far a missing one came."""
+        """Return when the latest canary arrived; if it is overdue, the note states whether one reached the table."""
         stored, received = last_sent_at(self.table, LAST_RECORDED), last_sent_at(self.table, LAST_RECEIVED)
         stuck = received is None or self.clock.now() - received > CANARY_OVERDUE
         reached_table = stored is not None and (received is None or stored > received)

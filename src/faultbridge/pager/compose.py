@@ -80,7 +80,7 @@ def _scalars(data: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def runbook_of(rule: PageRule, data: Mapping[str, Any]) -> str:
-    """Return the runbook of the failure reason if a repair stopped with one, else the runbook of the rule."""
+    """Return the runbook of the reason for which a repair failed, if it has one; else the runbook of the rule."""
     reason = str(data.get("reason") or "").partition(":")[0]
     has_runbook = rule.kind == ESCALATED and reason in ProviderFailure.__members__
     return f"reason-{reason.lower().replace('_', '-')}" if has_runbook else rule.runbook

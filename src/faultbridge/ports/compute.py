@@ -142,7 +142,7 @@ class LaunchedInstance:
 
     @property
     def host_names(self) -> tuple[str, ...]:
-        """Return the names of its host that are known: its DNS name, and the first part of it."""
+        """Return the known host names of the instance: its DNS name without the domain, and the whole DNS name."""
         dns = self.private_dns or ""
         return tuple(dict.fromkeys(name for name in (short_name(dns), dns) if NODE_NAME.fullmatch(name)))
 

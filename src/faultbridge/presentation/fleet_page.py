@@ -59,7 +59,7 @@ class FleetPage:
 
 
 def fleet_page(clusters: Iterable[FleetFacts], gpus_by_type: dict[str, int], since: datetime) -> FleetPage:
-    """Return the fleet page."""
+    """Return the figures of all clusters and their totals, as `FleetPage` lists them."""
     shown = tuple(_cluster(one, gpus_by_type) for one in clusters)
     healthy = sum(count for one in shown for status, count, _ in one.counts if status.text == "healthy")
     nodes = sum(one.nodes for one in shown)

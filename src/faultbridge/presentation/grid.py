@@ -73,7 +73,7 @@ def _group(name: tuple[str, str], members: Iterable[GridNode], *, single: bool) 
 
 @dataclass(frozen=True, slots=True)
 class GpuShare:
-    """The GPUs of nodes with a known instance type, and those of them that are in service."""
+    """How many GPUs the nodes with a known instance type have, and how many of these GPUs are in service."""
 
     gpus: int
     in_service: int

@@ -123,7 +123,7 @@ def _other_owners(table: Table, key: NodeKey, found: Mapping[Key, Item]) -> Mapp
 
 
 def _may_take(row: AliasRow, key: NodeKey, owners: Mapping[NodeKey, NodeState]) -> bool:
-    """Return whether the node may have an alias: it is closed or its own, or its instance backs no other node now."""
+    """Return whether a node may take an alias: a closed one, its own, or one whose instance left its node."""
     if row.key == key or row.valid_to is not None:
         return True
     incarnation = owners[row.key].incarnation

@@ -160,7 +160,7 @@ def _numbers(counts: Mapping[str, int], serving: int, expected: int, occupied: i
 
 
 def _occupied_in_service(reported: ClusterState, rows: Iterable[Mapping[str, Any]]) -> dict[str, bool]:
-    """Return the nodes whose status is one in service, but which the provider keeps work off."""
+    """Return the nodes in service that the provider keeps work off, each with whether it was never verified."""
     out = {str(row["node"]) for row in rows if not NodeStatus(row["status"]).in_service}
     return {node: unverified for node, unverified in reported.occupied.items() if node not in out}
 

@@ -42,7 +42,9 @@ class IsolateMany:
     def __call__(
         self, cluster: str, nodes: Sequence[str], control: Control | None = None
     ) -> Mapping[str, Callable[[], Results]]:
-        """Read the nodes, and return functions that isolate them, each by the names of its nodes.
+        """Read the nodes, and return functions that isolate them, by the names of the nodes that each isolates.
+
+        Names of one function are joined by `, `. The functions isolate a group of nodes, or one.
 
         `control` is the cluster's control state as just read; a breaker that is open there is not read again.
         """

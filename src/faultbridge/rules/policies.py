@@ -34,7 +34,7 @@ class PolicyStore:
         return self._store(document, by, "shadow")
 
     def _store(self, document: Mapping[str, Any], by: str | None, role: str) -> Policy:
-        """Store a document and make it the current (`version`) or the `shadow` policy; the other one stays."""
+        """Store a document and make it the current (`version`) or the `shadow` policy; the other policy stays."""
         policy = load(Policy, document)
         now = self.clock.now()
         stored = items.item(keys.policy(policy.version), now, {"policy": dict(document)})

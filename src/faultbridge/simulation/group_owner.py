@@ -15,14 +15,17 @@ UPDATE_DEADLINE, UPDATE_GRACE = timedelta(hours=6), timedelta(minutes=15)
 
 @dataclass(slots=True)
 class ObservedUpdate:
-    """One update of the group: from `begun` to `ended`; an inventory first read it before `seen`."""
+    """One update of the group, which ran from `begun` to `ended`.
+
+    An inventory had read the update by `seen`; None means that no inventory has read it.
+    """
 
     begun: datetime
     seen: datetime | None = None
     ended: datetime | None = None
 
     def holds(self, at: datetime, *, after: timedelta = timedelta()) -> bool:
-        """Return whether repairs must wait for this update at a time that is more than `after` past `seen`."""
+        """Return whether repairs must wait for this update at a time; False until `after` has passed since `seen`."""
         if self.seen is None:
             return False
         end = self.begun + UPDATE_DEADLINE
@@ -75,6 +78,9 @@ class GroupOwner:
         return self.is_updating, overdue, tuple(sorted(self.inventory.standby)), self.inventory.provider_repairs
 
     def quiet_until(self) -> datetime | None:
-        """Return when the last update stops holding repairs, None while it runs or without one; a run rests later."""
+        """Return when the last update no longer delays repairs; None while it runs, or if there was no update.
+
+        The end of a run waits until then.
+        """
         last = self.updates[-1] if self.updates else None
         return None if last is None or last.ended is None else last.ended + UPDATE_GRACE

@@ -146,7 +146,7 @@ class SimulatedSystem:
         self.deliver_changes()
 
     def let_group_grow(self) -> None:
-        """Let the inventory run for the repaired cluster; its first run reads the group before it grows."""
+        """Start the inventory of the repaired cluster; its first run reads the group before the group grows."""
         self.growing = True
         # The replay of the watched cluster knows only records, not what an inventory adds.
         self.ports.repaired_inventory.omitted_groups.add(GROUPS[WATCHED])

@@ -45,7 +45,7 @@ def faulty_device(cluster: str, device: str) -> Key:
 
 
 def component_of(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the component that an entry is about, of its fault or of its case's fault; empty if none."""
+    """Return the component of an entry's fault, or of the fault of its case; empty if the entry has neither."""
     return data.get("component") or (data.get("cause") or {}).get("component") or {}
 
 
@@ -106,7 +106,7 @@ def _sighting_key(stream: str, position: tuple[str, int, int], seen: Mapping[str
 
 
 def _sighting(facts: Mapping[str, Any], seen: Mapping[str, Any], entry: Entry, partition: str, now: datetime) -> Put:
-    """Return the row of a sighting; it contains the place, so that it stays useful after its entry has expired."""
+    """Return the row of a sighting; the row contains the slot, so that it stays useful after its entry has expired."""
     stream, key = entry.stream, keys.entry(partition, entry.epoch, entry.sequence)
     row = {
         "cluster": stream.cluster,

@@ -116,7 +116,10 @@ def alias_item(alias: Alias, row: AliasRow, now: datetime) -> Item:
 
 
 def ended_alias_item(alias: Alias, row: AliasRow, former: str | None, now: datetime) -> Item:
-    """Return the item of an alias that ends with the former instance; it expires after CLOSED_ALIAS_RETENTION."""
+    """Return the item of an alias that is valid until `now`; it keeps the id of the former instance.
+
+    The item expires after CLOSED_ALIAS_RETENTION.
+    """
     expiry = {"expires_at": int((now + CLOSED_ALIAS_RETENTION).timestamp())}
     return alias_item(alias, replace(row, valid_to=now, instance_id=former), now) | expiry
 

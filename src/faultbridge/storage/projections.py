@@ -32,7 +32,7 @@ _WITHOUT_ROW = frozenset({None, NodeStatus.HEALTHY, NodeStatus.RETIRED})
 
 
 def projection_writes(before: NodeState, after: NodeState, now: datetime) -> tuple[Write, ...]:
-    """Return the writes that update the rows derived from a node's state, and free its repair slot if it ended."""
+    """Return the writes of the rows that are derived from a node's state, and of its cluster's slots and counts."""
     writes: list[Write] = []
     if after.case is not None and after.case != before.case:
         writes.append(Put(items.case_item(after.case, after.key, after.shard, now)))

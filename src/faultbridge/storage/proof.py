@@ -57,7 +57,7 @@ class ItemKind:
         return re.fullmatch(self.pk, key.pk) is not None and re.fullmatch(self.sk, key.sk) is not None
 
     def lists(self, attribute: str) -> bool:
-        """Return whether this kind of item lists an attribute, or a key of it."""
+        """Return whether this kind of item lists an attribute by its name, or lists one of its keys (`state.head`)."""
         return attribute in self.listed
 
     def proof(self, attribute: str) -> Proof | None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ComputePorts:
-    """The ports that reach instances, of one AWS account and one HyperPod cluster; each is built on first use."""
+    """The ports for the instances of one AWS account and one HyperPod cluster; each port is built on first use."""
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ MINIMUM = "1.42.88"
 
 @cache
 def report_old_version(version: str = botocore.__version__) -> bool:
-    """Log, once in a process, that boto3 is older than repairs of HyperPod nodes need; returns whether it is."""
+    """Return whether boto3 is older than repairs of HyperPod nodes need; logs it once in a process."""
     is_old = _parts(version) < _parts(MINIMUM)
     if is_old:
         reason = f"repairs of HyperPod nodes require boto3 {MINIMUM} or newer: add it to the layer (docs/deploy.md)"

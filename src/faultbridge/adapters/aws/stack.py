@@ -43,6 +43,6 @@ class StackSecret:
         return self.value
 
     def replace(self, value: bytes) -> None:
-        """Store another value as the secret; this object still returns a value that it read before."""
+        """Store another value as the secret; this object continues to return the value that it has already read."""
         with translated(f"changing the secret {self._name}"):
             self._clients.secrets.put_secret_value(SecretId=self._name, SecretString=value.decode())

@@ -239,6 +239,6 @@ def findings_of(tests: Sequence[DiagTest]) -> tuple[str, ...]:
 
 
 def output_key(url: str, output: OutputBucket, instance_id: str, operation: str) -> str:
-    """Return the S3 key of the output: the one in the URL from SSM, else the one that SSM documents."""
+    """Return the S3 key of the output: from the URL that SSM returned, else from the layout that SSM documents."""
     path = urlsplit(url).path.lstrip("/").removeprefix(f"{output.bucket}/")
     return path or f"{output.prefix}/{operation}/{instance_id}/{OUTPUT_PATH}"

@@ -40,7 +40,7 @@ class FleetLauncher:
         self._clients, self._stack = clients, stack
 
     def launched(self, launch_request: LaunchRequest) -> tuple[LaunchedInstance, ...]:
-        """Return the live instances launched for the case and its spare; the instance to replace is left out."""
+        """Return the live instances launched for the case, and the spare it took, without the instance to replace."""
         with translated(f"listing the instances launched for {launch_request.case}"):
             filters = {f"tag:{CASE_TAG}": launch_request.case, f"tag:{STACK_TAG}": self._stack}
             found = [launched_instance_of(one) for one in live_instances(self._clients, filters)]

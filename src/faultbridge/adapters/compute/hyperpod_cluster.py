@@ -180,7 +180,7 @@ class HyperPodCluster:
 
 
 def result_for(answer: Mapping[str, Any], instance_id: str, operation: str) -> CallResult:
-    """Return the result for one instance from the answer of a batch request, which may have failed for some.
+    """Return the result for one instance from the answer to a batch request, which can fail for some instances only.
 
     An answer that does not name the instance proves nothing, so it is AMBIGUOUS.
     """

@@ -90,7 +90,7 @@ class NodeClient:
 
 
 def name_of(node: Node) -> str:
-    """Return the name of a node in the cluster."""
+    """Return the name of a node in the cluster; empty if the node has no metadata."""
     return str(node.metadata.name) if node.metadata else ""
 
 

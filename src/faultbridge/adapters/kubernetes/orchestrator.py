@@ -1,4 +1,4 @@
-"""Cordon and drain EKS nodes; also the orchestrator for clusters without one."""
+"""Cordons and drains EKS nodes; also the orchestrator of clusters without one, which does nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Split a sequence to the limits of one API call."""
+"""Splits a sequence into batches that stay within the limits of one API call."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class ChatWebhooks:
         self._read_addresses = read_addresses
 
     def post(self, detail: Mapping[str, Any]) -> bool:
-        """Post one page and return whether its service has an address.
+        """Post one page; return False, and post nothing, if the page's chat service has no address.
 
         Raises Transient or Misconfigured if the service did not accept it; the caller must call again.
         """

@@ -28,7 +28,7 @@ class SsmHeadNode:
         self._clients, self._instance_id, self._sleep = clients, instance_id, sleep
 
     def __call__(self, command: Sequence[str]) -> Output:
-        """Run one command, each word quoted, and return its result; raises Transient after 20 seconds without one."""
+        """Run one command, each word quoted, and return its result; raises Transient if it takes over 20 seconds."""
         ssm = self._clients.ssm
         with translated(f"running {command[0]} on {self._instance_id}"):
             script = (PATH, shlex.join(command))

@@ -59,7 +59,7 @@ class RestClient:
         return self._transport(self._access, method, path, body)
 
     def _has_changed(self, access: Access) -> bool:
-        """Read the secret again; return whether it gives another access than the one that failed."""
+        """Read the secret again; return whether its user, token or authority differ from the failed request's."""
         self._access = self._read()
         return self._access != access
 

@@ -34,7 +34,7 @@ MAX_PEERS = 4
 
 
 class PeerDecision(Protocol):
-    """What the tests with all peers so far decide: passed, failed, or None for undecided; and one line for each."""
+    """The decision of the tests with all peers so far: passed, failed or undecided (None); with one line per peer."""
 
     @property
     def passed(self) -> bool | None:
@@ -60,7 +60,7 @@ class PeerTests(Protocol):
         """Return the lines of their script; the instance with the address `server` acts as the server."""
 
     def read(self, output: bytes, level: int, instance_type: str | None, efa_interfaces: int | None) -> DeepResult:
-        """Return the result of all tests together in the output of the instance that acted as the client."""
+        """Return one result for all tests, from the output of the instance that acted as the client."""
 
     def unanswered(self, reason: str) -> DeepResult:
         """Return the result of tests that gave no output."""
@@ -155,7 +155,7 @@ class SsmPairVerifier:
     def _begin(
         self, instance_id: str, operation: str, hardware: InstanceHardware, tried: set[str], refused: list[str]
     ) -> bool:
-        """Start the test with another peer; returns False if none can be used, neither now nor when it is free again.
+        """Start the test with another peer, or leave it until a peer in use is free; returns False if no peer is left.
 
         A peer to which SSM refuses the command is added to `refused`, with the error.
         """

@@ -37,7 +37,7 @@ class HyperPodVolumes:
         return str(zone) if zone else None
 
     def successor_zones(self, group: str) -> frozenset[str]:  # noqa: ARG002 - the port's signature
-        """Return no zones: SageMaker shows the zone of a node only once it has it."""
+        """Return no zones: SageMaker shows the zone of a node only after its launch."""
         return UNKNOWN_ZONES
 
     def detach(self, volume_id: str, instance_id: str) -> CallResult:
@@ -53,7 +53,10 @@ class HyperPodVolumes:
         return self._call(f"attaching {volume_id}", attach, instance_id, volume_id)
 
     def _call(self, action: str, call: Callable[..., Any], instance_id: str, volume_id: str) -> CallResult:
-        """Make one call with the ARN of the cluster, which is read again after a refusal: the cluster may be new."""
+        """Make one call.
+
+        After a failed call, the next one reads the cluster's ARN again, because the cluster may be new.
+        """
         arn = self._arn = self._arn or self._cluster.arn()
         answer = result_of(action, lambda: call(ClusterArn=arn, NodeId=instance_id, VolumeId=volume_id))
         if not answer.ok:

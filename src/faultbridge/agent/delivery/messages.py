@@ -32,7 +32,7 @@ def text_of(records: Sequence[OutgoingRecord]) -> str:
 
 @dataclass(slots=True)
 class _Filling:
-    """A message that may get more records: `size` is its own size, `unpacked` that of its bodies, both in bytes."""
+    """A message that may get more records: `size` is its size, `unpacked` the unpacked size of its bodies, in bytes."""
 
     records: list[OutgoingRecord] = field(default_factory=list)
     size: int = OVERHEAD_BYTES
@@ -49,7 +49,7 @@ class _Filling:
         )
 
     def add(self, record: OutgoingRecord, unpacked: int | None) -> None:
-        """Add a record; one with `unpacked` None shares its message with no other."""
+        """Add a record; a record whose unpacked size is None stays the only one of its message."""
         self.records.append(record)
         self.size += record.size + 1
         self.unpacked += unpacked or 0

@@ -25,7 +25,7 @@ def new_record_id() -> str:
 
 
 class Wait(Enum):
-    """How long a record may wait for others that share its call."""
+    """How long a record may wait for other records, to be sent in the same call."""
 
     NONE = "none"
     """It is sent at once: lines of a log, files of other programs."""

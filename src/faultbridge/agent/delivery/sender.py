@@ -136,7 +136,7 @@ class Sender:
         return False
 
     def _due_heartbeats(self, now: float, *, early: bool) -> int:
-        """Return 1 if a heartbeat is due, else 0; it shares the call of the records that wait.
+        """Return 1 if a heartbeat is due, which is sent in the call of the waiting records; else 0.
 
         With `early`, records are sent now: a heartbeat that would be due soon goes with them.
         """
@@ -147,7 +147,7 @@ class Sender:
         return 1
 
     def _send_heartbeats(self, number: int, records: Sequence[NamedRecord]) -> None:
-        """Send records and a new heartbeat, if one is due; one that is not accepted is due again soon."""
+        """Send records and, if `number` is not 0, a new heartbeat; a heartbeat not accepted is due again soon."""
         due = [("", self.new_heartbeat())] if self.new_heartbeat and number else []
         accepted = self._send([*due, *records])
         if any(heartbeat.record_id not in accepted for _, heartbeat in due):
@@ -237,5 +237,5 @@ class Sender:
 
 
 def _since(since: float | None, now: float, holds: bool) -> float | None:  # noqa: FBT001 - the condition itself
-    """Return since when a condition holds; None when it does not."""
+    """Return since when a condition holds: `since`, or `now` if that is None; None while it does not hold."""
     return (now if since is None else since) if holds else None

@@ -126,7 +126,7 @@ class Spool:
         return sum(size for _, size in self._quarantined)
 
     def _take(self, name: str) -> list[tuple[str, int]]:
-        """Remove a file from the list of files to send, and return it."""
+        """Remove a file from the list of files to send, and return its entry; empty if it is not in the list."""
         taken = [file for file in self._files if file[0] == name]
         for file in taken:
             self._files.remove(file)

@@ -216,7 +216,7 @@ def _ignored_text(ignored: Document | None) -> str | None:
 
 
 def _condition_text(condition: Document) -> str:
-    """Describe an active fault on one line: code, message, count and reporters."""
+    """Describe an active fault on one line: severity, code, component, message, count, start and reporters."""
     seen = f"{condition['count']} times since {short_time(condition['since'])}, by {', '.join(condition['reporters'])}"
     fault = f"{condition['severity']} {condition['code']} {component_text(condition['component'])}"
     return f"{fault}: {condition['message']} ({seen})"

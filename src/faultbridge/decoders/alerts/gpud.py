@@ -138,7 +138,10 @@ def _stated(message: str, row: Mapping[str, Any]) -> str | None:
 
 
 def _named(message: str, row: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the GPU in a mapped text as attributes: its fault names no GPU, so that a healthy state can end it."""
+    """Return the GPU that a mapped text names, as attributes of its fault.
+
+    The fault itself names no GPU, so that a healthy state, which names none, can end it.
+    """
     return identifiers(gpu_named_in(message)) if _stated(message, row) else {}
 
 

@@ -127,7 +127,10 @@ def journal_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _converted(line: bytes, entry: dict[str, str], *, is_proven: bool) -> Iterator[bytes]:
-    """Collect a field in `entry`; yield the entry before this line if it is complete, and any other line."""
+    """Yield what one line of a journal completes: the entry before it, a value's text as a record, or the line itself.
+
+    A field of the entry is only collected in `entry`.
+    """
     field, head = _FIELD.match(line), _HEAD.match(line)
     is_next = not line.strip() or head is not None or (field is not None and field[1].decode() in entry)
     if is_next and entry:

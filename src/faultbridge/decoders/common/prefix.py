@@ -153,7 +153,7 @@ def _facility(priority: int) -> str:
 
 
 def _of_kernel(message: KernelMessage) -> None:
-    """Mark a line in the form of the kernel's as written by a program if its facility is not the kernel's."""
+    """Mark a message with the kernel's prefix as written by a program if its syslog facility is not the kernel's."""
     if message.facility not in {None, _KERNEL}:
         message.facility = USER
 
@@ -237,7 +237,7 @@ def _from_letter() -> _Patterns:
 
 @cache
 def _rest_of_head() -> _Patterns:
-    """Return the pattern of what is left of the head of /dev/kmsg if its front was cut off."""
+    """Return the pattern for the end of a /dev/kmsg prefix whose beginning was cut off."""
     return ((re.compile(r"-; ?"), _strip_only),)
 
 

@@ -36,7 +36,7 @@ class LogEvent:
 
 @dataclass(slots=True)
 class _Document:
-    """A document whose last line has not come yet: its lines as they are wrapped, and their texts."""
+    """A document whose last line has not been read yet: its lines as they are wrapped, and their texts."""
 
     end: str
     event: LogEvent

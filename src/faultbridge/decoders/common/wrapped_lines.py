@@ -132,7 +132,7 @@ def _lines_of_document(body: bytes) -> bytes | None:
 
 
 def joined_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield pieces of whole lines; if the first one has a JSON document spread over lines, such ones are joined."""
+    """Yield pieces of whole lines; if the first piece has a document spread over lines, such documents are joined."""
     pieces = iter(pieces)
     head = next(pieces, b"")
     if not _may_be_spread(head):
@@ -152,7 +152,10 @@ def joined_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def spread_events(events: Sequence[LogEvent]) -> bytes | None:
-    """Return the events of an envelope as one wrapped line each, if a JSON document has several lines; else None."""
+    """Return the events as JSON lines, one a record, if a record is spread over several lines; else None.
+
+    Each object has the text (`log`), the time and the host. A record without its end stays as it arrived.
+    """
     messages = [one.message.strip() for one in events]
     has_lines = any(one in {"{", "["} or (one[:1] == "{" and "\n" in one) for one in messages)
     if not has_lines and not _may_be_spread("\n".join(messages).encode("utf-8", "replace")):

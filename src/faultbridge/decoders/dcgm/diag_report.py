@@ -160,7 +160,7 @@ def _errors(document: object, default_code: str) -> Iterator[TestError]:
 
 
 def _code(default_code: str, text: str) -> str:
-    """Return the code of an error without a number: that of its test, else the one that its text states."""
+    """Return the fault code of an error without a number: the code of its test, else the one that its text names."""
     if default_code not in {_FAILED, _WARNED}:
         return default_code
     return "dcgm.persistence_mode" if "Persistence mode for GPU" in text else code_of_text(text) or default_code

@@ -21,7 +21,7 @@ _WORST = ("Fail", "Warn", "Skip", "Pass")
 
 @dataclass(slots=True)
 class _Test:
-    """One test: the GPUs of each outcome, where an empty set means all GPUs, and its warnings: row name, then text."""
+    """One test: the GPUs of each outcome (an empty set means all GPUs), and its warnings as row name and text."""
 
     name: str
     outcomes: dict[str, set[str]] = field(default_factory=dict)

@@ -25,7 +25,7 @@ _FAULTY = re.compile(r"([\w!-]{1,32})\[\d{1,4}\](?:\([A-Z]\)){0,3}\(F\)")
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """One array, the codes that its state decides, and its fault, if any."""
+    """One software RAID array: its component, the fault codes that its state decides, and its fault or None."""
 
     component: Component
     decides: tuple[str, ...]

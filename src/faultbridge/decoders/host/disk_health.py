@@ -78,7 +78,7 @@ def _disks(body: str) -> Iterator[tuple[str | None, Mapping[str, Any]]]:
 
 
 def _parts(body: str) -> Iterator[tuple[str, str]]:
-    """Yield the output about each disk, and the line before it, which names the disk if the command line does."""
+    """Yield the output about each disk, after the line before it or the command line, which can name the disk."""
     for output in outputs_of(body):
         starts = [found.start() for found in _START.finditer(output.text)]
         if not starts and _VERDICT.search(output.text):

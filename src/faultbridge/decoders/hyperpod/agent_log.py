@@ -1,10 +1,11 @@
 """Decodes `hyperpod-agent-log`: health events and deep health checks of the SageMaker HyperPod agent.
 
 Grammar: JSON objects, one a line or pretty-printed, also behind a time or in a CloudWatch Logs record; a key may end
-with a colon and a space. A health event has the marker `HealthEvent` and one of four shapes. A deep health check is a
-JSON line for a faulty instance and plain lines otherwise. Only the log stream's name contains the instance id.
-Times: `ts` with its time zone; the inner time can be a day wrong. Units: none.
-Errors: `Rejected(no_framing)` without a record of the agent. Source: AWS's documentation and captured agent logs.
+with a colon and a space. A health event has the marker `HealthMonitoringAgentDetectionEvent` and one of four shapes. A
+deep health check is a JSON line for a faulty instance and plain lines otherwise. Only the log stream's name contains
+the instance id. Times: `ts` with its time zone; the inner time can be a day wrong. Units: none. Errors:
+`Rejected(no_framing)` for text without a record of the agent; a CloudWatch Logs record without one has no observations.
+Source: AWS's documentation and captured agent logs.
 """
 
 from __future__ import annotations

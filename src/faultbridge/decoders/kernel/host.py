@@ -97,7 +97,7 @@ class HostReader:
         return last is not None and abs(self._last_crash - last) <= _SAME_CRASH_SECONDS
 
     def _is_stated(self, rule: Rule, component: Component, message: KernelMessage) -> bool:
-        """Return whether a message only adds to one that the same device printed within the ten seconds before."""
+        """Return whether a message only adds detail to one that its device logged within the ten seconds before."""
         key, at = (rule.code, component.pci), _seconds(message)
         last, self._last_stated[key] = self._last_stated.get(key), at
         return rule.phrase == _STATED[rule.code] and last is not None and abs(at - last) <= _SAME_RESET_SECONDS

@@ -29,7 +29,7 @@ class DumpSplitter:
     _end: re.Pattern[bytes] | None = None
 
     def parts(self, text: bytes) -> Iterator[tuple[bytes, bool]]:
-        """Yield the parts of a piece in order, each with whether pstore kept it."""
+        """Yield the sections of a piece in order, and whether each is a dump that pstore kept over a crash."""
         position = 0
         while position < len(text):
             search_from = position

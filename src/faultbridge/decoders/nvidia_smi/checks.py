@@ -174,7 +174,7 @@ _FABRIC_GOOD = frozenset({None, "", "N/A", "Full", "False", "None"})
 
 
 def _fabric_state(gpu: Fields) -> GpuCheckResult | None:
-    """Check the registration with the NVLink fabric once it is completed; it takes minutes after a boot."""
+    """Check the result of the registration with the NVLink fabric; None until it completes, minutes after a boot."""
     state, status = gpu.get("fabric/state"), gpu.get("fabric/status")
     if state != "Completed" or status is None or _UNREADABLE.fullmatch(status):
         return None

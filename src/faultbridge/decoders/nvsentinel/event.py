@@ -66,7 +66,7 @@ def entity(kind: str, value: str) -> tuple[str, str | int] | None:
 
 
 def component_of(names: Mapping[str, Any]) -> Component:
-    """Return the component that all entities of an event name together."""
+    """Return the component that the names of an event's entities describe: a NIC, a GPU, or the node without names."""
     if "name" in names:
         return Component(ComponentType.NIC, name=names["name"], pci=names.get("pci"))
     return Component(ComponentType.GPU, **names) if names else NODE_COMPONENT

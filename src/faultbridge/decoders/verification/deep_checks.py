@@ -26,7 +26,7 @@ class DeepResult:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """The instance that was tested: its type without `ml.`, what that must show, and its attached EFA interfaces."""
+    """The tested instance: its type without `ml.`, the results expected of it, and its attached EFA interfaces."""
 
     type: str
     expected: Expected
@@ -83,7 +83,7 @@ def instance_of(instance_type: str | None, efa_interfaces: int | None) -> Instan
 
 
 def judge(test: DeepTest, section: Section | None, instance: Instance) -> DeepResult:
-    """Return the result of a test; None is the section of a test that the output lacks."""
+    """Return the result of a test; `section` is its output, None if the output lacks the test."""
     if section is None or section.status is None:
         return unverified(test.name, "the output ends before the test")
     if section.status in TIMED_OUT:

@@ -40,7 +40,7 @@ class AllReduce:
 
 @dataclass(frozen=True, slots=True)
 class PairAllReduce(AllReduce):
-    """A complete result over two instances: also how many GPUs used EFA, and the network of one of them."""
+    """A complete result over two instances: also how many GPUs used EFA, and a network that one GPU reported."""
 
     over_efa: int
     network: str

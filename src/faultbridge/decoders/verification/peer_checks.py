@@ -15,7 +15,7 @@ FAILURES = 2
 
 @dataclass(frozen=True, slots=True)
 class PeerDecision:
-    """What the tests with all peers so far decide: passed, failed, or None for undecided; and one line for each."""
+    """The decision of the tests with all peers so far: passed, failed or undecided (None); with one line per peer."""
 
     passed: bool | None
     lines: tuple[str, ...]
@@ -26,7 +26,7 @@ class PeerChecks:
     """The tests between two instances, and the decoder of their output."""
 
     def script(self, server: str) -> tuple[str, ...]:
-        """Return the lines of the script that both instances run; `server` is the address of the one that serves."""
+        """Return the script that both instances run; `server` is the address of the one that acts as the server."""
         return script_of([replace(test, script=f"server={server}\n{test.script}") for test in peer_tests()])
 
     @property
@@ -35,7 +35,7 @@ class PeerChecks:
         return sum(test.seconds for test in peer_tests())
 
     def read(self, output: bytes, level: int, instance_type: str | None, efa_interfaces: int | None) -> DeepResult:
-        """Return the result of all tests together in the output of the instance that acted as the client.
+        """Return one result for all tests, from the output of the instance that acted as the client.
 
         One failed test makes the result failed. A test that is not verified leaves it open, unless the test is optional
         at this level and its tools are not installed.

@@ -20,7 +20,7 @@ _BEGIN = re.compile(rb"^#faultbridge begin ([a-z-]{1,40})$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The output of one test and its exit status; None if the output ends before the test did."""
+    """The output of one test and its exit status; the status is None if the output ends before the test did."""
 
     text: str
     status: int | None
@@ -44,7 +44,7 @@ def script_of(tests: Sequence[DeepTest]) -> tuple[str, ...]:
 
 
 def split(output: bytes) -> tuple[bytes, Mapping[str, Section]]:
-    """Return the output before the first test, and the section of each test; a repeated test has none."""
+    """Return the output before the first test, and the section of each test; a test that occurs twice has none."""
     parts = _BEGIN.split(output)
     sections: dict[str, Section] = {}
     names = [name.decode() for name in parts[1::2]]

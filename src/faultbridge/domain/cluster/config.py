@@ -121,7 +121,11 @@ class ClusterConfig:
         return self
 
     def _check_slurm(self) -> None:
-        """Reject a Slurm cluster without head node and slurmrestd; only commands on the head node can requeue a job."""
+        """Reject a Slurm cluster without the access that its use of Slurm requires.
+
+        The orchestrator requires a head node or slurmrestd. Only commands on the head node requeue a job. SSM Run
+        Command cannot run on the controller of a HyperPod cluster.
+        """
         if self.orchestrator == SLURM and not (self.slurm_head_node or self.slurm_rest):
             raise Rejected(
                 "no_slurm_head_node",
@@ -136,7 +140,7 @@ class ClusterConfig:
             raise Rejected("no_requeue_head_node", f"the head node is missing: {self.cluster}; {user} requires it")
 
     def _check_own_parts(self) -> None:
-        """Reject parts that cannot reach the instances of a provider: HyperPod's are in an account of the service."""
+        """Reject a part, such as a verifier, that cannot reach the instances of a provider such as HyperPod."""
         for part, allowed in OWN_PARTS.get(self.provider, {}).items():
             given = getattr(self, part)
             if given != allowed:

@@ -56,7 +56,7 @@ def failure_domains(
 
 
 def is_placed(domains: Collection[FailureDomain]) -> bool:
-    """Return whether any failure domain of a node but its cluster is known."""
+    """Return whether a node has a known failure domain besides its cluster."""
     return any(one.kind is not DomainKind.CLUSTER for one in domains)
 
 

@@ -65,7 +65,7 @@ def handled() -> tuple[Row, ...]:
 
 
 def how_handled(name: str, error: Surroundings) -> str:
-    """Return the name of the first row that shows that the process continued after a signal; empty if none does.
+    """Return the name of the packaged text that shows that the process continued after a signal; empty if none does.
 
     A log may repeat an error without end, so the text around a line is read only if the line itself shows nothing.
     """
@@ -75,7 +75,7 @@ def how_handled(name: str, error: Surroundings) -> str:
 
 
 def frames_of(error: Surroundings) -> list[str]:
-    """Return the lines of the traceback of an error, then those of the earlier tracebacks that it is chained to."""
+    """Return the lines of an error's traceback, then those of the earlier tracebacks that led to the error."""
     return list(_around(error)["frame"])
 
 
@@ -116,12 +116,15 @@ def _text(body: bytes) -> str:
 
 
 def _of_rank(lines: Sequence[str], rank: int | None) -> Iterator[str]:
-    """Yield the lines of a rank, without NCCL's own about its setup; None stands for lines that state no rank."""
+    """Yield the lines of a rank, without NCCL's INFO lines; `rank` None selects the lines that state no rank."""
     return (one for one in lines if rank_of(one) == rank and _NCCL_STATE not in one)
 
 
 def _block(lines: Sequence[str]) -> _Block:
-    """Return the traceback that is still open after the last line, with those that it is chained to; may be empty."""
+    """Return the traceback that is still open after the last line, with the earlier ones that led to the error.
+
+    The block is empty if no traceback is open.
+    """
     found, end = _Block(), len(lines)
     for number in range(_MAX_CHAIN):
         start = next((at for at in range(end - 1, -1, -1) if _TRACEBACK in lines[at]), None)

@@ -60,11 +60,11 @@ class _Run:
 
     @property
     def steps(self) -> int:
-        """Return how many steps were made at least; 0 after one rise, which may start at a number only mentioned."""
+        """Return the least number of steps that the run made; 0 after one rise, which an unrelated number can cause."""
         return int(self.rises * self.least) if self.rises >= STEPS_OF_SURVIVAL else 0
 
     def risen(self, by: float) -> _Run:
-        """Return the run with one more rise."""
+        """Return the run after another increase of the step number, by `by` steps."""
         return replace(self, rises=self.rises + 1, least=min(self.least, by))
 
 

@@ -22,7 +22,7 @@ _STATED = b'{"_TRANSPORT": "stdout", '
 
 
 def mark_claims(body: bytes) -> bytes:
-    """Return a log in which such lines are those of a program; every line keeps its number."""
+    """Return a log whose unproven kernel lines are marked as lines of a program; every line keeps its number."""
     if b" kernel[" in body:
         body = _PID.sub(_BY_PROGRAM, body)
     if b'"MESSAGE"' not in body:

@@ -71,7 +71,7 @@ class LogPattern:
 def matches_of(
     patterns: Iterable[LogPattern], line: str, frames: Callable[[], Sequence[str]] = list
 ) -> list[tuple[LogPattern, re.Match[str]]]:
-    """Return the patterns that match a line; the first fallback only if no other one does.
+    """Return the patterns that match a line; only the first matching fallback if no other pattern matches.
 
     `frames` returns the frames of the traceback that ends in the line, the innermost last.
     """

@@ -25,7 +25,7 @@ class TextSearch:
         self._keys = {text: next((key for key in _KEYS if key in text), None) for text in texts}
 
     def positions(self, piece: bytes) -> _KeyPositions:
-        """Return the positions of the common parts in a piece, in which its texts can be found."""
+        """Return the positions of the common parts in a piece, through which the texts are found."""
         return _KeyPositions(piece, self._keys)
 
 
@@ -37,7 +37,7 @@ class _KeyPositions:
         self._few = {key: _few(piece, key) for key in {*keys.values()} if key is not None}
 
     def of(self, text: bytes, limit: int) -> Iterator[int]:
-        """Yield the positions of a text, one for each line; of more than `limit` lines the first and the last ones."""
+        """Yield the position of a text, once per line; of more than `limit` lines, only the first and last."""
         key = self._keys[text]
         few = None if key is None else self._few[key]
         if key is None or few is None:
@@ -53,7 +53,7 @@ class _KeyPositions:
 
 
 def _few(piece: bytes, key: bytes) -> list[int] | None:
-    """Return the positions of a part, or None if it occurs more than 64 times."""
+    """Return the positions of a common part in a piece, or None if it occurs more than 64 times."""
     found: list[int] = []
     position = piece.find(key)
     while position >= 0:
@@ -65,7 +65,7 @@ def _few(piece: bytes, key: bytes) -> list[int] | None:
 
 
 def lines_with(piece: bytes, text: bytes, limit: int) -> Iterator[int]:
-    """Yield the positions of a text, one for each line; of more than `limit` lines the first and the last ones."""
+    """Yield the position of a text in a piece, once per line; of more than `limit` lines, only the first and last."""
     position, number = piece.find(text), 0
     while position >= 0 and number < limit - EACH_END:
         yield position

@@ -39,7 +39,7 @@ class TimeLine:
 
     @property
     def failing_since(self) -> datetime | None:
-        """Return the last time at which the job made progress before its first failure, else that of the failure."""
+        """Return the time of the last progress before the job's first failure, or of that failure without progress."""
         return min((one for one in (self.failed_at, self.progress_at) if one), default=None) if self.failed_at else None
 
     def is_before(self, one: Signal, other: Signal) -> bool:

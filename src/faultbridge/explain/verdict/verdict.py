@@ -154,7 +154,10 @@ def _nodes(situation: Situation, cause: Hypothesis) -> tuple[tuple[str, ...], tu
 
 
 def _names_its_node(situation: Situation, mechanism: Mechanism, one: Signal) -> bool:
-    """Return whether a sign is enough to leave its node out: a scheduler's line is none if the node's log continues."""
+    """Return whether a sign is enough to leave its node out of the restart.
+
+    A line of the job, such as its scheduler's, is not enough if the log of the node continues after it.
+    """
     return one.trust is Trust.NODE or (mechanism.trusts_job and not continues_after(situation, one))
 
 

@@ -24,8 +24,9 @@ PROBE_INTERVAL = timedelta(seconds=30)
 def skip_probes(
     state: NodeState, ready_at: Callable[[str], datetime | None], now: datetime, begin: datetime
 ) -> NodeState | None:
-    """Return a node whose next probe is the first one with a result, or None if the probe that is due has one.
+    """Return the node with its next probe moved to the first sweep after its operation ends.
 
+    Earlier probes would have no result, and count as made. None means that the probe that is due is not moved.
     `ready_at` returns when an operation ends. Sweeps, which make the probes, run in whole minutes after `begin`.
     """
     case = state.live_case

@@ -37,7 +37,7 @@ class _Question(NamedTuple):
 
 
 class _Shown(NamedTuple):
-    """The cases shown for a question; `recorded` if it is known that admission records no further refusal of them."""
+    """The cases to show for one set of inputs; `recorded` if admission has recorded all its refusals of them."""
 
     question: _Question
     cases: list[QueuedCase]

@@ -64,7 +64,10 @@ class ComputeFaults:
         return None
 
     def _restart(self, instance_id: str, restart: str, commands: list[str]) -> CommandOutput:
-        """Return the output of the restart script on the host: each token gets its own boot id."""
+        """Return the output of a reset or reboot script, and remove the fault that this restart ends.
+
+        The output of a reboot has a boot id, which the same commands repeat and other commands change.
+        """
         with self.lock:
             injected = self.outputs.get(instance_id)
             if injected is not None and injected.until == restart:

@@ -36,7 +36,7 @@ def is_absorbable(case: Case | None) -> bool:
 
 
 def absorb(state: NodeState, incident: Incident, now: datetime) -> Transition:
-    """Let the case of an affected node wait for an incident, also if it waits for another one; else change nothing.
+    """Let the case of an affected node wait for this incident, also in place of another; other cases are unchanged.
 
     An unanswered approval request is withdrawn. The isolation of the node does not change.
     """

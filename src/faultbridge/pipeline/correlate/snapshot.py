@@ -16,7 +16,7 @@ from faultbridge.pipeline.correlate.chance import OnsetHistory
 
 @dataclass(frozen=True, slots=True)
 class AffectedNode:
-    """A node with active faults of one family: when the latest began, its code, and the remote thing that it names."""
+    """A node with active faults of one family: when the latest began, its code, and the remote object that it names."""
 
     node: str
     family: Family
@@ -84,7 +84,7 @@ def most_frequent(values: Iterable[str]) -> str:
 
 
 def shared_subject(affected: Iterable[AffectedNode], percent: int) -> str | None:
-    """Return the remote thing that at least this percentage of the affected nodes name, or None."""
+    """Return the remote object, such as a switch, that at least `percent` of the affected nodes name, or None."""
     affected = tuple(affected)
     named = [one.subject for one in affected if one.subject]
     if not named:

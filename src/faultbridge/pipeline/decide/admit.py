@@ -136,7 +136,7 @@ def _check_incident(request: AdmissionRequest) -> Refused | None:
 
 
 def _check_update(request: AdmissionRequest) -> Refused | None:
-    """Refuse repairs in a group that its owner updates; a verification changes no instance."""
+    """Refuse a repair in a group that its owner updates; a verification is admitted, because it changes no instance."""
     queued = request.queued
     hold = next((one for one in request.holds if one.group == queued.group), None)
     if hold is None or not queued.repair_action.needs_slot:
@@ -191,7 +191,7 @@ def closed_window(rules: Iterable[Rule], action: RepairAction, now: datetime) ->
 
 
 def _check_capacity(request: AdmissionRequest) -> Refused | None:
-    """Refuse replacements in a group without capacity; after the waiting time one may try again."""
+    """Refuse replacements in a group without capacity; after the waiting time, one replacement may try again."""
     group, no_capacity_until = request.queued.group, request.control.no_capacity_until
     if request.queued.repair_action is not RepairAction.REPLACE_NODE or group is None or group not in no_capacity_until:
         return None

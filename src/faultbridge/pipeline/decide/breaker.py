@@ -142,7 +142,7 @@ def _change(
 
 
 def _count_opening(breaker: Breaker, limit: BreakerLimit) -> tuple[Breaker, str]:
-    """Record one opening, and return the text of what ends it.
+    """Record that a breaker opened; return it with a text that states what closes it.
 
     After `limit.openings` within a day the breaker stays open: each further trial would only lose another node.
     """

@@ -37,7 +37,7 @@ def deferred_until(state: NodeState, condition: Condition, config: ClusterConfig
 
 
 def is_absence(condition: Condition) -> bool:
-    """Return whether a condition only reports that a node is absent, as an update makes it."""
+    """Return whether a condition only reports that a node is absent, which is expected while its group is updated."""
     return condition.family is Family.HEARTBEAT or condition.code in LEAVING_CODES
 
 

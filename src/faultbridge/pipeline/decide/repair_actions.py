@@ -80,7 +80,10 @@ def without_claims(state: NodeState) -> NodeState:
 
 
 def _required(state: NodeState, policy: Policy, *, claimed: bool | None = None) -> list[RepairAction]:
-    """Return the repair actions that the active conditions require: all of them, the claimed ones or the others."""
+    """Return the repair actions that the active conditions require.
+
+    With `claimed` True only the claimed conditions count, with False only the others, with None all.
+    """
     found = (one for one in requirements(state, policy) if claimed in (None, one.condition.claimed))
     return [one.repair_action for one in found if one.repair_action is not None]
 

@@ -52,7 +52,7 @@ def rename_notes(noted: Mapping[str, str], devices: Iterable[Component]) -> dict
 def rename_conditions(
     conditions: dict[str, Condition], devices: Iterable[Component], arrival: Arrival
 ) -> Iterator[Change]:
-    """Give conditions the current names, one at a time, and yield the change of each; two of one device are merged."""
+    """Give conditions the current names of their devices, and yield each change; equal conditions are merged."""
     devices = tuple(devices)
     for key in tuple(conditions):
         before = conditions[key]

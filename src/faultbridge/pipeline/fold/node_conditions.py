@@ -92,7 +92,7 @@ class NodeConditions:
         return self._withdraw(key, clear.source, arrival.at, clear.message, arrival.record_id)
 
     def apply_snapshot(self, snapshot: Snapshot, arrival: Arrival) -> Outcome:
-        """Apply the faults of a health snapshot, and withdraw its source's reports that it no longer contains."""
+        """Apply the faults of a health snapshot, and withdraw its source's reports of faults that it lacks."""
         last = self._snapshots.get(snapshot.reporter_key)
         if last is not None and arrival.at <= last:
             return Outcome.DUPLICATE if arrival.at == last else Outcome.STALE

@@ -69,7 +69,7 @@ def secret_patterns() -> Sequence[SecretPattern]:
 
 @cache
 def secret_hints() -> frozenset[bytes]:
-    """Return the hints of all patterns: short texts; a text without a pattern's hints is not searched for it."""
+    """Return the hints of all patterns, which are short texts; only a text with a pattern's hint is searched for it."""
     return frozenset(hint for pattern in secret_patterns() for hint in pattern.hints)
 
 

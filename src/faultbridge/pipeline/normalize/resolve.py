@@ -62,7 +62,7 @@ def _with_proven_instance(alias: Alias, row: AliasRow) -> AliasRow:
 
 
 def record_boot(state: NodeState, record: RawRecord) -> NodeState:
-    """Return the node with the boot id of its instance's record; one that replaces another raises the boot number."""
+    """Return the node with the boot id of its instance's record; a changed boot id raises the boot number."""
     current = state.incarnation
     if current is None or record.boot_id is None or record.boot_id == current.boot_id:
         return state

@@ -77,7 +77,7 @@ class Trust:
         return refusal
 
     def is_claim(self, record: RawRecord, config: ClusterConfig, row: AliasRow, others: Iterable[AliasRow]) -> bool:
-        """Return whether nothing proves that a sender is the node: it is a webhook, or only its listing permits it."""
+        """Return whether nothing proves that the sender is the node: it is a webhook, or only listed as trusted."""
         if not self.required or record.sender == EVENT_BUS or self._is_own(record.sender):
             return False
         if _is_webhook(record.sender):

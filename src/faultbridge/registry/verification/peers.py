@@ -38,7 +38,7 @@ class VerificationPeers:
         return (str(spare.instance_id) for spare in read_spares(self.table, cluster) if spare.serves(spare.group, now))
 
     def is_free(self, instance_id: str) -> bool:
-        """Return whether an instance backs no node, or a good one that an operator keeps out of service."""
+        """Return whether an instance backs no node, or backs a healthy node that an operator keeps out of service."""
         node = self._node_of(instance_id)
         return node is None or _is_kept_out(items.read_state(node, self.table.get(keys.node_state(node))))
 

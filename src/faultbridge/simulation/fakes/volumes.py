@@ -16,7 +16,7 @@ ZONE = "us-east-1a"
 
 @dataclass
 class FakeVolume:
-    """One volume of the fake: created on an instance, deleted with one; `until` is when its attachment changes.
+    """One volume of the fake: where it was created and is attached; `until` is when its attachment changes.
 
     A volume that is not `tagged` lost its tag: it can be read, but it is neither listed nor moved. `lost_tag` stays set
     when the volume gets its tag again.

@@ -108,7 +108,7 @@ def _wrong_cordons(view: SystemView) -> Iterator[str]:
 
 
 def _held_by_breaker(view: SystemView, state: NodeState) -> bool:
-    """Return whether a breaker keeps a node in service: it holds the case, and with it the isolation."""
+    """Return whether a breaker keeps a node in service: it delays the case, and so the isolation of the node."""
     cluster = state.key.cluster
     control = items.read_control(cluster, view.at(*keys.cluster_control(cluster)))
     return state.live_case is not None and control.breaker(state.placement.domain) is not None

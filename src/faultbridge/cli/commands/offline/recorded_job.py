@@ -35,9 +35,9 @@ class Recorded:
 
 
 def of_case(session: Session, case_id: str, span: timedelta | None) -> Recorded:
-    """Return the time window of the latest job that a case affected, unless it succeeded.
+    """Return the time window of the latest job that a case affected, unless that job succeeded.
 
-    If there is no such job, it is the time before the case was opened, for its node.
+    If it succeeded, or there is no such job, return the time before the case was opened, for the node of the case.
     """
     view = session.directory.case(case_id)
     key, opened_at = view.key, view.case.opened_at
@@ -76,7 +76,7 @@ def _longest() -> timedelta:
 
 
 def _since(session: Session, keys: Iterable[NodeKey], since: datetime, until: datetime) -> datetime:
-    """Return a time, or an earlier one at which the fault of an open case of one of the nodes began."""
+    """Return `since`, or an earlier time at which the fault of an open case of one of the nodes began."""
     states = session.application.ledger.append.read_many(keys)
     cases = [(state, state.live_case.opened_at) for state in states if state.live_case is not None]
     begun = [
