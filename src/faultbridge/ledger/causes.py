@@ -69,9 +69,9 @@ def read_chain(table: Table, event_id: str) -> Chain:
 
 
 def _causes(table: Table, item: Item) -> tuple[list[Link], str | None]:
-    """Return the causes of an entry, nearest first, at most `MAX_LINKS`, and the id of the next cause if it has one.
+    """Return the causes of an entry, nearest first, and the id of the next cause if it is not among them.
 
-    That id names the raw record at the start of the chain, unless an entry is missing or the limit is reached.
+    That id names the raw record at the start of the chain, unless an entry is missing or `MAX_LINKS` causes were read.
     """
     causes: dict[str, Link] = {}
     while cause := _event(item)["metadata"]["causation_id"]:

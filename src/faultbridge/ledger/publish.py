@@ -67,7 +67,7 @@ class Publish:
         return self(pending) if pending else 0
 
     def _put(self, entries: Mapping[str, Mapping[str, Any]], *, stub: bool) -> list[FailedEvent]:
-        """Put the events of entries on the bus. An entry that is no event any more delays no others."""
+        """Put the events of entries on the bus; returns those that failed. A damaged entry fails without the others."""
         events, failed = [], []
         for event_id, entry in entries.items():
             try:
