@@ -179,6 +179,21 @@ def test_a_batch_that_no_message_can_hold_is_divided_and_only_a_line_that_cannot
     assert [one.cursor is not None for one in sent] == [False] * (len(sent) - 1) + [True]
 
 
+@pytest.mark.parametrize("sizes", [(1000, 600_000), (600_000,)])
+def test_the_cursor_advances_past_a_last_line_that_no_message_can_hold(tmp_path, sizes):
+    noise = random.Random(1)
+    outbox, clock = Outbox(Spool(tmp_path / "spool", 64_000_000)), ManualClock()
+    cursors = CursorFile(tmp_path / "m", "kmsg")
+    log = ListLog(*(noise.randbytes(size // 2).hex() for size in sizes))
+    follower = Follower(log, cursors, outbox, packer(), clock)
+    follower.poll()
+    clock.advance(1)
+    follower.poll()
+    assert outbox.dropped == 1
+    assert CursorFile(tmp_path / "m", "kmsg").cursor.position == {"seq": 0}
+    assert [one.cursor for _, one in outbox.next_batch(10, 10_000_000)] == [cursors.cursor] * (len(sizes) - 1)
+
+
 def test_a_record_that_does_not_fit_on_disk_is_sent_from_memory_and_then_safe(tmp_path):
     outbox, safe = Outbox(Spool(tmp_path, 0)), []
     assert not outbox.store(record(1))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from faultbridge.agent.cursors import Cursor, CursorFile
@@ -152,7 +152,7 @@ class Follower:
     """Converts one log to records.
 
     It stops reading while neither the disk nor the network accepts the latest record. A line that does not fit into any
-    message is dropped and counted.
+    message is dropped and counted, and the cursor advances past it.
     """
 
     log: Log
@@ -183,16 +183,17 @@ class Follower:
             return
         position = self._batch.position
         cursor = None if position is None else Cursor(self.log.name, self.cursors.cursor.number + 1, position)
-        self._pending.extend(self._pack(body, cursor))
+        records = list(self._pack(body))
+        if records:
+            self._pending.extend((*records[:-1], replace(records[-1], cursor=cursor)))
+        elif cursor is not None:  # all lines were dropped, so no record can store their position
+            self.cursors.advance(cursor)
         self._make_pending_safe()
 
-    def _pack(self, body: bytes, cursor: Cursor | None) -> Iterator[OutgoingRecord]:
-        """Yield the records of a text, divided if it does not fit; a line that is too long is dropped and counted.
-
-        The last record has the cursor, unless its line is dropped.
-        """
+    def _pack(self, body: bytes) -> Iterator[OutgoingRecord]:
+        """Yield the records of a text, divided if it does not fit; a line that is too long is dropped and counted."""
         wait = Wait.HOLD if can_wait(self.log.source, body) else Wait.NONE
-        record = self.packer.pack(self.log.source, body, self.clock.now(), cursor, wait)
+        record = self.packer.pack(self.log.source, body, self.clock.now(), wait=wait)
         if record is not None:
             yield record
             return
@@ -201,8 +202,8 @@ class Follower:
             self.outbox.dropped += 1
             return
         middle = len(lines) // 2
-        yield from self._pack(b"".join(lines[:middle]), None)
-        yield from self._pack(b"".join(lines[middle:]), cursor)
+        yield from self._pack(b"".join(lines[:middle]))
+        yield from self._pack(b"".join(lines[middle:]))
 
     def _make_pending_safe(self) -> bool:
         """Store or send the pending records in their order; return whether none is left."""
