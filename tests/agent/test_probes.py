@@ -108,6 +108,16 @@ def test_a_hanging_probe_is_a_fault_and_is_cleared_when_it_responds():
     assert codes(records_of(ScriptedProbe(GOOD, None, None, GOOD), minutes=6)) == ["fault smi.hang", "clear smi.hang"]
 
 
+def test_a_clear_states_whether_the_probe_responds_or_fails_in_another_way():
+    found = records_of(ScriptedProbe(None, ProbeResult(Outcome.CRASHED), GOOD), minutes=4)
+    assert codes(found) == ["fault smi.hang", "clear smi.hang", "fault smi.crash", "clear smi.crash"]
+    clears = [json.loads(body) for source, body in found if source == "faultbridge"]
+    assert [one["message"] for one in clears if one["kind"] == "clear"] == [
+        "nvidia-smi fails in another way: smi.crash",
+        "nvidia-smi responds again",
+    ]
+
+
 @pytest.mark.parametrize(
     ("bad", "code"),
     [

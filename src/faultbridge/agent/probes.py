@@ -166,7 +166,7 @@ class ProbeScheduler:
     ) -> Iterator[tuple[str, bytes]]:
         at, now = self.clock.now(), self.clock.monotonic()
         if state.failing is not None and failed is not state.failing:
-            yield FAULT_SOURCE, probe_clear(probe.name, probe.code_prefix, state.failing, at=at)
+            yield FAULT_SOURCE, probe_clear(probe.name, probe.code_prefix, state.failing, at=at, now=failed)
         changed, state.failing = failed is not state.failing, failed
         if failed is not None and (changed or now - state.reported_at >= REPEAT_FAULT_SECONDS):
             state.reported_at = now
@@ -182,10 +182,12 @@ def probe_fault(probe: str, code_prefix: str, result: ProbeResult, *, at: dateti
     return _encode("fault", probe, f"{code_prefix}.{code}", f"{probe} {message.format(seconds=seconds)}", at, evidence)
 
 
-def probe_clear(probe: str, code_prefix: str, outcome: Outcome, *, at: datetime) -> bytes:
-    """Encode the clear of a probe fault, after the probe succeeded or failed in another way."""
+def probe_clear(probe: str, code_prefix: str, outcome: Outcome, *, at: datetime, now: Outcome | None) -> bytes:
+    """Encode the clear of a probe fault; `now` is the failure that replaces it, or None if the probe responds again."""
     code = f"{code_prefix}.{_CODES_AND_MESSAGES[outcome][0]}"
-    return _encode("clear", probe, code, f"{probe} responds again", at, "")
+    replaced_by = f"{code_prefix}.{_CODES_AND_MESSAGES[now][0]}" if now else None
+    message = f"{probe} fails in another way: {replaced_by}" if replaced_by else f"{probe} responds again"
+    return _encode("clear", probe, code, message, at, "")
 
 
 def _encode(kind: str, probe: str, code: str, message: str, at: datetime, evidence: str) -> bytes:
