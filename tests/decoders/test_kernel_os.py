@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from faultbridge.data import load_catalog
@@ -154,6 +156,49 @@ def test_a_lost_gpu_in_the_dump_of_pstore_does_not_hide_one_of_this_boot(lost: s
     assert [one.attributes.get("boot") for one in read(old)] == ["previous"]
     for new in (unnumbered, failed):
         assert None in [one.attributes.get("boot") for one in read(old + new)]
+
+
+SYSLOG = "2026-02-03T12:{at}:00Z gpu-1 kernel: [{uptime:>6}.0] {text}"
+LOST = "NVRM: GPU 0000:c1:00.0: GPU has fallen off the bus."
+XID_79 = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1, GPU has fallen off the bus."
+
+
+@pytest.mark.parametrize(
+    ("at", "uptime", "expected"),
+    [("04", "740", 1), ("04", "60", 2), ("04", "500", 2), ("06", "860", 2)],
+    ids=["one boot", "after a restart", "as long after a restart", "one boot, too late"],
+)
+def test_a_lost_gpu_after_a_restart_is_no_repetition_of_the_xid_79_before_it(
+    at: str, uptime: str, expected: int
+) -> None:
+    before = SYSLOG.format(at="00", uptime="500", text=XID_79)
+    assert codes(before, SYSLOG.format(at=at, uptime=uptime, text=LOST)) == ["xid.79"] * expected
+
+
+def journal(boot: str, node: str, text: str) -> str:
+    fields = {"MESSAGE": text, "_TRANSPORT": "kernel", "SYSLOG_IDENTIFIER": "kernel", "_HOSTNAME": node}
+    return json.dumps({**fields, "_BOOT_ID": boot * 32, "__REALTIME_TIMESTAMP": "1770120000000000"})
+
+
+@pytest.mark.parametrize(("boot", "node"), [("b", "gpu-1"), ("a", "gpu-2")])
+@pytest.mark.parametrize("repeated", [LOST, "NVRM: The NVIDIA probe routine failed for 1 device(s)."])
+def test_a_message_of_another_boot_or_node_is_no_repetition(boot: str, node: str, repeated: str) -> None:
+    first = journal("a", "gpu-1", XID_79)
+    assert len(read(first, journal("a", "gpu-1", repeated))) == 1
+    assert len(read(first, journal(boot, node, repeated))) == 2
+
+
+def test_the_driver_probe_that_failed_in_two_boots_failed_twice() -> None:
+    failed = "NVRM: The NVIDIA probe routine failed for 1 device(s)."
+    found = read(journal("a", "gpu-1", failed), journal("a", "gpu-1", failed), journal("b", "gpu-1", failed))
+    assert [one.attributes["boot_id"][0] for one in found] == ["a", "b"]
+
+
+def test_a_failed_probe_of_another_boot_leaves_one_loss_one_fault() -> None:
+    old = f"Panic#1 Part1\n<0>[ 8.0] {XID_79}\n<0>[ 8.1] {LOST}\n"
+    failed = "[ 9.0] NVRM: The NVIDIA probe routine failed for 1 device(s).\n"
+    found = [(one.code, one.attributes.get("boot")) for one in read(old + failed) if isinstance(one, Fault)]
+    assert found == [("xid.79", "previous"), ("host.gpu_init_failed", None)]
 
 
 def test_a_dump_of_pstore_continues_in_its_next_part_and_piece() -> None:

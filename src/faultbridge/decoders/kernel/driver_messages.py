@@ -19,6 +19,8 @@ from faultbridge.domain.faults import NODE_COMPONENT, Clear, ComponentType, Faul
 LOST_CODE = "xid.79"
 INIT_CODE = "host.gpu_init_failed"
 SAME_LOSS = timedelta(minutes=5)
+_MAX_BOOTS = 64  # of all nodes in one input; bounds the comparisons of a crafted log
+_MAX_CLOCK_STEP = timedelta(minutes=1)  # a node restarts more slowly, so a larger step is another boot
 _BDF = r"([0-9a-fA-F]{0,8}:?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)"
 _UUID = re.compile(rf"NVRM: GPU at PCI:{_BDF}: (GPU-[0-9a-fA-F-]{{8,40}})$")
 _SERIAL = re.compile(r"NVRM: GPU Board Serial Number: ([0-9A-Za-z]{4,32})$")
@@ -41,7 +43,7 @@ class DriverMessageReader:
     _last_named: str | None = None
     _pending_loss: KernelMessage | None = None
     _unnumbered: set[int] = field(default_factory=set)
-    probe_failed: Fault | None = None
+    probe_failures: list[Fault] = field(default_factory=list)
 
     def read(self, message: KernelMessage) -> bool:
         """Read a driver message without an Xid, and append the fault it reports; return False for other messages."""
@@ -59,8 +61,10 @@ class DriverMessageReader:
         elif (found := _INIT_FAILED.match(text)) is not None:
             self.found.append(device_fault(message, INIT_CODE, gpu_at(found[1]), found[2]))
         elif (found := _PROBE_FAILED.match(text)) is not None:
-            if self.probe_failed is None or "boot" in self.probe_failed.attributes:
-                self.probe_failed = device_fault(message, INIT_CODE, NODE_COMPONENT, found[1])
+            failed = device_fault(message, INIT_CODE, NODE_COMPONENT, found[1])
+            known = self.probe_failures
+            if len(known) < _MAX_BOOTS and not any(_same_boot(one, failed) for one in known):
+                self.probe_failures.append(failed)
         elif (found := _UVM_FATAL.match(text)) is not None:
             self.found.append(device_fault(message, "host.uvm_fatal", NODE_COMPONENT, found[1]))
         elif (found := _NVLINK_TRAINING.match(text)) is not None:
@@ -86,13 +90,15 @@ class DriverMessageReader:
         self.found.append(device_fault(message, LOST_CODE, gpu_at(address), "GPU has fallen off the bus."))
 
     def without_duplicate_losses(self) -> list[Fault | Clear]:
-        """Return the observations without losses that repeat an Xid 79.
+        """Return the observations without losses that repeat an Xid 79 of the same boot.
 
         A failed probe of the driver is added only if no lost or uninitialized GPU of the same boot explains it.
         """
-        failed = self.probe_failed
-        if failed and not any(one.code in {LOST_CODE, INIT_CODE} and _same_boot(one, failed) for one in self.found):
-            return [*self.found, failed]
+        found = self._without_repeated_losses()
+        known = [one for one in found if self.probe_failures and one.code in {LOST_CODE, INIT_CODE}]
+        return [*found, *(one for one in self.probe_failures if not any(_same_boot(one, other) for other in known))]
+
+    def _without_repeated_losses(self) -> list[Fault | Clear]:
         if not self._unnumbered:
             return self.found
         numbered: dict[str | None, list[Fault | Clear]] = {}
@@ -122,15 +128,28 @@ class DriverMessageReader:
 
 def _same_time(observation: Fault | Clear, other: Fault | Clear) -> bool:
     """Return whether two messages about one GPU may be of one boot and within five minutes of each other."""
-    if not _same_boot(observation, other):
-        return False
-    if observation.observed_at is not None and other.observed_at is not None:
-        return abs(observation.observed_at - other.observed_at) <= SAME_LOSS
-    first, second = observation.attributes.get("uptime"), other.attributes.get("uptime")
-    if first is None or second is None:
-        return True
-    return abs(float(first) - float(second)) <= SAME_LOSS.total_seconds()
+    times = (_passed(observation, other), _uptime_passed(observation, other))
+    return _same_boot(observation, other) and all(one is None or abs(one) <= SAME_LOSS for one in times)
 
 
 def _same_boot(observation: Fault | Clear, other: Fault | Clear) -> bool:
+    """Return whether two messages may be of one boot of one node: the clock and the uptime must advance alike."""
+    passed, uptime_passed = _passed(observation, other), _uptime_passed(observation, other)
+    if passed is not None and uptime_passed is not None and abs(passed - uptime_passed) > _MAX_CLOCK_STEP:
+        return False
+    names = ((one.node, one.attributes.get("boot_id")) for one in (observation, other))
+    if any(first and second and first != second for first, second in zip(*names, strict=True)):
+        return False
     return observation.attributes.get("boot") == other.attributes.get("boot")
+
+
+def _passed(observation: Fault | Clear, other: Fault | Clear) -> timedelta | None:
+    """Return the time between two messages, or None if one of them has no time."""
+    first, second = observation.observed_at, other.observed_at
+    return None if first is None or second is None else second - first
+
+
+def _uptime_passed(observation: Fault | Clear, other: Fault | Clear) -> timedelta | None:
+    """Return the difference of the uptimes of two messages, or None if one of them has no uptime."""
+    first, second = observation.attributes.get("uptime"), other.attributes.get("uptime")
+    return None if first is None or second is None else timedelta(seconds=float(second) - float(first))

@@ -130,13 +130,14 @@ class _LogReader:
         if self._dumps is None and b"#" in text and b" Part" in text:  # the search for one byte is much faster
             self._dumps = DumpSplitter()
         for part, is_dump in ((text, False),) if self._dumps is None else self._dumps.parts(text):
-            first, failed = len(self._found), self._gpu.probe_failed
+            first, first_failure = len(self._found), len(self._gpu.probe_failures)
             for line in matching_lines(self._filter.remaining(part)):
                 self._read_line(line, at)
             if is_dump:
                 self._found[first:] = map(of_previous_boot, self._found[first:])
-                if self._gpu.probe_failed is not None and self._gpu.probe_failed is not failed:
-                    self._gpu.probe_failed = of_previous_boot(self._gpu.probe_failed)
+                self._gpu.probe_failures[first_failure:] = map(
+                    of_previous_boot, self._gpu.probe_failures[first_failure:]
+                )
         # A matching line usually has a prefix too, so most logs need no second pass over their lines.
         if not self.framed and self._unframed < _MAX_FRAMING_LINES:
             self._find_framing(text_of(text).split("\n", _MAX_FRAMING_LINES)[:_MAX_FRAMING_LINES])
