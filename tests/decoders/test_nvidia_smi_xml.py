@@ -46,6 +46,41 @@ def test_a_responding_gpu_covers_the_code_of_a_lost_gpu() -> None:
     assert covered(sample("smi-lost-and-pending.xml"))["smi.gpu_lost"] == ["0000:53:00", "0000:64:00", "0000:75:00"]
 
 
+XML = (
+    '<?xml version="1.0" ?>\n<nvidia_smi_log>\n<attached_gpus>1</attached_gpus>\n'
+    '<gpu id="00000000:53:00.0">\n<processes><process_name>NAME</process_name></processes>\n'
+    "</gpu>\n</nvidia_smi_log>\n"
+)
+MESSAGES = {
+    "Unable to determine the device handle for GPU 0000:02:00.0: GPU is lost.  Reboot the system\n": "smi.gpu_lost",
+    "WARNING: infoROM is corrupted at gpu 0000:02:00.0\n": "smi.inforom_corrupted",
+}
+
+
+@pytest.mark.parametrize(("message", "code"), MESSAGES.items(), ids=MESSAGES.values())
+@pytest.mark.parametrize("place", ["<?xml", "<gpu id", "</gpu>", ""])
+def test_an_error_message_beside_or_within_the_document_is_a_fault(message: str, code: str, place: str) -> None:
+    found = snapshot(XML.replace(place, message + place, 1) if place else XML + message)
+    assert [(one.code, one.component.pci) for one in found.present] == [(code, "0000:02:00")]
+    assert covered(found)["smi.gpu_lost"] == ["0000:02:00"] * (code == "smi.gpu_lost") + ["0000:53:00"]
+    assert found.devices == (), "the GPU of the message is not listed, so the list is not complete"
+
+
+def test_a_message_is_a_fault_also_if_the_document_has_no_gpu() -> None:
+    found = snapshot("No devices were found\n<nvidia_smi_log><attached_gpus>0</attached_gpus></nvidia_smi_log>")
+    assert [one.code for one in found.present] == ["smi.no_devices"]
+
+
+def test_the_name_of_a_process_is_no_message() -> None:
+    found = snapshot(XML.replace("NAME", "python\nNo devices were found\n"))
+    assert (found.present, len(found.devices)) == ((), 1)
+
+
+def test_other_text_beside_the_document_is_rejected() -> None:
+    with pytest.raises(Rejected):
+        snapshot("Terminated\n" + XML)
+
+
 def test_an_unreadable_field_clears_nothing() -> None:
     found = gpu("<gpu_recovery_action>N/A</gpu_recovery_action><remapped_rows>N/A</remapped_rows>")
     assert covered(found) == {"smi.gpu_lost": ["0000:53:00"]}

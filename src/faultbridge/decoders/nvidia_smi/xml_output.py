@@ -3,7 +3,8 @@
 The XML is parsed safely: no entities, no external files, limits on size and depth.
 
 Grammar: one `nvidia_smi_log` document, with or without DOCTYPE (v10 to v13); fields differ by GPU and driver. `N/A`, an
-absent element and `Requested functionality has been deprecated` mean unknown, neither healthy nor faulty.
+absent element and `Requested functionality has been deprecated` mean unknown, neither healthy nor faulty. Lines with
+nvidia-smi's error messages may precede, follow or interrupt the document; each one is a fault.
 Units: as printed. Times: `timestamp`, the node's local time without a time zone, as UTC.
 Errors: `Rejected` for anything but a whole document, except nvidia-smi's own error messages.
 Source: nvidia-smi 418 to 595, nvsmi_device_v10 to v13.
@@ -19,7 +20,7 @@ from faultbridge.decoders.common.decoder import Decoder, Hints
 from faultbridge.decoders.common.documents import text_of
 from faultbridge.decoders.common.fields import bounded
 from faultbridge.decoders.nvidia_smi.checks import LOST, NEEDS_RESET
-from faultbridge.decoders.nvidia_smi.failures import failures, has_failure
+from faultbridge.decoders.nvidia_smi.failures import failures, find_failures, has_failure
 from faultbridge.decoders.nvidia_smi.snapshot import GpuOutput, gpu_component, gpu_snapshot, local_time
 from faultbridge.domain.faults import Observation
 from faultbridge.errors import Rejected
@@ -29,15 +30,33 @@ _WORDS = (LOST.encode(), NEEDS_RESET.encode())
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a health snapshot of every GPU of the document."""
-    if b"<" not in body and has_failure(text_of(body)):
-        return failures(SOURCE, text_of(body))
+    """Return a health snapshot of every GPU of the document, with the faults of the error messages beside it."""
+    messages = ""
+    if has_failure(text_of(body)):
+        body, messages = _without_messages(body)
+    if messages and b"<" not in body:
+        return failures(SOURCE, messages)
     log = read_log(body, _WORDS)
-    if not log.gpus:
+    stated_faults = find_failures(SOURCE, messages)
+    if not log.gpus and not stated_faults:
         raise Rejected("no_framing", "the document contains no GPU")
-    complete = log.attached in {None, str(len(log.gpus))}
+    complete = log.attached in {None, str(len(log.gpus))} and not stated_faults
     outputs = (_gpu_output(gpu, index if complete else None) for index, gpu in enumerate(log.gpus))
-    return (gpu_snapshot(SOURCE, outputs, local_time(log.timestamp), complete=complete),)
+    at = local_time(log.timestamp)
+    return (gpu_snapshot(SOURCE, outputs, at, complete=complete, stated_faults=stated_faults),)
+
+
+def _without_messages(body: bytes) -> tuple[bytes, str]:
+    """Return a document without the lines that are error messages, and these lines.
+
+    The names of processes are skipped: a program can choose its own.
+    """
+    document: list[bytes] = []
+    messages: list[bytes] = []
+    for line in _without_irrelevant(body).split(b"\n"):
+        is_message = b"<" not in line and has_failure(text_of(line))
+        (messages if is_message else document).append(line)
+    return b"\n".join(document), text_of(b"\n".join(messages))
 
 
 def recognize(body: bytes) -> bool:
