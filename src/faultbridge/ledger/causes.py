@@ -23,7 +23,7 @@ from faultbridge.storage import keys
 from faultbridge.storage.writes import CASES, EFFECTS, EVENTS, Index, Item, Key
 
 MAX_LINKS = 2_000
-"""Maximum number of entries that one chain returns."""
+"""Maximum number of causes, and of effects, that one chain returns."""
 
 
 class Relation(StrEnum):
@@ -47,8 +47,8 @@ class Link:
 class Chain:
     """The causes of an event, the event and its effects, in the order of recording.
 
-    `record` is the id of the raw record that started the chain, or of the earliest cause that was not read; None if the
-    first entry has no cause. `complete` is False if there are more than `MAX_LINKS` effects.
+    `record` is the id of the raw record that started the chain; None if the first entry has no cause, or was not read.
+    `complete` is False if there are more than `MAX_LINKS` causes or effects; the nearest of them are returned.
     """
 
     links: tuple[Link, ...]
@@ -60,23 +60,24 @@ def read_chain(table: Table, event_id: str) -> Chain:
     """Read the chain of an event, or what a raw record caused. Raises Rejected `unknown_event` if there is none."""
     found = _find(table, event_id)
     causes, record = _causes(table, found) if found else ([], event_id)
+    has_all_causes = len(causes) <= MAX_LINKS
     effects = list(_effects(table, event_id, found))
     if found is None and not effects:
         raise UnknownName("event", event_id)
-    links = [*causes, *([_link(found, Relation.EVENT, 0)] if found else ()), *effects[:MAX_LINKS]]
+    links = [*causes[:MAX_LINKS], *([_link(found, Relation.EVENT, 0)] if found else ()), *effects[:MAX_LINKS]]
     links.sort(key=lambda link: link.line.position)
-    return Chain(tuple(links), record, len(effects) <= MAX_LINKS)
+    return Chain(tuple(links), record if has_all_causes else None, has_all_causes and len(effects) <= MAX_LINKS)
 
 
 def _causes(table: Table, item: Item) -> tuple[list[Link], str | None]:
-    """Return the causes of an entry, nearest first, and the id of the next cause if it is not among them.
+    """Return the causes of an entry, nearest first, and the id of the raw record at the start of the chain, if any.
 
-    That id names the raw record at the start of the chain, unless an entry is missing or `MAX_LINKS` causes were read.
+    Stops after the step that exceeds `MAX_LINKS`. If an entry is missing, its id is taken for that of a record.
     """
     causes: dict[str, Link] = {}
-    while cause := _event(item)["metadata"]["causation_id"]:
+    while len(causes) <= MAX_LINKS and (cause := _event(item)["metadata"]["causation_id"]):
         found = _find(table, cause)
-        if found is None or len(causes) >= MAX_LINKS:
+        if found is None:
             return list(causes.values()), str(cause)
         before = _neighbor(table, item, -1) if continues_case(_event(item), _event(found)) else None
         # An incident may have caused several entries of the case.

@@ -9,6 +9,7 @@ import pytest
 
 from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.errors import Conflict, Rejected
+from faultbridge.ledger import causes
 from faultbridge.ledger.causes import Relation, read_chain
 from faultbridge.ops.react import status_causes
 from faultbridge.simulation.fakes import raise_once
@@ -133,6 +134,32 @@ def test_a_chain_contains_only_causes_and_effects() -> None:
     chain = read_chain(world.table, _opening(world)["metadata"]["event_id"])
     assert {link.line.event["metadata"]["node"] for link in chain.links} <= {"node-1", None}
     assert [link.relation for link in chain.links].count(Relation.EVENT) == 1
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+def test_a_chain_with_more_causes_than_the_limit_is_incomplete_and_names_no_record(
+    limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    world.fault_until_resolved()
+    closing = next(body for body in world.bodies() if body["data"].get("resolution"))["metadata"]["event_id"]
+    every = read_chain(world.table, closing)
+    nearest = sorted(one.distance for one in every.links if one.relation is Relation.CAUSE)[:limit]
+    assert (every.record, every.complete) == ("r-1", True)
+    monkeypatch.setattr(causes, "MAX_LINKS", limit)
+    cut = read_chain(world.table, closing)
+    assert (cut.record, cut.complete) == (None, False)
+    assert sorted(one.distance for one in cut.links if one.relation is Relation.CAUSE) == nearest
+
+
+def test_a_chain_with_as_many_causes_as_the_limit_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.fault_until_resolved()
+    last = next(body for body in world.bodies() if body["data"].get("resolution"))["metadata"]["event_id"]
+    every = read_chain(world.table, last)
+    count = sum(one.relation is Relation.CAUSE for one in every.links)
+    monkeypatch.setattr(causes, "MAX_LINKS", count)
+    assert read_chain(world.table, last) == every
 
 
 def test_an_unknown_event_has_no_chain() -> None:

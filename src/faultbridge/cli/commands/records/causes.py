@@ -25,4 +25,4 @@ def show_chain(session: Session, event_id: str, *other_filters: object) -> None:
     if chain.record is not None and session.prints_table:
         notice(f"the chain starts with the raw record {chain.record}")
     if not chain.complete:
-        notice(f"output truncated: the event has more than {MAX_LINKS} effects")
+        notice(f"output truncated: the event has more than {MAX_LINKS} causes or effects")
