@@ -5,6 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from io import BytesIO
+from typing import Any
+
+import pytest
+
+from faultbridge.local.gaps import hyperpod_clusters
+from faultbridge.local.hyperpod.cluster import FakeHyperPod, Group
+from faultbridge.local.servers import compute_plane
 
 CALLS = """
 import json, os
@@ -55,3 +63,32 @@ def test_nodes_are_listed_replaced_and_described_and_a_batch_fails_in_part() -> 
         "recovery": "None",
         "events": ["Starting"],
     }
+
+
+def call_compute_plane(route: str, body: dict[str, Any]) -> None:
+    """Post to a route of the compute plane's own; raises if the answer is no success."""
+    sent = json.dumps(body).encode()
+    environ = {
+        "PATH_INFO": f"/faultbridge/{route}",
+        "REQUEST_METHOD": "POST",
+        "CONTENT_LENGTH": str(len(sent)),
+        "wsgi.input": BytesIO(sent),
+    }
+    statuses: list[str] = []
+    serve = compute_plane.with_own_routes(lambda _environ, _start: [])
+    list(serve(environ, lambda status, _headers: statuses.append(status)))  # type: ignore[arg-type, return-value]
+    assert statuses == ["200 OK"]
+
+
+def test_a_reset_of_the_compute_plane_removes_the_faults_and_settings_of_a_cluster_and_keeps_its_nodes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = FakeHyperPod("hp", {"gpu": Group("gpu", "ml.p5.48xlarge")}, node_recovery="None")
+    node = cluster.launch("gpu")
+    monkeypatch.setattr(hyperpod_clusters.SAGEMAKER, "clusters", {"hp": cluster})
+    settings = {"faulty": [node.instance_id], "capacity": False, "node_recovery": "Automatic"}
+    call_compute_plane("hyperpod-cluster", {"cluster": "hp", **settings})
+    assert (cluster.faulty, cluster.capacity, cluster.node_recovery) == ({node.instance_id}, False, "Automatic")
+    call_compute_plane("reset", {})
+    assert (cluster.faulty, cluster.capacity, cluster.node_recovery) == (set(), True, "None")
+    assert cluster.current() == [node]

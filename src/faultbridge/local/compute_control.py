@@ -134,5 +134,5 @@ def configure_hyperpod(endpoint: str, cluster: str, **settings: Any) -> None:  #
 
 
 def reset_faults(endpoint: str) -> None:
-    """Remove the injected faults of EC2 and Kubernetes; those of fake HyperPod clusters stay."""
+    """Remove the injected faults of EC2, and the settings of fake Kubernetes and HyperPod clusters."""
     http_call(f"{endpoint}/faultbridge/reset", {})

@@ -77,6 +77,15 @@ class FakeHyperPod:
     events: list[dict[str, Any]] = field(default_factory=list)
     requests: list[tuple[str, str]] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        """Keep the node recovery with which the cluster is created."""
+        self._created_recovery = self.node_recovery
+
+    def reset(self) -> None:
+        """Remove the injected faults and settings; the cluster and its nodes stay as they are."""
+        self.faulty.clear()
+        self.capacity, self.node_recovery = True, self._created_recovery
+
     def launch(self, group: str) -> Node:
         """Add a running node to a group."""
         node = Node(str(uuid4()), self.groups[group], _instance_id(), self.now())

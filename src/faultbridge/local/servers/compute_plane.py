@@ -144,12 +144,15 @@ def _configure_hyperpod(body: dict[str, Any]) -> object:
 
 
 def _reset(_body: dict[str, Any]) -> object:
+    from faultbridge.local.gaps.hyperpod_clusters import SAGEMAKER
     from faultbridge.local.kubernetes import clusters
 
     FAULTS.reset()
     _set_reservations({"reservations": []})
     LAUNCH_FAULTS.set_rates(0, LaunchFaultRates())
     clusters.reset()
+    for cluster in SAGEMAKER.clusters.values():
+        cluster.reset()
     return {}
 
 
