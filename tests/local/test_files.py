@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,8 @@ from faultbridge.local.stack import files, fingerprint, sam
 from faultbridge.local.stack.emulator_processes import last_line
 from faultbridge.local.stack.files import Emulator, StackFolder, StackState, stack_folder
 from faultbridge.local.stack.processes import Process
+
+LOCAL = Path(fingerprint.__file__).parents[1]
 
 
 @pytest.fixture
@@ -109,6 +113,22 @@ def test_a_generated_file_does_not_change_the_fingerprint(project: Path) -> None
     (project / "functions/ingest/__pycache__").mkdir()
     (project / "functions/ingest/__pycache__/handler.cpython-311.pyc").write_text("x")
     assert fingerprint.of_deployment(project, {}) == before
+
+
+def test_every_module_of_this_package_that_an_emulator_imports_changes_the_fingerprint_of_the_emulators() -> None:
+    covered = {file for name in fingerprint._EMULATORS for file in fingerprint._files(LOCAL / name)}
+    imported = {module for file in covered for module in _modules_imported_by(file)}
+    assert LOCAL / "hyperpod" / "operations.py" in imported
+    assert imported - covered == set()
+
+
+def _modules_imported_by(file: Path) -> Iterator[Path]:
+    """Yield the modules of the package `local` that a file imports, also within functions."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("faultbridge.local"):
+            path = LOCAL.joinpath(*node.module.split(".")[2:])
+            names = [path / f"{one.name}.py" for one in node.names]
+            yield from (one for one in (path.with_suffix(".py"), *names) if one.is_file())
 
 
 def test_short_intrinsic_functions_are_expanded(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ _DEPLOYED = (
     "Makefile",
 )
 _NOT_DEPLOYED = ("src/faultbridge/local", "src/faultbridge/cli")
-_EMULATORS = ("environment.py", "servers", "gaps", "kubernetes")
+_EMULATORS = ("environment.py", "servers", "gaps", "kubernetes", "hyperpod", "stack/files.py", "stack/processes.py")
 _IGNORED = {"__pycache__", ".aws-sam", ".mypy_cache", ".ruff_cache"}
 _GENERATED = (".pyc", ".asl.json")  # generated from files that are included
 
