@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from faultbridge.domain.cluster.jobs import Job
+from faultbridge.domain.faults import Component, ComponentType, Severity
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Rejected
 from faultbridge.jobs.job_impact import JobImpact
 from faultbridge.jobs.jobs import Jobs
 from faultbridge.jobs.placement import MAX_NODES
 from faultbridge.ledger.timeline import Timeline, TimelineQuery
+from tests.builders import fault
 from tests.events.validate import assert_valid_event
 from tests.ingest.world import LedgerFixture
 from tests.world import World as Installation
@@ -154,6 +156,16 @@ def test_one_fault_is_recorded_once_for_each_job(world: LedgerFixture) -> None:
     for _ in range(3):
         record_impact(world, "n-1")
     assert [event["data"]["change"] for event in job_events(world)] == ["started", "hit"]
+
+
+def test_a_condition_of_the_job_does_not_hide_the_worst_fault_of_its_node(world: LedgerFixture) -> None:
+    jobs(world).start("train-a", "1", ["n-1"])
+    of_job = fault("train.loss_not_finite", Component(ComponentType.JOB), severity=Severity.FATAL)
+    of_node = fault("host.disk_failing", Component(ComponentType.DISK), severity=Severity.ERROR)
+    world.observe_faults(NodeKey("train-a", "n-1"), of_job, of_node, fault("xid.63"))
+    record_impact(world, "n-1")
+    hits = [event["data"]["hit"]["about"]["code"] for event in job_events(world)[1:]]
+    assert sorted(hits) == ["host.disk_failing", "train.loss_not_finite"]
 
 
 def test_a_job_that_ended_or_started_after_the_fault_is_not_affected(world: LedgerFixture) -> None:

@@ -60,10 +60,13 @@ class JobImpact:
 
 
 def _harmful(state: NodeState) -> Iterator[Condition]:
-    """Yield the worst condition if it is at least an `error`, and the job's own conditions from `warning` on."""
-    worst = max(state.active(), key=lambda one: (one.severity.rank, one.last_at), default=None)
+    """Yield the job's own conditions from `warning` on, and the worst one of the rest if it is at least an `error`."""
+    of_node = []
     for one in state.active():
-        is_of_job = one.component.type is ComponentType.JOB
-        least = Severity.WARNING if is_of_job else Severity.ERROR
-        if one.severity.rank >= least.rank and (is_of_job or one is worst):
+        if one.component.type is not ComponentType.JOB:
+            of_node.append(one)
+        elif one.severity.rank >= Severity.WARNING.rank:
             yield one
+    worst = max(of_node, key=lambda one: (one.severity.rank, one.last_at), default=None)
+    if worst is not None and worst.severity.rank >= Severity.ERROR.rank:
+        yield worst
