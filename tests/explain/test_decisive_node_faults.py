@@ -134,3 +134,11 @@ def test_a_fault_of_a_node_shortly_before_leaves_stop_open_and_is_what_to_test(
 def test_a_fault_of_a_node_long_before_and_a_harmless_one_do_not_leave_stop_open() -> None:
     assert shortly_after("79", "KeyError: 'labels'", 1800, "progress 0 35980").outlook is Outlook.STOP
     assert shortly_after("63", "KeyError: 'labels'", 60, "progress 0 35980").outlook is Outlook.STOP
+
+
+def test_another_node_with_a_fault_of_its_own_is_tested_before_a_restart_without_the_blamed_node() -> None:
+    alone = ["+100 node n-2 xid.79", "+105 job n-4 cuda.launch_failure"]
+    found = verdict(*alone, "+102 node n-3 host.disk_failed", "+99 node n-5 host.memory_corrected")
+    assert (found.outlook, found.nodes, found.check) == (Outlook.RESTART_WITHOUT, ("n-2",), ("n-3",))
+    assert [(one.node, one.name) for one in found.checks] == [("n-3", "host.disk_failed")]
+    assert (verdict(*alone).nodes, verdict(*alone).check) == (("n-2",), ())

@@ -37,8 +37,9 @@ class Hardware:
 class Verdict:
     """What ended a job and whether it may restart.
 
-    `cause` is None where no mechanism is likely enough. `nodes` are left out of the restart; `check` are nodes that
-    only the job or its dumps name, to be tested, and `checks` the signals that name them. `is_shared` states that most
+    `cause` is None where no mechanism is likely enough. `nodes` are left out of the restart; `check` are other nodes to
+    be tested before it, with a fault of their own or named only by the job or its dumps, and `checks` the signals that
+    name them. `is_shared` states that most
     nodes show the same fault, so that no node is blamed.
     """
 
@@ -67,8 +68,8 @@ def decide(
 ) -> Verdict:
     """Return the verdict on the evidence of one job. Faults of nodes that are not the job's are left out.
 
-    `affected` are nodes with a recorded fault while the job ran: with one, no hardware is acquitted, and they are to be
-    tested unless the restart leaves nodes out.
+    `affected` are nodes with a recorded fault while the job ran: with one, no hardware is acquitted, and those that the
+    restart does not leave out are to be tested.
     """
     job_nodes = set(nodes.values())
     signals = [one for one in evidence.signals if not job_nodes or one.node is None or one.node in job_nodes]
@@ -84,10 +85,11 @@ def decide(
     outlook = _outlook(situation, cause, ranked, blamed=bool(blamed) and not is_shared)
     excluded = blamed if outlook is Outlook.RESTART_WITHOUT else ()
     absent = _without_dump(situation, cause)
-    faults = faults_shortly_before(situation) if cause and OWN_FAULT in cause.weights else ()
+    faults = faults_shortly_before(situation) if cause and (excluded or OWN_FAULT in cause.weights) else ()
     faulty = {one.node for one in faults if one.node}
-    # A node with a fault of its own is tested in place of one that only the job names.
-    check = () if excluded else tuple(sorted({*(faulty or check), *absent, *(blamed if is_shared else ()), *affected}))
+    # A node with a fault of its own is left out, or tested, in place of one that only the job names.
+    tested = {*(faulty or excluded or check), *absent, *(blamed if is_shared else ()), *affected}
+    check = tuple(sorted(tested.difference(excluded)))
     is_clear = cause is not None and _is_clear(situation, cause, outlook)
     hardware = _hardware(situation, cause, ranked, fleet, faulty.union(affected, excluded), is_clear=is_clear)
     checks = tuple(_checks(situation, cause, check, faults))
