@@ -210,7 +210,11 @@ def _digest(ports: Mapping[str, LastSample], records: Mapping[str, str], values:
 
 
 def _need_not_be_stored(after: SampleSet, stored: SampleSet | None, digests: Collection[str | None]) -> bool:
-    """Return whether samples need no write: these are stored, or equal ones whose later times every arrival states."""
+    """Return whether samples need no write: they are stored, or equal samples were stored less than two hours before.
+
+    Equal samples count only if all arrivals state one digest, that of the stored samples: the agent then also states
+    when it last sent these values.
+    """
     if stored is None or after == stored:
         return after == stored
     return digests == {stored.digest} == {after.digest} != {None} and after.at - stored.at < STORED_AGAIN_AFTER

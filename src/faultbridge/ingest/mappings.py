@@ -79,7 +79,7 @@ class CustomerMappings:
 
 @dataclass(frozen=True, slots=True)
 class CustomerThresholds:
-    """Returns the packaged counter thresholds, with the limits that the customer's current mappings replace."""
+    """Returns the packaged counter thresholds with the limits and windows of the customer's current mappings."""
 
     mappings: Callable[[], MappingsByName]
 

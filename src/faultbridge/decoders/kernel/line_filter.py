@@ -190,7 +190,11 @@ class _StartCache(dict[bytes, bool]):
 
 
 def _word_pattern(start: bytes) -> bytes:
-    """Return a regular expression for harmless lines that start like this one; it never matches for a short start."""
+    """Return a regular expression for lines that start with the same harmless word as this start of a line.
+
+    After a word that can also precede a fault, the whole start must be equal. If that start is not of the full length,
+    the expression never matches.
+    """
     word = _HARMLESS.match(start)
     if word is None or _AMBIGUOUS.match(start):
         # A line shorter than the compared start may be the start of a relevant line.

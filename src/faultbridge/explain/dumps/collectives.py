@@ -45,8 +45,9 @@ class Explained:
     """The ranks that a hanging job waits for, as its dumps show them.
 
     `joined` are operations that all members started and none completed: no rank is named for them. `waiting` are the
-    ranks with a pending call. `missing` are the ranks that left no dump; they are named as the cause only with
-    `are_missing_blamed`, that is unless they are more than half of all ranks.
+    ranks with a pending call, except those with a call that another rank has finished. `missing` are the ranks that
+    left no dump; they are named as the cause only with `are_missing_blamed`, that is unless they are more than half of
+    all ranks.
     """
 
     findings: tuple[Finding, ...]

@@ -1,7 +1,7 @@
 """Marks the lines of a node's log that only claim to be the kernel's, before a decoder reads them.
 
-A decoder accepts them, because collectors shorten records. For a verdict the node's own word must be proven: the kernel
-has no process id, and journald states who wrote a record in `_TRANSPORT`, which a program cannot choose.
+A decoder accepts them, because collectors shorten records. A verdict needs proof that the kernel wrote a line: the
+kernel has no process id, and journald states in `_TRANSPORT` how it received a record, which a program cannot choose.
 """
 
 from __future__ import annotations

@@ -183,7 +183,10 @@ def _check_window(request: AdmissionRequest) -> Refused | None:
 
 
 def closed_window(rules: Iterable[Rule], action: RepairAction, now: datetime) -> str | None:
-    """Return why a repair may not start now: a rule has windows and none is open; None for a verification or else."""
+    """Return why a repair may not start now: a rule has maintenance windows, and none of them is open.
+
+    None if every rule with windows has an open one, and always for a verification, which waits for no window.
+    """
     for rule in rules:
         if action.needs_slot and rule.windows and not any(is_open(one, now) for one in rule.windows):
             return f"no maintenance window of rule {rule.name} is open"

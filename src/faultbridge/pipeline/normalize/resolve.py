@@ -62,7 +62,10 @@ def _with_proven_instance(alias: Alias, row: AliasRow) -> AliasRow:
 
 
 def record_boot(state: NodeState, record: RawRecord) -> NodeState:
-    """Return the node with the boot id of its instance's record; a changed boot id raises the boot number."""
+    """Return the node with the boot id of a record, unless it is of another instance or older than the current boot.
+
+    A boot id that replaces another one is a new boot: the boot number rises, and the boot starts at the sending time.
+    """
     current = state.incarnation
     if current is None or record.boot_id is None or record.boot_id == current.boot_id:
         return state
