@@ -81,7 +81,8 @@ def explain_job(
     Reads logs of the job, files of its nodes in every format of `faultbridge sources`, and PyTorch Flight Recorder
     dumps. With --job, --case or --at, also the faults that a stack recorded; --record publishes the verdict. A line of
     the job's log is no evidence of a fault of a node. Points weigh the evidence for each mechanism; docs/explain.md
-    lists them. Exit code 65: a dump or a document is damaged, no file can be read, or all files are empty.
+    lists them. Exit code 2: wrong usage; the job succeeded, or it runs and --record is given. Exit code 65: a dump or a
+    document is damaged, no file can be read, or all files are empty.
     """
     recorded = request.find(session)
     inputs = _inputs(files or [], job_logs or [], is_recorded=recorded is not None)
