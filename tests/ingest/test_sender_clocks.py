@@ -170,3 +170,25 @@ def test_a_fault_after_a_repair_counts_although_the_clock_is_slower_than_the_rep
     world.app.ledger.append(KEY, lambda _, __: Transition(verified), actor=Actor.STEP)
     minutes(world, 5)
     assert world.outcomes(own(world, slow)) == [Outcome.RECORDED]
+
+
+@pytest.mark.parametrize(("before", "after"), [(timedelta(hours=26), timedelta(minutes=45)), (SLOW[0], SLOW[2])])
+def test_a_slow_clock_that_moved_corrects_later_faults_by_its_new_difference(
+    world: World, before: timedelta, after: timedelta
+) -> None:
+    world.outcomes(heartbeat(world, world.now - before))
+    minutes(world, 5)
+    world.outcomes(heartbeat(world, world.now - after))
+    minutes(world, 5)
+    world.outcomes(own(world, after))
+    conditions = world.node().conditions
+    assert conditions["xid.79@gpu/pci=0000:c1:00"].last_at == world.now
+    assert conditions["host.clock@node"].message == f"The node's clock is {int(after.total_seconds())} s behind."
+
+
+def test_a_clock_that_varies_within_the_tolerance_is_stored_as_first_reported(world: World) -> None:
+    slow = timedelta(hours=2)
+    world.outcomes(heartbeat(world, world.now - slow))
+    minutes(world, 5)
+    world.outcomes(heartbeat(world, world.now - slow - timedelta(seconds=90)))
+    assert world.node().conditions["host.clock@node"].attributes["seconds_off"] == "-7200"

@@ -203,7 +203,12 @@ class World:
             {"ssm-dcgm": self.verifier, "ssm-deep": self.verifier},
             dict.fromkeys(("ec2-auto-scaling", "ec2-launch-template"), self.volumes),
             {"none": self.volume_attachments},
+            update_incidents=self._correlate_afresh,
         )
+
+    def _correlate_afresh(self, cluster: str) -> None:
+        self.reads.forget()
+        self.correlate(cluster)
 
     def _register(self, nodes: int, mode: Mode, nodes_per_shard: int) -> None:
         registration = Registration(self.table, self.append, self.clock)

@@ -6,7 +6,8 @@ Reading order:
 - `installation`: the frozen `Installation(ports, settings)`, and how one is built on AWS or from the environment.
 - `recording`: factories of the packages that record facts (ledger, rules, registry, ingest, gateway).
 - `job_tracking`: the factory of the package that records jobs.
-- `repairing`: factories of the packages that act (repair, incidents, ops).
+- `repairing`: factories of the packages that act on nodes (repair, incidents).
+- `operating`: the factory of the operations that run for each new entry and each minute (ops).
 - `reporting`: factories of the packages that inform people and keep the record (pager, archive, api, console).
 
 Each package has one factory class with one lazy property a service. A service is imported and built at first use, so

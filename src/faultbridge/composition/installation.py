@@ -15,9 +15,10 @@ from faultbridge.settings import Settings
 if TYPE_CHECKING:
     from faultbridge.adapters.aws.clients import Clients
     from faultbridge.composition.job_tracking import JobTracking
+    from faultbridge.composition.operating import Operations
     from faultbridge.composition.ports import AllPorts
     from faultbridge.composition.recording import Gateway, Ingestion, Ledger, PolicyRules, Registry
-    from faultbridge.composition.repairing import Incidents, Operations, Repair
+    from faultbridge.composition.repairing import Incidents, Repair
     from faultbridge.composition.reporting import ApiAnswers, ArchiveKeeping, Console, Pages
     from faultbridge.ledger.cluster_reads import ClusterReads
     from faultbridge.pipeline.normalize.trust import Trust
@@ -118,7 +119,7 @@ class Installation:
     @cached_property
     def ops(self) -> Operations:
         """Return the factory of the services that process new entries, run each minute, and list the backlog."""
-        from faultbridge.composition.repairing import Operations
+        from faultbridge.composition.operating import Operations
 
         return Operations(self)
 

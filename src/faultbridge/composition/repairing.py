@@ -1,4 +1,4 @@
-"""Factories of the services that act on nodes: of repair and incidents, and of the operations that run them."""
+"""Factories of the services that act on nodes: of repair and of incidents."""
 
 from __future__ import annotations
 
@@ -12,11 +12,6 @@ if TYPE_CHECKING:
     from faultbridge.incidents.changes import IncidentChanges
     from faultbridge.incidents.correlate import Correlate
     from faultbridge.incidents.orders import IncidentOrders
-    from faultbridge.ops.backlog import Backlog
-    from faultbridge.ops.cluster_steps import ClusterSteps
-    from faultbridge.ops.react import React
-    from faultbridge.ops.sweep import Sweep
-    from faultbridge.ops.tick_node import TickNode
     from faultbridge.repair.attempt.step_runner import StepRunner
     from faultbridge.repair.breakers import Breakers
     from faultbridge.repair.case_orders import CaseOrders
@@ -132,6 +127,7 @@ class Repair:
             volume_attachments=ports.volume_attachments,
             compute_of_cluster=ports.for_cluster,
             probe_interval=timedelta(seconds=of.settings.probe_seconds),
+            update_incidents=of.incidents.correlate_afresh,
         )
         return StepRunner(tools)
 
@@ -161,90 +157,14 @@ class Incidents:
         onsets = Onsets(of.table, of.ports.clock)
         return Correlate(of.table, of.rules.rulebook, self.changes, held, onsets)
 
+    def correlate_afresh(self, cluster: str) -> None:
+        """Update the incidents of a cluster by what is stored now, not by what other services have just read."""
+        self.installation.table.forget()
+        self.correlate(cluster)
+
     @cached_property
     def orders(self) -> IncidentOrders:
         """Return the service that carries out operators' orders about incidents."""
         from faultbridge.incidents.orders import IncidentOrders
 
         return IncidentOrders(self.changes, self.installation.rules.rulebook)
-
-
-@dataclass(frozen=True)
-class Operations:
-    """Builds the services that run after each new entry and each minute."""
-
-    installation: Installation
-
-    @cached_property
-    def react(self) -> React:
-        """Return the service that processes new entries."""
-        from faultbridge.ops.react import React
-
-        of = self.installation
-        repair = of.repair
-        return React(
-            of.incidents.correlate,
-            repair.breakers,
-            repair.isolate_many,
-            repair.cluster_status,
-            repair.dispatch,
-            of.jobs.impact,
-            of.table,
-        )
-
-    @cached_property
-    def sweep(self) -> Sweep:
-        """Return the service that performs due and unfinished work each minute."""
-        from faultbridge.ops.silent_instances import ProbeInstance
-        from faultbridge.ops.sweep import Sweep
-        from faultbridge.ops.tick_node import TickNode
-        from faultbridge.repair.attempt.recovery import RecoverAttempts
-
-        of, ports, repair = self.installation, self.installation.ports, self.installation.repair
-        tick_node = TickNode(of.ledger.append, of.rules.rulebook, RecoverAttempts(repair.step_runner))
-        return Sweep(
-            table=of.table,
-            clock=ports.clock,
-            tick_node=tick_node,
-            cluster_steps=self._cluster_steps(tick_node),
-            heartbeat_monitor=of.ingestion.heartbeats,
-            probe=ProbeInstance(repair.step_runner.tools),
-            publish=of.ledger.publish.from_table,
-            retry_reject=of.ingestion.rejects.retry_at,
-            deliver_callbacks=of.jobs.deliver_callbacks,
-            check_progress=of.jobs.progress.check,
-        )
-
-    def _cluster_steps(self, tick_node: TickNode) -> ClusterSteps:
-        from faultbridge.data.detectors import detectors
-        from faultbridge.findings.compare_peers import ComparePeers
-        from faultbridge.ops.cluster_steps import ClusterSteps
-        from faultbridge.repair.attempt.leaked_slots import ReleaseLeakedSlots
-        from faultbridge.repair.spares.pool import SparePool
-        from faultbridge.repair.spares.reconcile import ReconcileSpares
-        from faultbridge.repair.successor.unused import EndUnusedLaunches
-
-        of, repair = self.installation, self.installation.repair
-        return ClusterSteps(
-            table=of.table,
-            tick_node=tick_node,
-            correlate=of.incidents.correlate,
-            breakers=repair.breakers,
-            isolate=repair.isolate_many,
-            rollup=repair.cluster_status,
-            dispatch=repair.dispatch,
-            job_impact=of.jobs.impact,
-            resume_jobs=of.jobs.resume,
-            release_leaked_slots=ReleaseLeakedSlots(of.table),
-            reconcile_spares=ReconcileSpares(SparePool(of.table, of.ports.clock), repair.step_runner.tools),
-            end_unused_launches=EndUnusedLaunches(repair.step_runner.tools),
-            has_callbacks=of.jobs.deliver_callbacks.has_waiting,
-            compare_peers=ComparePeers(of.ledger.append, of.rules.rulebook, detectors()),
-        )
-
-    @cached_property
-    def backlog(self) -> Backlog:
-        """Return the service that lists the work that waits, and since when."""
-        from faultbridge.ops.backlog import Backlog
-
-        return Backlog(self.installation.ports.table, self.installation.ports.clock)

@@ -14,17 +14,27 @@ from tests.scenarios.incidents.test_incidents import RACK, restore_links, world_
 from tests.scenarios.world import CLUSTER, World
 
 
+def commits(call: Call, step: str) -> bool:
+    """Return whether a call commits an entry of this step."""
+    writes = call.argument if call.name == "table.transact" else ()
+    return any(isinstance(one, Put) and f'"step":"{step}"' in str(one.item.get("body")) for one in writes)
+
+
 def is_intent(call: Call) -> bool:
     """Return whether a call commits an intent."""
-    writes = call.argument if call.name == "table.transact" else ()
-    return any(isinstance(one, Put) and '"step":"intent"' in str(one.item.get("body")) for one in writes)
+    return commits(call, "intent")
 
 
 def before_the_intent_of(world: World, act: Callable[[], object]) -> None:
     """Act once, at the moment when the next intent is about to be committed."""
+    before_the_next(world, "intent", act)
+
+
+def before_the_next(world: World, step: str, act: Callable[[], object]) -> None:
+    """Act once, at the moment when the next entry of this step is about to be committed."""
 
     def hook(call: Call) -> None:
-        if is_intent(call):
+        if commits(call, step):
             world.seam.before = lambda _: None
             act()
 
@@ -49,6 +59,16 @@ def test_an_incident_that_opens_after_the_last_check_stops_the_intent() -> None:
     restore_links(world)
     world.until(world.case_is(CaseStatus.RESOLVED, 3))
     assert world.released_instances() == ["i-00000000000000003"]
+
+
+def test_faults_that_nothing_has_correlated_yet_stop_the_intent() -> None:
+    world = world_of()
+    before_the_next(world, "collect", lambda: [world.fault(node, "net.link_down") for node in RACK])
+    world.fault_and_react(3)
+    assert world.control().holds
+    world.advance_minutes(5)
+    assert world.released_instances() == []
+    assert world.case(3).waiting_for is WaitingFor.INCIDENT
 
 
 def test_a_pause_after_the_last_check_stops_the_intent() -> None:

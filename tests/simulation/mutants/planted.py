@@ -28,6 +28,13 @@ INCIDENT_GUARDS: tuple[PlantedBug, ...] = (
         "if True:",
     ),
     planted(
+        "repair/attempt/intent.py",
+        "commit_intent",
+        "a repair passes its intent while the faults of an incident are recorded but not correlated",
+        "context.tools.update_incidents(context.state.key.cluster)",
+        "pass",
+    ),
+    planted(
         "pipeline/decide/admit.py",
         "_check_incident",
         "a case is admitted although an incident holds its node",
@@ -140,6 +147,13 @@ PLANTED: tuple[PlantedBug, ...] = (
         "no heartbeat shows that a clock is behind",
         'return max((_behind(attributes.get(SECONDS_OFF, "0")) for attributes in reports), default=_NO_SKEW)',
         "return _NO_SKEW",
+    ),
+    planted(
+        "pipeline/fold/condition_updates.py",
+        "repeat_condition",
+        "a slow clock that moved corrects times by its first difference",
+        "if arrival.at >= condition.last_at and clock_has_moved(condition.attributes, fault.attributes):",
+        "if False:",
     ),
     planted(_TABLE, "DynamoTable.get", "get is not consistent", ", ConsistentRead=True)", ")"),
     planted(_TABLE, "DynamoTable._read", "batch get is not consistent", ', "ConsistentRead": True}}', "}}"),

@@ -13,6 +13,7 @@ from faultbridge.domain.faults import Action, Component, Fault, Severity, Snapsh
 from faultbridge.pipeline.fold.capacity import MAX_ATTRIBUTE_BYTES, limit_attributes, limit_reporters
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch
+from faultbridge.pipeline.normalize.timestamp import clock_has_moved
 
 MAX_DIGESTS = 8
 
@@ -63,13 +64,19 @@ def new_condition(code: str, row: Row, fault: Fault, arrival: Arrival, ended: To
 def repeat_condition(
     condition: Condition, fault: Fault, arrival: Arrival, unspecific_key: str | None = None
 ) -> Condition:
-    """Add one more fault to a condition; `unspecific_key` is the fault's own key when that is unspecific."""
+    """Add one more fault to a condition; `unspecific_key` is the fault's own key when that is unspecific.
+
+    Message and attributes stay those of the first report, except for a clock that has moved since.
+    """
     reporter = condition.reporters.get(fault.source)
     digests = reporter.digests if reporter is not None and reporter.last_at == arrival.at else ()
     updated = Reporter(
         True, arrival.at, (*digests, digest(fault))[-MAX_DIGESTS:], unspecific_key, arrival.claimed or None
     )
     reported = condition.as_reported
+    if arrival.at >= condition.last_at and clock_has_moved(condition.attributes, fault.attributes):
+        attributes = limit_attributes(fault.attributes, MAX_ATTRIBUTE_BYTES)
+        condition = replace(condition, attributes=attributes, message=fault.message)
     return replace(
         condition,
         count=condition.count + fault.count,

@@ -11,7 +11,7 @@ act on, or older than the node's last repair.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
@@ -117,12 +117,26 @@ class _Clock:
 def slow_by(state: NodeState, observations: Iterable[Observation] = ()) -> timedelta:
     """Return how far the clock of a node is behind, as its heartbeats report; zero if it is not.
 
-    `observations` are those of the records that arrive with the node's state; a heartbeat among them counts too.
+    `observations` are those of the records that arrive with the node's state; what their heartbeats report is newer
+    than what the state holds.
     """
     snapshots = (one for one in observations if isinstance(one, Snapshot) and one.source == HEARTBEAT)
     reports = [fault.attributes for one in snapshots for fault in one.present if fault.code == CLOCK]
-    reports += [one.attributes for one in state.active() if one.code == CLOCK and HEARTBEAT in one.sources]
+    reports = reports or [one.attributes for one in state.active() if one.code == CLOCK and HEARTBEAT in one.sources]
     return max((_behind(attributes.get(SECONDS_OFF, "0")) for attributes in reports), default=_NO_SKEW)
+
+
+def clock_has_moved(known: Mapping[str, str], reported: Mapping[str, str]) -> bool:
+    """Return whether the attributes of two reports show a clock that moved by more than the tolerance.
+
+    A clock moves when it is set in part, or when another instance takes the place of the node's instance.
+    """
+    if SECONDS_OFF not in known or SECONDS_OFF not in reported:
+        return False
+    try:
+        return abs(int(known[SECONDS_OFF]) - int(reported[SECONDS_OFF])) > TOLERANCE.total_seconds()
+    except ValueError:
+        return False
 
 
 def _behind(seconds_off: str) -> timedelta:

@@ -56,7 +56,11 @@ def commit_intent(
     cluster, can forbid it. `spare` and `instance_types` are what the attempt uses or launches as successor. The commit
     fails if these controls changed after they were read, and they are then read again. Without an intent, the attempt
     in the returned context has none.
+
+    The incidents are updated first: a fault of a node that is already out of service triggers no correlation, so that
+    the incident that forbids this intent would otherwise open only in the next sweep.
     """
+    context.tools.update_incidents(context.state.key.cluster)
 
     def revise(state: NodeState, now: datetime) -> Transition:
         case, attempt = live_attempt(state)
@@ -67,18 +71,8 @@ def commit_intent(
         if control is None or not permits(control):
             return Transition(state)
         intent = Intent(case.repair_action, incarnation.instance_id, incarnation.instance, case.execution, now)
-        named = {"generation": intent.generation, "token": intent.token, "rule": case.rule, "policy": case.policy}
-        step = entry_builder.step(
-            case, NAME, "committed", now, reason=reason, old_instance=intent.instance_id, facts=named | dict(facts)
-        )
-        state = enter_phase(
-            update_attempt(state, intent=intent, spare=spare, instance_types=instance_types), Phase.INTENT, now
-        )
-        state, draft = move_node(state, NODE_STATUS_OF[case.repair_action], now, "drained; intent committed")
-        unchanged = Update(
-            keys.cluster_control(control.cluster), add={"version": 1}, when=Equals("version", control.version)
-        )
-        return Transition(state, (step, draft), (unchanged,))
+        state = update_attempt(state, intent=intent, spare=spare, instance_types=instance_types)
+        return _after_intent(state, intent, control, reason, facts)
 
     return context.commit(revise)
 
@@ -109,6 +103,23 @@ def _stop_if_paused(context: StepContext) -> StepResult | None:
     if control.paused:
         return context.requeue(WaitingFor.PAUSE, "repairs were paused before the intent", delay=False, counts=False)
     return stop_for_incident(context, control)
+
+
+def _after_intent(
+    state: NodeState, intent: Intent, control: Control, reason: str, facts: Mapping[str, Any]
+) -> Transition:
+    """Return the entries and the status of a node with its intent; they are written only if `control` is unchanged."""
+    case, now = live_attempt(state)[0], intent.at
+    named = {"generation": intent.generation, "token": intent.token, "rule": case.rule, "policy": case.policy}
+    step = entry_builder.step(
+        case, NAME, "committed", now, reason=reason, old_instance=intent.instance_id, facts=named | dict(facts)
+    )
+    state = enter_phase(state, Phase.INTENT, now)
+    state, draft = move_node(state, NODE_STATUS_OF[case.repair_action], now, "drained; intent committed")
+    unchanged = Update(
+        keys.cluster_control(control.cluster), add={"version": 1}, when=Equals("version", control.version)
+    )
+    return Transition(state, (step, draft), (unchanged,))
 
 
 def _permitting_control(context: StepContext, state: NodeState) -> Control | None:

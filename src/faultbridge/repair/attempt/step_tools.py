@@ -33,9 +33,16 @@ def no_other_accounts(config: ClusterConfig) -> ComputeAccess:
     raise Misconfigured(f"access to the instances of {config.cluster} is not set up: {asked}")
 
 
+def without_incidents(_cluster: str) -> None:
+    """Do nothing; for installations that correlate no faults, such as the policy lab."""
+
+
 @dataclass(frozen=True, slots=True)
 class StepTools:
-    """The ports of the steps. Clusters select providers, orchestrators and verifiers by name."""
+    """The ports of the steps. Clusters select providers, orchestrators and verifiers by name.
+
+    `update_incidents` opens the incidents of a cluster whose faults are recorded but not yet correlated.
+    """
 
     table: Table
     clock: Clock
@@ -53,6 +60,7 @@ class StepTools:
     volume_attachments: Mapping[str, VolumeAttachments] = field(default_factory=dict)
     probe_interval: timedelta = timedelta(seconds=30)
     compute_of_cluster: Callable[[ClusterConfig], ComputeAccess] = no_other_accounts
+    update_incidents: Callable[[str], object] = without_incidents
 
     def compute(self, config: ClusterConfig) -> ComputeAccess:
         """Return the compute access of a cluster: this account's, its own role's, or that of its HyperPod cluster."""

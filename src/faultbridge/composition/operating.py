@@ -1,0 +1,96 @@
+"""Factory of the operations that run after each new entry and each minute, and of the backlog."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from faultbridge.composition.installation import Installation
+    from faultbridge.ops.backlog import Backlog
+    from faultbridge.ops.cluster_steps import ClusterSteps
+    from faultbridge.ops.react import React
+    from faultbridge.ops.sweep import Sweep
+    from faultbridge.ops.tick_node import TickNode
+
+
+@dataclass(frozen=True)
+class Operations:
+    """Builds the services that run after each new entry and each minute."""
+
+    installation: Installation
+
+    @cached_property
+    def react(self) -> React:
+        """Return the service that processes new entries."""
+        from faultbridge.ops.react import React
+
+        of = self.installation
+        repair = of.repair
+        return React(
+            of.incidents.correlate,
+            repair.breakers,
+            repair.isolate_many,
+            repair.cluster_status,
+            repair.dispatch,
+            of.jobs.impact,
+            of.table,
+        )
+
+    @cached_property
+    def sweep(self) -> Sweep:
+        """Return the service that performs due and unfinished work each minute."""
+        from faultbridge.ops.silent_instances import ProbeInstance
+        from faultbridge.ops.sweep import Sweep
+        from faultbridge.ops.tick_node import TickNode
+        from faultbridge.repair.attempt.recovery import RecoverAttempts
+
+        of, ports, repair = self.installation, self.installation.ports, self.installation.repair
+        tick_node = TickNode(of.ledger.append, of.rules.rulebook, RecoverAttempts(repair.step_runner))
+        return Sweep(
+            table=of.table,
+            clock=ports.clock,
+            tick_node=tick_node,
+            cluster_steps=self._cluster_steps(tick_node),
+            heartbeat_monitor=of.ingestion.heartbeats,
+            probe=ProbeInstance(repair.step_runner.tools),
+            publish=of.ledger.publish.from_table,
+            retry_reject=of.ingestion.rejects.retry_at,
+            deliver_callbacks=of.jobs.deliver_callbacks,
+            check_progress=of.jobs.progress.check,
+        )
+
+    def _cluster_steps(self, tick_node: TickNode) -> ClusterSteps:
+        from faultbridge.data.detectors import detectors
+        from faultbridge.findings.compare_peers import ComparePeers
+        from faultbridge.ops.cluster_steps import ClusterSteps
+        from faultbridge.repair.attempt.leaked_slots import ReleaseLeakedSlots
+        from faultbridge.repair.spares.pool import SparePool
+        from faultbridge.repair.spares.reconcile import ReconcileSpares
+        from faultbridge.repair.successor.unused import EndUnusedLaunches
+
+        of, repair = self.installation, self.installation.repair
+        return ClusterSteps(
+            table=of.table,
+            tick_node=tick_node,
+            correlate=of.incidents.correlate,
+            breakers=repair.breakers,
+            isolate=repair.isolate_many,
+            rollup=repair.cluster_status,
+            dispatch=repair.dispatch,
+            job_impact=of.jobs.impact,
+            resume_jobs=of.jobs.resume,
+            release_leaked_slots=ReleaseLeakedSlots(of.table),
+            reconcile_spares=ReconcileSpares(SparePool(of.table, of.ports.clock), repair.step_runner.tools),
+            end_unused_launches=EndUnusedLaunches(repair.step_runner.tools),
+            has_callbacks=of.jobs.deliver_callbacks.has_waiting,
+            compare_peers=ComparePeers(of.ledger.append, of.rules.rulebook, detectors()),
+        )
+
+    @cached_property
+    def backlog(self) -> Backlog:
+        """Return the service that lists the work that waits, and since when."""
+        from faultbridge.ops.backlog import Backlog
+
+        return Backlog(self.installation.ports.table, self.installation.ports.clock)
