@@ -80,7 +80,7 @@ RELEVANT: Mapping[str, Callable[[bytes], bytes]] = {
 
 
 class Selected(NamedTuple):
-    """An output to send: its time, how long it may wait, and when its values and those before them were last sent.
+    """An output to send: its time, how long it may wait, and when its values and the values before them were last sent.
 
     `values` is None for a source whose samples ingest does not store.
     """

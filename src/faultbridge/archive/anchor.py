@@ -82,7 +82,7 @@ class Anchor:
 
 
 def read_anchor(key: str, body: bytes) -> AnchorDocument:
-    """Parse an anchor. Raises Rejected `bad_object` for a damaged one or a root that does not match."""
+    """Parse an anchor. Raises Rejected `bad_object` if the anchor is damaged or its root does not match."""
     try:
         found: dict[str, Any] = json.loads(gzip.decompress(body))
         heads = {name: (int(one[0]), int(one[1]), str(one[2])) for name, one in found["heads"].items()}

@@ -113,7 +113,7 @@ def _verify_stream(stream: Stream, content: _ArchiveContent, anchored: AnchoredH
 
 
 def _start(stream: Stream, lines: dict[Position, ArchiveLine], manifests: Iterable[Manifest]) -> Head | None:
-    """Return the first entry of a stream as its head if its oldest days were deleted on purpose, else None.
+    """Return the entry at which a stream starts in the archive if its earlier days were deleted on purpose, else None.
 
     The oldest manifest that is left names an earlier sealed day, and the stream's first range begins at this entry.
     """

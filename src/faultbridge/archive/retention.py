@@ -17,7 +17,7 @@ from faultbridge.storage.writes import Absent, AnyOf, Below, Present, Put, Updat
 
 
 def sealed_head(table: Table, partition: str) -> Head | None:
-    """Return the last sealed entry of a stream, or None when none of it is sealed."""
+    """Return the last sealed entry of a stream, or None if no entry of the stream is sealed."""
     head = read_seal(table.get(keys.stream_anchor(partition))).head
     return head if head.sequence else None
 

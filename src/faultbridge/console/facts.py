@@ -228,7 +228,7 @@ class Facts:
 
     @contextmanager
     def _once(self, cluster: str) -> Iterator[Views]:
-        """Yield views that read each item of a cluster only once, and the work rows of a shard by one query."""
+        """Yield views that read each item of a cluster only once, and all work rows of a shard by one query."""
         reads = ClusterReads(self.views.table, self.clock)
         with reads.once(cluster, policy=False):
             yield Views(reads)

@@ -30,7 +30,7 @@ class Kept:
     def read(
         self, name: str, config: ClusterConfig, age: timedelta, read: Callable[[ClusterConfig], T], version: object = ""
     ) -> T:
-        """Return what is cached for a cluster if its version is the same and it is not too old; else read it again."""
+        """Return the cached value of a cluster if it has this version and is at most `age` old; else read it anew."""
         now, key = self.clock.now(), (name, config.cluster)
         kept = self._values.get(key)
         if kept is None or kept.version != version or now - kept.at > age:

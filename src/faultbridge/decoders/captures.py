@@ -21,7 +21,7 @@ _MAX_TITLE = 80
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The output of one command, and the source that recognizes it; else the reason why none does."""
+    """The output of one command, with the source that recognizes it or the reason why no source does."""
 
     output: CommandOutput
     source: str | None
@@ -51,7 +51,7 @@ def parts_of(body: bytes) -> tuple[Part, ...]:
 
 
 def read_parts(parts: tuple[Part, ...], hints: Hints = NO_HINTS) -> Decoded:
-    """Decode each output; one that no source recognizes or that is rejected is noted and counted as not understood."""
+    """Decode each output; an output that no source recognizes, or that is rejected, counts as not understood."""
     observations, unparsed, notes = list[Observation](), 0, list[str]()
     tools: dict[tuple[str, Component], str] = {}
     for part in parts:
@@ -77,12 +77,12 @@ def _read(part: Part, hints: Hints) -> tuple[Decoded | None, str]:
 
 
 def _is_first_tool(one: Observation, tool: str, tools: dict[tuple[str, Component], str]) -> bool:
-    """Return false for a sample of a device that another tool has sampled: their counters are not comparable."""
+    """Return whether an observation is kept; a sample of a device that another tool sampled is not comparable."""
     return not isinstance(one, CounterSample) or tools.setdefault((one.source, one.component), tool) == tool
 
 
 def _with_sections(parts: Sequence[Part]) -> list[Part]:
-    """Return the parts; a section that no source recognizes is joined to the log before it, as a part of that log."""
+    """Return the parts, with each section that no source recognizes joined to the log before it."""
     found = list[tuple[Part, list[CommandOutput]]]()
     for part in parts:
         if found and part.source is None and part.output.is_section and found[-1][0].source in LINE_SOURCES:

@@ -32,7 +32,7 @@ _DISK_TOOL = re.compile(r"\b(?:smartctl|nvme)\b[^\n]{0,200}?(/dev/\w{1,32})")
 
 @dataclass(frozen=True, slots=True)
 class CommandOutput:
-    """The output of one command and the command line or heading before it, which is empty for the first lines."""
+    """The output of one command, and the command line or heading before it (empty for the first lines of a capture)."""
 
     title: str
     text: str

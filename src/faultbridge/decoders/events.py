@@ -107,7 +107,7 @@ def _key(one: Observation) -> str:
 
 
 def _filled(one: Observation, event: LogEvent) -> Observation:
-    """Return an observation with the time and node of its event where it has none of its own."""
+    """Return an observation with the time and the node of its event, unless it has a time or a node of its own."""
     return _with(one, event.at, event.node)
 
 

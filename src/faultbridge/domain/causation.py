@@ -32,8 +32,6 @@ def continues_case(event: Mapping[str, Any], cause: Mapping[str, Any]) -> bool:
     """Return whether an incident caused an entry of a case, so that the chain also continues at the entry before it.
 
     That is the entry of the case before `event`.
-
-    The last entry is the one of the case before `event`.
     """
     return event["metadata"]["case_id"] is not None and (
         cause["metadata"]["event_type"] == EntryType.CLUSTER_INCIDENT.value
@@ -41,7 +39,7 @@ def continues_case(event: Mapping[str, Any], cause: Mapping[str, Any]) -> bool:
 
 
 def moved_by(drafts: Iterable[Draft], cause: str | None) -> tuple[Draft, ...]:
-    """Name the cause of the first status change of a case in these drafts; the next ones follow from it."""
+    """Set `cause` as the cause of the first status change of a case in these drafts; the next ones follow from it."""
     named = list(drafts)
     first = next((place for place, draft in enumerate(named) if draft.type is EntryType.CASE_STATUS), None)
     if first is not None and cause is not None:
@@ -89,7 +87,7 @@ class _Causes:
         return cls(starts_chains, last_in_case, before.status_event, known)
 
     def cause_of(self, draft: Draft) -> str | None:
-        """Return the id of the event that caused a draft, or None for one that starts a chain."""
+        """Return the id of the event that caused a draft, or None for a draft that starts a chain."""
         if draft.type in FAULT_TYPES:
             return self.last_action or self.faults.get(draft.subject or "")
         if draft.case_id is not None:

@@ -91,7 +91,7 @@ class Condition:
         return frozenset(source for source, reporter in self.reporters.items() if reporter.active)
 
     def counted_within(self, hours: int) -> int:
-        """Count the observations in the clock hour of the last one and in the `hours - 1` hours before it."""
+        """Count the observations in the clock hour of the last observation and in the `hours - 1` hours before it."""
         earliest = hour_of(self.last_at - timedelta(hours=hours - 1))
         return sum(count for hour, count in self.hours.items() if hour >= earliest)
 

@@ -23,7 +23,7 @@ def visible(text: str) -> str:
 
 
 def visible_line(text: str) -> str:
-    """Return a text as in `visible`, on one line."""
+    """Return a text on one line, with each unsafe character escaped as `visible` does."""
     return visible(re.sub(r"[\n\t]+", " ", text))
 
 

@@ -1,4 +1,4 @@
-"""Compare peers: once an hour, open a finding for each node far above its peers, and end those that no longer are.
+"""Compare peers: once an hour, open a finding for each node far above its peers, and end findings that no longer hold.
 
 Nothing else follows from a finding, unless the policy lets its detector act (`gray_faults`).
 """
@@ -37,7 +37,7 @@ INTERVAL = timedelta(hours=1)
 
 
 class Comparison(NamedTuple):
-    """The new baseline of a node and how far it is above its peers, if it is; `compared` is False without a rise."""
+    """The new baseline of a node, and how far above its peers it is, or None; `compared` is False without a rise."""
 
     baseline: Baseline
     outlier: Outlier | None

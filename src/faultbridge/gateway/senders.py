@@ -99,7 +99,7 @@ def _sender(name: str, written: Mapping[str, Any]) -> WebhookSender:
 
 
 def _check_body_signers(senders: Collection[WebhookSender]) -> None:
-    """Raise ValueError unless each signature of a body alone is valid for one sender and one source."""
+    """Raise ValueError if a sender with body signatures has several sources, or shares a secret with another sender."""
     uses = Counter(secret for sender in senders for secret in set(sender.secrets))
     for sender in senders:
         if sender.proof is not Proof.BODY_SIGNATURE:

@@ -120,7 +120,7 @@ class CounterStore:
 
 
 def series(sample: CounterSample, *, claimed: bool) -> str:
-    """Return the name under which samples are compared; those that only a listed sender claims have their own."""
+    """Return the name of a sample's series; claimed samples, of merely listed senders, have a series of their own."""
     return f"{sample.source}{CLAIMED}" if claimed else sample.source
 
 

@@ -53,7 +53,7 @@ class ClusterHeartbeats:
     stored: tuple[LastHeartbeats, ...] = ()
 
     def overdue(self, timeout: timedelta) -> dict[NodeKey, datetime]:
-        """Return the nodes that certainly sent no heartbeat for the timeout, each with its last recorded one."""
+        """Return the nodes that certainly sent no heartbeat for the timeout, each with its last recorded heartbeat."""
         latest = self.read_at - timeout * (1 + WRITE_AFTER)
         watched = ((node, at) for node, at in self.last.items() if node not in self.silent)
         return {NodeKey(self.config.cluster, node): at for node, at in sorted(watched) if at <= latest}
@@ -151,7 +151,7 @@ class HeartbeatLog:
 
 
 def _add(last: dict[str, datetime], heartbeats: Mapping[str, datetime]) -> None:
-    """Add heartbeats to the last ones; an older one changes nothing."""
+    """Update the last heartbeats in `last` with these heartbeats; an older heartbeat changes nothing."""
     for node, at in heartbeats.items():
         if node not in last or at > last[node]:
             last[node] = at

@@ -93,7 +93,7 @@ class IngestResult:
             )
 
     def set_outcome(self, record_id: str, outcome: Outcome) -> None:
-        """Set the outcome of a record, unless it already has a stronger one."""
+        """Set the outcome of a record, unless the record already has a stronger outcome."""
         strongest = self.outcomes.get(record_id, Outcome.CLEAN)
         self.outcomes[record_id] = max(strongest, outcome, key=lambda one: one.rank)
 

@@ -51,7 +51,7 @@ class MarkNodes:
         return job
 
     def _mark(self, job: Job, marked: set[str]) -> Job:
-        """Add or remove the job's id in the state of each node that is not in `marked` yet; `marked` grows by them."""
+        """Add or remove the job's id in the state of each node that `marked` lacks, and add these nodes to `marked`."""
         left = [node for node in job.to_mark if node not in marked]
         for first in range(0, len(left), NODES_PER_TRANSACTION):
             group = left[first : first + NODES_PER_TRANSACTION]

@@ -112,7 +112,7 @@ def _report(progress: Progress, done: int, total: int, share: float) -> None:
 
 
 def paired_saving(better: Compared, other: Compared) -> Interval:
-    """Return the share of the other system's lost GPU-hours that one system saves, paired by scenario.
+    """Return the share of the lost GPU-hours of `other` that `better` saves, paired by scenario.
 
     Where the other one loses nothing, a loss counts as -1.
     """

@@ -88,7 +88,7 @@ class Hosts:
         self.active.pop(host, None)
 
     def passes(self, host: int) -> bool:
-        """Run one verification; returns True without a fault, by chance with a hidden one, and else False."""
+        """Run one verification; returns True if the host has no fault, or by chance if its fault is hidden."""
         known = self.active.get(host)
         if known is None:
             return True

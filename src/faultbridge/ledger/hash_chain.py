@@ -108,7 +108,7 @@ class ChainScan:
         return [*breaks, *self._check_known_hash(*position)]
 
     def _check_link(self, position: Position, stored: Mapping[str, Any]) -> list[Break]:
-        """Check that the entry follows the one before it, unless that one may have expired."""
+        """Check that the entry follows the entry before it, unless the earlier entry may have expired."""
         epoch, sequence = position
         expected, before = self._sequence + 1, (epoch, sequence - 1)
         previous = self._hash or self._stream.genesis(epoch)

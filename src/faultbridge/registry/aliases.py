@@ -64,7 +64,7 @@ class AliasChange:
 
     @property
     def closed(self) -> tuple[Alias, ...]:
-        """Return the aliases that the change closes: the former instance's id, and names that it no longer has."""
+        """Return the aliases that the change closes: the former instance's id, and names that are not added again."""
         named = self._named(name for name in self.removed if name not in self.added)
         return (*([Alias("instance", self.former)] if self.former else []), *named)
 

@@ -39,7 +39,7 @@ class NewNode:
 
     @classmethod
     def of_instance(cls, instance: Instance) -> NewNode:
-        """Return the node that an instance backs; it gets the preferred name of the instance."""
+        """Return a node to register for an instance, with the instance's preferred name."""
         return cls(
             name=instance.name,
             instance_id=instance.instance_id,

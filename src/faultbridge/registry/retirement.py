@@ -139,7 +139,7 @@ class RetireReplaced:
     def __call__(
         self, config: ClusterConfig, group: Group, vacancies: Iterable[VacantNode], result: SyncResult
     ) -> None:
-        """Retire each node whose instance is gone; one whose repair has passed its intent stays."""
+        """Retire each node whose instance is gone; a node whose repair has passed its intent stays."""
         former = {str(row["node"]): row.get("instance") for row in group.missing}
         for vacancy in vacancies:
             instance_id = former.get(vacancy.node)

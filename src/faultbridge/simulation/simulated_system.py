@@ -192,7 +192,7 @@ class SimulatedSystem:
         return self.checks.activity != before
 
     def _reported(self) -> tuple[object, ...]:
-        """Return how many nodes the repaired cluster has without its retired ones, and what its owner does."""
+        """Return the number of nodes of the repaired cluster, without retired nodes, and what its owner does."""
         stored = next(iter(self.ports.table.items_at(*keys.cluster_config(REPAIRED))), None)
         return items.read_config(stored).expected if stored else 0, *self.owner.reported(self.clock.now())
 

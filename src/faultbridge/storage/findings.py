@@ -43,7 +43,7 @@ def baselines_key(cluster: str, part: int) -> Key:
 
 
 def finding_item(finding: Finding, now: datetime) -> Item:
-    """Return the item of a finding; an ended one expires."""
+    """Return the item of a finding; the item of an ended finding expires."""
     row = items.item(finding_key(finding.cluster, finding.id), now, {"finding": dump(finding)})
     if finding.ended_at is not None:
         row["expires_at"] = to_milliseconds(finding.ended_at + FINDING_TTL) // 1000

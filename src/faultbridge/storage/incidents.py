@@ -34,7 +34,7 @@ def onsets(cluster: str) -> Key:
 
 
 def incident_item(incident: Incident, now: datetime) -> Item:
-    """Return the item of an incident; a closed one expires."""
+    """Return the item of an incident; the item of a closed incident expires."""
     row = items.item(incident_key(incident.cluster, incident.id), now, {"incident": dump(incident)})
     if incident.closed_at is not None:
         row["expires_at"] = to_milliseconds(incident.closed_at + INCIDENT_TTL) // 1000

@@ -240,5 +240,5 @@ def kind_of(key: Key) -> ItemKind | None:
 
 
 def proof_of(kind: str, attribute: str) -> Proof | None:
-    """Return how `verify` can detect a changed value of one attribute of a kind of item; None for an unlisted one."""
+    """Return how `verify` can detect a changed value of one attribute of a kind of item; None if it is not listed."""
     return _BY_NAME[kind].proof(attribute)

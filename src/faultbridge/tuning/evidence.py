@@ -25,7 +25,7 @@ def with_evidence(found: Tried, judged: Sequence[Mapping[str, Any]], searched_on
 
 
 def tradeoff_plot(tried: Sequence[Tried]) -> str:
-    """Return the chart of all policies that were tried; those that no other one beats are marked."""
+    """Return the chart of all policies that were tried; the policies that no other policy beats are marked."""
     best = best_tradeoffs(tried)
     found = [
         Point(str(number) if one in best else "", one.lost_gpu_hours, one.needless_evictions, marked=one in best)

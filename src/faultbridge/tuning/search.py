@@ -58,13 +58,13 @@ def search(
 
 
 def chosen(tried: Sequence[Tried]) -> Tried:
-    """Return the policy that loses the fewest GPU-hours at no more needless evictions than the first one tried."""
+    """Return the policy that loses the fewest GPU-hours without more needless evictions than the first one tried."""
     limit = tried[0].needless_evictions
     return min((one for one in tried if one.needless_evictions <= limit), key=lambda one: one.lost_gpu_hours)
 
 
 def best_tradeoffs(tried: Sequence[Tried]) -> tuple[Tried, ...]:
-    """Return the policies for which no other one is at least as good in both aims and better in one."""
+    """Return the policies for which no other policy is at least as good in both aims and better in one."""
     return tuple(one for one in tried if not any(one.is_beaten_by(other) for other in tried))
 
 

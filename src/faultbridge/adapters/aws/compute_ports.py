@@ -44,7 +44,7 @@ class ComputePorts:
 
     @property
     def compute(self) -> Clients:
-        """Return the clients for calls on instances; they use the role when there is one."""
+        """Return the AWS clients for calls on instances, with the credentials of the registered role, if any."""
         return self.clients.for_role(self._role)
 
     @cached_property
@@ -133,7 +133,7 @@ class ComputePorts:
 
     @cached_property
     def collector(self) -> Collector:
-        """Return the adapter that collects log bundles; for a HyperPod cluster, one that collects none."""
+        """Return the adapter that collects log bundles; it collects none from the nodes of a HyperPod cluster."""
         if self._hyperpod_cluster:
             from faultbridge.adapters.compute.hyperpod_logs import HyperPodLogs
 

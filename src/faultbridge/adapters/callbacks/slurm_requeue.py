@@ -1,4 +1,4 @@
-"""Requeues a job that may resume in Slurm, or releases it if Slurm holds it after a failure."""
+"""Requeues in Slurm a job that may resume, or releases a job that Slurm holds after its failure."""
 
 from __future__ import annotations
 

@@ -36,4 +36,4 @@ class SlurmOperations(Protocol):
         """Let a drained node run jobs again."""
 
     def requeue(self, job: SlurmJob) -> bool:
-        """Put a job back into the queue; returns False for a job that does not allow it, which stays as it is."""
+        """Put a job back into the queue; returns False, and changes nothing, if the job does not allow it."""

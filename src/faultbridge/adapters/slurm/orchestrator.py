@@ -115,7 +115,7 @@ def reason_of(node: ClusterNode) -> str:
 
 
 def is_instance_of(found: SlurmNode, node: ClusterNode) -> bool:
-    """Return whether a record in Slurm is of the instance: by its instance id if Slurm has it, else by its host.
+    """Return whether a node record of Slurm belongs to the node's instance: by instance id, or by host without one.
 
     Slurm's default for the name and the address of the host is the name of the node.
     """

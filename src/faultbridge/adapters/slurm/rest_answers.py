@@ -42,7 +42,7 @@ def document_of(answer: Answer, action: str) -> Document:
 
 
 def error_numbers(document: Document) -> list[int]:
-    """Return the number of each error; a missing one is NO_NUMBER."""
+    """Return the number of each error; NO_NUMBER for an error without a number."""
     return [_number(error.get("error_number", error.get("errno"))) or NO_NUMBER for error in _errors(document)]
 
 

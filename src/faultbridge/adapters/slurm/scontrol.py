@@ -87,7 +87,7 @@ class Scontrol:
         self._change(f"resuming {name}", f"NodeName={name}", "State=RESUME")
 
     def requeue(self, job: SlurmJob) -> bool:
-        """Put a job back into the queue; returns False for a job that does not allow it, which stays as it is."""
+        """Put a job back into the queue; returns False, and changes nothing, if the job does not allow it."""
         answer = self.run(("scontrol", "requeue", job.id))
         text = f"{answer.stdout}\n{answer.stderr}".lower()
         if answer.code != 0 and not any(fragment in text for fragment in _NOT_REQUEUED):

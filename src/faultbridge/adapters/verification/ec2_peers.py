@@ -17,7 +17,7 @@ PEER_TAG = "faultbridge:peer"
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """An instance with which another one may be tested: its id and its private address."""
+    """An instance that may be tested together with the instance under verification: its id and its private address."""
 
     instance_id: str
     address: str

@@ -158,7 +158,7 @@ class Sender:
         self.outbox.urgent.set()
 
     def _is_due(self, now: float, paused: Collection[str]) -> bool:
-        """Return whether waiting records may be sent: an urgent one, a full batch, or one that waited long enough.
+        """Return whether waiting records may be sent: one is urgent, they fill a batch, or one waited long enough.
 
         A postponed record is due when its pause is over; until then it does not count as waiting.
         """

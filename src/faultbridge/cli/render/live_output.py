@@ -69,7 +69,7 @@ def _wrap(cell: str, width: int) -> list[str]:
 
 
 def _fit(widths: Sequence[int], terminal: int) -> tuple[int, ...]:
-    """Return the width of each column. On a narrow terminal, the widest column and the last share what is left."""
+    """Return the width of each column. On a narrow terminal, the widest and the last column share the rest."""
     rest = terminal - sum(widths) - len(GAP) * len(widths)
     if rest >= MIN_LAST_COLUMN:
         return (*widths, rest)

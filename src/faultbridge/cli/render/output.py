@@ -79,7 +79,7 @@ def show_one(document: Document, columns: Columns, output: OutputFormat) -> None
 
 
 def filled(columns: Columns, document: Document) -> Columns:
-    """Return the columns that have a value in a document, for a command that has just created it."""
+    """Return the columns that have a value in a document, to show a document that was just created."""
     return {title: value for title, value in columns.items() if cell_text(value(document)) != cell_text(None)}
 
 

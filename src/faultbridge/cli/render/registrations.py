@@ -23,7 +23,7 @@ COMPACT_ENTRIES: Columns = {
 
 
 def compact(entries: Iterable[Document]) -> Iterator[Document]:
-    """Replace successive registrations by one document for each kind, and the node counts between them by the last one.
+    """Replace successive registrations by one document per kind, and the node counts among them by the last count.
 
     Every other entry stays as it is and in its place, also one that changes the status of the cluster.
     """

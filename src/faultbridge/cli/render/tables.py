@@ -46,7 +46,7 @@ def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, fit: bo
 
 
 def fitting_columns(titles: Sequence[str], rows: Sequence[Sequence[str]], terminal: int) -> list[int]:
-    """Return the numbers of the columns that fit: empty ones are left out first, then the last ones.
+    """Return the positions of the columns that fit the terminal: empty columns are left out first, then the last ones.
 
     The first column always stays. A column of several words may fold; every other column is complete.
     """

@@ -30,7 +30,7 @@ class Sample:
     at: datetime | None = None
 
     def label(self, *names: str) -> str | None:
-        """Return the value of a label whose name differs by exporter: that of the first name that is present."""
+        """Return the value of the first of these labels that is present: exporters name the same label differently."""
         return next((self.labels[name] for name in names if self.labels.get(name)), None)
 
 

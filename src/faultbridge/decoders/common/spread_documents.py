@@ -46,7 +46,7 @@ class _Document:
 
 
 def joined_documents(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the lines; one line for each record replaces the lines of a JSON document that is spread over several.
+    """Yield the lines, with one line per record in place of each JSON document that is spread over several lines.
 
     Such a line also has the time and the node that the collector wrote beside the first line of the document. The lines
     of a document that does not end or is not JSON stay as they are, and so do those of the oldest document if too many

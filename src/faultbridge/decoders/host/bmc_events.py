@@ -153,7 +153,7 @@ def _origin(entry: Mapping[str, Any]) -> str:
 
 
 def _of_xid(xid: re.Match[str], named: str, fault: Fault) -> Fault:
-    """Return the fault of an Xid; it may be years old, so it calls for diagnostics and not for a repair."""
+    """Return the fault of an Xid, which may be years old: a critical Xid needs diagnostics, any other no action."""
     gpu = _GPU.search(named)
     component = Component(ComponentType.GPU, name=gpu[0] if gpu else None)
     found = replace(fault, code=f"xid.{int(xid[1])}", component=component, evidence=evidence(fault.evidence))

@@ -67,6 +67,6 @@ def _time(date: str, clock: str) -> str | None:
 
 
 def _cells(line: str, count: int) -> Sequence[str]:
-    """Return the cells of a line; the last one keeps further separators, which an event's text may hold."""
+    """Return the cells of a line; the last cell keeps further separators, which the text of an event may contain."""
     separator = "|" if "|" in line else ","
     return [cell.strip() for cell in line.split(separator, count - 1)]

@@ -179,7 +179,7 @@ def _fault(details: HealthDetails, code: str, component: Component) -> Fault:
 
 
 def _time(record: Mapping[str, Any], prefix: str, ingested_at: datetime | None) -> datetime | None:
-    """Return the agent's outer time, because the inner one can be a day wrong; else the time of ingestion."""
+    """Return the outer time of the record, because its inner time can be a day wrong; else the time of ingestion."""
     texts = (_string(record.get("ts")), *prefix.split()[:1])
     return next((at for text in texts if text and (at := iso_time(text)) is not None), ingested_at)
 

@@ -69,7 +69,7 @@ def node_reports(body: str) -> Iterator[NodeConditions | NodeEvent]:
 
 
 def is_node(body: bytes) -> bool:
-    """Return whether a body is a whole node or a list with one; an event only names its node."""
+    """Return whether a body is a Kubernetes node or contains one; an event, which only names its node, does not."""
     # A collector that wraps the lines of a document escapes its quotes.
     body = body.replace(b'\\"', b'"') if b'\\"kind' in body else body
     return b'"kind"' in body and b'"Node"' in body and (b'"involvedObject"' not in body or b'"nodeInfo"' in body)

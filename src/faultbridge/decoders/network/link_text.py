@@ -67,7 +67,7 @@ def _settings(text: str) -> Iterator[tuple[str, dict[str, int | str]]]:
 
 
 def kinds_of(text: str) -> dict[str, Hashable]:
-    """Return the medium and supported link modes of each interface, as its kind; one without modes is left out."""
+    """Return the kind of each interface that lists supported link modes: its medium and these modes."""
     found: dict[str, Hashable] = {}
     for name, details in _blocks(_SETTINGS, text):
         modes, medium = _MODES.search(details), _MEDIUM.search(details)

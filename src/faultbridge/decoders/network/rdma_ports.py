@@ -42,7 +42,7 @@ class Port:
 
     @property
     def component(self) -> Component:
-        """Return the port as a component; the first port of a device has the device's name."""
+        """Return the port as a component; port 1 has the name of the device, a later port adds its number."""
         name = self.device if self.number in {0, 1} else f"{self.device}/{self.number}"
         return Component(ComponentType.NIC, name=name)
 

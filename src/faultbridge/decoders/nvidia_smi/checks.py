@@ -203,7 +203,7 @@ _BRAKE = _clocks("smi.hw_power_brake", "An external power brake reduced the cloc
 
 
 def _slowdown(gpu: Fields) -> GpuCheckResult | None:
-    """Check the general reason for a slowdown; it is no fault if one of its two specific reasons is active."""
+    """Check the general slowdown reason, which is no fault while one of its two specific reasons is active."""
     found = _SLOWDOWN(gpu)
     causes = (_THERMAL(gpu), _BRAKE(gpu))
     return GpuCheckResult("smi.hw_slowdown") if any(cause and cause.message for cause in causes) else found

@@ -18,7 +18,7 @@ _LANES = re.compile(r"(\d{1,2})x?")
 
 
 def width_results(gpus: Sequence[Fields]) -> Iterator[tuple[int, GpuCheckResult]]:
-    """Yield the position and the result of each GPU whose lanes can be compared with those of another one."""
+    """Yield the position and the result of each GPU whose lanes can be compared with those of another GPU."""
     lanes_of: defaultdict[str, dict[int, int]] = defaultdict(dict)
     for position, gpu in enumerate(gpus):
         found = _LANES.fullmatch(gpu.get(WIDTH, ""))

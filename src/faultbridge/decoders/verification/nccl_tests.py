@@ -47,7 +47,7 @@ class PairAllReduce(AllReduce):
 
 
 def read_all_reduce(text: str) -> AllReduce:
-    """Return the result; the bandwidth of a message size is the lower one of out of place and in place."""
+    """Return the result; for each message size, the lower of its out-of-place and in-place bandwidths counts."""
     bounds, ranks = _BOUNDS.findall(text), len(_RANK.findall(text))
     if len(bounds) != 1 or not _AVERAGE.search(text) or not ranks:
         raise Rejected("incomplete", "nccl-tests printed no complete result")

@@ -25,7 +25,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Finding:
-    """A rank that the others wait for, and the operation that shows it: its group, number and name.
+    """A rank that other ranks wait for, and the operation that shows this: its group, number and name.
 
     `waiting` are the ranks whose first pending operation is this one.
     """
@@ -58,12 +58,12 @@ class Explained:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """Return the ranks that the others wait for."""
+        """Return the ranks that other ranks wait for."""
         return tuple(sorted({one.rank for one in self.findings}))
 
 
 def explain(dumps: Iterable[Dump]) -> Explained:
-    """Return the ranks that the others wait for, with the operation that shows it."""
+    """Return the ranks that other ranks wait for, each with the operation that shows this."""
     job = job_of(dumps)
     differing: dict[int, Operation] = {}
     hanging = unfinished(job)

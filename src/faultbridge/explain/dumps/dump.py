@@ -90,7 +90,7 @@ def read_dump(file: str, body: bytes) -> Dump:
 
 
 def _json(body: bytes) -> Any:  # noqa: ANN401 - a document of any shape
-    """Return a JSON document; one with too many values, which are counted before it is read, is `Rejected`."""
+    """Return a JSON document; a document with too many values is `Rejected` before it is parsed."""
     if body.count(b"[") + body.count(b"{") > MAX_CREATED or body.count(b",") > MAX_VALUES:
         raise Rejected("too_large", f"a document of more than {MAX_CREATED} lists and objects or {MAX_VALUES} values")
     try:

@@ -52,7 +52,7 @@ def load_plain(body: bytes) -> Any:  # noqa: ANN401 - a document of any shape
 
 
 def _bounded(document: Any) -> Any:  # noqa: ANN401 - as above
-    """Return the document; one that is nested too deeply, contains itself or has too many values is `Rejected`.
+    """Return the document; it is `Rejected` if it is nested too deeply, contains itself or has too many values.
 
     A pickle may refer to one value many times. Each reference counts, so that no later step takes exponential time.
     """

@@ -80,7 +80,7 @@ def frames_of(error: Surroundings) -> list[str]:
 
 
 def is_chained(error: Surroundings) -> bool:
-    """Return whether an error was raised while its process handled an earlier one."""
+    """Return whether an error was raised while its process handled an earlier error."""
     if not any(one.encode() in error.before for one in _CHAINED):
         return False
     lines = list(_of_rank(_LINE_END.split(_text(error.before)), rank_of(error.line)))

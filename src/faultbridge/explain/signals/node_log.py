@@ -121,7 +121,7 @@ class NodeLogReader:
 
 
 def _document(pieces: Iterable[bytes]) -> bytes:
-    """Return a document as one piece; one that is too long is `Rejected` before it is in memory."""
+    """Return a document as one piece; a document that is too long is `Rejected` before it is in memory."""
     body = bytearray()
     for piece in pieces:
         body += piece

@@ -136,7 +136,7 @@ def _error_of_another_node(situation: Situation, lead: Signal) -> Signal | None:
 
 
 def _earlier_on_the_same_rank(situation: Situation, mechanism: Mechanism, lead: Signal) -> Signal | None:
-    """Return an earlier error of the same kind and rank, if the mechanism needs several ranks to be the program's."""
+    """Return an earlier error of the same kind and rank, if several ranks should have the error and only one has."""
     ranks, _ = _with_same_error(situation, lead)
     if mechanism.on_many_ranks is None or len(ranks) != 1:
         return None

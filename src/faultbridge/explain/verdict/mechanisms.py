@@ -55,7 +55,7 @@ class Mechanism:
     trusts_job: bool = False
 
     def strength(self, signal: Signal) -> str | None:
-        """Return the strength of a signal as initiating signal of this mechanism; None if it is not one."""
+        """Return how strongly a signal initiates this mechanism; None if it does not initiate the mechanism."""
         return next((one for glob, one in self.initiators.items() if signal.matches(glob)), None)
 
     def can_cause(self, signal: Signal) -> bool:
@@ -96,7 +96,7 @@ def packaged_weights() -> Weights:
 
 
 def extended_book(documents: Iterable[Mapping[str, Any]]) -> Book:
-    """Return the packaged book with a customer's documents, which come first; an invalid one is `Misconfigured`."""
+    """Return the packaged book with a customer's documents before it; an invalid document is `Misconfigured`."""
     own = read_book([_validated(one) for one in documents])
     base, names = packaged_book(), {one.name for one in own.mechanisms}
     kept = tuple(one for one in base.mechanisms if one.name not in names)

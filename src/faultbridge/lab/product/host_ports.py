@@ -124,7 +124,7 @@ class HostPorts:
         return CallResult(operation=operation)
 
     def restart_status(self, repair_action: RepairAction, instance_id: str, token: str) -> Restart:
-        """Return the state of a restart; the first call after its end applies its effect."""
+        """Return the state of a restart; the first call after the restart has ended applies its effect."""
         operation = f"{repair_action.value}-{instance_id}-{token}"
         begun = self._restarts.get(operation)
         if begun is None:

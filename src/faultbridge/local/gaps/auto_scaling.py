@@ -146,7 +146,7 @@ def _describe_refreshes(response: Any) -> Any:  # noqa: ANN401 - moto's types
 
 
 def _refreshes(group: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - moto's group
-    """Return the refreshes of a group, the latest first; one that has run long enough is successful."""
+    """Return the refreshes of a group, the latest first; a refresh that has run long enough is successful."""
     found: list[dict[str, Any]] = vars(group).get(_REFRESHES, [])
     now = patching.resolve(NOW)()
     for one in found:

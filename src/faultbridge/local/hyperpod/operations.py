@@ -27,7 +27,7 @@ class FakeSageMaker:
         self.clusters: dict[str, FakeHyperPod] = {}
 
     def answer(self, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the answer of a call; raises ApiError for a refused one."""
+        """Return the answer of a call; raises ApiError for a call that SageMaker refuses."""
         if operation == "CreateCluster":
             return self._create(parameters)
         if operation == "DescribeTrainingPlan":

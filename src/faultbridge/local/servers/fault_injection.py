@@ -49,7 +49,7 @@ class ComputeFaults:
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def output_of(self, instance_id: str, commands: list[str]) -> CommandOutput | None:
-        """Return the output of a command: of a restart, or else the injected one.
+        """Return the output of a command: the script's own output for a restart, else the injected output.
 
         Without an injected output, `dcgmi diag` has healthy diagnostics, and any other command has None.
         """

@@ -64,7 +64,7 @@ def start_probation(state: NodeState, case: Case, family: Family | None, limits:
 def _begin_probation(
     probations: Iterable[Probation], case: Case, family: Family | None, instance: int, until: datetime, now: datetime
 ) -> tuple[Probation, ...]:
-    """Return the probations of a node after the repair of a case; those of former instances and of the past end."""
+    """Return the probations of a node after a repair, without those of former instances and those that have ended."""
     running = [one for one in probations if one.instance == instance and one.until > now and one.code != case.code]
     begun = Probation(case.id, case.code, case.component, case.repair_action, instance, until, family)
     return (*running, begun)[-MAX_PROBATIONS:]

@@ -134,7 +134,7 @@ def absent_conditions(snapshot: Snapshot, catalog: Catalog, devices: Sequence[Co
 
 
 def is_known(reporter: Reporter, fault: Fault, arrival: Arrival) -> bool:
-    """Return whether a report adds nothing to the newest one of its source: it is older, or was already counted.
+    """Return whether a report adds nothing to its source's newest report: it is older, or was already counted.
 
     While the node's own report is active, a claim of the same source adds nothing. While only a claim is active, the
     node's own report always adds to it.

@@ -51,7 +51,7 @@ class Wait:
 
 
 def case_waits(entries: Iterable[Document]) -> tuple[Wait, ...]:
-    """Return the waits of a case, oldest first; very short ones are left out, and equal ones in a row are one.
+    """Return the waits of a case, oldest first; very short waits are left out, and equal successive waits are combined.
 
     A wait begins when the case waits or is refused, and ends with the next change of the case or the next refusal.
     """

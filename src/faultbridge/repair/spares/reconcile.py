@@ -206,7 +206,7 @@ class _SpareReconciler:
             self._verify_again(str(spare.instance_id))
 
     def _check_taken(self) -> None:
-        """Empty the spare once its instance backs a node; take it back if its case ended without using it."""
+        """Empty the slot if its instance backs a node or is gone; make the spare ready again if its case ended."""
         spare = self.spare
         if self.pool.table.get(keys.claim(str(spare.instance_id))) is not None or self._is_gone():
             self._empty("")

@@ -139,7 +139,7 @@ def source_of_type(context: StepContext, instance_type: str | None) -> CapacityS
 
 
 def fallback_types(context: StepContext) -> tuple[str, ...]:
-    """Return the configured instance types with as many GPUs as the node's, without the first of them."""
+    """Return the configured instance types with as many GPUs as the node's type, without the first, preferred type."""
     return _types(context)[1:]
 
 

@@ -132,7 +132,7 @@ class OperatorActions(Actions):
         order: Callable[[Installation, NodeKey], object],
         preferred: list[NodeState] | None = None,
     ) -> None:
-        """Give an order about a registered node, a preferred one if there is any."""
+        """Give an order about a registered node; one of the `preferred` nodes if there are any."""
         if found := preferred or self._nodes():
             key = pick(found, action.selector).key
             self._log(f"an operator orders: {verb} {key.node}")

@@ -63,7 +63,7 @@ class OwnerActions(GrowthActions):
             self._later(SHUTDOWN_SECONDS, lambda: self.system.fleet.terminate(instance))
 
     def _launch_first(self, instance: str) -> None:
-        """Launch a new instance; the old one leaves once the new one runs."""
+        """Launch a new instance; the old instance leaves once the new instance runs."""
         if self.system.fleet.is_alive(instance):
             launched = self.system.fleet.launch(GROUPS[REPAIRED])
             self.system.node_names[launched] = self.system.ports.repaired_inventory.host_name(launched)

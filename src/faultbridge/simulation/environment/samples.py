@@ -75,7 +75,7 @@ def impaired_instance_status(instance_id: str) -> bytes:
 
 
 def instance_shutdown(instance_id: str, at: datetime) -> bytes:
-    """Return the event of EC2 that reports that it terminates an instance."""
+    """Return the EC2 event that reports the termination of an instance."""
     detail = {"instance-id": instance_id, "state": "shutting-down"}
     kind = "EC2 Instance State-change Notification"
     return json.dumps({"source": "aws.ec2", "detail-type": kind, "time": to_text(at), "detail": detail}).encode()

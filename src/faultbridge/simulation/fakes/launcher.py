@@ -76,7 +76,7 @@ class FakeLauncher(FailingFake):
             return CallResult()
 
     def _scripted(self, launch_request: LaunchRequest, failure: ProviderFailure) -> CallResult:
-        """Return a scripted failure; a permanent one becomes the token's answer from now on."""
+        """Return a scripted failure; a permanent failure is the answer to every later call with this token."""
         answer = CallResult(failure, "scripted")
         retriable = failure in {ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT, ProviderFailure.THROTTLED}
         return answer if retriable else self._answers.setdefault(launch_request.token, answer)

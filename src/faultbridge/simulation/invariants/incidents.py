@@ -94,7 +94,7 @@ def _held(view: SystemView) -> Iterator[str]:
 
 
 def _pages(view: SystemView) -> Iterator[str]:
-    """Find incidents without a page of their own, and those with more than one."""
+    """Find incidents without a page of their own, and incidents with more than one page."""
     sent = {page.key for page in view.ports.pager.sent if page.attributes["state"] == "triggered"}
     counted = Counter(key.rpartition(":")[2] for key in sent if ":incident:" in key)
     for name, one in view.system.checks.incidents.last.items():

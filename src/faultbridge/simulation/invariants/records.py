@@ -85,7 +85,7 @@ def _with_outcome(view: SystemView, outcome: Outcome) -> set[str]:
 
 
 def _stale_snapshots(view: SystemView, parts: list[RecordPart]) -> set[str]:
-    """Return the health snapshots that arrived after a newer one of their source: they have no effect."""
+    """Return the health snapshots that arrived after a newer snapshot of their source and so have no effect."""
     effective = _with_outcome(view, Outcome.CLEAN) | _effective(view)
     snapshots = {part.record.record_id for part in parts if any(isinstance(one, Snapshot) for one in part.observations)}
     return (snapshots & _with_outcome(view, Outcome.STALE)) - effective
