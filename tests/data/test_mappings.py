@@ -140,3 +140,14 @@ def test_a_customers_rule_decides_the_fault_of_an_alert() -> None:
 def test_mappings_with_wrong_types_are_rejected(text: str) -> None:
     with pytest.raises(Misconfigured):
         parse_extensions(text)
+
+
+@pytest.mark.parametrize("rates", [[], {"p5.48xlarge": 0}, {"p5.48xlarge": "200"}, {"p5.48xlarge": True}])
+def test_an_expected_rate_that_is_no_number_of_gigabits_is_rejected(rates: object) -> None:
+    with pytest.raises(Misconfigured, match="efa_rates"):
+        parse_extensions(json.dumps({"efa_rates": rates}))
+
+
+def test_the_expected_rates_of_a_customer_are_accepted() -> None:
+    own = {"efa_rates": {"p6-b200.48xlarge": 400, "p5en.48xlarge": None}}
+    assert parse_extensions(json.dumps(own)) == own

@@ -16,6 +16,7 @@ from tests.decoders.wrapping import PADDINGS, RECORDS, WRAPPERS, Combination, co
 
 ALL = list(combinations())
 SLICE = 2000
+IN_A_LOG = 50_000
 
 
 def codes_in(one: Combination, padding: str) -> list[str]:
@@ -33,9 +34,22 @@ def test_a_record_survives_a_seeded_slice_of_all_combinations() -> None:
 
 
 @pytest.mark.nightly
-def test_a_record_survives_every_combination() -> None:
-    assert len(ALL) >= 50_000
-    assert lost(ALL, random.Random("21")) == []
+@pytest.mark.parametrize("code", RECORDS)
+def test_a_record_survives_every_combination(code: str) -> None:
+    """One part for each record: a log around the record costs 15 times as much as the record alone."""
+    own = [one for one in ALL if one.code == code]
+    assert len(own) * len(RECORDS) == len(ALL) >= 400_000
+    assert [one for one in own if codes_in(one, "") != [code]] == []
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("code", RECORDS)
+def test_a_record_survives_50_000_combinations_in_a_log_of_every_kind(code: str) -> None:
+    """Draws the combinations evenly from all of them; each is decoded in a log with one kind of prefix."""
+    own = random.Random(f"21 {code}").sample([one for one in ALL if one.code == code], IN_A_LOG // len(RECORDS) + 1)
+    logs = [text for text in PADDINGS if text]
+    bodies = ((one, logs[number % len(logs)]) for number, one in enumerate(own))
+    assert [one for one, log in bodies if codes_in(one, log) != [code]] == []
 
 
 @pytest.mark.parametrize("padding", [text for text in PADDINGS if text.startswith("[")], ids=len)

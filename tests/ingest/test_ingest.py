@@ -348,6 +348,23 @@ def test_the_gpu_count_is_compared_with_the_instance_type_two_minutes_after_boot
     assert ("host.gpu_count_mismatch@node" in world.node().conditions) == missing
 
 
+@pytest.mark.parametrize(("instance_type", "slow"), [("p5en.48xlarge", True), ("p5.48xlarge", False), (None, False)])
+def test_the_rate_of_an_efa_device_is_compared_with_the_instance_type_of_the_node(instance_type, slow):
+    world = World(nodes=())
+    world.app.registry.registration.add_node(
+        KEY.cluster, NewNode(KEY.node, world.ports.fleet.launch(GROUP), instance_type=instance_type)
+    )
+    world.ports.clock.advance(timedelta(minutes=3))
+    port = b"/sys/class/infiniband/rdmap0s27/ports/1"
+    body = port + b"/state: 4: ACTIVE\n" + port + b"/rate: %d Gb/sec (4X HDR)\n"
+    world.outcomes(world.message(body % 120, source="infiniband-state"))
+    code = "net.rate_below_expected"
+    assert any(one.startswith(code) for one in world.node().conditions) == slow
+    world.ports.clock.advance(timedelta(minutes=3))
+    world.outcomes(world.message(body % 200, source="infiniband-state"))
+    assert not any(one.startswith(code) for one in world.node().conditions)
+
+
 def test_the_gpu_count_fault_is_cleared_when_all_gpus_are_reported_again():
     world = World(nodes=())
     world.app.registry.registration.add_node(

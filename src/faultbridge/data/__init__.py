@@ -61,6 +61,13 @@ def gpus_by_instance_type() -> Mapping[str, int]:
 
 
 @cache
+def efa_rates_by_instance_type() -> Mapping[str, int]:
+    """Return the rate of each EFA device by EC2 instance type, in Gb/s; types whose sources disagree are absent."""
+    rates: dict[str, int] = _read_beside("instance_types.json")["efa_gigabits_per_second"]
+    return rates
+
+
+@cache
 def nvlink5_units() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
     """Return the hardware units that NVLink5 errors name: a mapping from Xid to unit name to numbers.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from faultbridge.data.counters import THRESHOLDS, check_thresholds
+from faultbridge.data.efa_rates import EFA_RATES, check_efa_rates
 from faultbridge.data.patterns import bounded_pattern
 from faultbridge.errors import Misconfigured
 
@@ -60,11 +61,11 @@ def parse_extensions(text: str) -> dict[str, Mapping[str, Any]]:
 
 def _validate(extensions: Mapping[str, Mapping[str, Any]]) -> None:
     for name, extension in extensions.items():
-        if name == THRESHOLDS:
-            check_thresholds(extension)
+        if name in _CHECKS:
+            _CHECKS[name](extension)
             continue
         if name not in NAMES:
-            raise Misconfigured(f"unknown mapping: {name!r}; allowed are {', '.join((*NAMES, THRESHOLDS))}")
+            raise Misconfigured(f"unknown mapping: {name!r}; allowed are {', '.join((*NAMES, *_CHECKS))}")
         _validate_shape(name, packaged(name), extension)
         for pattern in _patterns(extension):
             bounded_pattern(pattern)
@@ -85,6 +86,7 @@ def _patterns(value: object) -> Iterator[str]:
             yield from _patterns(item)
 
 
+_CHECKS: Mapping[str, Callable[[object], None]] = {THRESHOLDS: check_thresholds, EFA_RATES: check_efa_rates}
 _PATTERNS = frozenset({"pattern", "alert"})
 
 

@@ -86,7 +86,7 @@ def read(source: str, body: bytes, hints: Hints = NO_HINTS) -> Decoded:
     decoder, cleaner = get(source), TextCleaner()
     _reject_unreadable(body)
     decoded = records.read(decoder, cleaner.clean(unpacked(body)), hints)
-    return cleaner.noted(_with_gpu_count(decoded, hints))
+    return cleaner.noted(_with_instance_type(decoded, hints))
 
 
 def read_pieces(source: str, pieces: Iterable[bytes], hints: Hints = NO_HINTS) -> Decoded:
@@ -98,7 +98,7 @@ def read_pieces(source: str, pieces: Iterable[bytes], hints: Hints = NO_HINTS) -
         return read(source, _join(chain([head], pieces)), hints)
     _reject_unreadable(head)
     decoded = decoder.decode_pieces(cleaner.pieces(chain([head], pieces)), hints)
-    return cleaner.noted(_with_gpu_count(decoded, hints))
+    return cleaner.noted(_with_instance_type(decoded, hints))
 
 
 def _is_document(head: bytes) -> bool:
@@ -120,12 +120,12 @@ def _join(pieces: Iterable[bytes]) -> bytes:
     return b"".join(parts)
 
 
-def _with_gpu_count(decoded: Decoded, hints: Hints) -> Decoded:
+def _with_instance_type(decoded: Decoded, hints: Hints) -> Decoded:
     if hints.instance_type is None:
         return decoded
-    from faultbridge.decoders.common.gpu_count import add_gpu_count_check
+    from faultbridge.decoders.common.instance_type import add_instance_type_checks
 
-    return replace(decoded, observations=add_gpu_count_check(decoded.observations, hints.instance_type))
+    return replace(decoded, observations=add_instance_type_checks(decoded.observations, hints.instance_type))
 
 
 def recognize(body: bytes) -> str:

@@ -164,13 +164,22 @@ class Clear:
 
 
 @dataclass(frozen=True, slots=True)
+class EfaRates:
+    """The rates that EFA devices report, and the expected rate of a device by EC2 instance type. Units: Gb/s."""
+
+    reported: Mapping[Component, int]
+    expected: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """One complete health check of a node by one source.
 
     `covers` maps each code that the check can decide to the components on which it could read the value. A component
     that was absent, lost or N/A is not listed, so the snapshot clears nothing on it.
     `present` holds the faults that the check found. `part` names the check when a source reports several checks
-    separately; a snapshot of one check does not make a snapshot of another check outdated.
+    separately; a snapshot of one check does not make a snapshot of another check outdated. `efa_rates` is judged where
+    the instance type of the node is known.
     """
 
     source: str
@@ -180,6 +189,7 @@ class Snapshot:
     node: str | None = None
     devices: tuple[Component, ...] = ()
     part: str = ""
+    efa_rates: EfaRates | None = None
 
     @property
     def reporter_key(self) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from faultbridge.decoders.common.gpu_count import add_gpu_count_check
+from faultbridge.decoders.common.instance_type import add_instance_type_checks
 from faultbridge.decoders.native.heartbeat import SOURCE as HEARTBEAT
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.catalog import Catalog
@@ -151,8 +151,8 @@ def current_heartbeats(
 
 
 def prepare_records(parts: ResolvedParts, state: NodeState, catalog: Catalog) -> ResolvedParts:
-    """Return the records of a node, each with the check of the GPU count and a limited number of faults."""
-    return [(_with_gpu_count_check(_limited(part, catalog), state), row) for part, row in parts]
+    """Return the records of a node, each with the checks of its instance type and a limited number of faults."""
+    return [(_with_instance_type_checks(_limited(part, catalog), state), row) for part, row in parts]
 
 
 def _limited(part: RecordPart, catalog: Catalog) -> RecordPart:
@@ -160,12 +160,12 @@ def _limited(part: RecordPart, catalog: Catalog) -> RecordPart:
     return part if observations is part.observations else replace(part, observations=observations)
 
 
-def _with_gpu_count_check(part: RecordPart, state: NodeState) -> RecordPart:
-    """Compare the reported number of GPUs with the instance type, unless the node has just booted."""
+def _with_instance_type_checks(part: RecordPart, state: NodeState) -> RecordPart:
+    """Compare the GPUs and the rates of EFA devices with the instance type, unless the node has just booted."""
     instance_type, incarnation = state.placement.instance_type, state.incarnation
     if instance_type is None or incarnation is None or part.record.sent_at < incarnation.since + INCARNATION_MARGIN:
         return part
-    return replace(part, observations=add_gpu_count_check(part.observations, instance_type))
+    return replace(part, observations=add_instance_type_checks(part.observations, instance_type))
 
 
 def _with_correct_times(parts: ResolvedParts, state: NodeState) -> ResolvedParts:

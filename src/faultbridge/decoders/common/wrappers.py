@@ -84,12 +84,11 @@ def _wrapped(record: Mapping[str, Any], text: str) -> WrappedLine:
 def _text(value: object) -> str | None:
     if isinstance(value, str):
         return value if value.strip() else None
-    if (
-        isinstance(value, list)
-        and 0 < len(value) <= _MAX_BYTES
-        and all(type(byte) is int and 0 <= byte <= 255 for byte in value)  # noqa: PLR2004 - a byte
-    ):
-        return bytes(value).decode("utf-8", "replace")
+    if isinstance(value, list) and 0 < len(value) <= _MAX_BYTES and set(map(type, value)) == {int}:
+        try:
+            return bytes(value).decode("utf-8", "replace")
+        except ValueError:
+            return None
     return None
 
 

@@ -1,7 +1,8 @@
 """Decodes `infiniband-state`: the states of InfiniBand and RoCE ports.
 
 An unused port is down, so a port that is down in the first sample is no fault. A lost link is a fault, and so is a link
-that does not become active. An Elastic Fabric Adapter always reports active, so its state is ignored.
+that does not become active. An Elastic Fabric Adapter always reports active, so its state is ignored. Its rate
+is judged where the instance type is known (`common.efa_rate`).
 
 Grammar: blocks of ibstat or ibstatus, `rdma link` (`rdma_link`), `path: value` of sysfs, the same as JSON, or metrics
 (`rdma_ports`). If ibstat stopped at a device, the ports before it are read. Times: none. Units: Gb/s.
@@ -13,13 +14,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from faultbridge.data.efa_rates import efa_rates_with
 from faultbridge.decoders.common.decoder import Decoder, Hints
 from faultbridge.decoders.common.documents import text_of
 from faultbridge.decoders.common.fields import attributes_of, evidence, truncate
 from faultbridge.decoders.network.rate_peers import PortRate, compare_rates
 from faultbridge.decoders.network.rdma_link import is_rdma_link, ports_of_rdma_link
 from faultbridge.decoders.network.rdma_ports import Port, gigabits, ports_of, state_number
-from faultbridge.domain.faults import Component, ComponentType, CounterSample, Fault, Observation, Snapshot
+from faultbridge.domain.faults import Component, ComponentType, CounterSample, EfaRates, Fault, Observation, Snapshot
 from faultbridge.errors import Rejected
 
 SOURCE = "infiniband-state"
@@ -27,7 +29,7 @@ STUCK, NETDEV_DOWN, ABSENT = "net.ib_port_stuck", "net.ib_netdev_down", "net.lin
 _INIT, _ACTIVE, _LINK_UP = 2, 4, 5
 
 
-def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
+def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     """Return a health snapshot of the readable ports and a counter sample of each port's link."""
     text = text_of(body)
     tree = ports_of(text)
@@ -36,16 +38,22 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     gone = _vanished(text)
     if not ports and not gone:
         raise Rejected("no_framing", "no port of an InfiniBand device")
-    return states_of(ports, gone)
+    return states_of(ports, hints, gone)
 
 
-def states_of(ports: Iterable[Port], gone: Sequence[str] = ()) -> tuple[Observation, ...]:
+def states_of(ports: Sequence[Port], hints: Hints, gone: Sequence[str] = ()) -> tuple[Observation, ...]:
     """Return the observations about the ports with a readable state, and about the devices that are gone."""
     readable = [port for port in ports if not port.is_efa and state_number(port.fields.get("state")) is not None]
     present = [fault for port in readable for fault in _faults(port)] + [_absent(name) for name in gone]
     compared = compare_rates(SOURCE, _rates(readable))
-    snapshots = (Snapshot(SOURCE, _covers(readable, gone), tuple(present)), *([compared] if compared else []))
-    return (*snapshots, *(_reading(port) for port in readable))
+    states = Snapshot(SOURCE, _covers(readable, gone), tuple(present), efa_rates=_efa_rates(ports, hints))
+    return (states, *([compared] if compared else []), *(_reading(port) for port in readable))
+
+
+def _efa_rates(ports: Iterable[Port], hints: Hints) -> EfaRates | None:
+    rates = {port.component: gigabits(port.fields.get("rate")) for port in ports if port.is_efa}
+    reported = {device: rate for device, rate in rates.items() if rate is not None}
+    return EfaRates(reported, efa_rates_with(hints.mappings)) if reported else None
 
 
 def recognize(body: bytes) -> bool:

@@ -27,7 +27,7 @@ SOURCE = "rdma-counters"
 MAX_PORTS = 512
 
 
-def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
+def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     """Return the faults of modules, the states of ports, and a sample of each port's counters that have a threshold."""
     document = text_of(body)
     if is_port_tool(body):
@@ -40,7 +40,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     samples = (_reading(port, with_threshold) for port in ports)
     faults = (_fault(port, name, code) for port in ports for name, code in _FAULTS.items() if name in port.fields)
     with_state = [port for port in ports if state_number(port.fields.get("state")) is not None]
-    states = states_of(with_state) if with_state else ()
+    states = states_of(with_state, hints) if with_state else ()
     return (*faults, *states, *(sample for sample in samples if sample.values))
 
 

@@ -64,7 +64,9 @@ def _hints(
     ] = None,
     instance_type: Annotated[
         str | None,
-        typer.Option(metavar="TYPE", help="EC2 instance type of the node, to check its GPU count (p5.48xlarge)."),
+        typer.Option(
+            metavar="TYPE", help="EC2 instance type of the node, to check its GPUs and EFA rates (p5.48xlarge)."
+        ),
     ] = None,
 ) -> Hints:
     """Return the facts about the input that the options state."""

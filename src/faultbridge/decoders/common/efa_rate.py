@@ -1,0 +1,46 @@
+"""Compares the rates of EFA devices with the rate that the instance type has.
+
+Before 2024-10, Linux's `efa_verbs.c` reports 100 Gb/s for every device. Later it reports the highest rate that the
+device states, or 100 Gb/s if it states none. So 100 Gb/s proves nothing about a faster device and is not judged.
+Units: Gb/s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from faultbridge.domain.faults import Component, EfaRates, Fault, Observation, Snapshot
+
+BELOW = "net.rate_below_expected"
+FIXED_RATE = 100
+
+
+def add_efa_rate_check(observations: Iterable[Observation], instance_type: str) -> tuple[Observation, ...]:
+    """Add the rate check to each health snapshot with rates of EFA devices; an unknown instance type has no check."""
+    name = instance_type.removeprefix("ml.")
+    return tuple(
+        _with_check(item, item.efa_rates, name) if isinstance(item, Snapshot) and item.efa_rates else item
+        for item in observations
+    )
+
+
+def _with_check(snapshot: Snapshot, rates: EfaRates, instance_type: str) -> Snapshot:
+    """Return a snapshot that covers each rate which proves something, with a fault for each that is too low."""
+    expected = rates.expected.get(instance_type)
+    if expected is None:
+        return snapshot
+    judged = {device: rate for device, rate in rates.reported.items() if rate != FIXED_RATE or expected <= FIXED_RATE}
+    if not judged:
+        return snapshot
+    slow = (
+        _slow(snapshot, device, rate, expected, instance_type) for device, rate in judged.items() if rate < expected
+    )
+    covers = {**snapshot.covers, BELOW: tuple(judged)}
+    return replace(snapshot, covers=covers, present=(*snapshot.present, *slow))
+
+
+def _slow(snapshot: Snapshot, device: Component, rate: int, expected: int, instance_type: str) -> Fault:
+    text = f"{device.name} has a rate of {rate} Gb/s; each EFA device of {instance_type[:64]} has {expected} Gb/s."
+    attributes = {"rate": str(rate), "expected": str(expected), "instance_type": instance_type[:64]}
+    return Fault(snapshot.source, BELOW, device, text, snapshot.observed_at, text, attributes, node=snapshot.node)
