@@ -117,6 +117,22 @@ def _journald_bytes(text: str) -> str:
     )
 
 
+def _cut(line: str) -> bytes:
+    """Return a line as a container runtime writes one that is too long, cut within its last word of digits."""
+    places = [at for at in range(1, len(line)) if line[at - 1 : at + 1].isdigit()]
+    at = places[-1] if places else len(line) // 2
+    head = "2026-02-03T04:05:06.123456789Z stderr"
+    return f"{head} P {line[:at]}\n{head} F {line[at:]}".encode()
+
+
+def _cell(field: str, value: str) -> dict[str, str]:
+    return {"field": field, "value": value}
+
+
+def _otlp(line: str) -> dict[str, object]:
+    return {"timeUnixNano": "1770091506123456789", "body": {"stringValue": line}}
+
+
 WRAPPERS: dict[str, Callable[[str], bytes]] = {
     "plain": lambda text: text.encode(),
     "crlf": lambda text: text.replace("\n", "\r\n").encode(),
@@ -152,6 +168,14 @@ WRAPPERS: dict[str, Callable[[str], bytes]] = {
         {"dmesg": [{"pri": 3, "time": 8123.617543, "msg": one} for one in _lines(text)]}, indent=3
     ).encode(),
     "json-array": lambda text: json.dumps([{"message": one} for one in _lines(text)]).encode(),
+    "cri-parts": lambda text: b"\n".join(_cut(one) for one in _lines(text)),
+    "console-output": lambda text: json.dumps({"InstanceId": "i-0a1b2c3d4e5f60718", "Output": text}).encode(),
+    "logs-insights": lambda text: json.dumps(
+        {"results": [[_cell("@timestamp", "2026-02-03 04:05:06.000"), _cell("@message", one)] for one in _lines(text)]}
+    ).encode(),
+    "otlp": lambda text: json.dumps(
+        {"resourceLogs": [{"scopeLogs": [{"logRecords": [_otlp(one) for one in _lines(text)]}]}]}
+    ).encode(),
     "awslogs": _awslogs,
     "awslogs-json": lambda text: _awslogs("\n".join(json.dumps({"log": one}) for one in _lines(text))),
 }  # fmt: skip

@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from faultbridge.decoders.common.decoder import Decoded, Decoder, Hints
 from faultbridge.decoders.common.journal import text_fields
+from faultbridge.decoders.common.partial_lines import joined_parts, joined_text
 from faultbridge.decoders.common.spread_documents import LogEvent
 from faultbridge.decoders.common.wrapped_lines import log_events, wrapped_events
 from faultbridge.decoders.events import of_events
@@ -124,18 +125,18 @@ def is_binary(body: bytes) -> bool:
 
 
 class TextCleaner:
-    """Replaces runs of NUL bytes, which a crash leaves in a log, by line ends, and counts them."""
+    """Joins the parts of lines, and replaces runs of NUL bytes, which a crash leaves in a log, by counted line ends."""
 
     def __init__(self) -> None:
         self._skipped = 0
 
     def clean(self, body: bytes) -> bytes:
         """Return a body as text without NUL bytes; one with NUL bytes that is mostly not text is `Rejected`."""
-        return self._without_nuls(b"".join(text_fields([body])))
+        return self._without_nuls(joined_text(b"".join(text_fields([body]))))
 
     def pieces(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         """Yield each piece with its NUL bytes replaced."""
-        return map(self._without_nuls, text_fields(pieces))
+        return map(self._without_nuls, joined_parts(text_fields(pieces)))
 
     def _without_nuls(self, body: bytes) -> bytes:
         if body[:2] in _UTF_16:

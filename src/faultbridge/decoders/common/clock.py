@@ -69,8 +69,9 @@ def yearless_time(month: str, day: str, clock: str, received_at: datetime | None
 
 def _utc_time(year: int, month: str, day: str, clock: str) -> datetime | None:
     hour, minute, second = (int(part) for part in clock.split(":"))
+    number = MONTHS.get(month) or _OTHER_NAMES.get(month.lower().rstrip("."), 0)
     try:
-        return datetime(year, MONTHS[month], int(day), hour, minute, second, tzinfo=UTC)
+        return datetime(year, number, int(day), hour, minute, second, tzinfo=UTC)
     except ValueError:
         return None
 

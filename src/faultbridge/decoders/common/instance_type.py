@@ -1,14 +1,47 @@
-"""Adds the checks that need the instance type of the node: the number of GPUs and the rates of EFA devices."""
+"""The checks that need the instance type of the node: its number of GPUs, and the rates of its EFA devices.
+
+Before 2024-10, Linux's `efa_verbs.c` reports 100 Gb/s for every device. Later it reports the highest rate that the
+device states, or 100 Gb/s if it states none. So 100 Gb/s proves nothing about a faster device and is not judged.
+Units: Gb/s.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
-from faultbridge.decoders.common.efa_rate import add_efa_rate_check
 from faultbridge.decoders.common.gpu_count import add_gpu_count_check
-from faultbridge.domain.faults import Observation
+from faultbridge.domain.faults import Component, EfaRates, Fault, Observation, Snapshot
+
+BELOW = "net.rate_below_expected"
+FIXED_RATE = 100
 
 
 def add_instance_type_checks(observations: Iterable[Observation], instance_type: str) -> tuple[Observation, ...]:
-    """Return the observations with the results of the checks; unchanged for an unknown instance type."""
-    return add_efa_rate_check(add_gpu_count_check(observations, instance_type), instance_type)
+    """Add the checks to each health snapshot that they concern; an unknown instance type has no check."""
+    name = instance_type.removeprefix("ml.")
+    return tuple(
+        _with_check(item, item.efa_rates, name) if isinstance(item, Snapshot) and item.efa_rates else item
+        for item in add_gpu_count_check(observations, instance_type)
+    )
+
+
+def _with_check(snapshot: Snapshot, rates: EfaRates, instance_type: str) -> Snapshot:
+    """Return a snapshot that covers each rate which proves something, with a fault for each that is too low."""
+    expected = rates.expected.get(instance_type)
+    if expected is None:
+        return snapshot
+    judged = {device: rate for device, rate in rates.reported.items() if rate != FIXED_RATE or expected <= FIXED_RATE}
+    if not judged:
+        return snapshot
+    slow = (
+        _slow(snapshot, device, rate, expected, instance_type) for device, rate in judged.items() if rate < expected
+    )
+    covers = {**snapshot.covers, BELOW: tuple(judged)}
+    return replace(snapshot, covers=covers, present=(*snapshot.present, *slow))
+
+
+def _slow(snapshot: Snapshot, device: Component, rate: int, expected: int, instance_type: str) -> Fault:
+    text = f"{device.name} has a rate of {rate} Gb/s; each EFA device of {instance_type[:64]} has {expected} Gb/s."
+    attributes = {"rate": str(rate), "expected": str(expected), "instance_type": instance_type[:64]}
+    return Fault(snapshot.source, BELOW, device, text, snapshot.observed_at, text, attributes, node=snapshot.node)

@@ -230,6 +230,7 @@ def _from_letter() -> _Patterns:
         (re.compile(r"message repeated (\d{1,6}) times: \[ ?"), _repeated),
         (re.compile(rf"{_WEEKDAY} {_DATE_AND_TIME} "), _date_and_time),
         (re.compile(rf"{_WEEKDAY} {_MONTH} (\d{{4}}) "), _calendar),
+        (re.compile(r"([^\W\d_]{3,6}\.?) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d) (?=[\w.-]{1,253} kernel)"), _yearless),
         (re.compile(r"(?:[\w.-]{1,253} )?login: {0,8}"), _strip_only),
         (re.compile(r"[\w.-]{1,64} {1,24}\| "), _strip_only),
     )

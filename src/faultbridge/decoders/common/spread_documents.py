@@ -15,6 +15,7 @@ from typing import Any
 
 from faultbridge.decoders.common.clock import iso_instant
 from faultbridge.decoders.common.documents import MAX_JSON_BYTES, each_document
+from faultbridge.decoders.common.log_answers import lines_of_answer
 from faultbridge.decoders.common.wrappers import MAX_DEPTH, line_of, unwrap
 
 _DOCUMENT_BYTES = 1024
@@ -98,7 +99,11 @@ def _records_of(document: _Document) -> Iterator[str]:
 
 
 def log_records(document: object, depth: int = 0) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects within a JSON document that have a log line."""
+    """Yield the objects within a JSON document that have a log line, or the lines of a known answer."""
+    answer = list(lines_of_answer(document)) if depth == 0 else []
+    if answer:
+        yield from answer
+        return
     if isinstance(document, Mapping):
         if line_of(document) is not None:
             yield document

@@ -40,6 +40,7 @@ _ANSI = re.compile(rb"\x1b\[[0-9;]{0,16}[A-Za-z]")
 _TRANSPORT = re.compile(
     rb'"_TRANSPORT" {0,4}: {0,4}"kernel"|"dmesg" {0,4}: {0,4}\[|^ {0,8}_TRANSPORT=kernel$', re.MULTILINE
 )
+_XID_RECORD = re.compile(r"NVRM: {0,64}Xid {0,64}\(")
 _MAX_FRAMING_LINES = 10_000
 # The fabric manager writes to the same journal and the same syslog.
 _SERVICE = re.compile(r"detected NVSwitch |\[tid \d|(?:nv|nvidia)-fabricmanager|NVIDIA fabric manager", re.IGNORECASE)
@@ -159,8 +160,12 @@ class _LogReader:
             if observation is not None:
                 self._found.append(observation)
                 return
+        before = len(self._found) + self.unparsed
         if self._read_parts(message) or self._read_wrapped(message):
             self.framed = True
+            if line.count("Xid") > 1:  # a record quoted in a message is none, but it is not lost in silence
+                read = len(self._found) + self.unparsed - before
+                self.unparsed += max(0, len(_XID_RECORD.findall(line)) - read)
         elif _SERVICE.search(line) and len(self._of_service) < _MAX_SERVICE_LINES:
             self._of_service.append(line if at is None else json.dumps({"log": line, "time": at.isoformat()}))
         elif SIGNATURE.search(line):

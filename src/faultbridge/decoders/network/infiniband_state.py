@@ -2,7 +2,7 @@
 
 An unused port is down, so a port that is down in the first sample is no fault. A lost link is a fault, and so is a link
 that does not become active. An Elastic Fabric Adapter always reports active, so its state is ignored. Its rate
-is judged where the instance type is known (`common.efa_rate`).
+is judged where the instance type is known (`common.instance_type`).
 
 Grammar: blocks of ibstat or ibstatus, `rdma link` (`rdma_link`), `path: value` of sysfs, the same as JSON, or metrics
 (`rdma_ports`). If ibstat stopped at a device, the ports before it are read. Times: none. Units: Gb/s.

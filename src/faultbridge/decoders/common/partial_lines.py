@@ -1,0 +1,55 @@
+"""Joins the parts of a line that a Kubernetes container runtime (CRI) cut, because it was longer than 16 KiB.
+
+Grammar: `TIME STREAM P TEXT` for each part but the last, then `TIME STREAM F TEXT`. The joined line has the time of its
+first part. Source: Kubernetes `kuberuntime/logs`, containerd's `max_container_log_line_size`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+_PARTIAL = b" P "
+_HEAD = rb"\d{4}-\d\d-\d\dT[\d:.]{8,18}(?:Z|[+-]\d\d:\d\d) "
+_PAIR = re.compile(rb"^(" + _HEAD + rb"(std(?:out|err)) )P ([^\n]*)\n" + _HEAD + rb"\2 ([FP])(?: |$)", re.MULTILINE)
+_OPEN = re.compile(_HEAD + rb"std(?:out|err) P ")
+_CRI = re.compile(_HEAD + rb"std(?:out|err) [FP] ")
+_MAX_HELD = 1024 * 1024
+
+
+def joined_text(text: bytes) -> bytes:
+    """Return a text of whole lines with the parts of each line joined; other text unchanged."""
+    found = 1 if _PARTIAL in text else 0
+    while found:
+        # Each pass joins every second part to the part before it.
+        text, found = _PAIR.subn(rb"\1\4 \3", text)
+    return text
+
+
+def joined_parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the pieces of a log; those of a CRI log with the parts of each line joined, across pieces as well."""
+    pieces = iter(pieces)
+    held = next(pieces, b"")
+    if _CRI.match(held) is None:
+        yield held
+        yield from pieces
+        return
+    for piece in pieces:
+        held += piece
+        end = _end_of_lines(held)
+        if end or len(held) > _MAX_HELD:
+            end = end or len(held)
+            yield joined_text(held[:end])
+            held = held[end:]
+    yield joined_text(held)
+
+
+def _end_of_lines(text: bytes) -> int:
+    """Return the position after the last line that is whole and is no part of a line that goes on."""
+    end = text.rfind(b"\n") + 1
+    while end:
+        start = text.rfind(b"\n", 0, end - 1) + 1
+        if _OPEN.match(text, start) is None:
+            break
+        end = start
+    return end

@@ -1,0 +1,120 @@
+"""Log lines in answers of AWS APIs and log stores, lines that a runtime cut, and dates of other languages."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from faultbridge.decoders import registry
+from faultbridge.decoders.common.decoder import Hints
+from faultbridge.decoders.common.partial_lines import joined_parts, joined_text
+from faultbridge.domain.faults import Fault
+
+XID = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus."
+DOUBLE = XID.replace("79", "48", 1)
+AT = datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
+NANOSECONDS = str(int(AT.timestamp()) * 10**9)
+HEAD = "2026-02-03T04:05:06.5Z stdout"
+RECEIVED = datetime(2026, 11, 24, tzinfo=UTC)
+
+
+def found(body: str | bytes) -> list[tuple[str, datetime | None]]:
+    encoded = body.encode() if isinstance(body, str) else body
+    source = registry.recognize(encoded)
+    decoded = registry.decode(source, encoded, Hints(received_at=RECEIVED))
+    return [(one.code, one.observed_at) for one in decoded if isinstance(one, Fault)]
+
+
+def test_every_record_in_the_console_output_of_an_instance_is_a_fault() -> None:
+    text = f"[    0.000000] Linux version 6.1\r\n[  812.6] {XID}\r\n\r\nip-10-0-0-7 login: [  900.1] {DOUBLE}\r\n"
+    body = json.dumps({"InstanceId": "i-0a1b2c3d4e5f60718", "Timestamp": "2026-02-03T05:00:00Z", "Output": text})
+    assert [code for code, _ in found(body)] == ["xid.79", "xid.48"]
+
+
+ANSWERS = {
+    "insights": {
+        "results": [
+            [
+                {"field": "@timestamp", "value": "2026-02-03 04:05:06.000"},
+                {"field": "@message", "value": f"kernel: {XID}"},
+            ]
+        ],
+        "status": "Complete",
+    },
+    "otlp": {
+        "resourceLogs": [
+            {"scopeLogs": [{"logRecords": [{"timeUnixNano": NANOSECONDS, "body": {"stringValue": f"kernel: {XID}"}}]}]}
+        ]
+    },
+    "loki": {"data": {"result": [{"stream": {"job": "kmsg"}, "values": [[NANOSECONDS, f"kernel: {XID}"]]}]}},
+    "splunk": {"time": AT.timestamp(), "host": "n1", "sourcetype": "syslog", "event": f"kernel: {XID}"},
+    "ssm": {"CommandId": "c-1", "StandardOutputContent": f"2026-02-03T04:05:06Z n1 kernel: {XID}\n"},
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_a_record_in_the_answer_of_a_log_store_has_its_own_time(name: str) -> None:
+    assert found(json.dumps(ANSWERS[name])) == [("xid.79", AT)]
+
+
+def test_other_sources_are_read_from_answers_too() -> None:
+    fatal = (
+        "[Feb 03 2026 04:05:06] [ERROR] [tid 8] detected NVSwitch fatal error 20034 on fid 0 on NVSwitch pci bus id "
+    )
+    fatal += "00000000:05:00.0 physical id 9 port 30"
+    plain = found(fatal)
+    assert plain
+    assert found(json.dumps({"CommandId": "c-1", "StandardOutputContent": fatal})) == plain
+
+
+def test_an_answer_without_a_log_line_is_left_to_the_decoders() -> None:
+    body = json.dumps({"results": [[{"field": ["x"], "value": 3}]], "event": 5, "Output": None, "InstanceId": "i-1"})
+    assert registry.read("slurm-node", b"NodeName=n1 State=DOWN Reason=x").observations
+    with pytest.raises(Exception, match="format"):
+        registry.recognize(body.encode())
+
+
+@pytest.mark.parametrize("places", [(1,), (29,), (30,), (8, 20), (5, 29, 40, 60)])
+def test_the_parts_of_a_line_that_the_runtime_cut_are_one_record(places: tuple[int, ...]) -> None:
+    ends = (*places, len(XID))
+    parts = [XID[start:end] for start, end in zip((0, *places), ends, strict=True)]
+    lines = [f"{HEAD} {'F' if part is parts[-1] else 'P'} {part}" for part in parts]
+    assert found("\n".join(lines) + "\n") == [("xid.79", AT.replace(microsecond=500000))]
+
+
+def test_parts_are_joined_across_the_pieces_of_a_log() -> None:
+    text = f"{HEAD} F first\n{HEAD} P {XID[:29]}\n{HEAD} P {XID[29:40]}\n{HEAD} F {XID[40:]}\n{HEAD} F last\n".encode()
+    whole = joined_text(text)
+    assert whole == f"{HEAD} F first\n{HEAD} F {XID}\n{HEAD} F last\n".encode()
+    for size in range(1, len(text)):
+        pieces = [text[at : at + size] for at in range(0, len(text), size)]
+        # A first piece without a whole head is no CRI log, which no reader of files yields.
+        if size > len(HEAD) + 4:
+            assert b"".join(joined_parts(pieces)) == whole
+
+
+def test_the_parts_of_another_stream_stay_apart() -> None:
+    text = f"{HEAD} P one\n{HEAD.replace('stdout', 'stderr')} F two\n{HEAD} F three\n".encode()
+    assert joined_text(text) == text
+
+
+@pytest.mark.parametrize(
+    ("line", "at"),
+    [
+        (f"[Mär  3 04:05] {XID}", datetime(2026, 3, 3, 4, 5, tzinfo=UTC)),
+        (f"Dez 01 01:02:03 n1 kernel: {XID}", datetime(2025, 12, 1, 1, 2, 3, tzinfo=UTC)),
+        (f"févr. 03 04:05:06 n1 kernel: {XID}", AT),
+        (f"abc 03 04:05:06 n1 kernel: {XID}", None),
+    ],
+)
+def test_a_month_in_another_language_is_a_time_if_it_has_one_meaning(line: str, at: datetime | None) -> None:
+    assert found(line) == [("xid.79", at)]
+
+
+def test_a_record_that_is_quoted_within_a_record_is_counted() -> None:
+    quoted = f"[ 1.000001] {XID} quoted by x: NVRM: Xid (PCI:0000:c1:00): abc"
+    decoded = registry.read("kernel-log", quoted.encode())
+    assert [one.code for one in decoded.observations if isinstance(one, Fault)] == ["xid.79"]
+    assert decoded.unparsed == 1
