@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from faultbridge.decoders.common.decoder import Decoded, Decoder, Hints
 from faultbridge.decoders.common.journal import text_fields
-from faultbridge.decoders.common.partial_lines import joined_parts, joined_text
+from faultbridge.decoders.common.partial_lines import PARTIAL, joined_parts, joined_text
 from faultbridge.decoders.common.spread_documents import LogEvent
 from faultbridge.decoders.common.wrapped_lines import log_events, wrapped_events
 from faultbridge.decoders.events import of_events
@@ -132,7 +132,8 @@ class TextCleaner:
 
     def clean(self, body: bytes) -> bytes:
         """Return a body as text without NUL bytes; one with NUL bytes that is mostly not text is `Rejected`."""
-        return self._without_nuls(joined_text(b"".join(text_fields([body]))))
+        text = b"".join(text_fields([body]))
+        return self._without_nuls(joined_text(text) if PARTIAL in text else text)
 
     def pieces(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         """Yield each piece with its NUL bytes replaced."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-_PARTIAL = b" P "
+PARTIAL = b" P "
+"""In every text with a part of a line."""
 _HEAD = rb"\d{4}-\d\d-\d\dT[\d:.]{8,18}(?:Z|[+-]\d\d:\d\d) "
 _PAIR = re.compile(rb"^(" + _HEAD + rb"(std(?:out|err)) )P ([^\n]*)\n" + _HEAD + rb"\2 ([FP])(?: |$)", re.MULTILINE)
 _OPEN = re.compile(_HEAD + rb"std(?:out|err) P ")
@@ -19,7 +20,7 @@ _MAX_HELD = 1024 * 1024
 
 def joined_text(text: bytes) -> bytes:
     """Return a text of whole lines with the parts of each line joined; other text unchanged."""
-    found = 1 if _PARTIAL in text else 0
+    found = 1
     while found:
         # Each pass joins every second part to the part before it.
         text, found = _PAIR.subn(rb"\1\4 \3", text)
@@ -45,7 +46,7 @@ def joined_parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _end_of_lines(text: bytes) -> int:
-    """Return the position after the last line that is whole and is no part of a line that goes on."""
+    """Return the position after the last line that is whole and is no part that the next line continues."""
     end = text.rfind(b"\n") + 1
     while end:
         start = text.rfind(b"\n", 0, end - 1) + 1

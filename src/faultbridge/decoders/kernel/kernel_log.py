@@ -163,7 +163,7 @@ class _LogReader:
         before = len(self._found) + self.unparsed
         if self._read_parts(message) or self._read_wrapped(message):
             self.framed = True
-            if line.count("Xid") > 1:  # a record quoted in a message is none, but it is not lost in silence
+            if line.count("Xid") > 1:  # a record that a message quotes is none, but it is counted
                 read = len(self._found) + self.unparsed - before
                 self.unparsed += max(0, len(_XID_RECORD.findall(line)) - read)
         elif _SERVICE.search(line) and len(self._of_service) < _MAX_SERVICE_LINES:
