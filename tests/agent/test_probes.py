@@ -224,6 +224,12 @@ def test_a_probe_fault_has_the_severity_and_action_of_the_catalog(family, outcom
     assert fault["code"] != "agent.flood"  # reserved for a record with too many faults
 
 
+def test_the_output_of_nvidia_smi_is_sent_also_after_a_warning_about_an_inforom():
+    output = b"WARNING: infoROM is corrupted at gpu 0000:C1:00.0\n" + GOOD.output
+    found = records_of(ScriptedProbe(ProbeResult(Outcome.FAILED, output)), minutes=0.5, known_errors=NVIDIA_SMI_ERRORS)
+    assert found == [("nvidia-smi-xml", output)]
+
+
 @pytest.mark.parametrize("text", NVIDIA_SMI_ERRORS)
 def test_a_known_error_of_nvidia_smi_is_sent_as_its_record(text):
     output = text + b" 0000:C1:00.0: GPU is lost.  Reboot the system to recover this GPU"

@@ -27,9 +27,10 @@ MAX_INTERFACES = 32
 _PORT_FILES = ("state", "phys_state", "rate", "link_layer")
 _COUNTER_FOLDERS = ("counters", "hw_counters")
 
-# Error texts that nvidia-smi prints for a lost GPU or a broken driver; the decoder of its XML reads them too.
+# Error texts of nvidia-smi about a lost or damaged GPU or a broken driver; the decoder of its XML reads them too.
 NVIDIA_SMI_ERRORS = (
     b"Unable to determine the device handle for GPU",
+    b"WARNING: infoROM is corrupted at gpu",
     b"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver",
     b"Failed to initialize NVML: Driver",
     b"Failed to initialize NVML: Unknown Error",

@@ -151,7 +151,7 @@ def _reset(_body: dict[str, Any]) -> object:
     _set_reservations({"reservations": []})
     LAUNCH_FAULTS.set_rates(0, LaunchFaultRates())
     clusters.reset()
-    for cluster in SAGEMAKER.clusters.values():
+    for cluster in tuple(SAGEMAKER.clusters.values()):
         cluster.reset()
     return {}
 
