@@ -58,7 +58,8 @@ def _totals(state: NodeState, samples: SampleSet, detectors: Iterable[Detector],
 def _reported_at(samples: SampleSet, now: datetime) -> datetime | None:
     """Return when samples were reported last; None if that is too long ago.
 
-    Equal samples with a digest are not stored again each time, so for longer they count as reported now.
+    Samples with a digest are not stored again while their values stay the same, so they count as reported now for
+    longer.
     """
     age = now - samples.at
     if age < STALE:

@@ -31,7 +31,7 @@ MAX_CASES = 200
 
 @dataclass(frozen=True, slots=True)
 class HeldCases:
-    """Absorbs and releases the cases of a cluster's nodes; the latest event of the incident is the cause of that."""
+    """Absorbs and releases the cases of a cluster's nodes, with the latest event of the incident as their cause."""
 
     table: Table
     append: Append

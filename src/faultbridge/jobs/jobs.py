@@ -202,7 +202,7 @@ class Jobs:
 
 
 def _new_run(before: Job | None, started: Job) -> Job:
-    """Return a job at the start of a run; its version and the nodes left to update are taken over from `before`."""
+    """Return a job at the start of a run; its version, and the nodes that still need an update, come from `before`."""
     if before is None:
         return replace(started, to_mark=started.nodes)
     return replace(started, version=before.version, to_mark=tuple(sorted({*before.to_mark, *started.nodes})))

@@ -72,7 +72,7 @@ def resume_of(job: Job, states: Iterable[NodeState]) -> Resume | None:
 
 
 def _move(job: Job, state: NodeState) -> RankMove:
-    """Return the move of the ranks of a node. A retired node has no instance for them."""
+    """Return where the ranks of a node move: to the instance that backs it now, or to none if the node is retired."""
     node = state.key.node
     instance = None if state.status is NodeStatus.RETIRED else _instance(state)
     ranks = job.ranks.get(node)

@@ -95,7 +95,7 @@ class BaselineFleet:
         self._push(at + (self._rules.soft_wait if soft else self._rules.wait), node, "repair")
 
     def _step(self, event: Event) -> None:
-        """Continue the repair of a node: `clear`, `repair`, `done` or `operator`."""
+        """Take the next step of a node's repair, as its event names it: `clear`, `repair`, `done` or `operator`."""
         node, at, repair = event.node, event.at, self._repairs[event.node]
         host, step = self._host[node], event.case
         if step == "clear":

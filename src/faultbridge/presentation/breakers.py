@@ -12,7 +12,7 @@ from faultbridge.presentation.entry_rows import Document
 
 
 def breaker_limit(breaker: Document, policy: Policy | None) -> BreakerLimit | None:
-    """Return the limit of a breaker, or None if the policy is not known or has none."""
+    """Return the limit of a breaker in the policy; None if the policy is not known or sets no such limit."""
     scope = BreakerScope.CLUSTER if domain_of(str(breaker["name"])) is None else BreakerScope.DOMAIN
     return next((one for one in policy.breakers if one.scope is scope), None) if policy else None
 

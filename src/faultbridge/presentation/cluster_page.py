@@ -41,7 +41,7 @@ class CaseRow:
 
 @dataclass(frozen=True, slots=True)
 class ControlRow:
-    """One thing that permits or blocks repairs; `note` states what ends a block."""
+    """A setting or condition that permits or blocks repairs; `note` states what ends a block."""
 
     name: str
     mark: Mark

@@ -32,7 +32,7 @@ class GpuFigure:
 def gpu_figure(
     nodes: Iterable[NodeState], cases: Iterable[Case], types: Mapping[str, int], since: datetime, now: datetime
 ) -> GpuFigure:
-    """Return the figure of these nodes now, and the GPU time that these cases cost after `since`.
+    """Return the GPUs of these nodes, those in service now, and the GPU time that these cases cost after `since`.
 
     `types` holds the number of GPUs of each instance type. The time of a case counts once an attempt started.
     """

@@ -44,7 +44,7 @@ class Inventory(Protocol):
         ...
 
     def role_ids(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
-        """Return the ids of the roles of the given instances; none where their sessions do not name the instance."""
+        """Return the ids of the IAM roles of these instances; empty if sessions of a role do not name the instance."""
         ...
 
     def gone(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:

@@ -195,7 +195,7 @@ def due(name: str) -> str:
 
 
 def retry(name: str) -> str:
-    """Return the shard of the timer index for a reject; nodes have their own shards and never wait for rejects."""
+    """Return the shard of the timer index for the retry of a reject; the timers of nodes have shards of their own."""
     return f"RETRY#{shard_of(name, WORK_SHARDS)}"
 
 

@@ -27,7 +27,7 @@ UNHEALTHY, QUEUE, HELD, REQUESTED_ISOLATIONS = "BAD#", "ADMISSION#", "HELD#", "C
 WORK_ROWS, WORK_ROWS_END = frozenset({UNHEALTHY, QUEUE, HELD, REQUESTED_ISOLATIONS, FOLLOWED}), "I"
 """The prefixes of the rows that say what must be done. They precede all other rows of a shard: one query reads them."""
 REMOTE_ATTRIBUTES = ("switch", "server", "target", "peer", "remote")
-"""Attributes of a fault that name the remote thing it is about, the most exact first."""
+"""Attributes of a fault that name the remote object it is about, the most exact first."""
 _WITHOUT_ROW = frozenset({None, NodeStatus.HEALTHY, NodeStatus.RETIRED})
 
 
@@ -116,7 +116,7 @@ def _isolation_row(state: NodeState, now: datetime) -> Item | None:
 def _families(state: NodeState) -> Item:
     """Return the latest condition of each fault family: when it began and its code.
 
-    `subject` is the remote thing that the latest condition of the family with a remote end names.
+    `subject` is the remote object, such as a switch, that the latest condition of the family with such an object names.
     """
     latest: dict[str, Condition] = {}
     subjects: dict[str, str] = {}

@@ -142,7 +142,7 @@ class Ec2Capacity:
 
 
 def _accepts(reservation: Mapping[str, Any], instance: Mapping[str, Any]) -> bool:
-    """Return whether a non-interruptible reservation fits: same Outpost, and no or the same placement group.
+    """Return whether a non-interruptible reservation fits: in the same Outpost, and in no or the same placement group.
 
     EC2 may reclaim an interruptible reservation at any time.
     """

@@ -33,7 +33,7 @@ def missing_gpus(seen: int | None, instance_type: str | None) -> str | None:
 
 
 def with_same_gpu_count(instance_types: Iterable[str], instance_type: str | None) -> tuple[str, ...]:
-    """Return the instance types that have as many GPUs as the given one; all of them if it is unknown."""
+    """Return the instance types that have as many GPUs as the given type; all types if that number is unknown."""
     gpus = gpus_by_instance_type()
     if instance_type is None or instance_type not in gpus:
         return tuple(instance_types)

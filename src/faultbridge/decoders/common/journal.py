@@ -100,7 +100,7 @@ class _Buffer:
         return self.fill(len(self.data) + 1)
 
     def taken(self, end: int) -> bytes:
-        """Return the data from `at` to `end`, and continue there."""
+        """Return the data from `at` to `end`, and move `at` to `end`."""
         start, self.at = self.at, max(end, self.at)
         return self.data[start : self.at]
 

@@ -33,7 +33,7 @@ def is_ip_text(text: str) -> bool:
 
 
 def is_ethtool_settings(text: str) -> bool:
-    """Return whether a text has an interface's settings with its link."""
+    """Return whether a text is ethtool's output about the settings of an interface, with its link state."""
     return "NIC statistics:" not in text and _SETTINGS.search(text) is not None and _DETECTED.search(text) is not None
 
 

@@ -140,7 +140,7 @@ class ClusterConfig:
             raise Rejected("no_requeue_head_node", f"the head node is missing: {self.cluster}; {user} requires it")
 
     def _check_own_parts(self) -> None:
-        """Reject a part, such as a verifier, that cannot reach the instances of a provider such as HyperPod."""
+        """Reject an adapter, such as a verifier, that cannot reach the instances of the cluster's provider."""
         for part, allowed in OWN_PARTS.get(self.provider, {}).items():
             given = getattr(self, part)
             if given != allowed:

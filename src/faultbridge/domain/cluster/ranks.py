@@ -11,7 +11,7 @@ MAX_RANKS = 100_000
 
 
 def ranks_in_order(nodes: Sequence[str], per_node: int) -> dict[str, str]:
-    """Return the ranks of nodes that have equally many each, in the order of the nodes, as `torchrun` gives them."""
+    """Return the ranks of each node, `per_node` for each, in the order of the nodes, as `torchrun` assigns them."""
     return {node: rank_text(range(number * per_node, (number + 1) * per_node)) for number, node in enumerate(nodes)}
 
 

@@ -75,7 +75,7 @@ class _Stack:
         self._memo: dict[int, Any] = {}
 
     def result(self) -> Any:  # noqa: ANN401 - as above
-        """Return the only value left; raises ValueError for none or several values, TypeError for a scalar."""
+        """Return the only value on the stack; raises ValueError for none or several values, TypeError for a scalar."""
         (value,) = self._values
         if not isinstance(value, dict | list | tuple):
             raise TypeError(value)

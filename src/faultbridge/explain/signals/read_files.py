@@ -82,7 +82,7 @@ def read_files(files: Iterable[InputFile], context: ReadContext) -> Evidence:
 
 
 def _received_at(heads: Iterable[bytes], received_at: datetime | None) -> datetime | None:
-    """Return the latest time of lines without a year: half a year after the dated lines, at most the receipt."""
+    """Return the latest time that a line without a year can have: half a year after dated lines, or the receipt."""
     dated = [one for head in heads if (one := latest_date_of(head)) is not None]
     return min(received_at, max(dated) + _HALF_A_YEAR) if received_at and dated else received_at
 

@@ -110,9 +110,9 @@ class ClusterView:
         return _in_order(list(found.values()), now)
 
     def to_isolate(self) -> list[NodeKey]:
-        """Return the nodes in service with a live case whose isolation may succeed now: those that changed.
+        """Return the nodes in service with a live case that changed, so that their isolation may succeed now.
 
-        After a change of a breaker these are all of them.
+        After a change of a breaker, these are all nodes in service with a live case.
         """
         found = sorted(self._unchecked)
         self._unchecked.clear()

@@ -142,7 +142,7 @@ class FakeHyperPod:
         return {**named, **counts, **plan}
 
     def describe_plan(self, arn: str) -> dict[str, Any] | None:
-        """Return what DescribeTrainingPlan says of the plan of a group, or None if no group has it."""
+        """Return the answer of DescribeTrainingPlan about a plan, or None if no group uses the plan."""
         used = sum(node.group.training_plan == arn for node in self.nodes.values())
         if all(group.training_plan != arn for group in self.groups.values()):
             return None

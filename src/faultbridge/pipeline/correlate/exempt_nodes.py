@@ -30,7 +30,7 @@ def hold_of(incident: Incident, limits: CorrelationLimits, now: datetime) -> Hol
 def recently_left(
     incident: Incident, nodes: Iterable[str], limits: CorrelationLimits, now: datetime
 ) -> Mapping[str, datetime]:
-    """Return the nodes that left an incident, each with when, unless that is `limits.quiet` ago or longer.
+    """Return the nodes that left an incident less than `limits.quiet` ago, each with when it left.
 
     `nodes` are the nodes that the incident affects now.
     """

@@ -82,7 +82,7 @@ def _with_shared_causes(
     limits: CorrelationLimits,
     now: datetime,
 ) -> list[Incident]:
-    """Return the incidents with the new ones, with wider domains where needed, and with merged ones closed."""
+    """Return the incidents after new ones were added, domains were widened, and merged ones were closed."""
     found = {one.id: one for one in live}
     for family in Family:
         fresh = [one for one in snapshot.of_family(family) if not _ignored(one, found.values(), ended)]

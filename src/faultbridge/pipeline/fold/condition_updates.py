@@ -147,7 +147,7 @@ def is_known(reporter: Reporter, fault: Fault, arrival: Arrival) -> bool:
 
 
 def changed_parts(before: Condition, after: Condition) -> tuple[str, ...]:
-    """Return the parts that changed enough for an entry; a count does when it reaches a power of ten."""
+    """Return the parts of a condition that changed enough for an entry; a count must reach a new power of ten."""
     old, new = before.as_reported, after.as_reported
     parts = (
         ("count", len(str(after.count)) > len(str(before.count))),

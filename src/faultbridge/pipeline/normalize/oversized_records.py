@@ -61,7 +61,7 @@ def _name(fault: Fault) -> _Name:
 
 
 def _without_others(observation: Observation, kept: AbstractSet[_Name]) -> Observation | None:
-    """Return an observation with the kept faults only. A snapshot does not clear the faults that it loses."""
+    """Return an observation with only the kept faults, or None; a snapshot does not clear the faults that it loses."""
     if isinstance(observation, Fault):
         return observation if _name(observation) in kept else None
     if not isinstance(observation, Snapshot):

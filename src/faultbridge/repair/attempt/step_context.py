@@ -102,7 +102,7 @@ class StepContext:
 
     @property
     def lacks_volumes(self) -> bool:
-        """Return whether the provider of the cluster has no part that moves volumes."""
+        """Return whether no adapter can move volumes between instances of the cluster's provider."""
         return self.rules.config.provider not in self.compute.volumes
 
     @property

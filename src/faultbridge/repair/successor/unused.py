@@ -59,7 +59,7 @@ class EndUnusedLaunches:
 
 
 def _end(tools: StepTools, launcher: Launcher, cluster: str, launched: Iterable[LaunchedInstance]) -> None:
-    """Terminate the instances that back no node, never did, and are no spares."""
+    """Terminate those of the launched instances that never backed a node and are no spares."""
     claims = {keys.claim(one.instance_id): one for one in launched}
     claimed = tools.table.get_many(claims)
     unused = [one for key, one in claims.items() if key not in claimed]

@@ -41,7 +41,7 @@ def detach_volumes(context: StepContext, instance_id: str, spare: str | None) ->
 
 
 def refuse_unmovable(context: StepContext) -> StepResult | None:
-    """End the attempt if volumes must move and no installed part can move those of the cluster's provider."""
+    """End the attempt if volumes must move and no adapter can move the volumes of the cluster's provider."""
     if not context.moves_volumes or not context.lacks_volumes:
         return None
     name = context.rules.config.provider

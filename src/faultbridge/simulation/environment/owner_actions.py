@@ -76,7 +76,7 @@ class OwnerActions(GrowthActions):
             self._later(SHUTDOWN_SECONDS, lambda: self.system.fleet.remove(instance))
 
     def _report_shutdown(self, instance: str) -> None:
-        """Let EC2 report that it terminates an instance."""
+        """Report the termination of an instance, as EC2 does."""
         self._log(f"{instance} leaves the group")
         self.system.externally_terminated.add(instance)
         body = instance_shutdown(instance, self.system.clock.now())

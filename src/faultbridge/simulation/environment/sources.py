@@ -113,7 +113,7 @@ class SourceActions(CloudActions):
     ) -> None:
         """Send a record; without acceptance, send it again after 20 seconds, a limited number of times.
 
-        `observed_at` is the true time of its observations, if a law needs it.
+        `observed_at` is the true time of its observations, if an invariant needs it.
         """
         before = len(self.system.ports.queue.messages)
         try:

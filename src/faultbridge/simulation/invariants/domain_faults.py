@@ -105,7 +105,7 @@ class DomainFaultChecks:
             self._follow_links(now)
 
     def waiting_too_long(self) -> Iterator[str]:
-        """Find the cases that still wait after the longest time."""
+        """Yield the nodes whose case still waits after the longest time for which an incident may hold it."""
         for name, node in self._nodes.items():
             if node.absorbed_at is not None and self._waits_too_long(name, self._journal.clock.now()):
                 yield f"{name} waits since {node.absorbed_at:%d %H:%M}"

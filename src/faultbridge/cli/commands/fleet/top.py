@@ -86,7 +86,7 @@ class ClusterReader:
         }
 
     def changed(self) -> Screen | None:
-        """Return the screen, or None if neither the cluster changed nor a case is live nor much time has passed."""
+        """Return a new screen, or None while the cluster is unchanged, no case is live and little time has passed."""
         now = self.session.now()
         due = self._read_at is None or self._cases or now - self._read_at >= REREAD_AFTER
         if not due and self.session.directory.cluster(self.cluster) == self._seen:

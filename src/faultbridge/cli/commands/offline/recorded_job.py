@@ -71,7 +71,7 @@ def of_job(session: Session, job: Job, span: timedelta | None, runs_until: datet
 
 
 def _longest() -> timedelta:
-    """Return how long before the failure of a job a fault of a node counts in files."""
+    """Return the longest time before a job's failure for which a fault of a node counts, as in files."""
     return timedelta(seconds=packaged_weights().limits["before_seconds"])
 
 
