@@ -108,7 +108,7 @@ def change_stored_head(table: Table, node: NodeKey, **changes: Any) -> None:
     """Change the head of a node's stored state, as an operator with access to the table can."""
     stored = table.get(keys.node_state(node))
     assert stored is not None
-    state = unpack(str(stored["state"]))
+    state = unpack(stored["state"])
     changed = {**state, "head": {**state["head"], **changes}}
     table.write(Update(keys.node_state(node), set={("state",): pack(changed)}))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,7 @@ from faultbridge.adapters.dynamodb.values import from_token, from_typed, from_ty
 from faultbridge.errors import Conflict, FaultbridgeError, Misconfigured, Transient
 from faultbridge.ports import UnprocessedKeys
 from faultbridge.retry import Retry
-from faultbridge.storage.writes import TIMELINE, Key, Put, Value
+from faultbridge.storage.writes import TIMELINE, Key, Packed, Put, Value
 from tests.adapters.stubs import answering, stubbed
 
 KEYS = [Key("P", "1"), Key("P", "2")]
@@ -213,7 +214,15 @@ def test_every_value_is_read_back_unchanged(value: Value) -> None:
     assert from_typed(json.loads(json.dumps(to_typed(value)))) == value
 
 
-@pytest.mark.parametrize("typed", [{"B": b"x"}, {"SS": ["a"]}, {"N": "1.5"}])
+@given(st.binary())
+def test_packed_bytes_are_read_from_an_answer_and_from_a_record_of_the_stream(content: bytes) -> None:
+    typed = to_typed(Packed(content))
+    of_stream = {"B": base64.b64encode(typed["B"]).decode()}
+    assert from_typed(typed) == from_typed(of_stream) == Packed(content)
+    assert isinstance(from_typed(typed), Packed)
+
+
+@pytest.mark.parametrize("typed", [{"BS": [b"x"]}, {"SS": ["a"]}, {"N": "1.5"}])
 def test_an_unexpected_dynamodb_type_is_an_error(typed: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"type|literal"):
         from_typed_item({"a": typed})

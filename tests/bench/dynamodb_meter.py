@@ -1,8 +1,7 @@
 """The bill of a run on fakes: calls of the product, invocations, and billed AWS requests.
 
-The fakes record every call to a port. Each call counts as the number of AWS calls that its adapter makes. Sizes of
-written items are those of JSON, which is close to the size that DynamoDB counts. A page of a query is billed by its
-whole size, as DynamoDB bills it.
+The fakes record every call to a port. Each call counts as the number of AWS calls that its adapter makes. Items
+have the size that DynamoDB counts. A page of a query is billed by its whole size, as DynamoDB bills it.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from faultbridge.adapters.messaging.eventbridge import ENTRIES_AT_ONCE
 from faultbridge.simulation.fakes.item_size import item_bytes
 from faultbridge.simulation.fakes.seam import Call
 from faultbridge.simulation.fakes.table import PROJECTED, FakeTable, StreamRecord
-from faultbridge.storage.codec import dump
 from faultbridge.storage.writes import INDEXES, Index, Item, Key, Page
 
 PRICES = json.loads((Path(__file__).parent / "prices.json").read_text(encoding="utf-8"))
@@ -180,7 +178,7 @@ def _size(change: StreamRecord) -> int:
 
 
 def _bytes(item: Item | None) -> int:
-    return len(json.dumps(dump(dict(item)))) if item else 0
+    return item_bytes(item) if item else 0
 
 
 def _units(number: int, by: int) -> int:

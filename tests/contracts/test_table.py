@@ -26,6 +26,7 @@ from faultbridge.storage.writes import (
     Equals,
     Item,
     Key,
+    Packed,
     Present,
     Put,
     Update,
@@ -65,11 +66,12 @@ class TestReading:
     def test_an_item_is_read_back_unchanged(self, table: Table) -> None:
         written = item(
             text="ä\u0000", empty="", number=-12345678901234567890, yes=True, no=False, nothing=None,
-            many=[1, "a", [True, None]], deep={"a": {"b": {}}}, none=[],
+            many=[1, "a", [True, None]], deep={"a": {"b": {}}}, none=[], packed=Packed(b"\x00\xff"),
         )  # fmt: skip
         table.write(Put(written))
         assert table.get(STATE) == written
         assert isinstance(table.get(STATE)["yes"], bool)  # type: ignore[index] # it stands there
+        assert isinstance(table.get(STATE)["packed"], Packed)  # type: ignore[index] # it stands there
 
     def test_a_missing_item_is_none(self, table: Table) -> None:
         assert table.get(STATE) is None

@@ -88,7 +88,7 @@ def break_state(world: World, node: str) -> None:
     key = keys.node_state(KEY._replace(node=node))
     stored = world.ports.table.get(key)
     assert stored is not None
-    state = unpack(str(stored["state"])) | {"status": "no-such-status"}
+    state = unpack(stored["state"]) | {"status": "no-such-status"}
     world.ports.table.write(Put({**stored, "state": pack(state)}))
 
 

@@ -21,13 +21,13 @@ from faultbridge.pager.open_pages import OpenPage
 from faultbridge.pipeline.correlate.chance import OnsetHistory
 from faultbridge.simulation.fakes.stored_values import StoredMapping, stored
 from faultbridge.storage.codec import wrap_codec, wrap_packing
-from faultbridge.storage.writes import Value
+from faultbridge.storage.writes import Packed, Value
 
 MAX_REMEMBERED = 50_000
 """How many encoded values are remembered; after that all are forgotten."""
 
 MAX_PACKED = 2_000
-"""How many packed values are remembered, each with its text; after that all are forgotten."""
+"""How many packed values are remembered, each with its bytes; after that all are forgotten."""
 
 
 @cache
@@ -68,37 +68,39 @@ def _encode_once(encode: Callable[[Any], Value]) -> Callable[[Any], Value]:
 
 
 class PackedValues:
-    """Caches the mapping of each packed text, and the packed text of each mapping."""
+    """Caches the mapping of each packed value, and the packed value of each mapping."""
 
     def __init__(self) -> None:
-        self._mappings: dict[str, StoredMapping] = {}
-        self._texts: dict[int, tuple[StoredMapping, str]] = {}
+        self._mappings: dict[Packed, StoredMapping] = {}
+        self._packed: dict[int, tuple[StoredMapping, Packed]] = {}
 
-    def pack_once(self, pack: Callable[[object], str]) -> Callable[[object], str]:
+    def pack_once(self, pack: Callable[[object], Packed]) -> Callable[[object], Packed]:
         """Return a function that packs each stored mapping once."""
 
-        def once(value: object) -> str:
+        def once(value: object) -> Packed:
             if type(value) is not StoredMapping:
                 return pack(value)
-            known = self._texts.get(id(value))
+            known = self._packed.get(id(value))
             return known[1] if known else self._remember(value, pack(value))
 
         return once
 
-    def unpack_once(self, unpack: Callable[[str], dict[str, Any]]) -> Callable[[str], dict[str, Any]]:
-        """Return a function that unpacks each text once, so that its value is also decoded only once."""
+    def unpack_once(self, unpack: Callable[[Value], dict[str, Any]]) -> Callable[[Value], dict[str, Any]]:
+        """Return a function that unpacks each value once, so that it is also decoded only once."""
 
-        def once(text: str) -> dict[str, Any]:
-            if text not in self._mappings:
-                self._remember(StoredMapping(unpack(text)), text)
-            return self._mappings[text]
+        def once(packed: Value) -> dict[str, Any]:
+            if not isinstance(packed, Packed):  # of an earlier version; packed again, it becomes bytes
+                return unpack(packed)
+            if packed not in self._mappings:
+                self._remember(StoredMapping(unpack(packed)), packed)
+            return self._mappings[packed]
 
         return once
 
-    def _remember(self, mapping: StoredMapping, text: str) -> str:
+    def _remember(self, mapping: StoredMapping, packed: Packed) -> Packed:
         if len(self._mappings) >= MAX_PACKED:
             self._mappings.clear()
-            self._texts.clear()
-        self._mappings[text] = mapping
-        self._texts[id(mapping)] = mapping, text
-        return text
+            self._packed.clear()
+        self._mappings[packed] = mapping
+        self._packed[id(mapping)] = mapping, packed
+        return packed

@@ -4,9 +4,9 @@ Supported are frozen dataclasses, named tuples, enums, times, durations, tuples 
 empty mappings are not stored, to keep items small. Unknown attributes are ignored and missing ones get their defaults,
 so that items of older and newer releases stay readable.
 
-Large values are packed: compressed to one text, because DynamoDB charges for reads and writes by size. Compression
-starts from a dictionary of texts that most items contain: the state of a node with two faults fits into one write unit.
-Each item names its dictionary (`packing-1.txt`), which is never changed; a better one gets the next number.
+Large values are packed: compressed to bytes, because DynamoDB charges for reads and writes by size. Compression starts
+from a dictionary of texts that most items contain: the state of a node with two faults fits into one write unit. The
+first byte is the number of the dictionary (`packing-1.txt`), which is never changed; a better one gets the next number.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hin
 
 from faultbridge.domain.copies import maker
 from faultbridge.domain.times import from_text, to_text
-from faultbridge.storage.writes import Item, Value
+from faultbridge.storage.writes import Item, Packed, Value
 
 T = TypeVar("T")
 _Load = Callable[[Any], Any]
@@ -36,8 +36,8 @@ PACKED_WITH = 1
 
 _LOADERS: dict[Any, _Load] = {}
 _Dump = Callable[[Any], Value]
-_Pack = Callable[[object], str]
-_Unpack = Callable[[str], dict[str, Any]]
+_Pack = Callable[[object], Packed]
+_Unpack = Callable[[Value], dict[str, Any]]
 _DUMPERS: dict[type, _Dump] = {}
 _PLAIN = frozenset({str, int, bool, types.NoneType})
 """Types that are stored unchanged. Checked first, because most fields have such a type and this code is hot."""
@@ -197,33 +197,43 @@ def _make_empty(kind: Any, name: str, hint: Any) -> Callable[[], Any] | None:
     return (lambda: None) if origin in {Union, types.UnionType} else None
 
 
-def pack(value: object) -> str:
-    """Return a JSON object as compressed text; equal values give equal texts."""
+def pack(value: object) -> Packed:
+    """Return a JSON object as compressed bytes; equal values give equal bytes."""
     return _PACKING.pack(value)
 
 
-def unpack(text: str) -> dict[str, Any]:
-    """Return the JSON object of a text that `pack` made."""
-    return _PACKING.unpack(text)
+def unpack(packed: Value) -> dict[str, Any]:
+    """Return the JSON object of bytes that `pack` made, or of a text that an earlier version stored."""
+    return _PACKING.unpack(packed)
 
 
-def compress(value: object) -> str:
-    """Return a JSON object as compressed text; equal values give equal texts."""
+def compress(value: object) -> Packed:
+    """Return a JSON object as compressed bytes; equal values give equal bytes."""
     packer = zlib.compressobj(level=9, zdict=_dictionary(PACKED_WITH))
-    packed = packer.compress(json.dumps(value, separators=(",", ":")).encode()) + packer.flush()
-    return f"{PACKED_WITH},{base64.b85encode(packed).decode()}"
+    compressed = packer.compress(json.dumps(value, separators=(",", ":")).encode()) + packer.flush()
+    return Packed(bytes((PACKED_WITH,)) + compressed)
 
 
-def decompress(text: str) -> dict[str, Any]:
-    """Return the JSON object of a stored text; raises ValueError if a later version stored it."""
+def decompress(packed: Value) -> dict[str, Any]:
+    """Return the JSON object of a stored value; raises ValueError if a later version stored it."""
+    if isinstance(packed, Packed):
+        return _inflated(packed[0], packed[1:])
+    return _decompress_text(str(packed))
+
+
+def _decompress_text(text: str) -> dict[str, Any]:
+    """Return the JSON object of a text that an earlier version stored: in base 64, or a number and base 85."""
     number, separator, packed = text.partition(",")
-    if not separator:  # earlier versions stored base 64, which has no comma
+    if not separator:
         return cast("dict[str, Any]", json.loads(gzip.decompress(base64.b64decode(text))))
-    if int(number) > PACKED_WITH:
+    return _inflated(int(number), base64.b85decode(packed))
+
+
+def _inflated(number: int, packed: bytes) -> dict[str, Any]:
+    if number > PACKED_WITH:
         raise ValueError(f"the item needs dictionary {number} of a later version")
-    unpacker = zlib.decompressobj(zdict=_dictionary(int(number)))
-    content = unpacker.decompress(base64.b85decode(packed)) + unpacker.flush()
-    return cast("dict[str, Any]", json.loads(content))
+    unpacker = zlib.decompressobj(zdict=_dictionary(number))
+    return cast("dict[str, Any]", json.loads(unpacker.decompress(packed) + unpacker.flush()))
 
 
 @cache

@@ -56,4 +56,4 @@ def read_samples(row: Item) -> SampleSet:
     stored = row["samples"]
     if isinstance(stored, dict):
         return load(SampleSet, stored)
-    return load(SampleSet, unpack(str(stored)))
+    return load(SampleSet, unpack(stored))

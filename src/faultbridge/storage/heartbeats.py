@@ -51,7 +51,7 @@ def batch_position(written_at: datetime) -> str:
 def batch_put(cluster: str, heartbeats: Mapping[str, datetime], now: datetime) -> Put:
     """Return the write of one batch: the time at which the queue received the heartbeat of each node."""
     content = pack({node: to_milliseconds(at) for node, at in sorted(heartbeats.items())})
-    name = sha256(content.encode()).hexdigest()[:12]
+    name = sha256(content).hexdigest()[:12]
     expires = int((now + KEEP_BATCHES).timestamp())
     key = Key(partition(cluster), f"{batch_position(now)}#{name}")
     return Put(items.item(key, now, {"heartbeats": content, "expires_at": expires}))
@@ -59,7 +59,7 @@ def batch_put(cluster: str, heartbeats: Mapping[str, datetime], now: datetime) -
 
 def read_batch(row: Mapping[str, Any]) -> dict[str, datetime]:
     """Return the heartbeats of one batch by node."""
-    return {str(node): from_milliseconds(at) for node, at in unpack(str(row["heartbeats"])).items()}
+    return {str(node): from_milliseconds(at) for node, at in unpack(row["heartbeats"]).items()}
 
 
 def last_key(cluster: str, shard: int) -> Key:
@@ -81,7 +81,7 @@ def last_put(cluster: str, heartbeats: LastHeartbeats, now: datetime) -> Put:
 
 def read_last(row: Mapping[str, Any]) -> LastHeartbeats:
     """Return the last heartbeats of one shard from their item."""
-    content = unpack(str(row["last"]))
+    content = unpack(row["last"])
     last = {str(node): from_milliseconds(at) for node, at in content["last"].items()}
     shard = int(str(row["sk"]).removeprefix(LAST))
     return LastHeartbeats(shard, from_text(row["read_to"]), last, frozenset(content["silent"]), int(row["version"]))

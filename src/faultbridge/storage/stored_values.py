@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from faultbridge.errors import Misconfigured
 from faultbridge.storage.codec import load, unpack
+from faultbridge.storage.writes import Packed
 
 T = TypeVar("T")
 Step = Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -47,8 +48,8 @@ def stored_value(kind: type[T], row: Mapping[str, Any], attribute: str | None = 
     current = upcast(row)
     try:
         found = current if attribute is None else current[attribute]
-        return load(kind, unpack(found) if isinstance(found, str) else found)
-    except (KeyError, TypeError, ValueError, AttributeError, OSError, EOFError, zlib.error) as error:
+        return load(kind, unpack(found) if isinstance(found, Packed | str) else found)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OSError, EOFError, zlib.error) as error:
         place = f"{row.get('pk')} {row.get('sk')}"
         raise Misconfigured(
             f"item of another release: {kind.__name__} in {place} cannot be read ({type(error).__name__}: {error});"

@@ -1,7 +1,7 @@
 """Conditional table writes as values, executed by the DynamoDB adapter and by the fake table.
 
-An item is a mapping of strings, integers, booleans, None, lists and mappings. Floats, bytes and sets are excluded,
-because DynamoDB does not return them unchanged.
+An item is a mapping of strings, packed values, integers, booleans, None, lists and mappings. Floats and sets are
+excluded, because DynamoDB does not return them unchanged.
 """
 
 from __future__ import annotations
@@ -10,7 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-Value: TypeAlias = "str | int | bool | list[Value] | dict[str, Value] | None"
+
+class Packed(bytes):
+    """The bytes of a packed value, which the table stores as they are (DynamoDB's type Binary)."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        """Return a short text for messages, instead of the bytes."""
+        return f"{len(self)} packed bytes"
+
+
+Value: TypeAlias = "str | Packed | int | bool | list[Value] | dict[str, Value] | None"
 Item: TypeAlias = dict[str, Value]
 
 

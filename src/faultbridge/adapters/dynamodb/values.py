@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from faultbridge.storage.writes import Item, Value
+from faultbridge.storage.writes import Item, Packed, Value
 
 Typed = dict[str, Any]
 """One value as typed JSON: `{"S": "text"}`, `{"N": "1"}`, ..."""
@@ -22,27 +22,25 @@ def to_typed(value: Value) -> Typed:
         return {"NULL": True}
     if isinstance(value, bool):
         return {"BOOL": value}
-    if isinstance(value, str):
-        return {"S": str(value)}
+    if isinstance(value, str | Packed):
+        return {"S": str(value)} if isinstance(value, str) else {"B": bytes(value)}
     if isinstance(value, int):
         return {"N": str(int(value))}
     if isinstance(value, list):
         return {"L": [to_typed(part) for part in value]}
     if isinstance(value, dict):
         return {"M": {_name(name): to_typed(part) for name, part in value.items()}}
-    raise TypeError(f"type cannot be stored in the table: {type(value).__name__}; str, int, bool, None, list or dict")
+    raise TypeError(
+        f"type cannot be stored in the table: {type(value).__name__}; str, Packed, int, bool, None, list or dict"
+    )
 
 
 def from_typed(typed: Mapping[str, Any]) -> Value:
     """Return a value from typed JSON; raises ValueError for a type that `to_typed` never writes."""
     ((kind, value),) = typed.items()
+    if kind in _SIMPLE:
+        return _SIMPLE[kind](value)
     match kind:
-        case "S":
-            return str(value)
-        case "N":
-            return int(value)
-        case "BOOL":
-            return bool(value)
         case "NULL":
             return None
         case "L":
@@ -50,7 +48,16 @@ def from_typed(typed: Mapping[str, Any]) -> Value:
         case "M":
             return {name: from_typed(part) for name, part in value.items()}
         case _:
-            raise ValueError(f"unexpected DynamoDB type: {kind}; S, N, BOOL, NULL, L or M")
+            raise ValueError(f"unexpected DynamoDB type: {kind}; S, B, N, BOOL, NULL, L or M")
+
+
+def _packed(value: bytes | str) -> Packed:
+    """Return bytes as a packed value; in the records of a stream, Lambda gives them as text in base 64."""
+    return Packed(base64.b64decode(value) if isinstance(value, str) else value)
+
+
+_SIMPLE: Mapping[str, Callable[[Any], Value]] = {"S": str, "B": _packed, "N": int, "BOOL": bool}
+"""The types of values without parts, each with its conversion."""
 
 
 def to_typed_item(item: Mapping[str, Value]) -> dict[str, Typed]:

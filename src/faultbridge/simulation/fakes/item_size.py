@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from faultbridge.errors import Misconfigured
 from faultbridge.simulation.fakes.stored_values import StoredMapping
-from faultbridge.storage.writes import Item, Key, Value
+from faultbridge.storage.writes import Item, Key, Packed, Value
 
 MAX_ITEM_BYTES = 400 * 1024
 MAX_TRANSACTION_BYTES = 4 * 1024 * 1024
@@ -42,7 +42,7 @@ def max_bytes(item: Item) -> int:
 def _text_length(mapping: Item) -> int:
     length = sum(map(len, mapping))
     for value in mapping.values():
-        if isinstance(value, str):
+        if isinstance(value, str | Packed):
             length += len(value)
         elif isinstance(value, StoredMapping):
             length += _length_of(value)
@@ -70,6 +70,8 @@ def _value_bytes(value: Value) -> int:
             return (len(str(abs(value))) + 1) // 2 + 1 + (value < 0)
         case str():
             return len(value.encode())
+        case Packed():
+            return len(value)
         case list():
             return 3 + sum(1 + _value_bytes(one) for one in value)
         case dict():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from faultbridge.storage.writes import Item, Value
+from faultbridge.storage.writes import Item, Packed, Value
 
-_PLAIN = frozenset({str, int, bool, type(None)})
+_PLAIN = frozenset({str, Packed, int, bool, type(None)})
 """The types of values without parts."""
 
 
@@ -82,7 +82,8 @@ def _plain(value: Any) -> Value:
     if isinstance(value, list | dict):
         return stored(list(value) if isinstance(value, list) else dict(value))
     raise TypeError(
-        f"invalid attribute value: {value!r}; allowed are text, integers, booleans, None, lists and mappings"
+        f"invalid attribute value: {value!r};"
+        " allowed are text, packed values, integers, booleans, None, lists and mappings"
     )
 
 

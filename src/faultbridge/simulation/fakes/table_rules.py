@@ -15,6 +15,7 @@ from faultbridge.storage.writes import (
     Delete,
     Equals,
     Item,
+    Packed,
     Path,
     Present,
     Put,
@@ -70,7 +71,7 @@ def applied(write: Write, item: Item | None) -> Item | None:
 
 def _kind(value: Value) -> str:
     """Return the name of a value's DynamoDB type."""
-    kinds = (bool, int, str, list, dict)
+    kinds = (bool, int, str, Packed, list, dict)
     return next((kind.__name__ for kind in kinds if isinstance(value, kind)), "null")
 
 
