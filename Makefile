@@ -126,6 +126,9 @@ aws-smoke: setup ## print the plan of the smoke test on AWS; FAULTBRIDGE_SMOKE=r
 
 BENCHES = core calls living_fleet case cold_start handlers events_import decoders counter_samples gray_fleet explain_logs
 
+# The benchmarks run the built functions on this machine.
+bench: export ARCHITECTURE := $(if $(filter arm64 aarch64,$(shell uname -m)),arm64,x86_64)
+
 .PHONY: bench
 bench: build ## measure time, calls, requests and cost; prints tables, writes build/bench/*.json (docs/benchmarks.md)
 	@for part in $(BENCHES); do $(BIN)/python -m tests.bench.$$part || broken="$$broken $$part"; done; \

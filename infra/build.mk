@@ -3,7 +3,8 @@
 # Parts of the package that never run in Lambda. tests/architecture proves that no handler imports them.
 NOT_IN_LAMBDA := agent cli lab local policyfile simulation
 
-ARCHITECTURE ?= x86_64
+# The value of the template's parameter Architecture.
+ARCHITECTURE ?= arm64
 # The value of the template's parameter PythonRuntime, without `python`. Only files for the Python of .venv are compiled.
 PYTHON_VERSION ?= 3.11
 PLATFORM_x86_64 := manylinux2014_x86_64

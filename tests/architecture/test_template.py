@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -64,6 +65,18 @@ def test_every_function_and_layer_has_the_runtime_of_the_parameter() -> None:
     assert [name for name in NAMES if "Runtime" in properties(name)] == []
     for layer in ("DependenciesLayer", "KubernetesLayer", "ConsoleLayer"):
         assert properties(layer)["CompatibleRuntimes"] == [{"Ref": "PythonRuntime"}]
+
+
+def test_every_function_and_layer_has_the_architecture_of_the_parameter_and_the_build_its_default() -> None:
+    assert template()["Globals"]["Function"]["Architectures"] == [{"Ref": "Architecture"}]
+    assert [name for name in NAMES if "Architectures" in properties(name)] == []
+    for layer in ("DependenciesLayer", "KubernetesLayer", "ConsoleLayer"):
+        assert properties(layer)["CompatibleArchitectures"] == [{"Ref": "Architecture"}]
+    built = re.search(
+        r"^ARCHITECTURE \?= (\w+)$", (ROOT / "infra" / "build.mk").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert built is not None
+    assert built[1] == template()["Parameters"]["Architecture"]["Default"]
 
 
 def test_the_default_runtime_is_the_python_that_builds_and_the_python_of_the_version_file() -> None:

@@ -1,7 +1,7 @@
 """The bill of a run on fakes: calls of the product, invocations, and billed AWS requests.
 
-The fakes record every call to a port. Each call counts as the number of AWS calls that its adapter makes. Items
-have the size that DynamoDB counts. A page of a query is billed by its whole size, as DynamoDB bills it.
+The fakes record every call to a port. Each call counts as the number of AWS calls that its adapter makes. Items have
+the size that DynamoDB counts. A page of a query is billed by its whole size, as DynamoDB bills it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from faultbridge.simulation.fakes.item_size import item_bytes
 from faultbridge.simulation.fakes.seam import Call
 from faultbridge.simulation.fakes.table import PROJECTED, FakeTable, StreamRecord
 from faultbridge.storage.writes import INDEXES, Index, Item, Key, Page
+from tests.architecture.project import template
 
 PRICES = json.loads((Path(__file__).parent / "prices.json").read_text(encoding="utf-8"))
+TIME = "lambda_gb_second"
+PRICES["requests"][TIME] = PRICES[TIME][template()["Parameters"]["Architecture"]["Default"]]
 WRITE_UNIT, READ_UNIT, EVENT_UNIT = 1024, 4096, 64 * 1024
 QUEUE_AT_ONCE = 10
-TIME = "lambda_gb_second"
 GIGABYTE_SECONDS = PRICES["assumed"]["seconds_an_invocation"] * PRICES["assumed"]["gigabytes_of_memory"]
 
 # Calls of the fakes that no adapter makes.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,9 +11,11 @@ from hypothesis import strategies as st
 from faultbridge.domain.faults import Component, ComponentType
 from faultbridge.ledger.stream_seal import entry_position
 from faultbridge.ledger.verify import Break
+from faultbridge.simulation.fakes.stored_values import copied_item
+from faultbridge.storage.codec import pack
 from faultbridge.storage.item_kinds import kind_of
 from faultbridge.storage.proof import ItemKind, Proof
-from faultbridge.storage.writes import Item, Key, Put
+from faultbridge.storage.writes import Item, Key, Packed, Put
 from tests.archive.world import N1, ArchiveWorld
 from tests.builders import fault
 
@@ -82,12 +83,12 @@ def other_values(value: Any) -> list[Any]:
         case list():
             return [[*value, "x"], "x"]
         case _:
-            return ["x", 1]
+            return ["x", 1, *([Packed(value[1:]), Packed(value[:-1]), pack({})] if isinstance(value, Packed) else [])]
 
 
 def changed(item: Item, path: Path, change: Any) -> Item:
     """Return an item with one attribute set, or removed when the change is `...`."""
-    altered: Any = json.loads(json.dumps(item))
+    altered: Any = copied_item(item)
     inner = altered
     for name in path[:-1]:
         inner = inner[name]

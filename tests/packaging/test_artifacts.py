@@ -9,17 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.project import FUNCTIONS, PACKAGE, ROOT, lambda_files, not_in_lambda
+from faultbridge.local.environment import host_architecture
+from tests.architecture.project import FUNCTIONS, PACKAGE, ROOT, lambda_files, not_in_lambda, template
 from tests.packaging.runtime import link_runtime
 
 # Bit 0: validated by hash instead of time. Bit 1: the hash is compared at import.
 UNCHECKED_HASH = 0b01
 
 
-def make(goal: str, artifacts: Path) -> Path:
-    """Run a build rule as SAM does."""
+ELF_MACHINES = {"x86_64": 0x3E, "arm64": 0xB7}
+"""The number of each architecture in the header of a compiled module."""
+
+
+def make(goal: str, artifacts: Path, architecture: str | None = None) -> Path:
+    """Run a build rule as SAM does, for the default architecture or another one."""
     artifacts.mkdir()
-    command = ["make", "--no-print-directory", goal, f"ARTIFACTS_DIR={artifacts}"]
+    chosen = [] if architecture is None else [f"ARCHITECTURE={architecture}"]
+    command = ["make", "--no-print-directory", goal, f"ARTIFACTS_DIR={artifacts}", *chosen]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return artifacts
@@ -33,20 +39,20 @@ def function(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def layer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the dependency layer; pip uses its cache or the registries."""
-    return make("build-DependenciesLayer", tmp_path_factory.mktemp("layer") / "out")
+    """Build the dependency layer for this machine; pip uses its cache or the registries."""
+    return make("build-DependenciesLayer", tmp_path_factory.mktemp("layer") / "out", host_architecture())
 
 
 @pytest.fixture(scope="module")
 def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the Kubernetes layer, which some functions also use."""
-    return make("build-KubernetesLayer", tmp_path_factory.mktemp("kubernetes") / "out")
+    return make("build-KubernetesLayer", tmp_path_factory.mktemp("kubernetes") / "out", host_architecture())
 
 
 @pytest.fixture(scope="module")
 def console(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the layer of the console."""
-    return make("build-ConsoleLayer", tmp_path_factory.mktemp("console") / "out")
+    return make("build-ConsoleLayer", tmp_path_factory.mktemp("console") / "out", host_architecture())
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +86,16 @@ def test_every_module_of_a_function_is_compiled(function: Path) -> None:
 
 def test_every_module_of_the_layers_is_compiled(layer: Path, kubernetes: Path, console: Path) -> None:
     assert uncompiled(layer) == uncompiled(kubernetes) == uncompiled(console) == []
+
+
+@pytest.mark.parametrize("architecture", [*ELF_MACHINES, None])
+def test_the_compiled_modules_of_a_layer_are_those_of_the_architecture(
+    tmp_path: Path, architecture: str | None
+) -> None:
+    layer = make("build-KubernetesLayer", tmp_path / "out", architecture)
+    wanted = architecture or template()["Parameters"]["Architecture"]["Default"]
+    machines = {int.from_bytes(path.read_bytes()[18:20], "little") for path in layer.rglob("*.so")}
+    assert machines == {ELF_MACHINES[wanted]}
 
 
 def test_two_builds_are_identical(function: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ and `PYTHONPATH` must not reach them.
 from __future__ import annotations
 
 import os
+import platform
 import socket
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -139,11 +140,17 @@ def tool_environment(ports: Ports, folder: StackFolder) -> dict[str, str]:
         **inherited,
         **_NO_USER_SETTINGS,
         **client_environment(ports),
+        "ARCHITECTURE": host_architecture(),  # the layers contain compiled modules
         "SAM_CLI_TELEMETRY": "0",
         "__SAM_CLI_APP_DIR": str(folder.root / "sam"),  # otherwise SAM writes into the user's home folder
         "SAM_CLI_POLL_DELAY": "0.2",  # the default of 5 s is for AWS
         "NO_PROXY": _without_proxy(inherited),
     }
+
+
+def host_architecture() -> str:
+    """Return the processor architecture of this machine, as Lambda names it: functions of the stack run on it."""
+    return "arm64" if platform.machine().lower() in {"arm64", "aarch64"} else "x86_64"
 
 
 def _emulator_basics(folder: StackFolder, token: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from faultbridge.local import clients
-from faultbridge.local.environment import endpoint, tool_environment
+from faultbridge.local.environment import endpoint, host_architecture, tool_environment
 from faultbridge.local.stack import deployment_check, fingerprint, sam
 from faultbridge.local.stack.files import TEMPLATE, StackFolder, StackState, project_root
 
@@ -102,6 +102,7 @@ def deploy(folder: StackFolder, state: StackState, wanted: Deployment, progress:
     own = {
         "ConsoleUrl": f"{endpoint(state.ports.event_plane)}/console",
         "JobTopicArn": clients.ensure_topic(state, JOB_TOPIC),
+        "Architecture": host_architecture(),
     }
     declared = wanted.declared_parameters(own)
     for name in filter(None, map(declared.get, SECRETS)):
