@@ -26,6 +26,7 @@ from faultbridge.entrypoints.sweep import sweep
 from faultbridge.simulation.fakes import START
 from faultbridge.storage.writes import Item
 from tests.architecture.project import ROOT, resources
+from tests.bench.dynamodb_meter import PRICES
 from tests.pages import CLOSED, ESCALATED, OPENED, case_event, event
 from tests.world import World
 
@@ -171,7 +172,7 @@ def test_both_dashboards_are_those_of_the_table_of_panels() -> None:
 
 @pytest.mark.parametrize("name", ["write_request_unit", "read_request_unit", "lambda_gb_second"])
 def test_the_prices_are_those_of_the_list(name: str) -> None:
-    prices = json.loads((ROOT / "tests" / "bench" / "prices.json").read_text(encoding="utf-8"))["requests"]
+    prices = PRICES["requests"]
     factors = {one.factor for panel in built().PANELS for one in panel.series}
     wanted = prices[name] / 2 / 1000 if name == "lambda_gb_second" else prices[name]
     assert any(abs(factor - wanted) < wanted / 1e6 for factor in factors)

@@ -17,7 +17,7 @@ from tests.packaging.runtime import link_runtime
 UNCHECKED_HASH = 0b01
 
 
-ELF_MACHINES = {"x86_64": 0x3E, "arm64": 0xB7}
+ELF_NUMBERS = {"x86_64": 0x3E, "arm64": 0xB7}
 """The number of each architecture in the header of a compiled module."""
 
 
@@ -39,7 +39,7 @@ def function(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def layer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the dependency layer for this machine; pip uses its cache or the registries."""
+    """Build the dependency layer for this computer; pip uses its cache or the registries."""
     return make("build-DependenciesLayer", tmp_path_factory.mktemp("layer") / "out", host_architecture())
 
 
@@ -88,14 +88,14 @@ def test_every_module_of_the_layers_is_compiled(layer: Path, kubernetes: Path, c
     assert uncompiled(layer) == uncompiled(kubernetes) == uncompiled(console) == []
 
 
-@pytest.mark.parametrize("architecture", [*ELF_MACHINES, None])
+@pytest.mark.parametrize("architecture", [*ELF_NUMBERS, None])
 def test_the_compiled_modules_of_a_layer_are_those_of_the_architecture(
     tmp_path: Path, architecture: str | None
 ) -> None:
     layer = make("build-KubernetesLayer", tmp_path / "out", architecture)
     wanted = architecture or template()["Parameters"]["Architecture"]["Default"]
-    machines = {int.from_bytes(path.read_bytes()[18:20], "little") for path in layer.rglob("*.so")}
-    assert machines == {ELF_MACHINES[wanted]}
+    found = {int.from_bytes(path.read_bytes()[18:20], "little") for path in layer.rglob("*.so")}
+    assert found == {ELF_NUMBERS[wanted]}
 
 
 def test_two_builds_are_identical(function: Path, tmp_path: Path) -> None:

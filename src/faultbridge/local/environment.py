@@ -149,7 +149,7 @@ def tool_environment(ports: Ports, folder: StackFolder) -> dict[str, str]:
 
 
 def host_architecture() -> str:
-    """Return the processor architecture of this machine, as Lambda names it: functions of the stack run on it."""
+    """Return the processor architecture of this computer, as Lambda names it: functions of the stack run on it."""
     return "arm64" if platform.machine().lower() in {"arm64", "aarch64"} else "x86_64"
 
 
