@@ -19,7 +19,7 @@ from faultbridge.pipeline.fold.fold import fold
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch
 from faultbridge.ports import Table
 from faultbridge.storage import keys
-from faultbridge.storage.packing import pack, unpack
+from faultbridge.storage.codec import pack, unpack
 from faultbridge.storage.writes import Update
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)

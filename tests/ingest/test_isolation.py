@@ -18,7 +18,7 @@ from faultbridge.ingest.poison_messages import ALONE_FROM_RECEIVES
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.simulation.fakes.seam import Call
 from faultbridge.storage import keys
-from faultbridge.storage.packing import pack, unpack
+from faultbridge.storage.codec import pack, unpack
 from faultbridge.storage.writes import Put, Write
 from tests.builders import KEY
 from tests.world import XID_31, XID_79, World

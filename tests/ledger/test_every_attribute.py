@@ -12,8 +12,8 @@ from faultbridge.domain.faults import Component, ComponentType
 from faultbridge.ledger.stream_seal import entry_position
 from faultbridge.ledger.verify import Break
 from faultbridge.simulation.fakes.stored_values import copied_item
+from faultbridge.storage.codec import pack
 from faultbridge.storage.item_kinds import kind_of
-from faultbridge.storage.packing import pack
 from faultbridge.storage.proof import ItemKind, Proof
 from faultbridge.storage.writes import Item, Key, Packed, Put
 from tests.archive.world import N1, ArchiveWorld

@@ -9,7 +9,7 @@ import pytest
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.simulation.fakes.item_size import item_bytes
 from faultbridge.storage import items, keys
-from faultbridge.storage.packing import compress, decompress
+from faultbridge.storage.codec import compress, decompress
 from faultbridge.storage.writes import Packed
 from tests.bench.calls import WARNING
 from tests.bench.dynamodb_meter import WRITE_UNIT

@@ -20,8 +20,7 @@ from faultbridge.domain.nodes import NodeState, Placement
 from faultbridge.pager.open_pages import OpenPage
 from faultbridge.pipeline.correlate.chance import OnsetHistory
 from faultbridge.simulation.fakes.stored_values import StoredMapping, stored
-from faultbridge.storage.codec import wrap_codec
-from faultbridge.storage.packing import wrap_packing
+from faultbridge.storage.codec import wrap_codec, wrap_packing
 from faultbridge.storage.writes import Packed, Value
 
 MAX_REMEMBERED = 50_000

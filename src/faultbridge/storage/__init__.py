@@ -4,7 +4,7 @@ Nothing here calls AWS: `adapters/dynamodb` executes the writes, and a fake tabl
 
 - `writes`: puts, updates, deletes, checks and their conditions.
 - `keys`: the key of every kind of item, and the shards of the indexes.
-- `codec`: converts domain values to item attributes and back; `packing` compresses large ones.
+- `codec`: converts domain values to item attributes and back.
 - `items`: the items of nodes, entries, cases, clusters, aliases and spares.
 - `projections`: rows derived from a node's state (unhealthy nodes, repair queue, case index), and rows that lead from a
   job or a device to its entries.

@@ -3,24 +3,38 @@
 Supported are frozen dataclasses, named tuples, enums, times, durations, tuples and mappings. None, empty tuples and
 empty mappings are not stored, to keep items small. Unknown attributes are ignored and missing ones get their defaults,
 so that items of older and newer releases stay readable.
+
+Large values are packed: compressed to bytes, because DynamoDB charges for reads and writes by size. Compression starts
+from a dictionary of texts that most items contain: the state of a node with two faults fits into one write unit. The
+first byte is the number of the dictionary (`packing-1.txt`), which is never changed; a better one gets the next number.
 """
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 import types
+import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from datetime import datetime, timedelta
 from enum import Enum
+from functools import cache
 from operator import attrgetter
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from pathlib import Path
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from faultbridge.domain.copies import maker
 from faultbridge.domain.times import from_text, to_text
-from faultbridge.storage.writes import Item, Value
+from faultbridge.storage.writes import Item, Packed, Value
 
 T = TypeVar("T")
 _Load = Callable[[Any], Any]
+_Pack = Callable[[object], Packed]
+_Unpack = Callable[[Value], dict[str, Any]]
+PACKED_WITH = 1
+"""The number of the dictionary with which values are packed now."""
 _LOADERS: dict[Any, _Load] = {}
 _Dump = Callable[[Any], Value]
 _DUMPERS: dict[type, _Dump] = {}
@@ -180,3 +194,56 @@ def _make_empty(kind: Any, name: str, hint: Any) -> Callable[[], Any] | None:
     if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
         return dict
     return (lambda: None) if origin in {Union, types.UnionType} else None
+
+
+def pack(value: object) -> Packed:
+    """Return a JSON object as compressed bytes; equal values give equal bytes."""
+    return _PACKING.pack(value)
+
+
+def unpack(packed: Value) -> dict[str, Any]:
+    """Return the JSON object of bytes that `pack` made, or of a text that an earlier version stored."""
+    return _PACKING.unpack(packed)
+
+
+def compress(value: object) -> Packed:
+    """Return a JSON object as compressed bytes; equal values give equal bytes."""
+    packer = zlib.compressobj(level=9, zdict=_dictionary(PACKED_WITH))
+    compressed = packer.compress(json.dumps(value, separators=(",", ":")).encode()) + packer.flush()
+    return Packed(bytes((PACKED_WITH,)) + compressed)
+
+
+def decompress(packed: Value) -> dict[str, Any]:
+    """Return the JSON object of a stored value; raises ValueError if a later version stored it."""
+    if isinstance(packed, Packed):
+        number, content = packed[0], packed[1:]
+    else:  # earlier versions stored text: the number, a comma and base 85, or only base 64
+        name, separator, text = str(packed).partition(",")
+        if not separator:
+            return cast("dict[str, Any]", json.loads(gzip.decompress(base64.b64decode(name))))
+        number, content = int(name), base64.b85decode(text)
+    if number > PACKED_WITH:
+        raise ValueError(f"the item needs dictionary {number} of a later version")
+    unpacker = zlib.decompressobj(zdict=_dictionary(number))
+    return cast("dict[str, Any]", json.loads(unpacker.decompress(content) + unpacker.flush()))
+
+
+@cache
+def _dictionary(number: int) -> bytes:
+    return Path(__file__).with_name(f"packing-{number}.txt").read_bytes()
+
+
+def wrap_packing(wrap_pack: Callable[[_Pack], _Pack], wrap_unpack: Callable[[_Unpack], _Unpack]) -> None:
+    """Wrap how values are packed and unpacked from now on."""
+    _PACKING.pack, _PACKING.unpack = wrap_pack(compress), wrap_unpack(decompress)
+
+
+@dataclass
+class _Packing:
+    """The functions that pack and unpack values in this process."""
+
+    pack: _Pack
+    unpack: _Unpack
+
+
+_PACKING = _Packing(compress, decompress)

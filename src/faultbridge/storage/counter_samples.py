@@ -13,8 +13,7 @@ from datetime import datetime, timedelta
 from faultbridge.domain.faults import Component
 from faultbridge.domain.times import to_text
 from faultbridge.storage import items
-from faultbridge.storage.codec import dump, load
-from faultbridge.storage.packing import pack, unpack
+from faultbridge.storage.codec import dump, load, pack, unpack
 from faultbridge.storage.writes import Absent, AnyOf, Below, Item, Key, Put
 
 STORED_AGAIN_AFTER = timedelta(hours=2)

@@ -15,7 +15,7 @@ from typing import Any
 
 from faultbridge.domain.times import from_milliseconds, from_text, to_milliseconds, to_text
 from faultbridge.storage import items
-from faultbridge.storage.packing import pack, unpack
+from faultbridge.storage.codec import pack, unpack
 from faultbridge.storage.writes import Absent, Equals, Key, Put
 
 BATCH, LAST = "BATCH#", "LAST#"

@@ -15,8 +15,7 @@ from faultbridge.domain.entries import Entry
 from faultbridge.domain.nodes import Alias, AliasRow, NodeKey, NodeState
 from faultbridge.domain.times import to_text
 from faultbridge.storage import keys
-from faultbridge.storage.codec import dump
-from faultbridge.storage.packing import pack
+from faultbridge.storage.codec import dump, pack
 from faultbridge.storage.stored_values import LATEST, stored_value
 from faultbridge.storage.writes import Item, Key
 

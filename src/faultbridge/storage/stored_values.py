@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from faultbridge.errors import Misconfigured
-from faultbridge.storage.codec import load
-from faultbridge.storage.packing import unpack
+from faultbridge.storage.codec import load, unpack
 from faultbridge.storage.writes import Packed
 
 T = TypeVar("T")
