@@ -95,6 +95,22 @@ def test_parts_are_joined_across_the_pieces_of_a_log() -> None:
             assert b"".join(joined_parts(pieces)) == whole
 
 
+HEALTH = '{"body": {"GPU": {"children": {"0": {"children": {"Errors": {"children": {"Memory system": {"value": '
+HEALTH += '"Failure", "overflow": ["x"]}}}}}}}, "Overall Health": {"value": "Failure"}}, "header": ["Health"]}'
+
+
+def test_a_document_of_a_container_has_the_time_of_its_line() -> None:
+    body = f"{HEAD} P {HEALTH[:70]}\n{HEAD} F {HEALTH[70:]}\n{HEAD.replace('06.5', '07.5')} F {HEALTH}\n"
+    decoded = registry.decode("dcgm-health", body.encode())
+    assert registry.recognize(body.encode()) == "dcgm-health"
+    assert [one.observed_at for one in decoded] == [AT.replace(second=s, microsecond=500000) for s in (6, 7)]
+
+
+def test_a_line_of_rsyslog_in_json_has_the_time_that_rsyslog_reports() -> None:
+    line = {"timereported": "2026-02-03T04:05:06+00:00", "hostname": "n1", "syslogtag": "kernel:", "msg": f" {XID}"}
+    assert found(json.dumps(line)) == [("xid.79", AT)]
+
+
 def test_the_parts_of_another_stream_stay_apart() -> None:
     text = f"{HEAD} P one\n{HEAD.replace('stdout', 'stderr')} F two\n{HEAD} F three\n".encode()
     assert joined_text(text) == text
@@ -118,3 +134,9 @@ def test_a_record_that_is_quoted_within_a_record_is_counted() -> None:
     decoded = registry.read("kernel-log", quoted.encode())
     assert [one.code for one in decoded.observations if isinstance(one, Fault)] == ["xid.79"]
     assert decoded.unparsed == 1
+
+
+def test_a_record_that_a_collector_stored_twice_is_one_record() -> None:
+    line = {"message": f"kernel: {XID}", "event": {"original": f"kernel: {XID}"}}
+    decoded = registry.read("kernel-log", json.dumps(line).encode())
+    assert (len(decoded.observations), decoded.unparsed) == (1, 0)

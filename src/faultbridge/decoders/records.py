@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
-from faultbridge.decoders.common.decoder import Decoded, Decoder, Hints
+from faultbridge.decoders.common.decoder import LINE_SOURCES, Decoded, Decoder, Hints
 from faultbridge.decoders.common.journal import text_fields
-from faultbridge.decoders.common.partial_lines import PARTIAL, joined_parts, joined_text
+from faultbridge.decoders.common.partial_lines import PARTIAL, is_of_container, joined_parts, joined_text
 from faultbridge.decoders.common.spread_documents import LogEvent
 from faultbridge.decoders.common.wrapped_lines import log_events, wrapped_events
 from faultbridge.decoders.events import of_events
@@ -43,6 +43,13 @@ def read(decoder: Decoder, body: bytes, hints: Hints) -> Decoded:
 
 
 def _of_body(decoder: Decoder, body: bytes, hints: Hints) -> Decoded:
+    if decoder.name not in LINE_SOURCES and is_of_container(body):
+        # Many decoders find a document behind any prefix, but only the container runtime states its time.
+        for events in wrapped_events(body):
+            with suppress(Rejected):
+                found = _of_events(decoder, events, hints)
+                if found.observations:
+                    return found
     try:
         return checked(decoder, body, _decoded(decoder, body, hints))
     except Rejected as rejected:

@@ -18,9 +18,14 @@ _CRI = re.compile(_HEAD + rb"std(?:out|err) [FP] ")
 _MAX_HELD = 1024 * 1024
 
 
+def is_of_container(body: bytes) -> bool:
+    """Return whether a body starts with a line of a container runtime (CRI)."""
+    return _CRI.match(body) is not None
+
+
 def joined_text(text: bytes) -> bytes:
     """Return a text of whole lines with the parts of each line joined; other text unchanged."""
-    found = 1
+    found = 1 if PARTIAL in text else 0
     while found:
         # Each pass joins every second part to the part before it.
         text, found = _PAIR.subn(rb"\1\4 \3", text)
@@ -31,7 +36,7 @@ def joined_parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the pieces of a log; those of a CRI log with the parts of each line joined, across pieces as well."""
     pieces = iter(pieces)
     held = next(pieces, b"")
-    if _CRI.match(held) is None:
+    if not is_of_container(held):
         yield held
         yield from pieces
         return

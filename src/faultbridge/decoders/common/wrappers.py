@@ -15,7 +15,16 @@ from faultbridge.decoders.common.documents import embedded
 
 _TEXTS = ("MESSAGE", "message", "msg", "log", "@message", "textPayload", "line", "_raw", "log_processed")
 _HOSTS = ("_HOSTNAME", "host", "hostname", "node", "node_name", "nodeName")
-_TIMES = ("_SOURCE_REALTIME_TIMESTAMP", "__REALTIME_TIMESTAMP", "time", "timestamp", "@timestamp", "ts", "date")
+_TIMES = (
+    "_SOURCE_REALTIME_TIMESTAMP",
+    "__REALTIME_TIMESTAMP",
+    "time",
+    "timestamp",
+    "@timestamp",
+    "ts",
+    "date",
+    "timereported",
+)
 _PROGRAMS = ("SYSLOG_IDENTIFIER", "ident", "program", "appname", "syslog_identifier")
 _KERNEL = "kernel"
 MAX_DEPTH = 3
