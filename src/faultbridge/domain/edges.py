@@ -147,7 +147,7 @@ _CASE_ROWS = (
     ("escalated", "queued", (_A.CLI, _A.INVENTORY), "retried by an operator, or repaired by another system"),
     ("escalated", "absorbed", (_A.CORRELATE,), "case without an attempt joined to a cluster incident"),
     ("absorbed", "queued", (_A.CORRELATE, _A.CLI, _A.INVENTORY), "case released, canceled, or instance replaced"),
-    ("absorbed", "escalated", (_A.CORRELATE,), "case released that an operator must handle"),
+    ("absorbed", "escalated", (_A.CORRELATE, _A.CLI), "case released to an operator, or node quarantined"),
     ("absorbed", "resolved", (_A.CORRELATE,), "node healthy, and never isolated"),
 )
 _LIVE = tuple(status.value for status in CaseStatus if status.live)

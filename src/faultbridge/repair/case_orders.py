@@ -31,6 +31,11 @@ class OperatorOrder:
     operator: str | None = None
     reason: str = ""
 
+    @property
+    def text(self) -> str:
+        """Return the operator's reason, or that there is none."""
+        return self.reason or "no reason given"
+
     def note(
         self,
         verb: str,

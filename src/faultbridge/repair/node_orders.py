@@ -21,13 +21,14 @@ from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.case_moves import move_case
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.changes import Arrival
+from faultbridge.pipeline.fold.expire import ORDERED, ORDERED_QUARANTINE
 from faultbridge.pipeline.observe import observe
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.withdraw_orders import withdraw_orders
 from faultbridge.rules.rulebook import Rulebook, rules_for_order
 
 SOURCE = "operator"
-REPLACE, QUARANTINE = "operator.replace", "operator.quarantine"
+REPLACE = f"{ORDERED}replace"
 WITHOUT_INSTANCE = frozenset({NodeStatus.REPLACING, NodeStatus.PROVISIONING, NodeStatus.RETIRED})
 
 
@@ -50,16 +51,21 @@ class NodeOrders:
         return self._order(key, revise)
 
     def quarantine(self, key: NodeKey, order: OperatorOrder) -> NodeState:
-        """Take a node out of service until an operator returns or replaces it."""
+        """Keep a node out of service until an operator returns or replaces it.
+
+        A case that waits is escalated. Raises `in_progress` during a repair attempt.
+        """
 
         def revise(state: NodeState, rules: Rules, now: datetime) -> Transition:
-            if state.status is None or not state.status.in_service:
-                raise Rejected("out_of_service", f"node is already out of service: {key.node} is {state.status}")
-            observed = self._observe_order(state, QUARANTINE, order, rules, now)
-            case = observed.state.live_case
-            if case is None or case.isolate:
-                return observed
-            return replace(observed, state=replace(observed.state, case=replace(case, isolate=True)))
+            if state.status is None or state.status in WITHOUT_INSTANCE:
+                raise Rejected("not_quarantinable", f"no instance to quarantine: {key.node} is {state.status}")
+            if state.live_case is not None and state.live_case.status is CaseStatus.IN_PROGRESS:
+                case = state.live_case.id
+                raise Rejected(
+                    "in_progress", f"a repair is in progress: {case}; wait, or run 'faultbridge case cancel {case}'"
+                )
+            observed = self._observe_order(state, ORDERED_QUARANTINE, order, rules, now)
+            return _keep_out(observed, f"taken out of service by an operator: {order.text}", now)
 
         return self._order(key, revise)
 
@@ -90,8 +96,7 @@ class NodeOrders:
         self, state: NodeState, code: str, order: OperatorOrder, rules: Rules, now: datetime
     ) -> Transition:
         """Observe the order as a fault of the node, and add a note with the operator's name."""
-        text = order.reason or "no reason given"
-        arrival = Arrival(Fault(SOURCE, code, NODE_COMPONENT, text), now, "")
+        arrival = Arrival(Fault(SOURCE, code, NODE_COMPONENT, order.text), now, "")
         catalog = self.rulebook.catalog()
         observed = observe(state, [arrival], rebooted=False, rules=rules, catalog=catalog, now=now)
         case = observed.state.live_case
@@ -120,6 +125,27 @@ def _resumed(state: NodeState) -> NodeState:
     """Return the node with its case no longer canceled: the newer order replaces the instance."""
     case = state.live_case
     return state if case is None or not case.cancelled else replace(state, case=replace(case, cancelled=False))
+
+
+def _keep_out(transition: Transition, reason: str, now: datetime) -> Transition:
+    """Escalate the case of a node that an operator takes out of service, so that no repair and no incident moves it."""
+    case = transition.state.live_case
+    if case is None:
+        return transition
+    kept = replace(case, isolate=True)
+    if case.status is CaseStatus.ESCALATED:
+        return replace(transition, state=replace(transition.state, case=kept))
+    kept = replace(
+        kept,
+        status=CaseStatus.ESCALATED,
+        waiting_for=None,
+        not_before=None,
+        incident=None,
+        held_from=None,
+        cancelled=False,
+        reason=reason,
+    )
+    return _move_case(transition, kept, now, reason)
 
 
 def _requeue_escalated(transition: Transition, repair_action: RepairAction, now: datetime, reason: str) -> Transition:

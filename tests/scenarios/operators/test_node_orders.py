@@ -11,10 +11,11 @@ from faultbridge.domain.policy import Match, Rule
 from faultbridge.errors import Rejected
 from faultbridge.pager.page import PageState
 from faultbridge.pager.rules import rules_for
+from faultbridge.pipeline.fold.expire import ORDERED_QUARANTINE as QUARANTINE
 from faultbridge.ports import PageUrgency
 from faultbridge.registry.retirement import Retirement
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.node_orders import QUARANTINE, REPLACE
+from faultbridge.repair.node_orders import REPLACE
 from faultbridge.simulation.fakes import Call
 from tests.scenarios.world import World
 
@@ -88,6 +89,37 @@ def test_a_quarantine_by_order_sends_only_a_notice_and_an_approval_timeout_an_ur
     assert triggered(asking)[-1] == ("escalated", PageUrgency.URGENT)
 
 
+WAITS = Rule("wait", Match(codes=("net.*",)), wait_seconds=600)
+
+
+@pytest.mark.parametrize("minutes", [1, 5])
+def test_no_passed_verification_ends_the_quarantine_of_a_node_with_another_fault(minutes: int) -> None:
+    world = World(orchestrated=True, rules=(WAITS,))
+    world.fault_and_react(code="net.link_down", source="link-state")
+    world.advance_minutes(minutes)
+    world.node_orders.quarantine(world.key(), ADA)
+    world.process_entries()
+    assert world.case().reason == "taken out of service by an operator: burnt smell"
+    world.clear(code="net.link_down", source="link-state")
+    world.process_entries()
+    world.advance_minutes(120)
+    assert (world.case().status, world.status(), codes(world)) == (ESCALATED, NodeStatus.QUARANTINED, [QUARANTINE])
+    world.node_orders.return_node(world.key(), ADA)
+    world.until(world.case_is(RESOLVED))
+    assert (world.status(), codes(world), world.released_instances()) == (NodeStatus.HEALTHY, [], [])
+
+
+def test_a_node_that_is_out_of_service_and_waits_for_its_repair_is_kept_out_by_order() -> None:
+    world = World(orchestrated=True)
+    world.pause_repairs(paused=True)
+    world.fault_and_react()
+    assert (world.case().status, world.status()) == (CaseStatus.QUEUED, NodeStatus.QUARANTINED)
+    world.node_orders.quarantine(world.key(), ADA)
+    world.pause_repairs(paused=False)
+    world.advance_minutes(60)
+    assert (world.case().status, world.released_instances()) == (ESCALATED, [])
+
+
 def test_a_quarantined_node_can_be_replaced_by_order() -> None:
     world = World()
     world.node_orders.quarantine(world.key(), ADA)
@@ -127,11 +159,14 @@ def test_impossible_orders_are_rejected_with_a_reason() -> None:
         world.node_orders.replace(world.key(9), ADA)
     world.node_orders.replace(world.key(), ADA)
     world.process_entries()
-    with pytest.raises(Rejected, match="already out of service"):
-        world.node_orders.quarantine(world.key(), ADA)
     world.until(lambda: world.status() is NodeStatus.PROVISIONING)
-    with pytest.raises(Rejected, match="no instance"):
+    with pytest.raises(Rejected, match="no instance to replace"):
         world.node_orders.replace(world.key(), ADA)
+    with pytest.raises(Rejected, match="no instance to quarantine"):
+        world.node_orders.quarantine(world.key(), ADA)
+    world.until(lambda: world.status() is NodeStatus.VALIDATING)
+    with pytest.raises(Rejected, match=r"a repair is in progress: c-.*; wait, or run 'faultbridge case cancel c-"):
+        world.node_orders.quarantine(world.key(), ADA)
 
 
 def test_orders_are_rejected_in_a_cluster_in_observe_mode() -> None:

@@ -43,9 +43,16 @@ INCIDENT_GUARDS: tuple[PlantedBug, ...] = (
     ),
     planted(
         _HELD_CASES,
+        "_is_kept_by_operator",
+        "a node that an operator quarantined, or whose repair an operator denied, waits for an incident",
+        "return case.status is CaseStatus.ESCALATED and (denied or ordered)",
+        "return False",
+    ),
+    planted(
+        _HELD_CASES,
         "absorb",
         "a case that is being repaired is absorbed",
-        "if not is_absorbable(case):",
+        "if not is_absorbable(case) or _is_kept_by_operator(state, case):",
         "if case.cancelled:",
     ),
     planted(

@@ -15,6 +15,7 @@ from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.domain.policy import Policy
 from faultbridge.pipeline.decide.case_moves import escalate_case, move_case, resolve_case
 from faultbridge.pipeline.decide.governing_rules import rule_of_case
+from faultbridge.pipeline.fold.expire import ORDERED_QUARANTINE
 
 _ABSORBABLE = frozenset({CaseStatus.OPEN, CaseStatus.QUEUED})
 
@@ -38,14 +39,15 @@ def is_absorbable(case: Case | None) -> bool:
 def absorb(state: NodeState, incident: Incident, now: datetime) -> Transition:
     """Let the case of an affected node wait for this incident, also in place of another; other cases are unchanged.
 
-    An unanswered approval request is withdrawn. The isolation of the node does not change.
+    An unanswered approval request is withdrawn. The isolation of the node does not change. A case that an operator
+    escalated stays escalated: absorbing and releasing it would page for what the operator decided.
     """
     case = state.live_case
     if case is None or incident.family not in families_of(state):
         return Transition(state)
     if case.status is CaseStatus.ABSORBED and case.incident != incident.id:
         return Transition(replace(state, case=replace(case, incident=incident.id, reason=_reason(incident))))
-    if not is_absorbable(case):
+    if not is_absorbable(case) or _is_kept_by_operator(state, case):
         return Transition(state)
     held = replace(
         case,
@@ -88,6 +90,13 @@ def release(state: NodeState, policy: Policy, now: datetime, reason: str, holdin
         reason=reason,
     )
     return move_case(Transition(state), queued, now, reason)
+
+
+def _is_kept_by_operator(state: NodeState, case: Case) -> bool:
+    """Return whether an operator escalated the case: by a denied approval, or by an order to quarantine the node."""
+    denied = case.approval is not None and case.approval.granted is False
+    ordered = any(condition.code == ORDERED_QUARANTINE for condition in state.active())
+    return case.status is CaseStatus.ESCALATED and (denied or ordered)
 
 
 def _reason(incident: Incident) -> str:

@@ -31,6 +31,9 @@ REMEMBERED = 512
 ORDERED = "operator."
 """The start of the codes of conditions that an operator's order opens."""
 
+ORDERED_QUARANTINE = f"{ORDERED}quarantine"
+"""An operator keeps the node out of service. Only an operator's later order, or a replacement, ends the condition."""
+
 
 def end_scopes(state: NodeState, scopes: Iterable[Scope], *, at: datetime, reason: str) -> Folded:
     """End every condition of these scopes: a reboot ends those of the process and of the boot."""
