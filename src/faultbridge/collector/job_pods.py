@@ -30,8 +30,8 @@ _MAX_REASON = 64
 class JobPod:
     """A pod with GPUs of a training job.
 
-    `order` is its position in the job, within its `group`, if labels state it. If it `leads`, its success is the job's.
-    `disruption` is why Kubernetes ended it, such as `PreemptionByScheduler`.
+    `order` is the position of the pod in the job, within its `group`, if labels state it. With `leads`, the success of
+    the pod is the success of the job. `disruption` is why Kubernetes ended the pod, such as `PreemptionByScheduler`.
     """
 
     uid: str

@@ -84,7 +84,7 @@ class CustomerThresholds:
     mappings: Callable[[], MappingsByName]
 
     def __call__(self) -> Thresholds:
-        """Return the thresholds; the packaged ones, with a log line, when the current mappings are not stored."""
+        """Return the thresholds; the packaged thresholds, with a log line, if the current mappings are not stored."""
         try:
             return thresholds_with(self.mappings())
         except Misconfigured as error:

@@ -59,5 +59,5 @@ def _encode(raw: bytes) -> str:
 
 
 def _decode(token: str) -> bytes:
-    """Decode base64 without padding; binascii.Error is a ValueError."""
+    """Decode base64 without padding; raises ValueError for other text."""
     return base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)

@@ -151,9 +151,9 @@ class Timeline:
     def window(
         self, cluster: str, node: str | None, head: Head, span: tuple[datetime | None, datetime | None], limit: int
     ) -> tuple[tuple[Line, ...], bool]:
-        """Read the newest entries of one stream in a span of time, the oldest first, and whether it has older ones.
+        """Read the newest entries of a stream in a span of time, the oldest first, and whether there are older ones.
 
-        Without a node it is the cluster's own stream.
+        Without a node, read the cluster's own stream.
         """
         pk = keys.node_partition(NodeKey(cluster, node)) if node else keys.cluster_partition(cluster)
         found, older = newest_in_window(self.table, pk, head, span, limit)

@@ -67,7 +67,7 @@ def _first_bar(changes: Sequence[Document], tones: Mapping[str, Tone], span: Spa
 def condition_lanes(entries: Iterable[Document], active: Iterable[Document], span: Span) -> tuple[Lane, ...]:
     """Return one lane for each condition: from its detection until it is cleared, with its reporters.
 
-    `active` are the conditions of the node now. They show conditions that began before the first entry.
+    `active` are the conditions of the node now. They add the lanes of conditions that began before the first entry.
     """
     open_bars: dict[str, tuple[datetime, Mapping[str, Any], str]] = {}
     for condition in active:

@@ -68,7 +68,7 @@ class Isolate:
         """Isolate one node, or uncordon it if it no longer needs isolation. The sweep repeats a failed call.
 
         `ordered` isolates a node for its repair, even if the policy keeps it in service until then. An open breaker
-        keeps every node in service; a half-open one keeps all but those whose repair starts.
+        keeps every node in service; a half-open breaker keeps all nodes but those whose repair starts.
         """
         state = self.append.read(key)
         return self.as_read(state, rules_of(self.rulebook, key.cluster), ordered=ordered)
@@ -232,8 +232,8 @@ def _in_service(state: NodeState) -> bool:
 def needs_isolation(state: NodeState, *, ordered: bool) -> bool:
     """Return whether a node that serves must be isolated for its live case.
 
-    `ordered` isolates it even if the policy keeps it in service until its repair. Without an active fault it needs no
-    isolation, unless its case keeps it out.
+    `ordered` isolates the node even if the policy keeps it in service until its repair. A node without an active fault
+    needs no isolation, unless its case keeps it out of service.
     """
     case = state.live_case
     faulty = any(condition.action.opens_case for condition in state.active())

@@ -132,7 +132,7 @@ class DynamoTable:
         self._retry(write_all, retry_on=ThrottledTransaction, on_retry=log_throttled)
 
     def _read(self, keys: Sequence[Key], found: dict[Key, Item]) -> None:
-        """Add the items of one batch read; retries the keys that DynamoDB left unprocessed."""
+        """Add the items of one batch read to `found`; retries the keys that DynamoDB left unprocessed."""
         remaining: Any = {self._name: {"Keys": [key_of(key) for key in keys], "ConsistentRead": True}}
 
         def read_remaining() -> None:

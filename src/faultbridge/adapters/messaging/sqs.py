@@ -59,7 +59,7 @@ class SqsQueue:
         return RecordQueueDepth(waiting, in_flight, dead)
 
     def receive(self) -> tuple[ReceivedMessage, ...]:
-        """Receive up to ten messages; waits at most one second for the first."""
+        """Receive up to ten messages; waits at most one second for the first message."""
         with translated(f"receiving from {self._url}"):
             answer = self._clients.sqs.receive_message(
                 QueueUrl=self._url,

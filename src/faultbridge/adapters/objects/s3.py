@@ -57,7 +57,7 @@ class S3Objects:
 class LockedObjects:
     """A Vault in one bucket; the bucket's default retention locks each version when it is stored.
 
-    A later version can hide the first one, but the first one stays locked and is the one that is read.
+    A later version can hide the first version, but the first version stays locked, and `get` reads it.
     """
 
     def __init__(self, clients: Clients, bucket: str) -> None:

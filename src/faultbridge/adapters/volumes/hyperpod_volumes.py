@@ -31,7 +31,7 @@ class HyperPodVolumes:
         return self._ec2.read(volume_ids)
 
     def zone_of(self, instance_id: str) -> str | None:
-        """Return the zone of a node; None if the cluster does not have it."""
+        """Return the zone of a node; None if the cluster lacks the node or SageMaker shows no zone."""
         found = self._cluster.find_node(instance_id) or {}
         zone = (found.get("Placement") or {}).get("AvailabilityZone")
         return str(zone) if zone else None

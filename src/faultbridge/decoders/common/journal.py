@@ -86,7 +86,7 @@ class _Buffer:
         self.at = 0
 
     def fill(self, size: int) -> bool:
-        """Read until `data` has a size; return whether the input has that much."""
+        """Read until `data` has `size` bytes; return whether the input has that many."""
         parts, length = [self.data], len(self.data)
         while length < size and (piece := next(self.pieces, None)) is not None:
             parts.append(bytes(piece))

@@ -57,7 +57,8 @@ class LogPattern:
     def _exception(self, line: str) -> re.Match[str] | None:
         """Return where a line names an exception of one of the classes.
 
-        A line of source code, as tracebacks show it, names none. A name with no text behind it needs its module.
+        A line of source code, as tracebacks show it, names no exception. A class name with no text behind it counts
+        only with its module.
         """
         for found in islice(_EXCEPTION.finditer(line), _MAX_NAMES):
             has_text = bool(line[found.end() :].strip())

@@ -120,10 +120,10 @@ def _is_failure_after(situation: Situation, end: Signal, one: Signal) -> bool:
 
 
 def _error_of_another_node(situation: Situation, lead: Signal) -> Signal | None:
-    """Return what shows that an error is that of one node: several ranks have it, and all of them are on that node.
+    """Return a signal that shows that only one node has an error: several ranks have it, and all are on that node.
 
     It is the error itself if most ranks of the node have it and the job has other nodes, whether or not those print
-    anything; else a signal of a rank on another node. Of an error of the program, few ranks may print it in time.
+    anything; else it is a signal of a rank on another node. Few ranks may have time to print an error of the program.
     """
     ranks, nodes = _with_same_error(situation, lead)
     if len(ranks) < _MIN_RANKS_OF_NODE or len(nodes) != 1 or None in nodes:

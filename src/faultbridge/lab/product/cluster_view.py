@@ -194,7 +194,7 @@ class ClusterView:
 
 
 def _alike(case: Case | None, old: Case | None) -> bool:
-    """Return whether a case that is not queued has the same status as before and still waits for the same."""
+    """Return whether a case that is not queued still has the same status and waits for the same reason."""
     if case is None or old is None or case.id != old.id:
         return False
     return case.status is old.status is not CaseStatus.QUEUED and case.waiting_for is old.waiting_for

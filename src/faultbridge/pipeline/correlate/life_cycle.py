@@ -176,7 +176,7 @@ def _advance(incident: Incident, snapshot: ClusterSnapshot, limits: CorrelationL
 def _members(
     snapshot: ClusterSnapshot, incident: Incident, limits: CorrelationLimits, now: datetime
 ) -> Iterator[AffectedNode]:
-    """Yield the affected nodes of an incident; an expired one keeps its nodes and those that left it recently.
+    """Yield the affected nodes of an incident; an expired incident keeps its nodes and those that left it recently.
 
     A failed intake affects all nodes, also those that have been added since.
     """

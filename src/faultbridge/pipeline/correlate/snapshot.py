@@ -56,8 +56,9 @@ def without_records(
 ) -> tuple[AffectedNode, ...]:
     """Add the overdue nodes, and give all missing heartbeats the path of records as their shared failure domain.
 
-    `since` is when the last record arrived. It stays the same for one outage. So an incident about it that an operator
-    closed, or that reached its maximum age, is followed by another one only if records arrive and then fail again.
+    `since` is when the last record arrived; it stays the same for one outage. After an operator closes the incident of
+    an outage, or it reaches its maximum age, another incident therefore opens only if records arrive and then fail
+    again.
     """
     intake = FailureDomain(DomainKind.INTAKE, cluster)
     nodes = tuple(

@@ -31,10 +31,9 @@ class Sightings(NamedTuple):
 def record_sightings(state: NodeState, arrivals: Iterable[Arrival], oldest: datetime) -> Sightings:
     """Record the new devices of one health snapshot: the first of the arrivals that has any.
 
-    The other snapshots change nothing; the next report of their devices records them.
-
-    A snapshot records none if it is not certain to be about the current instance, older than `oldest`, or older than
-    the last one of its source: it has no other effect either.
+    The other snapshots change nothing; the next report of their devices records them. A snapshot is ignored if it is
+    not certainly about the current instance, is older than `oldest`, or is older than the last snapshot of its source.
+    Such a snapshot has no other effect either.
     """
     for arrival in arrivals:
         snapshot, incarnation = arrival.observation, state.incarnation

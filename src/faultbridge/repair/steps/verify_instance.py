@@ -148,7 +148,7 @@ def _start(context: StepContext, instance_id: str) -> StepResult:
 
 
 def _requeue_if_gone(context: StepContext) -> StepResult | None:
-    """End the attempt if another controller terminated the instance. The next one awaits a successor."""
+    """End the attempt if another controller terminated the instance. The next attempt awaits a successor."""
     if not is_gone(context):
         return None
     reason = gone_reason(context)
@@ -240,7 +240,7 @@ def _confirm(context: StepContext) -> StepContext:
 
 
 def _try_next(context: StepContext, reason: str, draft: Draft) -> StepResult:
-    """Continue with the repair action that confirmed claims require, or else with the next one."""
+    """Continue with the repair action that confirmed claims require, or else with the next repair action."""
     case = context.case
     required = required_repair_action(context.state, case, context.rules.policy) if case.confirmed_at else None
     stronger = required if required is not case.repair_action else None
