@@ -48,9 +48,13 @@ def serve(clients: Clients, sagemaker: FakeSageMaker) -> Clients:
 
 @contextmanager
 def hyperpod(
-    clock: ManualClock, size: int = 2, durations: Durations = SLOW, **settings: Any
+    clock: ManualClock,
+    size: int = 2,
+    durations: Durations = SLOW,
+    sagemaker: FakeSageMaker | None = None,
+    **settings: Any,
 ) -> Iterator[tuple[Clients, FakeHyperPod]]:
-    """A HyperPod cluster of running nodes without automatic recovery, and clients that reach only it."""
+    """A HyperPod cluster of running nodes without automatic recovery, and clients that reach only `sagemaker`."""
     cluster = FakeHyperPod(
         NAME,
         {GROUP: Group(GROUP, "ml.p5.48xlarge")},
@@ -58,7 +62,7 @@ def hyperpod(
     )
     for _ in range(size):
         cluster.launch(GROUP)
-    sagemaker = FakeSageMaker()
+    sagemaker = sagemaker or FakeSageMaker()
     sagemaker.clusters[NAME] = cluster
     with mock.patch.dict("os.environ", ENVIRONMENT):
         yield serve(Clients(), sagemaker), cluster

@@ -6,7 +6,13 @@ import json
 
 import pytest
 
+from faultbridge.domain.cluster.config import ClusterConfig, ProviderRole
 from faultbridge.entrypoints.inventory import inventory as inventory_function
+from faultbridge.registry.registration import NewNode
+from faultbridge.simulation.fakes import FakeFleet, FakeInventory
+from faultbridge.storage import keys
+from faultbridge.storage.writes import Delete
+from tests.builders import KEY
 from tests.registry.world import instance, replace_externally
 from tests.world import GROUP
 
@@ -58,3 +64,58 @@ def test_events_about_unregistered_groups_and_invalid_events_cause_no_calls(proc
     before = inventory.calls
     assert process(auto_scaling_event("their-group", "i-0fffffffffffffff9"), {"detail": None}, ["nonsense"]) == []
     assert inventory.calls == before
+
+
+OTHER = "other"
+ROLE = ProviderRole("arn:aws:iam::222233334444:role/faultbridge")
+
+
+@pytest.fixture
+def other(world, process):
+    """A second cluster with a group of the same name in another account; returns the fleet of that account."""
+    fleet, registration = FakeFleet(world.ports.clock), world.app.registry.registration
+    world.ports.inventories["hyperpod"] = FakeInventory(fleet)
+    parts = {"provider": "hyperpod", "verifier": "hyperpod", "restarter": "hyperpod", "hyperpod_cluster": "hp-b"}
+    registration.add_cluster(ClusterConfig(OTHER, provider_role=ROLE, **parts))
+    registration.add_node(OTHER, NewNode("b-1", fleet.launch(GROUP, "i-0bbbbbbbbbbbbbbb1"), GROUP))
+    world.app.registry.inventory.sync(registration.cluster(OTHER))
+    return fleet
+
+
+def launch_event(hyperpod_cluster=None, account=None):
+    named = {"InstanceGroupName": GROUP, **({"ClusterName": hyperpod_cluster} if hyperpod_cluster else {})}
+    return {"source": "aws.sagemaker", "detail": {"EventDetails": named}, **({"account": account} if account else {})}
+
+
+@pytest.mark.parametrize(
+    ("event", "listed"),
+    [
+        (launch_event(), [OTHER, KEY.cluster]),
+        (launch_event("hp-b"), [OTHER, KEY.cluster]),
+        (launch_event("hp-c"), [KEY.cluster]),
+        (launch_event(account="222233334444"), [OTHER, KEY.cluster]),
+        (launch_event(account="555566667777"), [KEY.cluster]),
+    ],
+)
+def test_an_event_lists_the_group_in_every_cluster_that_it_may_be_about(world, process, other, event, listed):
+    world.ports.fleet.launch(GROUP)
+    other.launch(GROUP, "i-0bbbbbbbbbbbbbbb2")
+    assert [one["cluster"] for one in process(event)] == listed
+
+
+def test_a_group_of_one_name_is_listed_from_the_provider_of_each_cluster(world, process, other):
+    ours, theirs = world.ports.fleet.launch(GROUP), other.launch(GROUP, "i-0bbbbbbbbbbbbbbb2")
+    found = process(launch_event("hp-b"))
+    added = {one["cluster"]: one["added"] for one in found}
+    assert added == {OTHER: [f"ip-{theirs[-4:]}"], KEY.cluster: [f"ip-{ours[-4:]}"]}
+
+
+def test_an_event_about_an_instance_of_an_unregistered_cluster_stops_no_other_event(world, process, other, caplog):
+    world.ports.table.write(Delete(keys.cluster_config(OTHER)))
+    new = world.ports.fleet.launch(GROUP)
+    gone = {"detail": {"instance-id": "i-0bbbbbbbbbbbbbbb1"}}
+    with caplog.at_level("WARNING", logger="faultbridge"):
+        (found,) = process(gone, auto_scaling_event(GROUP, new))
+    assert found["added"] == [f"ip-{new[-4:]}"]
+    (line,) = [line for line in caplog.records if line.message == "inventory_event_ignored"]
+    assert (line.cluster, line.reason) == (OTHER, "unknown_cluster: unknown cluster: other")

@@ -5,24 +5,29 @@ An event only triggers the sync. The sync reads the current state, and the next 
 
 from __future__ import annotations
 
+import logging
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from faultbridge.domain.cluster.provider_status import ProviderCondition
 from faultbridge.domain.nodes import Alias, NodeKey
+from faultbridge.errors import UnknownName
+from faultbridge.log import log_cause
 from faultbridge.ports import Table
+from faultbridge.registry.event_origin import EventOrigin, origin_of, parts_of
 from faultbridge.registry.instances import SyncResult
 from faultbridge.registry.inventory_sync import SyncInventory
+from faultbridge.registry.known_groups import KnownGroups
 from faultbridge.storage import items, keys
 
-GROUP = "group"
 # Fields of `detail` that contain an instance id or a group name: EC2, Auto Scaling, HyperPod.
 INSTANCE_FIELDS = ("instance-id", "EC2InstanceId", "InstanceId")
 GROUP_FIELDS = ("AutoScalingGroupName", "InstanceGroupName")
 
-ReadFailure = Callable[[Mapping[str, Any]], tuple[str, ProviderCondition] | None]
-"""Reads the name of the provider's cluster and a failed launch from an event; None if it contains none."""
+ReadFailure = Callable[[Mapping[str, Any]], ProviderCondition | None]
+"""Reads a failed launch from an event; None if it contains none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,44 +41,60 @@ class InventoryEventHandler:
     def __call__(self, events: Iterable[Mapping[str, Any]]) -> tuple[SyncResult, ...]:
         """Synchronize the groups of these events; unregistered instances and groups are ignored."""
         events = tuple(events)
-        failures = [failure for event in events if (failure := self.read_failure(event))]
-        aliases = {alias for event in events for alias in aliases_in(event)}
-        found = self.table.get_many(keys.alias(*alias) for alias in aliases) if aliases else {}
-        owners = [items.read_alias(item).key for item in found.values()]
-        groups = {key.cluster: set[str]() for key in owners}
-        for alias in aliases:
-            stored = found.get(keys.alias(*alias))
-            if stored is not None and alias.kind == GROUP:
-                groups[items.read_alias(stored).key.cluster].add(alias.value)
-        for key, group in self._groups_of_nodes(key for key in owners if key.node):
-            groups[key.cluster].add(group)
-        return tuple(self._sync(cluster, names, failures) for cluster, names in sorted(groups.items()) if names)
+        failures = [(origin_of(event), failure) for event in events if (failure := self.read_failure(event))]
+        origins: defaultdict[str, set[EventOrigin]] = defaultdict(set)
+        for event in events:
+            for group in _named(event, GROUP_FIELDS):
+                origins[group].add(origin_of(event))
+        groups: defaultdict[str, dict[str, set[EventOrigin] | None]] = defaultdict(dict)
+        for group, clusters in KnownGroups(self.table, self.sync.registration.clock).clusters_with(origins).items():
+            for cluster in clusters:
+                groups[cluster][group] = origins[group]
+        for key, group in self._groups_of_nodes({one for event in events for one in _named(event, INSTANCE_FIELDS)}):
+            groups[key.cluster][group] = None
+        synced = (self._sync(cluster, named, failures) for cluster, named in sorted(groups.items()))
+        return tuple(result for result in synced if result is not None)
 
-    def _groups_of_nodes(self, nodes: Iterable[NodeKey]) -> Iterator[tuple[NodeKey, str]]:
-        """Yield each node with its group; a node without a group is left out."""
-        state_keys = {keys.node_state(key): key for key in nodes}
+    def _groups_of_nodes(self, instances: Iterable[str]) -> Iterator[tuple[NodeKey, str]]:
+        """Yield the node of each registered instance with its group; a node without a group is left out."""
+        aliases = {keys.alias(*Alias("instance", one)) for one in instances}
+        found = self.table.get_many(aliases) if aliases else {}
+        state_keys = {keys.node_state(key): key for key in (items.read_alias(one).key for one in found.values())}
         states = self.table.get_many(state_keys) if state_keys else {}
         for state_key, key in state_keys.items():
             group = items.read_state(key, states.get(state_key)).placement.group
             if group:
                 yield key, group
 
-    def _sync(self, cluster: str, groups: set[str], failures: Iterable[tuple[str, ProviderCondition]]) -> SyncResult:
-        """Synchronize groups of a cluster; nothing is done when its provider has no inventory."""
-        config = self.sync.registration.cluster(cluster)
+    def _sync(
+        self,
+        cluster: str,
+        groups: Mapping[str, Iterable[EventOrigin] | None],
+        failures: Iterable[tuple[EventOrigin, ProviderCondition]],
+    ) -> SyncResult | None:
+        """Synchronize those groups of a cluster that one of their events may be about; None if there are none.
+
+        The origins of a group are None if an event names an instance of it. Nothing is done when the provider of the
+        cluster has no inventory, or when the cluster was erased in the meantime.
+        """
+        try:
+            config = self.sync.registration.cluster(cluster)
+        except UnknownName as error:
+            log_cause("inventory_event_ignored", reason=str(error), level=logging.WARNING, cluster=cluster)
+            return None
+        names = {
+            group
+            for group, origins in groups.items()
+            if origins is None or any(origin.may_be(config) for origin in origins)
+        }
+        if not names:
+            return None
         if config.provider not in self.sync.inventories:
             return SyncResult(cluster)
-        return self.sync.sync(config, groups, [one for name, one in failures if name == config.hyperpod_cluster])
+        return self.sync.sync(config, names, [failure for origin, failure in failures if origin.names(config)])
 
 
-def aliases_in(event: Mapping[str, Any]) -> Iterator[Alias]:
-    """Yield an alias for each instance and each group that an event names."""
-    detail = event.get("detail")
-    if not isinstance(detail, Mapping):
-        return
-    inner = detail.get("EventDetails")
-    listed = detail.get("InstanceGroups")
-    groups = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
-    for part in (detail, inner if isinstance(inner, Mapping) else {}, *groups):
-        yield from (Alias("instance", str(part[name])) for name in INSTANCE_FIELDS if part.get(name))
-        yield from (Alias(GROUP, str(part[name])) for name in GROUP_FIELDS if part.get(name))
+def _named(event: Mapping[str, Any], fields: Iterable[str]) -> Iterator[str]:
+    """Yield the values of these fields in every part of an event that may name an instance or a group."""
+    for part in parts_of(event):
+        yield from (str(part[name]) for name in fields if part.get(name))

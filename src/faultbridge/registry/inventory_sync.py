@@ -22,13 +22,12 @@ import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from faultbridge.domain.cluster.config import ClusterConfig, Mode
 from faultbridge.domain.cluster.provider_status import ProviderCondition, ProviderStatus
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.instances import Instance
-from faultbridge.domain.nodes import Alias, AliasRow, NodeKey
+from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Misconfigured, Rejected, Transient
 from faultbridge.ledger.queries import query_all, shard_rows
 from faultbridge.log import log_cause
@@ -37,13 +36,14 @@ from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.ports import Table
 from faultbridge.registry.groups import Group, unassigned_members, vacancy_of
 from faultbridge.registry.instances import GroupMember, Inventory, NodeListing, SyncResult, combine
+from faultbridge.registry.known_groups import KnownGroups
 from faultbridge.registry.provider_check import ProviderCheck
 from faultbridge.registry.registration import NewNode, Registration
 from faultbridge.registry.replacement_detection import ReplacementDetection
 from faultbridge.registry.retirement import RetireReplaced, is_replaced
 from faultbridge.registry.roster import new_metadata, retired_row, rows_by_group
 from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Item, Key, Put
+from faultbridge.storage.writes import Item, Key
 
 MAX_DESCRIBED = 500
 """How many instances of one group a sync describes; the next sync describes the others."""
@@ -118,26 +118,12 @@ class SyncInventory:
         """Read the members of the groups that the roster names; with `only`, of those groups alone."""
         assigned = {str(row.get("instance")) for of_group in rows.values() for row in of_group}
         names = {group for group in rows if group and (only is None or group in only)}
-        known_since = self._add_group_aliases(config, names)
+        known_since = KnownGroups(self.table, self.registration.clock).known_since(config.cluster, names)
         found = self.inventories[config.provider].list_members(config, names) if names else {}
         return [
             Group(group, known_since.get(group), rows[group], members, unassigned_members(members, assigned))
             for group, members in sorted(found.items())
         ]
-
-    def _add_group_aliases(self, config: ClusterConfig, groups: Collection[str]) -> Mapping[str, datetime]:
-        """Store which cluster a group belongs to, so that an event about a new instance of the group finds it.
-
-        Returns when each group that was stored before was first stored.
-        """
-        aliases = {keys.alias("group", group): group for group in groups}
-        stored = self.table.get_many(aliases) if aliases else {}
-        now = self.registration.clock.now()
-        for key, group in aliases.items():
-            if key not in stored:
-                row = AliasRow(NodeKey(config.cluster, ""), None, now)
-                self.table.write(Put(items.alias_item(Alias("group", group), row, now)))
-        return {group: items.read_alias(stored[key]).valid_from for key, group in aliases.items() if key in stored}
 
     def _fill(
         self,

@@ -10,7 +10,7 @@ from faultbridge.domain.cluster.provider_status import ConditionKind
 from faultbridge.domain.cluster.state import ClusterState, ClusterStatus
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.entries import EntryType
-from faultbridge.local.hyperpod.cluster import NO_CAPACITY
+from faultbridge.local.hyperpod.cluster import NO_CAPACITY, FakeHyperPod
 from faultbridge.pager.cluster_rules import CLUSTER_RULES
 from faultbridge.storage import items, keys
 from tests.hyperpod import GROUP, NAME
@@ -40,9 +40,15 @@ def pages(world: HyperPodWorld) -> list[str]:
     return [rule.state.value for event in statuses(world) for rule in rules if rule.applies_to(event)]
 
 
+def arn_of(cluster: str) -> str:
+    """The ARN that the fake gives to a cluster of that name."""
+    return FakeHyperPod(cluster, {}).arn
+
+
 def state_change() -> dict[str, Any]:
     groups = [{"InstanceGroupName": GROUP, "Status": "Updating", "TargetCount": 3}]
-    detail = {"ClusterName": NAME, "ClusterStatus": "Failed", "FailureMessage": "claimed", "InstanceGroups": groups}
+    named = {"ClusterArn": arn_of(NAME), "ClusterName": NAME}
+    detail = {**named, "ClusterStatus": "Failed", "FailureMessage": "claimed", "InstanceGroups": groups}
     return {"source": "aws.sagemaker", "detail-type": "SageMaker HyperPod Cluster State Change", "detail": detail}
 
 
@@ -50,6 +56,7 @@ def cluster_event(message: str | None, *, cluster: str = NAME, level: str = "Err
     metadata = {"Instance": {"FailureMessage": message, **instance}, "InstanceHealth": None}
     record = {
         "EventId": "11111111-2222-3333-4444-555555555555",
+        "ClusterArn": arn_of(cluster),
         "ClusterName": cluster,
         "InstanceGroupName": GROUP,
         "ResourceType": "Instance",
@@ -150,6 +157,19 @@ def test_events_of_other_clusters_and_without_a_failure_open_nothing(event: dict
         world.cluster.desired[GROUP] = 3
         world.receive_event(event)
         assert kinds(world) == []
+
+
+@pytest.mark.parametrize("by_arn", [False, True])
+def test_a_cluster_that_is_registered_by_its_arn_has_the_failed_launches_of_its_events(by_arn: bool) -> None:
+    with hyperpod_world(nodes=2) as world:
+        registered = world.cluster.arn if by_arn else NAME
+        world.inventory.registration.set_cluster(CLUSTER, {"hyperpod_cluster": registered})
+        world.run_inventory()
+        world.cluster.desired[GROUP] = 3
+        world.receive_event(cluster_event(SCRIPT, cluster="another"))
+        assert kinds(world) == []
+        world.receive_event(cluster_event(SCRIPT))
+        assert (kinds(world), pages(world)) == ([ConditionKind.LIFECYCLE_SCRIPT], ["triggered"])
 
 
 def test_a_node_that_could_not_start_is_found_without_an_event() -> None:

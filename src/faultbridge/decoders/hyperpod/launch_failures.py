@@ -30,12 +30,11 @@ def failure_kind(message: str) -> ConditionKind:
     return next((kind for pattern, kind in _KINDS if pattern.search(message)), ConditionKind.LAUNCH_FAILED)
 
 
-def launch_failure(event: Mapping[str, Any]) -> tuple[str, ProviderCondition] | None:
-    """Return the HyperPod cluster's name and the failed launch in an EventBridge event; None for any other event."""
+def launch_failure(event: Mapping[str, Any]) -> ProviderCondition | None:
+    """Return the failed launch in an EventBridge event; None for any other event."""
     detail = members(event.get("detail"))
     record = members(detail.get("EventDetails"))
-    cluster = text(record.get("ClusterName"), 256)
-    if event.get("detail-type") != CLUSTER_EVENT or cluster is None or detail.get("Faultbridge"):
+    if event.get("detail-type") != CLUSTER_EVENT or detail.get("Faultbridge"):
         return None
     metadata = members(members(record.get("EventDetails")).get("EventMetadata") or record.get("EventMetadata"))
     parts = [members(metadata.get(name)) for name in _SUBTREES]
@@ -48,4 +47,4 @@ def launch_failure(event: Mapping[str, Any]) -> tuple[str, ProviderCondition] | 
     is_launch = kind is not ConditionKind.LAUNCH_FAILED or _LAUNCH.search(description)
     if not script_failed and not (failed and is_launch):
         return None
-    return cluster, ProviderCondition(kind, message or "no message", text(record.get("InstanceGroupName"), 64))
+    return ProviderCondition(kind, message or "no message", text(record.get("InstanceGroupName"), 64))
