@@ -11,7 +11,9 @@ from faultbridge.adapters.compute.hyperpod_inventory import HyperPodInventory
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.registry.instances import GroupMember
+from faultbridge.simulation.fakes import ManualClock
 from tests.adapters.stubs import ENVIRONMENT, stubbed
+from tests.hyperpod import hyperpod
 
 CLUSTER = ClusterConfig("train-a", provider="hyperpod", hyperpod_cluster="hp-train")
 LAUNCHED = datetime(2026, 2, 3, 11, 0, tzinfo=UTC)
@@ -127,3 +129,11 @@ def test_after_a_status_that_cannot_be_read_the_nodes_are_listed_again() -> None
 def test_a_missing_hyperpod_registration_names_the_option_to_set() -> None:
     with stubbed("sagemaker") as (clients, _), pytest.raises(Misconfigured, match="--hyperpod-cluster"):
         HyperPodInventory(clients).list_members(ClusterConfig("train-a", provider="hyperpod"), ["gpu-workers"])
+
+
+def test_an_import_during_a_sync_lists_the_nodes_again() -> None:
+    with hyperpod(ManualClock(), size=1) as (clients, fake):
+        inventory = HyperPodInventory(clients)
+        inventory.provider_status(CLUSTER, [])
+        new = fake.launch("gpu-workers").instance_id
+        assert new in {one.instance_id for one in inventory.serving_instances(CLUSTER, "gpu-workers")}

@@ -144,6 +144,17 @@ class TestReplace:
         assert (found.free, found.count) == (False, 0)
         assert found.reason.endswith("is Expired")
 
+    def test_a_plan_that_is_not_active_for_its_group_has_nothing_even_if_it_may_not_be_read(
+        self, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(*_: Any, **__: Any) -> Any:
+            raise client_error("AccessDeniedException")
+
+        monkeypatch.setattr(desk.clients.sagemaker, "describe_training_plan", refuse)
+        desk.fake.plan_status = "Failed"
+        found = with_plan(desk)
+        assert (found.free, found.reason) == (False, f"training plan {PLAN_ARN} is Failed")
+
     @pytest.mark.parametrize(
         ("code", "evidence"),
         [
@@ -247,12 +258,60 @@ class TestVerification:
         desk.advance(3)
         assert desk.verdict(operation) is Verdict.UNKNOWN
 
-    @pytest.mark.parametrize(
-        "labels", [{CHECK_LABEL: "Failed"}, {HEALTH_LABEL: "UnschedulablePendingReplacement"}], ids=["check", "health"]
-    )
-    def test_a_label_of_hyperpod_fails_the_node(self, desk: Desk, labels: dict[str, str]) -> None:
+    @pytest.mark.parametrize("level", [1, 2])
+    def test_a_label_that_asks_for_a_repair_fails_the_node_at_once(self, desk: Desk, level: int) -> None:
+        operation = desk.verifier.start(desk.instance, "t", level)
+        desk.fake.labels[desk.instance] = {HEALTH_LABEL: "UnschedulablePendingReplacement"}
+        assert desk.verdict(operation) is Verdict.FAILED
+
+    def test_the_basic_checks_fail_for_a_node_that_failed_its_last_deep_check(self, desk: Desk) -> None:
+        desk.fake.labels[desk.instance] = {CHECK_LABEL: "Failed"}
+        assert desk.verdict(desk.verifier.start(desk.instance, "t")) is Verdict.FAILED
+
+    def test_the_label_of_an_earlier_check_does_not_count_for_one_that_has_not_ended(self, desk: Desk) -> None:
+        desk.fake.labels[desk.instance] = {CHECK_LABEL: "Failed"}
+        desk.log.record("hyperpod-check 2 t")
+        assert desk.verdict("hyperpod-check 2 t") is Verdict.PENDING
+        desk.fake.check([desk.instance])
+        assert desk.verdict("hyperpod-check 2 t") is Verdict.PENDING
+        desk.advance(60)
+        assert desk.verdict("hyperpod-check 2 t") is Verdict.PENDING
+        desk.fake.labels[desk.instance] = {CHECK_LABEL: "Passed"}
+        desk.advance(30)
+        assert desk.verdict("hyperpod-check 2 t") is Verdict.PASSED
+
+    @pytest.mark.parametrize("reboots", [False, True], ids=["running", "rebooted"])
+    def test_a_label_that_a_check_left_fails_the_node(self, desk: Desk, reboots: bool) -> None:
         operation = desk.verifier.start(desk.instance, "t", 2)
-        desk.fake.labels[desk.instance] = labels
+        assert desk.verdict(operation) is Verdict.PENDING
+        desk.advance(90)
+        if reboots:
+            list(desk.fake.reboot([desk.instance]))
+            assert desk.verdict(operation) is Verdict.PENDING
+            desk.advance(3)
+        desk.fake.labels[desk.instance] = {CHECK_LABEL: "Failed"}
+        found = desk.verifier.status(desk.instance, operation)
+        assert (found.verdict, found.findings) == (Verdict.FAILED, (f"{CHECK_LABEL} is Failed",))
+
+    @pytest.mark.parametrize("seen", [False, True], ids=["not seen", "seen"])
+    def test_a_check_whose_label_says_that_it_runs_has_no_result(self, desk: Desk, seen: bool) -> None:
+        desk.fake.labels[desk.instance] = {CHECK_LABEL: "InProgress"}
+        operation = desk.verifier.start(desk.instance, "t", 2)
+        if seen:
+            assert desk.verdict(operation) is Verdict.PENDING
+        desk.advance(90)
+        assert START_LIMIT < 90 * MINUTE
+        assert desk.verdict(operation) is Verdict.PENDING
+        desk.fake.labels[desk.instance] = {CHECK_LABEL: "Passed"}
+        assert desk.verdict(operation) is (Verdict.PASSED if seen else Verdict.UNKNOWN)
+
+    def test_a_warning_during_a_check_counts_when_the_node_runs_again(self, desk: Desk) -> None:
+        operation = desk.verifier.start(desk.instance, "t", 2)
+        node = desk.fake.find(desk.instance)
+        assert node is not None
+        desk.fake._emit(node, "Warn", "Instance is unhealthy")
+        assert desk.verdict(operation) is Verdict.PENDING
+        desk.advance(90)
         assert desk.verdict(operation) is Verdict.FAILED
 
     def test_a_warning_about_the_node_since_the_start_fails_it(self, desk: Desk) -> None:

@@ -5,14 +5,16 @@ health check `InstanceStress` (GPU and NVLink count, DCGM diagnostics level 4, E
 `InstanceConnectivity` (NCCL).
 
 When a deep check fails, HyperPod reboots or replaces the node. Running again after that is no pass: a node passes only
-if it returns from the check to `Running` directly, without another status in between and without a warning.
+if it returns from the check to `Running` directly, without another status in between and without a warning. The label
+of a node's last deep check stays until the next check sets it, so a deep check that is asked for is judged by the label
+only after the node was seen in that check and left it.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -40,6 +42,9 @@ START_LIMIT = timedelta(minutes=15)
 
 PREFIX = "sagemaker.amazonaws.com/"
 HEALTH_LABEL, CHECK_LABEL = f"{PREFIX}node-health-status", f"{PREFIX}deep-health-check-status"
+LEFT_CHECK = frozenset({Progress.OBSERVED, Progress.INTERRUPTED})
+"""The progress of a check in which the node was seen; with a status other than that of a check, the node left it."""
+
 WARNINGS = frozenset({"Warn", "Error"})
 # SageMaker has no error code for a cluster that already runs a check.
 BUSY = ("in progress", "already", "another", "updating")
@@ -76,7 +81,7 @@ class HyperPodVerifier:
         level, node = int(operation.removeprefix(OPERATION).split()[0]), self._cluster.find_node(instance_id)
         if node is None:
             return Verification(Verdict.UNKNOWN, ("HyperPod replaced or removed the instance during the check",))
-        findings = self._findings(node, instance_id, request.recorded_at)
+        findings = self._findings(node, instance_id, request, level)
         report = json.dumps({"node": node, "findings": findings}, default=str, sort_keys=True).encode()
         if findings:
             return Verification(Verdict.FAILED, findings, report, level=level)
@@ -106,7 +111,8 @@ class HyperPodVerifier:
             self._requests.advance(operation, Progress.OBSERVED)
             return Verification(Verdict.PENDING)
         if status != RUNNING:
-            self._requests.advance(operation, Progress.RECORDED)
+            seen = request.progress in LEFT_CHECK
+            self._requests.advance(operation, Progress.INTERRUPTED if seen else Progress.RECORDED)
             return Verification(Verdict.PENDING)
         if request.progress is Progress.OBSERVED and label != "InProgress":
             return Verification(Verdict.PASSED, (), report, level=level)
@@ -114,14 +120,15 @@ class HyperPodVerifier:
             return Verification(Verdict.PENDING)
         return Verification(Verdict.UNKNOWN, ("the deep health check did not run to completion",), report)
 
-    def _findings(self, node: Mapping[str, Any], instance_id: str, since: datetime) -> tuple[str, ...]:
+    def _findings(self, node: Mapping[str, Any], instance_id: str, request: Request, level: int) -> tuple[str, ...]:
         """List the reasons that fail a node: its status, its labels, and its events since the check started."""
         found = [f"HyperPod reports {FAILURE}: {message_of(node)}"] if status_of(node) == FAILURE else []
-        if _label(node, CHECK_LABEL) == "Failed":
+        is_of_this_check = level < DEEP or (request.progress in LEFT_CHECK and status_of(node) != CHECKING)
+        if is_of_this_check and _label(node, CHECK_LABEL) == "Failed":
             found.append(f"{CHECK_LABEL} is Failed")
         if _label(node, HEALTH_LABEL).startswith("UnschedulablePending"):
             found.append(f"{HEALTH_LABEL} is {_label(node, HEALTH_LABEL)}")
-        events = self._cluster.events(instance_id, since) if status_of(node) == RUNNING else ()
+        events = self._cluster.events(instance_id, request.recorded_at) if status_of(node) == RUNNING else ()
         found += [str(event.get("Description", "")) for event in events if event.get("EventLevel") in WARNINGS]
         return tuple(found)
 

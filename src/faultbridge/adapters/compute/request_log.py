@@ -22,11 +22,12 @@ RETENTION = timedelta(days=30)
 
 
 class Progress(StrEnum):
-    """What is known about a request: recorded, accepted by the service, or its effect was observed."""
+    """What is known about a request: recorded, accepted by the service, its effect was observed, or was interrupted."""
 
     RECORDED = "recorded"
     ACCEPTED = "accepted"
     OBSERVED = "observed"
+    INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True, slots=True)
