@@ -15,6 +15,7 @@ from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import EXTERNAL
 from faultbridge.domain.catalog import Scope
 from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.volumes import left_behind
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.instances import Instance
@@ -146,7 +147,8 @@ def _replaced(state: NodeState, replaced: NodeState, former: str | None, rules: 
     reason = f"{EXTERNAL}: {former or 'no instance'} was replaced by another controller"
     ended = end_scopes(replaced, Scope, at=now, reason=reason)
     faults = tuple(entry_builder.fault_change(one, ended.state, rules.catalog, rules.policy) for one in ended.changes)
-    transition = Transition(ended.state, (*faults, _note(replaced, former, reason, now)))
+    volumes = left_behind(rules.policy.volumes, replaced.moving_volumes) if former else ""
+    transition = Transition(ended.state, (*faults, _note(replaced, former, reason + volumes, now)))
     if state.status is not None and state.status.in_service and not rules.config.opens_cases:
         # The orchestrator may have cordoned the node under its name; only its uncordon ends the request.
         return replace(transition, state=replace(transition.state, isolation=state.isolation))

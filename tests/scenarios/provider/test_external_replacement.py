@@ -60,6 +60,18 @@ def test_an_external_replacement_is_verified_and_serves_and_nothing_is_released(
     assert world.control().holders == {}
 
 
+@pytest.mark.parametrize("volumes", [(), ("data",)])
+def test_the_note_about_an_external_replacement_names_the_volumes_that_stay_behind(volumes: tuple[str, ...]) -> None:
+    world = World()
+    world.policy = replace(world.policy, volumes=volumes)
+    external = ExternalReplacement(world)
+    external.replace_instance()
+    external.run_inventory()
+    (note,) = [body["data"]["text"] for body in world.bodies() if body["data"].get("kind") == "inventory"]
+    assert note.startswith("external: i-00000000000000001 was replaced by another controller")
+    assert ("volumes with the tag faultbridge:volume (data) were not recorded" in note) is bool(volumes)
+
+
 def test_a_bad_external_replacement_never_serves_and_is_repaired() -> None:
     world = World()
     external = ExternalReplacement(world)

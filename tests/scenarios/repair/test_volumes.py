@@ -21,6 +21,7 @@ from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.simulation.fakes import raise_once
 from faultbridge.simulation.fakes.seam import Call
+from tests.scenarios.provider.test_external_termination import busy_world
 from tests.scenarios.world import CLUSTER, GROUP, World
 
 OLD = "i-00000000000000001"
@@ -337,6 +338,56 @@ def test_a_storage_driver_that_keeps_a_volume_escalates_the_case() -> None:
     world.until(world.case_is(ESCALATED), minutes=int(timedelta(hours=2).total_seconds() // 60))
     assert world.case().reason == "VOLUMES: the storage driver has not detached pvc-1"
     assert world.released_instances() == []
+
+
+def test_with_a_policy_value_that_no_volume_has_the_repair_only_waits_for_the_storage_driver() -> None:
+    world, (volume,) = world_with_volumes("scratch", moved=("persistent",))
+    world.volume_attachments.held[OLD] = ("pvc-1",)
+    world.fault_and_react()
+    world.advance_minutes(15)
+    assert world.released_instances() == []
+    world.volume_attachments.held.clear()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert (world.released_instances(), outcomes(world), place_of(world, volume)) == ([OLD], [], "deleted")
+
+
+@pytest.mark.parametrize(
+    ("volumes", "text"),
+    [
+        ((), ""),
+        (
+            ("data", "logs"),
+            "; its volumes with the tag faultbridge:volume (data, logs) were not recorded: attach those that remain",
+        ),
+    ],
+)
+def test_an_instance_that_another_tool_terminates_leaves_its_volumes_behind_and_the_timeline_says_so(
+    volumes: tuple[str, ...], text: str
+) -> None:
+    world = busy_world()
+    world.policy = replace(world.policy, volumes=volumes)
+    world.volumes.add(OLD)
+    world.fault_and_react(code="xid.79")
+    world.advance_minutes(3)
+    world.fleet.terminate(OLD)
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    (gone,) = [body["data"]["reason"] for body in world.bodies() if body["data"].get("outcome") == "gone"]
+    assert gone == f"external: another controller terminated {OLD}{text}"
+
+
+def test_volumes_that_were_recorded_before_another_tool_terminated_the_instance_reach_the_successor() -> None:
+    world, (volume,) = world_with_volumes("data")
+    world.volumes.stuck.add(volume)
+    world.fault_and_react()
+    world.until(lambda: bool(world.node().moving_volumes))
+    found = world.volumes.volumes[volume]
+    found.instance_id = found.until = None  # EC2 keeps a volume without DeleteOnTermination
+    world.fleet.terminate(OLD)
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert world.released_instances() == []
+    assert place_of(world, volume) == successor(world) != OLD
+    (gone,) = [body["data"]["reason"] for body in world.bodies() if body["data"].get("outcome") == "gone"]
+    assert gone == f"external: another controller terminated {OLD}"
 
 
 def test_a_deleted_volume_escalates_once_and_an_operator_can_return_the_node() -> None:

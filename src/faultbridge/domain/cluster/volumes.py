@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 VOLUME_TAG = "faultbridge:volume"
@@ -19,3 +20,14 @@ class MovingVolume:
     zone: str
     instance_id: str
     device: str | None = None
+
+
+def left_behind(names: Sequence[str], recorded: Sequence[MovingVolume]) -> str:
+    """Return what a reason adds about the volumes of an instance that another controller terminated.
+
+    `names` are the values of the tag in the policy. The text is empty without them, or if a repair has recorded the
+    volumes, which it then attaches to the successor.
+    """
+    if not names or recorded:
+        return ""
+    return f"; its volumes with the tag {VOLUME_TAG} ({', '.join(names)}) were not recorded: attach those that remain"

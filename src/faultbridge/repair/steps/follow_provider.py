@@ -12,6 +12,7 @@ from datetime import datetime
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import EXTERNAL, Phase
 from faultbridge.domain.catalog import Scope
+from faultbridge.domain.cluster.volumes import left_behind
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.times import latest
@@ -117,4 +118,5 @@ def is_gone(context: StepContext) -> bool:
 
 def gone_reason(context: StepContext) -> str:
     """Return the recorded reason for an instance that another controller terminated."""
-    return f"{EXTERNAL}: another controller terminated {context.instance_id}"
+    volumes = left_behind(context.rules.policy.volumes, context.state.moving_volumes)
+    return f"{EXTERNAL}: another controller terminated {context.instance_id}{volumes}"
