@@ -17,9 +17,9 @@ from faultbridge.errors import UnknownName
 from faultbridge.log import log_cause
 from faultbridge.ports import Table
 from faultbridge.registry.event_origin import EventOrigin, origin_of, parts_of
+from faultbridge.registry.groups import KnownGroups
 from faultbridge.registry.instances import SyncResult
 from faultbridge.registry.inventory_sync import SyncInventory
-from faultbridge.registry.known_groups import KnownGroups
 from faultbridge.storage import items, keys
 
 # Fields of `detail` that contain an instance id or a group name: EC2, Auto Scaling, HyperPod.

@@ -34,9 +34,8 @@ from faultbridge.log import log_cause
 from faultbridge.pipeline.decide.instance_pairing import Pairing, VacantNode, pair
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.ports import Table
-from faultbridge.registry.groups import Group, unassigned_members, vacancy_of
+from faultbridge.registry.groups import Group, KnownGroups, unassigned_members, vacancy_of
 from faultbridge.registry.instances import GroupMember, Inventory, NodeListing, SyncResult, combine
-from faultbridge.registry.known_groups import KnownGroups
 from faultbridge.registry.provider_check import ProviderCheck
 from faultbridge.registry.registration import NewNode, Registration
 from faultbridge.registry.replacement_detection import ReplacementDetection

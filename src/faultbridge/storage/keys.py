@@ -63,11 +63,6 @@ def cluster_listed(cluster: str) -> Key:
     return Key(CLUSTERS, cluster)
 
 
-def known_group(cluster: str, group: str) -> Key:
-    """Return the key of the record since when a cluster has known a group of its provider."""
-    return Key(cluster_partition(cluster), f"GROUP#{group}")
-
-
 def shard_partition(cluster: str, shard: int) -> str:
     """Return the partition of one shard of a cluster: unhealthy nodes, node list and repair queue."""
     return f"CLUSTER#{cluster}#{shard}"
