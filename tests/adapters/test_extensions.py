@@ -30,6 +30,7 @@ from faultbridge.repair.attempt.step_tools import StepTools
 from faultbridge.settings import Settings
 from faultbridge.simulation.fakes import FakeOrchestrator, ManualClock
 from tests.architecture.project import ROOT
+from tests.cli.desk import Desk
 from tests.scenarios.world import CLUSTER, GROUP, World
 
 NAME, NEW = "rack-controller", "i-00000000000000009"
@@ -148,6 +149,26 @@ def test_a_controller_that_does_not_answer_releases_nothing(installed: Path) -> 
     assert world.status() is NodeStatus.DEGRADED
     with pytest.raises(Transient):
         provider.candidates(GROUP, world.clock.now())
+
+
+def test_the_command_line_registers_a_cluster_of_an_extension_and_imports_its_group(
+    installed: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    desk = Desk(monkeypatch, capfdbinary)
+    instances = RackWorld(installed).instances()
+    installed.write_text(json.dumps({f"{instance[:-2]}a{instance[-1]}": one for instance, one in instances.items()}))
+    order = ("cluster", "add", "train-b", "--provider", NAME, "--orchestrator", NAME)
+    acting = (*order, "--mode", "act", "--repair-owner", "faultbridge")
+    refused = desk(*acting)
+    assert (refused.code, f"{NAME!r}" in refused.err) == (2, True)
+    ports = AwsPorts(Settings.from_environment({}))
+    for part in ("providers", "orchestrators", "inventories"):
+        monkeypatch.setattr(desk.world.ports, part, getattr(ports, part))
+    assert "repairs are enabled" in desk(*acting).err
+    shown = desk.json("cluster", "show", "train-b")
+    assert (shown["provider"], shown["orchestrator"], shown["mode"]) == (NAME, NAME, "act")
+    rows = desk.json("node", "import", "--cluster", "train-b", "--group", GROUP)
+    assert [(one["node"], one["outcome"]) for one in rows] == [("p1", "registered"), ("p2", "registered")]
 
 
 def test_an_installed_part_is_listed_beside_the_built_in_ones(installed: Path) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from faultbridge.adapters.compute.hyperpod_inventory import HyperPodInventory
 from faultbridge.cli.stack.session import Session
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.simulation.fakes import FakeInventory, FakeQueue, Seam, raise_once
 from faultbridge.simulation.fakes.seam import Call
@@ -16,6 +19,8 @@ from faultbridge.storage import keys
 from faultbridge.storage.writes import Delete
 from tests.builders import KEY
 from tests.cli.desk import OPERATOR, Desk
+from tests.hyperpod import GROUP as HYPERPOD_GROUP
+from tests.hyperpod import hyperpod
 from tests.world import XID_79
 
 CLUSTER, NODE = KEY
@@ -97,6 +102,32 @@ def test_a_fleet_is_imported_from_a_provider_group(desk: Desk) -> None:
     assert (row["node"], row["instance_id"]) == (f"ip-{serving[-4:]}", serving)
     shown = desk.json("node", "show", f"ip-{serving[-4:]}", "--cluster", CLUSTER)
     assert (shown["domain"], shown["domains"]["zone"]) == (f"nn-{serving[-1]}", "use1-az1")
+
+
+@pytest.mark.parametrize(("size", "left_out"), [(100, 0), (130, 30)])
+def test_an_import_says_how_many_instances_of_a_large_hyperpod_group_it_left_out(
+    desk: Desk, size: int, left_out: int
+) -> None:
+    with hyperpod(desk.world.ports.clock, size=size) as (clients, fake):
+        starting = fake.launch(HYPERPOD_GROUP)
+        fake.nodes[starting.slot] = replace(starting, status="Pending")
+        for number, (slot, node) in enumerate(fake.nodes.items()):  # host names follow from the last digits
+            fake.nodes[slot] = replace(node, instance_id=f"i-0a{number:015x}")
+        desk.world.ports.inventories["hyperpod"] = HyperPodInventory(clients)
+        parts = {
+            "provider": "hyperpod",
+            "verifier": "hyperpod",
+            "restarter": "hyperpod",
+            "hyperpod_cluster": "hp-train",
+        }
+        desk.world.app.registry.registration.add_cluster(ClusterConfig("train-b", **parts))
+        ran = desk("node", "import", "--cluster", "train-b", "--group", HYPERPOD_GROUP)
+        notices = " ".join(ran.err.split())
+        assert (ran.code, "registered 100 of 100 nodes" in notices) == (0, True)
+        assert (f"{left_out} of {size} instances of {HYPERPOD_GROUP} were left out" in notices) is bool(left_out)
+        registry = desk.world.app.registry
+        registry.inventory.sync(registry.registration.cluster("train-b"))
+        assert len(desk.json("node", "list", "--cluster", "train-b")) == size
 
 
 def test_the_roles_of_an_imported_group_are_pinned_before_the_first_inventory(desk: Desk) -> None:

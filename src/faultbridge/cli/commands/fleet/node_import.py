@@ -140,12 +140,21 @@ def _node(row: Mapping[str, Any], number: int) -> NewNode | InvalidRow:
 
 
 def _nodes_of_group(session: Session, cluster: str, group: str) -> list[NewNode | InvalidRow]:
-    """List the instances of a group at the provider of the cluster, and pin their roles before any of them reports."""
+    """List the instances of a group at the provider of the cluster, and pin their roles before any of them reports.
+
+    A notice says how many serving instances were left out, where the inventory describes only so many at once.
+    """
     config = session.application.registry.registration.cluster(cluster)
     inventory = session.application.ports.inventories.get(config.provider)
     if inventory is None:
         raise typer.BadParameter(f"no inventory for provider: {config.provider!r}; give a file instead of --group")
     instances = inventory.serving_instances(config, group)
+    serving = sum(one.serving for one in inventory.list_members(config, [group]).get(group, {}).values())
+    if serving > len(instances):
+        notice(
+            f"{serving - len(instances)} of {serving} instances of {group} were left out: one import reads at most "
+            f"{len(instances)}; the inventory registers the others at its next runs"
+        )
     session.application.registry.registration.pin_roles(config, instances)
     return [NewNode.of_instance(instance) for instance in instances]
 
