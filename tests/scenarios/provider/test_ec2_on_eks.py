@@ -1,8 +1,9 @@
-"""A launch template with EKS: launched first, drained through a Kubernetes API, verified, and put to work."""
+"""EC2 with EKS, by launch template or Auto Scaling group: drained through a Kubernetes API, verified, put to work."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -24,17 +25,18 @@ from tests.contracts.schedulers import eks_cluster
 from tests.scenarios.world import CLUSTER, GROUP, World
 
 FIRST, SECOND = (f"i-{number:017x}" for number in (1, 2))
-EKS = "eks"
+EKS, AUTO_SCALING, TEMPLATE = "eks", "ec2-auto-scaling", "ec2-launch-template"
 
 
 class OnEks(World):
-    """One node of a launch template; each running instance joins a Kubernetes cluster under its host name."""
+    """One node of a provider; each running instance joins a Kubernetes cluster under its host name."""
 
-    def __init__(self, clients: Clients, kubernetes: Cluster) -> None:
+    def __init__(self, clients: Clients, kubernetes: Cluster, provider: str) -> None:
         self.eks_clients, self.kubernetes = clients, kubernetes
         super().__init__()
         object.__setattr__(self.isolate, "orchestrators", {EKS: self.scheduler})
-        self.launch_from_template("p5.48xlarge")
+        if provider == TEMPLATE:
+            self.launch_from_template("p5.48xlarge")
         parts = {"orchestrator": EKS, "eks_cluster": kubernetes.name}
         Registration(self.table, self.append, self.clock).set_cluster(CLUSTER, parts)
         self.join_nodes()
@@ -67,13 +69,27 @@ def clients() -> Iterator[Clients]:
         yield made
 
 
-@pytest.fixture
-def world(clients: Clients) -> Iterator[OnEks]:
+@contextmanager
+def on_eks(clients: Clients, provider: str) -> Iterator[OnEks]:
     with eks_cluster(clients, ManualClock()) as kubernetes:
-        yield OnEks(clients, kubernetes)
+        yield OnEks(clients, kubernetes, provider)
 
 
-def test_a_node_is_drained_its_successor_launched_first_verified_and_uncordoned(world: OnEks) -> None:
+@pytest.mark.parametrize(("provider", "at_release"), [(TEMPLATE, [FIRST, SECOND]), (AUTO_SCALING, [FIRST])])
+def test_a_node_is_drained_and_replaced_and_its_successor_is_verified_before_it_takes_work(
+    clients: Clients, provider: str, at_release: list[str]
+) -> None:
+    with on_eks(clients, provider) as world:
+        alive: list[list[str]] = []
+        world.seam.before = lambda call: (
+            alive.append(world.live_instances()) if call.name == "provider.replace" else None
+        )
+        replace_first(world)
+        assert alive == [at_release]  # only a launch template launches the successor first
+
+
+def replace_first(world: OnEks) -> None:
+    """Let the node fail, and check what Kubernetes sees until its successor serves."""
     world.kubernetes.start(Pod("ml", "job-0", host_name(FIRST), grace_seconds=300))
     world.fault_and_react()
     assert (world.node().isolation, world.takes_work(FIRST)) == (Isolation.CONFIRMED, False)
