@@ -7,7 +7,9 @@ messages on the fake table, in batches as the event source mapping forms them. O
 Larger fleets are multiples of the 40: in a large fleet each message of a batch is from another node, so the batches of
 the measurement hold up to 40 messages, and invocations are counted as if they were full. The two hours that are counted
 follow two hours of the same load: the first faults of a node cost more than their repetitions, and equal counters are
-stored once in two hours. Not included: storage, data transfer, the repairs themselves (`tests.bench.case`).
+stored once in two hours. What the sweep does with the heartbeats is measured for each size of fleet. Processor time is
+that of one vCPU, and one warm worker is assumed for the caches. Not included: storage, data transfer, the repairs
+themselves (`tests.bench.case`).
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from random import Random
 from faultbridge.agent.delivery.records import OutgoingRecord
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.rules.rulebook import rules_of
+from faultbridge.storage.heartbeats import batch_put
 from faultbridge.storage.wire.message import decode_message, encode_message
 from faultbridge.storage.wire.shared_message import join_records
 from tests.bench import node_minutes
@@ -31,6 +34,7 @@ from tests.bench.case import month_of_sweeps
 from tests.bench.dynamodb_meter import PRICES, QUEUE_AT_ONCE, TIME, Meter
 from tests.bench.report import Row, report
 from tests.builders import KEY, NOON
+from tests.world import World
 
 NODES, AGENTS = 40, 4
 """Measured nodes, and agents whose random faults differ; the nodes repeat what these agents send."""
@@ -39,6 +43,11 @@ MONTH = 30 * 24 * 60
 FAULTS_PER_SECOND = 0.03
 CHUNK = 64 * 1024  # SQS bills a call per chunk
 INGEST_GIGABYTES = 1.0
+VCPU_GIGABYTES = 1769 / 1024
+"""With this memory a function has one vCPU; with less, the same work takes longer in proportion and costs as much."""
+NODES_PER_SHARD, HEARTBEAT_SECONDS = 800, 140
+SWEEPS, COUNTED_SWEEPS = 25, 15
+"""Sweeps of a measurement, one a minute, and how many of the last ones are counted: three periods of five minutes."""
 IO_SECONDS = 0.05
 """Assumed waiting for the table in one batch; processor time is measured."""
 LINES_BYTES = 1_100
@@ -58,8 +67,6 @@ class Sent:
 
 class FleetRun(Run):
     """Ingests the messages of many nodes in batches, at the times at which the agents sent them."""
-
-    swept_at = NOON
 
     def start(self) -> None:
         """Start to count."""
@@ -83,14 +90,6 @@ class FleetRun(Run):
             self.meter.invocations["ingest"] += 1
             self.seconds += self._timed([self._delivery(message) for message in batch])
             self._follow()
-            self._keep_last_heartbeats()
-
-    def _keep_last_heartbeats(self) -> None:
-        """Do what the sweep does with heartbeats, once a minute."""
-        if self.world.now - self.swept_at >= timedelta(minutes=1):
-            self.swept_at, rulebook = self.world.now, self.world.app.rules.rulebook
-            log = self.world.app.ingestion.heartbeat_log
-            log.store(log.read(rules_of(rulebook, KEY.cluster).config))
 
     def _delivery(self, message: Sent) -> Delivery:
         texts = [_of_node(record.text, message.node) for record in message.records]
@@ -143,12 +142,35 @@ def measure(agents: Sequence[Sequence[node_minutes.Call]], nodes: int, mapping: 
         "lambda_request": bill.invocations.total() - bill.invocations["ingest"] + batches,
         "sqs_request": sum(-(-call.size // CHUNK) for call in calls)
         + 2 * len(counted) / (QUEUE_AT_ONCE if nodes > 1 else 1),
-        TIME: run.seconds * INGEST_GIGABYTES + batches * IO_SECONDS * INGEST_GIGABYTES,
+        TIME: run.seconds * VCPU_GIGABYTES + batches * IO_SECONDS * INGEST_GIGABYTES,
         "log_gigabyte": log_bytes / 1e9,
     }
     share = nodes * (MINUTES - WARM_UP)
     units = {kind: number / share for kind, number in billed.items()}
     return units | {"records": records / share, "messages": len(counted) / share, "calls": len(calls) / share}
+
+
+def heartbeat_sweeps(nodes: int, mapping: BatchingMapping) -> dict[str, float]:
+    """Return the units of a month in which the sweep reads and stores the last heartbeats of a fleet once a minute."""
+    world = World(nodes=("n0",), mode="observe", repair_owner="observe")
+    log, table, clock = world.app.ingestion.heartbeat_log, world.ports.table, world.ports.clock
+    config = rules_of(world.app.rules.rulebook, KEY.cluster).config
+    config = replace(config, shards=-(-nodes // NODES_PER_SHARD))
+    size = mapping.batch(nodes / HEARTBEAT_SECONDS)
+    billed = {"read_request_unit": 0.0, "write_request_unit": 0.0}
+    sent = 0.0
+    for sweep in range(SWEEPS):
+        due = range(int(sent), int(sent := sent + 60 * nodes / HEARTBEAT_SECONDS))
+        for first in range(0, len(due), size):
+            clock.advance(60 * size / max(size, len(due)))
+            names = (f"ip-10-{number % nodes // 256}-{number % 256}" for number in due[first : first + size])
+            table.write(batch_put(KEY.cluster, dict.fromkeys(names, clock.now()), clock.now()))
+        meter = Meter(world.ports.seam.calls, table)
+        log.store(log.read(config))
+        if sweep >= SWEEPS - COUNTED_SWEEPS:
+            bill = meter.bill()
+            billed = {kind: number + bill.billed.get(kind, 0.0) for kind, number in billed.items()}
+    return {kind: number / COUNTED_SWEEPS * MONTH for kind, number in billed.items()}
 
 
 def fixed() -> float:
@@ -159,10 +181,11 @@ def fixed() -> float:
     return sweeps + float(alarms * price["alarm"] + price["dashboard"] + METRICS * price["metric"])
 
 
-def row(nodes: int, faults: float, units: Mapping[str, float], base: float) -> Row:
-    """Return the monthly cost of a fleet, by what AWS charges for."""
+def row(nodes: int, faults: float, units: Mapping[str, float], base: float, sweeps: Mapping[str, float]) -> Row:
+    """Return the monthly cost of a fleet, by what AWS charges for; `sweeps` are units of a month of the whole fleet."""
     prices = PRICES["requests"]
-    dollars = {kind: prices[kind] * number * nodes * MONTH for kind, number in units.items() if kind in prices}
+    monthly = {kind: number * nodes * MONTH + sweeps.get(kind, 0.0) for kind, number in units.items() if kind in prices}
+    dollars = {kind: prices[kind] * number for kind, number in monthly.items()}
     parts = {
         "queue": dollars.pop("sqs_request"),
         "functions": dollars.pop(TIME) + dollars.pop("lambda_request"),
@@ -176,6 +199,7 @@ def row(nodes: int, faults: float, units: Mapping[str, float], base: float) -> R
         "fixed": round(base, 2),
         **{name: round(value, 2) for name, value in parts.items()},
         "others": round(others, 2),
+        "sweeps": round(sum(prices[kind] * number for kind, number in sweeps.items()), 2),
         "by unit": {kind: round(number, 4) for kind, number in units.items()},
     }
 
@@ -191,10 +215,12 @@ def main() -> None:
     parser.add_argument("--devices", type=int, default=32, help="network devices of a node")
     devices = parser.parse_args().devices
     mapping, base, rows = configured(), fixed(), []
+    fleets = 1, 100, 1_000, 12_500
+    sweeps = {nodes: heartbeat_sweeps(nodes, mapping) for nodes in fleets}
     for faults in (0.0, FAULTS_PER_SECOND):
         agents = [_record(devices, faults, seed) for seed in range(AGENTS if faults else 1)]
         alone, full = (measure(agents, nodes, mapping) for nodes in (1, NODES))
-        rows += [row(nodes, faults, alone if nodes == 1 else full, base) for nodes in (1, 100, 1_000, 12_500)]
+        rows += [row(nodes, faults, alone if nodes == 1 else full, base, sweeps[nodes]) for nodes in fleets]
     report(f"fleet_cost_{devices}_devices", rows)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from random import Random
@@ -24,6 +24,7 @@ from tests.bench.calls import THOUSAND, BatchingMapping, Run, configured
 from tests.bench.dynamodb_meter import Meter
 from tests.bench.fleet_cost import FleetRun, Sent
 from tests.bench.report import Row, report
+from tests.builders import NOON
 
 NODES = (100, 1_000, 12_500)
 DEVICES = 8
@@ -45,6 +46,8 @@ LIMITS = {
 class CalmFleet(FleetRun):
     """A fleet whose nodes send heartbeats and the output of their probes, and whose sweep runs each minute."""
 
+    swept_at = NOON
+
     def __init__(self, nodes: int, mapping: BatchingMapping) -> None:
         super().__init__(nodes, 1.0, mapping)
         self.mapping = mapping
@@ -59,7 +62,8 @@ class CalmFleet(FleetRun):
             batch.append(message)
         self._ingest(batch)
 
-    def _keep_last_heartbeats(self) -> None:
+    def _ingest(self, batch: Sequence[Sent]) -> None:
+        super()._ingest(batch)
         if self.world.now - self.swept_at >= timedelta(minutes=1):
             self.swept_at = self.world.now
             self.meter.invocations["sweep"] += 1
