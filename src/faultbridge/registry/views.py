@@ -231,7 +231,7 @@ class Views:
 
 
 def status_ranges(wanted: Collection[CaseStatus]) -> Iterator[tuple[str, str]]:
-    """Yield the wanted statuses as ranges of the index, which is in order of status: the first and last of each.
+    """Yield the wanted statuses as ranges of the index, which is in order of status: the first and last of each range.
 
     The index sorts cases by status, so one query reads a range: two for the live cases, instead of one for each status.
     """

@@ -23,5 +23,5 @@ class NodeClocks:
         self._seed = seed
 
     def offset(self, instance: str) -> float | None:
-        """Return by how many seconds an instance's clock is ahead; None if each of its records has an own offset."""
+        """Return by how many seconds an instance's clock is ahead; None if each of its records has another offset."""
         return Random(f"clock {self._seed} {instance}").choice(_OFFSETS) if self.wrong else None

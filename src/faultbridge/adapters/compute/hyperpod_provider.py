@@ -89,7 +89,7 @@ class HyperPodProvider:
         return Capacity(evidence, reason=f"{arn}{counted}", count=free, ends_at=plan.get("EndTime"))
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
-        """Return the instances of the group launched in or after the second of a time, oldest first.
+        """Return the instances of the group launched at or after a time, to the second, oldest first.
 
         Only a node with the status `Running` is running. Raises Misconfigured when the group does not exist.
         """

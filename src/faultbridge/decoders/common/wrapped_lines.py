@@ -152,7 +152,7 @@ def joined_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def spread_events(events: Sequence[LogEvent]) -> bytes | None:
-    """Return the events as JSON lines, one a record, if a record is spread over several lines; else None.
+    """Return the events as JSON lines, one per record, if a record is spread over several lines; else None.
 
     Each object has the text (`log`), the time and the host. A record without its end stays as it arrived.
     """

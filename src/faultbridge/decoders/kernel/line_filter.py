@@ -110,7 +110,7 @@ def _heads_within(prefix: bytes) -> Iterator[re.Pattern[bytes]]:
 
 
 def _not_in_prefix(place: int, head: bytes) -> bytes:
-    """Return a lookbehind that rejects `head` at `place` of a line, where the prefix has it; empty below 0."""
+    """Return a lookbehind that rejects `head` at `place`, where the prefix has it; empty for a negative `place`."""
     before = rb".{%d}" % place if place > 0 else b""
     return rb"(?<!\n%b%b)" % (before, head) if place >= 0 else b""
 
