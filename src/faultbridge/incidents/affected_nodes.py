@@ -9,6 +9,7 @@ from typing import Any
 
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.failure_domains import FailureDomain
+from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import DomainKind
@@ -40,6 +41,19 @@ def _affected(config: ClusterConfig, row: Mapping[str, Any]) -> Iterator[Affecte
     for family, fault in families.items():
         since, subject = from_text(str(fault["since"])), fault.get("subject")
         yield AffectedNode(str(row["node"]), Family(family), since, str(fault["code"]), domains, subject)
+
+
+def incidents_of_failures(
+    config: ClusterConfig, rows: Sequence[Mapping[str, Any]], control: Control
+) -> Mapping[str, str]:
+    """Return the id of the incident that explains the failed attempt of a node, for each node with such a case."""
+    repeated = [row for row in rows if row.get("repeated")]
+    found = {(node := str(row["node"])): _incident_of(control, node, config, row) for row in repeated}
+    return {node: incident for node, incident in found.items() if incident is not None}
+
+
+def _incident_of(control: Control, node: str, config: ClusterConfig, row: Mapping[str, Any]) -> str | None:
+    return control.incident_of(node, domains_of(config, row), (), repeated=True)
 
 
 def names_in_use(table: Table, config: ClusterConfig) -> tuple[str, ...]:

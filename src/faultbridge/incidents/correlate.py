@@ -11,7 +11,7 @@ from datetime import datetime
 
 from faultbridge.domain.cluster.incidents import Incident
 from faultbridge.domain.cluster.state import Control
-from faultbridge.incidents.affected_nodes import affected_nodes, domain_sizes, names_in_use
+from faultbridge.incidents.affected_nodes import affected_nodes, domain_sizes, incidents_of_failures, names_in_use
 from faultbridge.incidents.changes import IncidentChanges
 from faultbridge.incidents.held import HeldCases
 from faultbridge.incidents.intake import Intake
@@ -93,5 +93,6 @@ class Correlate:
             return
         incidents = {incident.id: incident for incident in self.changes.read(control)}
         by_node = {str(row["node"]): row for row in rows}
-        self.held.absorb(control, incidents, by_node)
-        self.held.release(control, incidents, held, rules)
+        explained = incidents_of_failures(rules.config, rows, control)
+        self.held.absorb(control, incidents, by_node, explained)
+        self.held.release(control, incidents, held, rules, explained)

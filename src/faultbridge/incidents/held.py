@@ -42,16 +42,24 @@ class HeldCases:
             sorted(shard_rows(self.table, rules.config, HELD), key=lambda row: (str(row["opened"]), str(row["case"])))
         )
 
-    def absorb(self, control: Control, incidents: Mapping[str, Incident], rows: Mapping[str, Item]) -> int:
+    def absorb(
+        self,
+        control: Control,
+        incidents: Mapping[str, Incident],
+        rows: Mapping[str, Item],
+        explained: Mapping[str, str],
+    ) -> int:
         """Let the live cases of the nodes of open incidents wait; returns the number of cases.
 
-        `rows` are the rows of unhealthy nodes by name. A case that waits already is left alone.
+        `rows` are the rows of unhealthy nodes by name, `explained` the incidents that explain failed attempts, by node.
+        A case that waits already is left alone.
         """
+        holding = [incident for incident in incidents.values() if incident.status.holds]
+        found = {node: incidents[name] for node, name in explained.items() if name in incidents}
+        found |= {node: incident for incident in holding for node in incident.nodes}
         waiting = {
             node: incident
-            for incident in incidents.values()
-            if incident.status.holds
-            for node in incident.nodes
+            for node, incident in found.items()
             if (row := rows.get(node)) is not None and row.get("case") and row.get("incident") not in incidents
         }
         count = 0
@@ -63,10 +71,17 @@ class HeldCases:
             count += self._append(control, node, revise, "case_absorbed", incident.id)
         return count
 
-    def release(self, control: Control, incidents: Mapping[str, Incident], held: tuple[Item, ...], rules: Rules) -> int:
+    def release(
+        self,
+        control: Control,
+        incidents: Mapping[str, Incident],
+        held: tuple[Item, ...],
+        rules: Rules,
+        explained: Mapping[str, str],
+    ) -> int:
         """Release the oldest cases that no open incident holds any longer; returns how many were released."""
         holding = [name for name, incident in incidents.items() if incident.status.holds]
-        affected = {node for name in holding for node in incidents[name].nodes}
+        affected = {node for name in holding for node in incidents[name].nodes} | explained.keys()
         released = [row for row in held if row["incident"] not in holding or row["node"] not in affected]
         count = 0
         for row in released[:MAX_CASES]:

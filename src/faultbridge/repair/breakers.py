@@ -104,7 +104,8 @@ def _has_incident(row: Mapping[str, Any], config: ClusterConfig, control: Contro
     wait for it yet, because the node failed after the last correlation.
     """
     families = [Family(name) for name in row.get("families") or {}]
-    holding = control.incident_of(str(row["node"]), domains_of(config, row), families)
+    repeated = bool(row.get("repeated"))
+    holding = control.incident_of(str(row["node"]), domains_of(config, row), families, repeated=repeated)
     return bool(row.get("incident")) or holding is not None
 
 

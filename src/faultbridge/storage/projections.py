@@ -17,6 +17,7 @@ from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft, Entry
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import Isolation, NodeState
+from faultbridge.domain.repeated_repairs import is_faulty, is_repeated
 from faultbridge.domain.times import to_text
 from faultbridge.storage import devices, items, jobs, keys
 from faultbridge.storage import incidents as stored_incidents
@@ -92,6 +93,7 @@ def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
             "unverified": state.unverified,
             "incident": _incident(state),
             **({"failed_step": to_text(failed_step)} if failed_step else {}),
+            **_repeated(state),
         },
     )
 
@@ -101,8 +103,14 @@ def _incident(state: NodeState) -> str | None:
     case = state.live_case
     if case is None:
         return None
-    recovered = not any(condition.action.opens_case for condition in state.active())
-    return case.incident if case.status is CaseStatus.ABSORBED or recovered else None
+    return case.incident if case.status is CaseStatus.ABSORBED or not is_faulty(state) else None
+
+
+def _repeated(state: NodeState) -> Item:
+    """Return the attribute of a case whose next attempt follows a failed one, while no attempt runs."""
+    case = state.live_case
+    waits = case is not None and case.status in {CaseStatus.QUEUED, CaseStatus.ABSORBED}
+    return {"repeated": True} if waits and is_repeated(state) else {}
 
 
 def _isolation_row(state: NodeState, now: datetime) -> Item | None:
@@ -171,6 +179,7 @@ def queue_row(state: NodeState, now: datetime) -> Item | None:
             "approved": case.approved,
             "approval_pending": case.pending_approval is not None,
             "reason": case.reason,
+            **_repeated(state),
         },
     )
 

@@ -34,6 +34,7 @@ def read_queued(config: ClusterConfig, row: Mapping[str, Any]) -> QueuedCase:
         reason=str(row.get("reason", "")),
         domains=domains_of(config, row),
         families=tuple(Family(name) for name in row.get("families", ())),
+        repeated=bool(row.get("repeated")),
     )
 
 

@@ -81,9 +81,19 @@ class Control:
         strictest = max(tripped, key=lambda breaker: (order.index(breaker.state), breaker.stays_open), default=None)
         return None if strictest is None or strictest.state is BreakerState.CLOSED else strictest
 
-    def incident_of(self, node: str, domains: Collection[FailureDomain], families: Collection[Family]) -> str | None:
-        """Return the id of the incident that holds the repair of a node, by its domains and families, or None."""
+    def incident_of(
+        self, node: str, domains: Collection[FailureDomain], families: Collection[Family], *, repeated: bool = False
+    ) -> str | None:
+        """Return the id of the incident that holds the repair of a node, by its domains and families, or None.
+
+        A `repeated` repair, which follows a failed one, waits for an incident of any family: the shared cause explains
+        the failure. After the maximum age it waits for no further incident of the family and the domain.
+        """
         exempt = {hold.family for hold in self.holds.values() if node in hold.exempt}
+        if repeated:
+            live = [hold for hold in self.holds.values() if hold.ended_at is None]
+            expired = {hold.family for hold in live if not hold.holding and hold.domain in domains}
+            families = {*families, *(hold.family for hold in live if hold.family not in expired)}
         held = [family for family in families if family not in exempt]
         return next((name for name, hold in sorted(self.holds.items()) if hold.covers(domains, held)), None)
 
@@ -94,6 +104,7 @@ class QueuedCase:
 
     `priority` 0 is the most urgent; `since` is when the case was first queued. `approved` is set when an operator
     approved the next attempt, `approval_pending` while the approval request is unanswered. `reason` is why it waits.
+    `repeated` is set if the next attempt follows a failed one.
     """
 
     key: NodeKey
@@ -111,3 +122,4 @@ class QueuedCase:
     reason: str = ""
     domains: tuple[FailureDomain, ...] = ()
     families: tuple[Family, ...] = ()
+    repeated: bool = False

@@ -6,13 +6,14 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import Case, WaitingFor
+from faultbridge.domain.cases import Case, RepairAction, WaitingFor
 from faultbridge.domain.cluster.incidents import Incident
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.domain.policy import Policy
+from faultbridge.domain.repeated_repairs import is_faulty, is_repeated
 from faultbridge.pipeline.decide.case_moves import escalate_case, move_case, resolve_case
 from faultbridge.pipeline.decide.governing_rules import rule_of_case
 from faultbridge.pipeline.fold.expire import ORDERED_QUARANTINE
@@ -39,14 +40,17 @@ def is_absorbable(case: Case | None) -> bool:
 def absorb(state: NodeState, incident: Incident, now: datetime) -> Transition:
     """Let the case of an affected node wait for this incident, also in place of another; other cases are unchanged.
 
-    An unanswered approval request is withdrawn. The isolation of the node does not change. A case that an operator
-    escalated stays escalated: absorbing and releasing it would page for what the operator decided.
+    A case whose attempt failed in the incident's failure domain waits too. An unanswered approval request is withdrawn.
+    The isolation of the node does not change. A case that an operator escalated stays escalated: absorbing and releasing
+    it would page for what the operator decided.
     """
     case = state.live_case
-    if case is None or incident.family not in families_of(state):
+    affected = incident.family in families_of(state)
+    if case is None or not (affected or is_repeated(state)):
         return Transition(state)
+    reason = _reason(incident) if affected else _reason_of_repeated(incident)
     if case.status is CaseStatus.ABSORBED and case.incident != incident.id:
-        return Transition(replace(state, case=replace(case, incident=incident.id, reason=_reason(incident))))
+        return Transition(replace(state, case=replace(case, incident=incident.id, reason=reason)))
     if not is_absorbable(case) or _is_kept_by_operator(state, case):
         return Transition(state)
     held = replace(
@@ -57,21 +61,22 @@ def absorb(state: NodeState, incident: Incident, now: datetime) -> Transition:
         held_from=case.status,
         not_before=None,
         approval=case.approval if case.approved else None,
-        reason=case.reason if case.status is CaseStatus.ESCALATED else _reason(incident),
+        reason=case.reason if case.status is CaseStatus.ESCALATED else reason,
     )
-    return move_case(Transition(state), held, now, _reason(incident))
+    return move_case(Transition(state), held, now, reason)
 
 
 def release(state: NodeState, policy: Policy, now: datetime, reason: str, holding: Collection[str] = ()) -> Transition:
     """Release the case of a node, unless it waits for one of the incidents in `holding` and is still faulty.
 
-    A case whose faults are over is resolved, after a verification if the node was isolated. Any other case is queued
+    A case whose faults are over is resolved, after a verification if the node was isolated: what failed before that may
+    have failed by the shared cause. Any other case is queued
     with a new waiting period, or escalated again.
     """
     case = state.live_case
     if case is None or case.status is not CaseStatus.ABSORBED:
         return Transition(state)
-    faulty = any(condition.action.opens_case for condition in state.active())
+    faulty = is_faulty(state)
     if faulty and case.incident in holding:
         return Transition(state)
     # A case that is only verified keeps its incident, which explains why the node is still out of service.
@@ -85,6 +90,7 @@ def release(state: NodeState, policy: Policy, now: datetime, reason: str, holdin
     queued = replace(
         released,
         status=CaseStatus.QUEUED,
+        repair_action=case.repair_action if faulty else RepairAction.VERIFY,
         waiting_for=WaitingFor.WAIT if wait else WaitingFor.ADMISSION,
         not_before=now + wait if wait else None,
         reason=reason,
@@ -101,3 +107,7 @@ def _is_kept_by_operator(state: NodeState, case: Case) -> bool:
 
 def _reason(incident: Incident) -> str:
     return f"waits for incident {incident.id}: {incident.summary}"
+
+
+def _reason_of_repeated(incident: Incident) -> str:
+    return f"the last attempt failed, and incident {incident.id} explains it: {incident.summary}"

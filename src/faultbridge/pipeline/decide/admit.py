@@ -125,10 +125,13 @@ def _check_pause(request: AdmissionRequest) -> Refused | None:
 
 def _check_incident(request: AdmissionRequest) -> Refused | None:
     queued = request.queued
-    incident = request.control.incident_of(queued.key.node, queued.domains, queued.families)
+    incident = request.control.incident_of(queued.key.node, queued.domains, queued.families, repeated=queued.repeated)
     if incident is None:
         return None
-    if request.control.holds[incident].domain in queued.domains or is_placed(queued.domains):
+    hold = request.control.holds[incident]
+    if hold.domain in queued.domains and hold.family not in queued.families:
+        reason = f"incident {incident} is open: it explains why the last attempt failed in {hold.domain.text}"
+    elif hold.domain in queued.domains or is_placed(queued.domains):
         reason = f"incident {incident} is open: its nodes share one cause"
     else:
         reason = f"incident {incident} is open, and whether this node shares its cause is not known yet"

@@ -11,6 +11,7 @@ from faultbridge.domain.catalog import Catalog, Scope
 from faultbridge.domain.conditions import Condition, Tombstone
 from faultbridge.domain.copies import replace
 from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.repeated_repairs import is_former
 from faultbridge.pipeline.fold.changes import Folded
 from faultbridge.pipeline.fold.node_conditions import NodeConditions
 
@@ -65,6 +66,12 @@ def end_verified(
         return at if fixed or proven else None
 
     return _end(state, at, reason or f"verification passed after {repair_action.value}", ends_at)
+
+
+def end_former(state: NodeState, *, at: datetime) -> Folded:
+    """End the conditions of a replaced instance, because its successor has passed a verification."""
+    reason = f"verification passed after {RepairAction.REPLACE_NODE.value}"
+    return _end(state, at, reason, lambda condition: at if is_former(state, condition) else None)
 
 
 def end_claims(state: NodeState, *, at: datetime, covers: Callable[[str], bool]) -> Folded:

@@ -13,6 +13,7 @@ from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Rule
+from faultbridge.domain.repeated_repairs import is_repeated
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.correlate.held_cases import families_of
 from faultbridge.pipeline.decide.governing_rules import rule_to_ask
@@ -129,11 +130,20 @@ def _permitting_control(context: StepContext, state: NodeState) -> Control | Non
     return None if held else control
 
 
+def incident_of_failure(context: StepContext) -> str | None:
+    """Return the id of the incident that explains why an attempt failed on the node, or None.
+
+    The incidents are updated first, because the nodes of the failure domain may have failed moments ago.
+    """
+    context.tools.update_incidents(context.state.key.cluster)
+    return _incident_of(context, context.state, _read_control(context)) if is_repeated(context.state) else None
+
+
 def _incident_of(context: StepContext, state: NodeState, control: Control) -> str | None:
     """Return the id of the incident that holds the repair of a node, or None."""
     key, placement, declared = state.key, state.placement, context.rules.config.domains
     domains = failure_domains(key.cluster, key.node, placement.domain, placement.domains, declared)
-    return control.incident_of(key.node, domains, families_of(state))
+    return control.incident_of(key.node, domains, families_of(state), repeated=is_repeated(state))
 
 
 def _read_control(context: StepContext) -> Control:

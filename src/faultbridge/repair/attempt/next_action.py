@@ -7,6 +7,7 @@ from faultbridge.domain.entries import Draft
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.governing_rules import rule_of_case, strongest_requirement
 from faultbridge.pipeline.decide.repair_actions import next_higher, next_repair_action
+from faultbridge.repair.attempt.intent import incident_of_failure
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepResult
 
@@ -32,9 +33,14 @@ def try_next_action(
 ) -> StepResult:
     """Queue the case for the next permitted repair action, or escalate it to an operator if there is none.
 
-    After the strongest action, the same action is tried again until the attempts of the policy are used up.
+    After the strongest action, the same action is tried again until the attempts of the policy are used up. While an
+    incident of the node's failure domain is open, the failure proves nothing about the instance: the case waits.
     """
     case, policy = context.case, context.rules.policy
+    incident = None if case.cancelled else incident_of_failure(context)
+    if incident is not None:
+        text = f"{reason}; incident {incident} explains it"
+        return context.requeue(WaitingFor.INCIDENT, text, draft, repair_action=at_least, delay=False, counts=False)
     rule, required = rule_of_case(context.state, case, policy), strongest_requirement(context.state, policy)
     if at_least is not None and required is not None and required.repair_action is at_least:
         rule = required.rule

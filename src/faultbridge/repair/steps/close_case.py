@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import partial
 
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import EXTERNAL, Attempt, Case, RepairAction, Resolution
+from faultbridge.domain.cases import EXTERNAL, Attempt, Case, Phase, RepairAction, Resolution
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.faults import Severity
@@ -17,7 +17,7 @@ from faultbridge.repair.attempt.cordon_again import cordon_again
 from faultbridge.repair.attempt.progress import live_attempt, move_node, stop_timers
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult
-from faultbridge.repair.attempt.verification_rules import faults_since_start
+from faultbridge.repair.attempt.verification_rules import faults_since_start, is_successor
 from faultbridge.repair.steps import return_to_service, verify_instance
 from faultbridge.repair.successor import unused
 
@@ -69,7 +69,7 @@ def _close(context: StepContext, state: NodeState, now: datetime) -> Transition:
     target = NodeStatus.DEGRADED if degraded else NodeStatus.HEALTHY
     reason = "verification passed, a condition remains" if degraded else "verification passed"
     state, draft = move_node(replace(state, isolation=Isolation.NONE, unverified=False), target, now, reason)
-    resolution = _resolution(case)
+    resolution = _resolution(case, successor=is_successor(state, case))
     resolved = replace(
         case,
         status=CaseStatus.RESOLVED,
@@ -88,14 +88,18 @@ def _close(context: StepContext, state: NodeState, now: datetime) -> Transition:
     return move_case(Transition(state, (draft,)), resolved, now, resolution.value)
 
 
-def _resolution(case: Case) -> Resolution:
+def _resolution(case: Case, *, successor: bool) -> Resolution:
     if case.cancelled:
         return Resolution.CANCELLED
     # If another controller replaced the instance, Faultbridge only verified it.
     attempt = case.attempt
     taken_over = attempt is not None and attempt.successor is not None and not _replaced_by_us(attempt)
-    external = EXTERNAL in case.marks and (case.repair_action is RepairAction.VERIFY or taken_over)
-    return Resolution.EXTERNAL if external else RESOLUTIONS[case.repair_action]
+    verified = case.repair_action is RepairAction.VERIFY
+    if EXTERNAL in case.marks and (verified or taken_over):
+        return Resolution.EXTERNAL
+    if verified and Phase.INTENT.value in case.marks:  # an earlier attempt repaired what this one only verified
+        return Resolution.REPLACED if successor else Resolution.REPAIRED
+    return RESOLUTIONS[case.repair_action]
 
 
 def _replaced_by_us(attempt: Attempt) -> bool:

@@ -19,7 +19,7 @@ from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.decide import decide
 from faultbridge.pipeline.decide.repair_actions import required_repair_action, without_claims
 from faultbridge.pipeline.fold.changes import Folded
-from faultbridge.pipeline.fold.expire import end_claims, end_verified, ignore_observations
+from faultbridge.pipeline.fold.expire import end_claims, end_former, end_verified, ignore_observations
 from faultbridge.ports import ProviderFailure, Verdict, Verification
 from faultbridge.repair.attempt.evidence import store_report
 from faultbridge.repair.attempt.next_action import try_next_action
@@ -97,8 +97,9 @@ def _end_verified(context: StepContext, found: Verification, state: NodeState, n
         return end_verified(state, case.repair_action, at=now, covers=lambda _: True, reason=reason)
     covers = partial(context.tools.rulebook.catalog().covers, context.rules.config.verifier, found.level)
     refuted = end_claims(state, at=now, covers=covers)
-    ended = end_verified(refuted.state, case.repair_action, at=now, covers=covers)
-    return replace(ended, changes=refuted.changes + ended.changes)
+    former = end_former(refuted.state, at=now)
+    ended = end_verified(former.state, case.repair_action, at=now, covers=covers)
+    return replace(ended, changes=refuted.changes + former.changes + ended.changes)
 
 
 def _wait_for_evidence(context: StepContext, found: Verification, remaining: NodeState) -> StepResult | None:

@@ -1,0 +1,40 @@
+"""Repeated repairs: whether the next repair of a node follows a failed attempt of its case, and what is still faulty.
+
+A cause that the node shares with its neighbors, such as a dead switch, also fails the verification of a healthy
+instance. A repeated repair therefore waits for every incident of its failure domains, also if the node shows none of
+its faults.
+"""
+
+from __future__ import annotations
+
+from faultbridge.domain.cases import Phase
+from faultbridge.domain.conditions import Condition
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.nodes import NodeState
+
+_TRIED = frozenset({Phase.INTENT.value, Phase.VERIFYING.value})
+"""What an attempt reaches that acts on the instance or verifies it."""
+
+
+def is_repeated(state: NodeState) -> bool:
+    """Return whether the next repair of a node follows a failed attempt of its case.
+
+    That of a canceled case only verifies. If the old instance is released already, only its successor is missing.
+    """
+    case = state.live_case
+    if case is None or case.cancelled or state.status is NodeStatus.PROVISIONING:
+        return False
+    return not _TRIED.isdisjoint(case.marks)
+
+
+def is_former(state: NodeState, condition: Condition) -> bool:
+    """Return whether a condition is about an instance that a repair of the node's live case has replaced since."""
+    case, incarnation = state.live_case, state.incarnation
+    if case is None or incarnation is None or Phase.INTENT.value not in case.marks:
+        return False
+    return incarnation.since >= case.opened_at and condition.last_at <= incarnation.since
+
+
+def is_faulty(state: NodeState) -> bool:
+    """Return whether an active condition of the node's current instance requires a case."""
+    return any(one.action.opens_case and not is_former(state, one) for one in state.active())

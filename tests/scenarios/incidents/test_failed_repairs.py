@@ -1,0 +1,158 @@
+"""A repair that fails in a failure domain of an open incident is not repeated until the incident no longer holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.data import load_catalog
+from faultbridge.domain.cases import Phase, RepairAction, Resolution, WaitingFor
+from faultbridge.domain.cluster.failure_domains import FailureDomain
+from faultbridge.domain.cluster.incidents import Hold, IncidentStatus
+from faultbridge.domain.cluster.state import Control
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.faults import Action, Family
+from faultbridge.domain.nodes import DomainKind
+from faultbridge.domain.policy import Match, Rule
+from faultbridge.ports import Verdict, Verification
+from faultbridge.simulation.fakes.instance_commands import PASSED
+from tests.scenarios.incidents.test_incidents import NETWORK_WAITS, incidents, lose_links, restore_links, world_of
+from tests.scenarios.incidents.test_pages_of_incidents import urgent
+from tests.scenarios.world import World
+
+RESET = Rule("reset", Match(codes=("xid.48",)), action=Action.RESET_GPU, release_without_capacity=True)
+OTHERS = range(2, 9)
+UNREACHABLE = Verification(Verdict.FAILED, ("nccl-allreduce: peers unreachable",))
+
+
+def report(code: str, source: str) -> Callable[[World, Iterable[int]], None]:
+    """Return what reports a fault of all nodes of the rack but the first."""
+
+    def act(world: World, nodes: Iterable[int]) -> None:
+        for node in nodes:
+            world.fault(node, code, source=source, action=None)
+        world.process_entries()
+
+    return act
+
+
+def world_past_the_intent(code: str = "xid.79", **others) -> World:
+    """Return a world in which the repair of node 1, for a fault of its own, is past its intent."""
+    world = world_of(16, **({"catalog": load_catalog(), "rules": (RESET, NETWORK_WAITS)} | others))
+    world.fault(1, code)
+    world.process_entries()
+    world.until(lambda: Phase.INTENT in world.case(1).marks)
+    return world
+
+
+def intents(world: World, node: int = 1) -> list[str]:
+    """Return the repair actions of the intents of a node, in order."""
+    steps = [body["data"] for body in world.bodies(node) if body["metadata"]["event_type"] == "Node Replacement Step"]
+    return [step["repair_action"] for step in steps if (step["step"], step["outcome"]) == ("intent", "committed")]
+
+
+@pytest.mark.parametrize(
+    ("code", "first", "fail_others"),
+    [
+        ("xid.79", "replace_node", lose_links),
+        ("xid.48", "reset_gpu", lose_links),
+        ("xid.79", "replace_node", report("dcgm.nvswitch_down", "dcgm-health")),
+        ("xid.48", "reset_gpu", report("host.silent", "heartbeat")),
+    ],
+    ids=["own Xid and lost links", "reset and lost links", "NVLink", "dark rack"],
+)
+def test_a_repair_that_fails_while_its_rack_has_an_incident_is_not_repeated_before_the_incident_ends(
+    code: str, first: str, fail_others: Callable[[World, Iterable[int]], None]
+) -> None:
+    world = world_past_the_intent(code)
+    fail_others(world, OTHERS)
+    world.verifier.result = UNREACHABLE
+    world.advance_minutes(50)
+    (incident,) = incidents(world)
+    assert incident.status is IncidentStatus.OPEN
+    assert intents(world) == [first]
+    assert len(world.released_instances()) == (first == "replace_node")
+    case = world.case(1)
+    assert (case.status, case.waiting_for, case.incident) == (CaseStatus.ABSORBED, WaitingFor.INCIDENT, incident.id)
+    assert case.reason.startswith(f"the last attempt failed, and incident {incident.id} explains it")
+    assert world.control().holders == {}
+
+
+def test_a_successor_that_failed_in_a_dead_rack_is_only_verified_after_the_incident() -> None:
+    world = world_past_the_intent()
+    lose_links(world, OTHERS)
+    world.verifier.result = UNREACHABLE
+    world.advance_minutes(60)
+    restore_links(world, OTHERS)
+    world.verifier.result = PASSED
+    world.until(world.case_is(CaseStatus.RESOLVED, 1))
+    assert intents(world) == ["replace_node"]
+    assert (world.case(1).resolution, world.status(1)) == (Resolution.REPLACED, NodeStatus.HEALTHY)
+    (incident,) = incidents(world)
+    assert incident.closed_at is not None
+    assert incident.closed_at <= world.clock.now()
+
+
+def test_a_reset_whose_verification_failed_in_a_dead_rack_is_repeated_and_does_not_become_a_reboot() -> None:
+    world = world_past_the_intent("xid.48")
+    lose_links(world, OTHERS)
+    world.verifier.result = UNREACHABLE
+    world.advance_minutes(60)
+    restore_links(world, OTHERS)
+    world.verifier.result = PASSED
+    world.until(world.case_is(CaseStatus.RESOLVED, 1))
+    assert set(intents(world)) == {"reset_gpu"}
+    assert (world.released_instances(), world.case(1).resolution) == ([], Resolution.REPAIRED)
+
+
+def test_after_the_maximum_age_a_failed_repair_continues() -> None:
+    world = world_past_the_intent()
+    lose_links(world, OTHERS)
+    world.verifier.result = UNREACHABLE
+    opened = incidents(world)[0].opened_at
+    world.until(lambda: incidents(world)[0].status is IncidentStatus.EXPIRED)
+    assert intents(world) == ["replace_node"]
+    assert world.clock.now() - opened <= timedelta(hours=2, minutes=2)
+    world.until(lambda: len(intents(world)) > 1)
+    assert world.case(1).repair_action is not RepairAction.VERIFY
+
+
+def test_an_expired_incident_frees_a_failed_repair_from_later_ones_of_its_family_and_domain() -> None:
+    rack, other, zone = (FailureDomain(DomainKind.RACK, "r-1"), FailureDomain(DomainKind.RACK, "r-2"),
+                         FailureDomain(DomainKind.ZONE, "z-1"))  # fmt: skip
+    expired = Hold(Family.NETWORK, rack, holding=False)
+    later, power = Hold(Family.NETWORK, rack), Hold(Family.POWER, zone)
+
+    def incident_of(**holds: Hold) -> str | None:
+        return Control("train-a", holds=holds).incident_of("n-1", (rack, zone), (), repeated=True)
+
+    assert incident_of(later=later) == "later"
+    assert incident_of(expired=expired, later=later) is None
+    assert incident_of(expired=expired, power=power) == "power"
+    assert incident_of(elsewhere=Hold(Family.NETWORK, other)) is None
+
+
+def test_a_failure_in_another_rack_is_no_reason_to_wait() -> None:
+    world = world_past_the_intent()
+    lose_links(world, range(9, 17))
+    world.verifier.results["i-00000000000000011"] = UNREACHABLE
+    world.until(world.case_is(CaseStatus.RESOLVED, 1))
+    assert incidents(world)[0].status is IncidentStatus.OPEN
+    assert intents(world) == ["replace_node", "replace_node"]
+
+
+def test_a_fault_of_its_own_that_was_admitted_before_is_repaired_although_its_rack_has_an_incident() -> None:
+    world = world_past_the_intent()
+    lose_links(world, OTHERS)
+    world.until(world.case_is(CaseStatus.RESOLVED, 1))
+    assert (incidents(world)[0].status, intents(world)) == (IncidentStatus.OPEN, ["replace_node"])
+
+
+def test_a_case_that_failed_because_of_an_incident_sends_no_urgent_page_of_its_own() -> None:
+    world = world_past_the_intent()
+    lose_links(world, OTHERS)
+    world.verifier.result = UNREACHABLE
+    world.advance_minutes(100)
+    assert [line for line in urgent(world) if "incident" not in line] == []
