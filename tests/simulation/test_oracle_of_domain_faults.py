@@ -17,6 +17,7 @@ from faultbridge.simulation.history import History, build_system, draw_actions, 
 from faultbridge.simulation.invariants.domain_faults import (
     AT_MOST_ONE,
     GIVEN_UP,
+    REPEATED,
     TOO_LONG,
     DomainFaultChecks,
     LostLinks,
@@ -40,8 +41,9 @@ class Rack:
         end = START + timedelta(hours=3)
         self.checks.lost += [LostLinks("rack-1", 4, f"train-a/{one}", f"i-{one}", START, end) for one in RACK]
 
-    def add(self, node: str, kind: str, **data: object) -> None:
-        self.checks.entry_added({"type": kind, "cluster": "train-a", "node": node, "body": json.dumps({"data": data})})
+    def add(self, node: str, kind: str, *, case: str = "", **data: object) -> None:
+        body = json.dumps({"data": data})
+        self.checks.entry_added({"type": kind, "cluster": "train-a", "node": node, "case_id": case, "body": body})
 
     def fault(self, code: str, nodes: tuple[str, ...] = RACK, kind: str = "Detected") -> None:
         for node in nodes:
@@ -50,8 +52,9 @@ class Rack:
     def pass_minutes(self, minutes: int) -> None:
         self.clock.advance(timedelta(minutes=minutes))
 
-    def intent(self, node: str) -> None:
-        self.add(node, "Node Replacement Step", step="intent", repair_action="reboot_node", old_instance=f"i-{node}")
+    def intent(self, node: str, case: str | None = None) -> None:
+        facts = {"step": "intent", "repair_action": "reboot_node", "old_instance": f"i-{node}"}
+        self.add(node, "Node Replacement Step", case=case or f"c-{node}", **facts)
 
     def wait(self, node: str, status: str = "absorbed") -> None:
         self.add(node, "Case Status Change", to=status)
@@ -97,6 +100,50 @@ def test_one_repair_of_a_fault_of_its_own_may_race_with_the_fault_of_the_rack(ra
     assert rack.broken == []
     rack.intent("node-2")
     assert rack.broken == [AT_MOST_ONE]
+
+
+def repair_in_a_rack(rack: Rack, node: str, *cases: str) -> None:
+    """Commit an intent of a node in each of the cases; after the first one, its rack fails, but not the node."""
+    rack.checks.members["rack-1"] = frozenset(f"train-a/{one}" for one in (*RACK, node))
+    for number, case in enumerate(cases):
+        rack.intent(node, case)
+        if number == 0:
+            rack.fault("net.link_down")
+        rack.pass_minutes(10)
+
+
+def test_a_second_intent_of_a_case_in_a_rack_without_links_is_a_violation_although_the_node_lost_none(
+    rack: Rack,
+) -> None:
+    repair_in_a_rack(rack, "node-5", "c-1", "c-1", "c-1")
+    assert rack.broken == [REPEATED, REPEATED]
+
+
+def test_the_first_intent_of_a_case_in_a_rack_without_links_is_no_repeated_repair(rack: Rack) -> None:
+    repair_in_a_rack(rack, "node-5", "c-1", "c-2")
+    assert rack.broken == []
+
+
+def test_a_repeated_repair_outside_the_rack_or_after_the_maximum_age_is_none(rack: Rack) -> None:
+    repair_in_a_rack(rack, "node-5", "c-1")
+    rack.checks.members["rack-1"] = frozenset()
+    rack.intent("node-5", "c-1")
+    rack.checks.members["rack-1"] = frozenset({"train-a/node-5"})
+    rack.pass_minutes(120)
+    rack.intent("node-5", "c-1")
+    assert rack.broken == []
+
+
+def test_a_new_instance_is_cut_off_while_its_rack_has_no_links(rack: Rack) -> None:
+    rack.checks.members["rack-1"] = frozenset(f"train-a/{one}" for one in (*RACK, "node-5"))
+    for node, instance in (("node-5", "i-new"), ("node-9", "i-elsewhere")):
+        rack.add(node, "Node Replacement Step", step="verify", new_instance=instance)
+    assert (rack.checks.is_cut_off("i-new"), rack.checks.is_cut_off("i-elsewhere")) == (True, False)
+    rack.checks.lost[:] = [replace(one, shared=False) for one in rack.checks.lost]
+    assert not rack.checks.is_cut_off("i-new")
+    rack.checks.lost[:] = [replace(one, shared=True) for one in rack.checks.lost]
+    rack.pass_minutes(181)
+    assert not rack.checks.is_cut_off("i-new")
 
 
 @pytest.mark.parametrize("recorded", [RACK[:2], ()], ids=["two nodes", "none"])

@@ -32,7 +32,8 @@ def is_former(state: NodeState, condition: Condition) -> bool:
     case, incarnation = state.live_case, state.incarnation
     if case is None or incarnation is None or Phase.INTENT.value not in case.marks:
         return False
-    return incarnation.since >= case.opened_at and condition.last_at <= incarnation.since
+    first_boot = incarnation.instance > 1 and incarnation.boot == 1  # another boot is still the same instance
+    return first_boot and incarnation.since >= case.opened_at and condition.last_at <= incarnation.since
 
 
 def is_faulty(state: NodeState) -> bool:

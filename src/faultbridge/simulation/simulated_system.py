@@ -94,6 +94,7 @@ class SimulatedSystem:
         self.rule = BusRule(context, self.workers.page)
         self.checks = CommitChecks(self.ports, self.journal)
         self.seam.observers.append(self.checks.before_call)
+        self.ports.verifier.cut_off = self.checks.domain_faults.is_cut_off
         self.node_names: dict[str, str] = {}
         self.stopped_agents: set[str] = set()
         self.state_cache: dict[str, tuple[Item, NodeState]] = {}

@@ -74,7 +74,7 @@ ITEM_KINDS = (
         _SHARD,
         r"BAD#.+",
         derived="schema node status severity group domain case opened event deferred_until domains families incident "
-        "unverified failed_step",
+        "unverified failed_step repeated",
     ),
     ItemKind("node with a requested isolation", _SHARD, r"CORDON#.+", derived="schema node"),
     ItemKind("case held by an incident", _SHARD, r"HELD#.+", derived="schema node case incident opened"),
@@ -85,7 +85,7 @@ ITEM_KINDS = (
         _SHARD,
         r"ADMISSION#.+",
         derived="schema node case repair_action waiting_for not_before rule domain domains families "
-        "group approved approval_pending reason",
+        "group approved approval_pending reason repeated",
     ),
     ItemKind(
         "node in the node list",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from faultbridge.domain.cases import Phase
 from faultbridge.domain.cluster.incidents import IncidentStatus
+from faultbridge.domain.times import to_text
 from tests.builders import after
 from tests.scenarios.incidents.test_incidents import incident_changes, incidents, lose_links, restore_links, world_of
 from tests.scenarios.incidents.test_pages_of_incidents import urgent
@@ -35,8 +35,8 @@ def test_links_that_come_and_go_delay_a_repair_for_the_maximum_age_once():
     world = world_with_own_faults()
     flap(world, 4, down=8, up=2)
     assert {"i-00000000000000003", "i-00000000000000005"} <= set(world.released_instances())
-    intents = [world.case(node).marks[Phase.INTENT] for node in OWN_FAULT]
-    assert after(hours=2) <= min(intents)
+    steps = [body for node in OWN_FAULT for body in world.bodies(node) if body["data"].get("step") == "intent"]
+    assert to_text(after(hours=2)) <= min(step["metadata"]["recorded_at"] for step in steps)
     assert [one.status for one in incidents(world)] == [IncidentStatus.EXPIRED]
     assert (incident_changes(world).count("opened"), incident_changes(world).count("expired")) == (1, 1)
 

@@ -108,6 +108,45 @@ CORRELATION_GUARDS: tuple[PlantedBug, ...] = (
 )
 """The guards of correlation; `tests/pipeline/correlate` and `tests/scenarios/incidents` notice each of them."""
 
+REPEATED_REPAIR_GUARDS: tuple[PlantedBug, ...] = (
+    planted(
+        "domain/cluster/state.py",
+        "Control.incident_of",
+        "a failed repair is repeated while an incident of its failure domain is open",
+        "        if repeated:\n",
+        "        if False:\n",
+    ),
+    planted(
+        "domain/cluster/state.py",
+        "Control.incident_of",
+        "a failed repair waits for one incident of its failure domain after another",
+        "*(hold.family for hold in live if hold.family not in expired)",
+        "*(hold.family for hold in live)",
+    ),
+    planted(
+        "repair/attempt/next_action.py",
+        "try_next_action",
+        "a reset that failed because of a dead rack becomes a reboot",
+        "incident = None if case.cancelled else incident_of_failure(context)",
+        "incident = None",
+    ),
+    planted(
+        "incidents/held.py",
+        "HeldCases.release",
+        "a failed repair is released while its incident is open",
+        " | explained.keys()",
+        "",
+    ),
+    planted(
+        "pipeline/correlate/held_cases.py",
+        "release",
+        "a successor that failed because of a dead rack is replaced, not verified, after the incident",
+        "repair_action=case.repair_action if faulty or not is_repeated(state) else RepairAction.VERIFY,",
+        "repair_action=case.repair_action,",
+    ),
+)
+"""The guards of failed repairs; `tests/scenarios/incidents/test_failed_repairs.py` notices each of them."""
+
 _MISSING, _MONITOR = "ops/missing_heartbeats.py", "ingest/heartbeat_monitor.py"
 HEARTBEAT_GUARDS: tuple[PlantedBug, ...] = (
     planted(
@@ -302,6 +341,7 @@ COVERAGE_GUARDS: tuple[PlantedBug, ...] = (
 
 SHARED_CAUSE_GUARDS = (
     *CORRELATION_GUARDS,
+    *REPEATED_REPAIR_GUARDS,
     *HEARTBEAT_GUARDS,
     *INTAKE_GUARDS,
     *FINDING_GUARDS,

@@ -51,7 +51,7 @@ class DomainFaultActions(AgentActions):
         failing = instances[: 3 + action.selector % 3]
         for instance in failing:
             self._break_gpu(instance, action)
-        self._take_down(domain, failing, action)
+        self._take_down(domain, failing, action, shared=False)
 
     def _of_domain(self, action: ExternalAction) -> tuple[str, list[FakeInstance]]:
         """Return a rack and its running instances, or one time in four those behind the switch of all racks."""
@@ -68,14 +68,21 @@ class DomainFaultActions(AgentActions):
         body = kernel_line(79, action.selector, self.system.clock.now())
         self._send_until_accepted(self._input(instance, "kernel-log", body), 0.0, REPEATS)
 
-    def _take_down(self, domain: str, instances: Sequence[FakeInstance], action: ExternalAction) -> None:
-        """Report links that are down, and links that are up again after ten minutes to four hours."""
+    def _take_down(
+        self, domain: str, instances: Sequence[FakeInstance], action: ExternalAction, *, shared: bool = True
+    ) -> None:
+        """Report links that are down, and links that are up again after ten minutes to four hours.
+
+        Meanwhile, if the cause is `shared`, every verification in the domain fails: also that of a new instance.
+        """
         seconds = 600 + action.fraction * MAX_HOURS * HOUR
         start = self.system.clock.now()
-        nodes = len(self.system.racks.get(domain, self._running()))
-        self.system.checks.domain_faults.lost += [
+        names = self.system.racks.get(domain) or {self._node_name(one) for one in self._running()}
+        nodes, checks = len(names), self.system.checks.domain_faults
+        checks.members[domain] = frozenset(f"{REPAIRED}/{name}" for name in names)
+        checks.lost += [
             LostLinks(domain, nodes, f"{REPAIRED}/{self._node_name(one)}", one.instance_id, start,
-                      start + timedelta(seconds=seconds))
+                      start + timedelta(seconds=seconds), shared)
             for one in instances
         ]  # fmt: skip
         # A missing interface requires a reboot by the catalog, an interface without a link only a verification.

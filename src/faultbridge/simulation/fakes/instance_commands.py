@@ -23,6 +23,7 @@ from faultbridge.simulation.fakes.fleet import FailingFake, FakeFleet
 from faultbridge.simulation.fakes.seam import Seam
 
 PASSED = Verification(Verdict.PASSED, report=b'{"verdict": "passed"}')
+CUT_OFF = Verification(Verdict.FAILED, ("nccl-allreduce: peers unreachable",))
 DEFAULT_LEVEL = 3
 """The level of a verification whose rule names none, as in the settings of an installation."""
 
@@ -86,7 +87,8 @@ def _operation(repair_action: RepairAction, token: str) -> str:
 class FakeVerifier:
     """Implements `Verifier` (fake): one verification per token; it takes `duration` and passes by default.
 
-    `results` sets the result per instance. A terminated instance (`alive` returns False) gives UNKNOWN.
+    `results` sets the result per instance. A terminated instance (`alive` returns False) gives UNKNOWN. An instance
+    without peers (`cut_off` returns True) fails, whatever its own health.
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class FakeVerifier:
         self.duration = duration
         self.result = result
         self.alive = alive
+        self.cut_off: Callable[[str], bool] = lambda _instance: False
         self.results: dict[str, Verification] = {}
         self.started: dict[str, tuple[str, datetime]] = {}
         self._by_token: dict[tuple[str, str], str] = {}
@@ -124,6 +127,8 @@ class FakeVerifier:
                 return Verification(Verdict.PENDING)
             if not self.alive(instance_id):
                 return Verification(Verdict.UNKNOWN, ("the command ended as Undeliverable",))
+            if self.cut_off(instance_id):
+                return replace(CUT_OFF, level=level or DEFAULT_LEVEL)
             return replace(self.results.get(instance_id, self.result), level=level or DEFAULT_LEVEL)
 
 

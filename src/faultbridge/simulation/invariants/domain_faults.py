@@ -36,13 +36,17 @@ POLICY_TIME = timedelta(hours=1)
 """After the maximum age: the longest outage of a port in a run."""
 
 GIVEN_UP = "no instance is given up for a fault that its failure domain shares"
+REPEATED = "no repair is repeated for a node whose failure domain lost its links"
 AT_MOST_ONE = "at most one repair begins while a fault of a failure domain lasts"
 TOO_LONG = "a case waits for an incident no longer than its maximum age and the policy's time"
 
 
 @dataclass(frozen=True, slots=True)
 class LostLinks:
-    """The links of one node that a fault of its failure domain interrupts; `nodes` counts the domain's nodes."""
+    """The links of one node that a fault of its failure domain interrupts; `nodes` counts the domain's nodes.
+
+    Faults that are not `shared` only look like one of the domain: the other nodes reach each other.
+    """
 
     domain: str
     nodes: int
@@ -50,15 +54,20 @@ class LostLinks:
     instance: str
     start: datetime
     end: datetime
+    shared: bool = True
 
 
 @dataclass(slots=True)
 class _Node:
-    """What the entries say about one node: its faults with action and time, its status, and since when it waits."""
+    """What the entries say about one node: its faults with action and time, its status, and since when it waits.
+
+    `repaired_in` is the case of its last intent.
+    """
 
     faults: dict[tuple[str, str], tuple[str, datetime]] = field(default_factory=dict)
     status: str = ""
     absorbed_at: datetime | None = None
+    repaired_in: str | None = None
 
     def link_down_since(self) -> datetime | None:
         """Return when the last of the node's links went down by its entries, or None."""
@@ -73,12 +82,14 @@ class _Node:
 class DomainFaultChecks:
     """Checks intents and waiting cases of one cluster against the faults that the environment caused.
 
-    `lost` is written by the environment. `reached` counts the situations in which the faults of a run began.
+    `lost` is written by the environment, and so is `members`: the nodes of each domain, also those that lost nothing
+    themselves. `reached` counts the situations in which the faults of a run began.
     """
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self.lost: list[LostLinks] = []
+        self.members: dict[str, frozenset[str]] = {}
         self.reached: Counter[str] = Counter()
         self._nodes: dict[str, _Node] = {}
         self._known: dict[str, datetime] = {}
@@ -86,6 +97,7 @@ class DomainFaultChecks:
         self._none_since: datetime | None = None
         self._repairs: Counter[tuple[str, datetime]] = Counter()
         self._begun: set[tuple[str, str]] = set()
+        self._node_of: dict[str, str] = {}
 
     def entry_added(self, item: Item) -> None:
         """Follow one entry of a node, in the order of the commits."""
@@ -101,8 +113,28 @@ class DomainFaultChecks:
             self._follow_case(name, data, now)
         elif kind == "Node Replacement Step" and data["step"] == "intent":
             self._check_intent(name, data, now)
+            self._check_repeated(name, node, str(item["case_id"]), data, now)
             self._begun.add((name, data["old_instance"]))
             self._follow_links(now)
+        elif kind == "Node Replacement Step" and data["step"] == "verify" and data["new_instance"]:
+            self._node_of[data["new_instance"]] = name
+
+    def is_cut_off(self, instance: str) -> bool:
+        """Return whether an instance under verification reaches no peers, because its failure domain has no links."""
+        node, now = self._node_of.get(instance), self._journal.clock.now()
+        return any(node in self._members(domain) and self._has_no_links(domain, now) for domain in self._domains())
+
+    def _domains(self) -> set[str]:
+        return {one.domain for one in self.lost}
+
+    def _members(self, domain: str) -> frozenset[str]:
+        return self.members.get(domain) or frozenset(one.node for one in self.lost if one.domain == domain)
+
+    def _has_no_links(self, domain: str, now: datetime) -> bool:
+        """Return whether enough nodes of a domain have no links for a shared cause, recorded or not."""
+        lost = [one for one in self.lost if one.domain == domain and one.shared and one.start <= now < one.end]
+        down, size = len({one.node for one in lost}), max((one.nodes for one in lost), default=0)
+        return down >= MIN_NODES and down * 100 >= MIN_PERCENT * size
 
     def waiting_too_long(self) -> Iterator[str]:
         """Yield the nodes whose case still waits after the longest time for which an incident may hold it."""
@@ -131,7 +163,7 @@ class DomainFaultChecks:
             self._many_since = now
         belongs = self._many_since is not None and any(since >= self._many_since - 2 * QUIET for since in down.values())
         self._none_since = None if belongs else self._none_since or now
-        for domain in sorted({one.domain for one in self.lost}):
+        for domain in sorted(self._domains()):
             lost = [one for one in self.lost if one.domain == domain and one.start <= now < one.end]
             evident = (one for one in lost if (one.node, one.instance) not in self._begun)
             known = {one.node for one in evident if one.node in down and down[one.node] >= one.start}
@@ -158,6 +190,16 @@ class DomainFaultChecks:
             if not node.has_own_fault and now >= known_since + REACTION:
                 self._journal.add_violation(GIVEN_UP, text)
 
+    def _check_repeated(self, name: str, node: _Node, case: str, data: dict[str, Any], now: datetime) -> None:
+        """Check that an intent is the first one of its case, while a fault of the node's domain is known."""
+        repeated, node.repaired_in = node.repaired_in == case, case
+        since = self._many_since
+        if not repeated or since is None or now >= since + MAX_AGE:
+            return
+        for domain in sorted(one for one in self._known if name in self._members(one)):
+            text = f"{name} {data['repair_action']} of {data['old_instance']}, {domain} lost its links"
+            self._journal.add_violation(REPEATED, text)
+
     def _domains_down(self, name: str, instance: str, now: datetime) -> set[str]:
         return {
             one.domain
@@ -174,9 +216,11 @@ class DomainFaultChecks:
         if node.absorbed_at is not None and self._waits_too_long(name, now):
             self._journal.add_violation(TOO_LONG, f"{name} waited since {node.absorbed_at:%d %H:%M}")
         node.absorbed_at = None
+        if data["to"] == "resolved":
+            node.repaired_in = None
 
     def _waits_too_long(self, name: str, now: datetime) -> bool:
-        """Return whether a node with a fault of its own waits longer than an incident may hold it.
+        """Return whether a node with a fault of its own, or a failed repair, waits longer than an incident may hold it.
 
         The wait counts from the time its case was absorbed, or from the start of the latest domain fault, which may
         hold the node again.
@@ -184,7 +228,7 @@ class DomainFaultChecks:
         node = self._nodes[name]
         starts = (one.start for one in self.lost if one.start < now)
         since = max((node.absorbed_at or now, *starts))
-        return node.has_own_fault and now > since + MAX_AGE + POLICY_TIME
+        return (node.has_own_fault or node.repaired_in is not None) and now > since + MAX_AGE + POLICY_TIME
 
 
 def _began_together(starts: Iterable[datetime]) -> bool:
