@@ -41,8 +41,8 @@ def absorb(state: NodeState, incident: Incident, now: datetime) -> Transition:
     """Let the case of an affected node wait for this incident, also in place of another; other cases are unchanged.
 
     A case whose attempt failed in the incident's failure domain waits too. An unanswered approval request is withdrawn.
-    The isolation of the node does not change. A case that an operator escalated stays escalated: absorbing and releasing
-    it would page for what the operator decided.
+    The isolation of the node does not change. A case that an operator escalated stays escalated: absorbing and
+    releasing it would page for what the operator decided.
     """
     case = state.live_case
     affected = incident.family in families_of(state)
