@@ -101,7 +101,7 @@ def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
 def _incident(state: NodeState) -> str | None:
     """Return the id of the incident that a node's case waits for, or waited for before its verification; or None."""
     case = state.live_case
-    if case is None:
+    if case is None or case.incident is None:
         return None
     return case.incident if case.status is CaseStatus.ABSORBED or not is_faulty(state) else None
 
@@ -109,8 +109,9 @@ def _incident(state: NodeState) -> str | None:
 def _repeated(state: NodeState) -> Item:
     """Return the attribute of a case whose next attempt follows a failed one, while no attempt runs."""
     case = state.live_case
-    waits = case is not None and case.status in {CaseStatus.QUEUED, CaseStatus.ABSORBED}
-    return {"repeated": True} if waits and is_repeated(state) else {}
+    if case is None or not case.attempts or case.status not in {CaseStatus.QUEUED, CaseStatus.ABSORBED}:
+        return {}
+    return {"repeated": True} if is_repeated(state) else {}
 
 
 def _isolation_row(state: NodeState, now: datetime) -> Item | None:
