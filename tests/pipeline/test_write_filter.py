@@ -19,6 +19,7 @@ from faultbridge.pipeline.fold.fold import fold
 from faultbridge.pipeline.fold.write_filter import (
     LOG_CODES,
     LOG_REPORT_PRECISION,
+    LOGGED_SNAPSHOT_PRECISION,
     REPORT_PRECISION,
     SNAPSHOT_PRECISION,
     must_write,
@@ -150,6 +151,20 @@ def test_a_snapshot_without_faults_is_written_every_ten_minutes() -> None:
     assert is_written(node(), state)
     assert not is_written(state, with_snapshot(state, NOON + SNAPSHOT_PRECISION))
     assert is_written(state, with_snapshot(state, NOON + SNAPSHOT_PRECISION + MILLISECOND))
+
+
+@pytest.mark.parametrize(("later", "written"), [(timedelta(0), False), (MILLISECOND, True)])
+def test_a_snapshot_written_with_a_heartbeat_is_written_after_two_hours(later: timedelta, written: bool) -> None:
+    state = with_snapshot(node(), NOON)
+    after_later = with_snapshot(state, NOON + LOGGED_SNAPSHOT_PRECISION + later)
+    assert must_write(state, after_later, POLICY, KNOWN, logged=True) is written
+
+
+def test_each_snapshot_of_a_source_that_reports_a_fault_is_written_although_it_is_in_a_heartbeat() -> None:
+    present = fault("xid.48", source="dcgm-health", evidence="failed")
+    state = with_snapshot(node(), NOON, present)
+    later = with_snapshot(state, NOON + MILLISECOND, present)
+    assert must_write(state, later, POLICY, KNOWN, logged=True)
 
 
 def test_a_snapshot_of_a_source_that_asserts_something_is_written_each_time() -> None:

@@ -136,6 +136,12 @@ class NodeCache:
                 self._unwritten.clear()
             self._unwritten[node.stored.key] = node
 
+    def unwritten_snapshots(self, node: NodeKey) -> Mapping[str, datetime]:
+        """Return the times of the last health snapshots of a node that are only in memory, by reporter."""
+        cached = self._unwritten.get(node)
+        current, stored = (cached.current.snapshots, cached.stored.snapshots) if cached is not None else ({}, {})
+        return {key: at for key, at in current.items() if at != stored.get(key)}
+
     def _with_unwritten(self, stored: NodeState) -> CachedNode:
         cached = self._unwritten.get(stored.key)
         return cached if cached is not None and cached.stored == stored else CachedNode(stored, stored)

@@ -3,6 +3,8 @@
 If this process wrote a heartbeat of a node shortly before, it does not write the next one. The sweep reads the stored
 last heartbeats and the batches since then. It stores the result only every five minutes, or when a node becomes silent
 or returns.
+
+A heartbeat also carries the times of its node's health snapshots whose state is not stored (`heartbeat_records`).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from faultbridge.log import log_cause
 from faultbridge.ports import Clock, Table
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import heartbeats as stored
-from faultbridge.storage.heartbeats import LastHeartbeats
+from faultbridge.storage.heartbeats import LastHeartbeats, SnapshotTimes
 from faultbridge.storage.writes import Delete
 
 WRITE_AFTER = 0.2
@@ -35,6 +37,8 @@ FORGET_AFTER = timedelta(days=1)
 """A silent node is forgotten after this time; its next heartbeat adds it again."""
 
 MAX_REMEMBERED = 50_000
+
+NO_SNAPSHOTS: Mapping[NodeKey, SnapshotTimes] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +84,31 @@ class HeartbeatLog:
     rulebook: Rulebook
     _written: dict[NodeKey, datetime] = field(default_factory=dict)
 
-    def record(self, heartbeats: Mapping[NodeKey, datetime]) -> None:
-        """Write heartbeats, one item for each cluster.
+    def record(
+        self, heartbeats: Mapping[NodeKey, datetime], snapshots: Mapping[NodeKey, SnapshotTimes] = NO_SNAPSHOTS
+    ) -> None:
+        """Write heartbeats, one item for each cluster, with the times of their nodes' health snapshots.
 
         A heartbeat is skipped if this process wrote one of the node within a fifth of the heartbeat timeout before.
         """
         by_cluster: dict[str, dict[str, datetime]] = {}
         for node, at in heartbeats.items():
-            if self._must_write(node, at):
+            if self.must_write(node, at):
                 by_cluster.setdefault(node.cluster, {})[node.node] = at
         for cluster, some in by_cluster.items():
-            self.table.write(stored.batch_put(cluster, some, self.clock.now()))
+            times = {node: found for node in some if (found := snapshots.get(NodeKey(cluster, node)))}
+            self.table.write(stored.batch_put(cluster, some, self.clock.now(), times))
             self._remember((NodeKey(cluster, node), at) for node, at in some.items())
+
+    def snapshots_since(self, cluster: str, at: datetime) -> Mapping[str, SnapshotTimes]:
+        """Return the last health snapshots that were written with the heartbeats of a cluster since a time, by node."""
+        since = max(self.clock.now() - stored.KEEP_BATCHES, at - OVERLAP)
+        last: dict[str, dict[str, datetime]] = {}
+        partition = stored.partition(cluster)
+        for row in query_all(self.table, partition, after=stored.batch_position(since), up_to=stored.LAST):
+            for node, times in stored.read_snapshots(row).items():
+                _add(last.setdefault(node, {}), times)
+        return last
 
     def read(self, config: ClusterConfig) -> ClusterHeartbeats:
         """Return the last heartbeats of a cluster: the stored ones, and those of the batches since."""
@@ -138,7 +155,8 @@ class HeartbeatLog:
             reason = "another sweep stored them"
             log_cause("last_heartbeats_not_stored", reason=reason, cluster=cluster, error=str(conflict))
 
-    def _must_write(self, node: NodeKey, at: datetime) -> bool:
+    def must_write(self, node: NodeKey, at: datetime) -> bool:
+        """Return whether `record` writes a heartbeat of a node that the queue received at a time."""
         before = self._written.get(node)
         timeout = rules_of(self.rulebook, node.cluster).policy.limits.heartbeat_timeout
         return before is None or at - before > timeout * WRITE_AFTER
@@ -150,11 +168,11 @@ class HeartbeatLog:
             self._written[node] = at
 
 
-def _add(last: dict[str, datetime], heartbeats: Mapping[str, datetime]) -> None:
-    """Update the last heartbeats in `last` with these heartbeats; an older heartbeat changes nothing."""
-    for node, at in heartbeats.items():
-        if node not in last or at > last[node]:
-            last[node] = at
+def _add(last: dict[str, datetime], others: Mapping[str, datetime]) -> None:
+    """Update the last heartbeats or snapshots in `last` with others; an older one changes nothing."""
+    for name, at in others.items():
+        if name not in last or at > last[name]:
+            last[name] = at
 
 
 def _by_shard(nodes: Iterable[str], shards: int) -> Mapping[int, Sequence[str]]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import islice
 
 from faultbridge.domain.cluster.config import ClusterConfig
@@ -21,7 +20,8 @@ from faultbridge.errors import Rejected, Transient
 from faultbridge.ingest.caches import CachedNode, NodeCache
 from faultbridge.ingest.counter_store import CounterStore
 from faultbridge.ingest.heartbeat_log import HeartbeatLog
-from faultbridge.ingest.node_batch import current_heartbeats, sample_keys
+from faultbridge.ingest.heartbeat_records import read_snapshots, record_heartbeats
+from faultbridge.ingest.node_batch import BatchReads, current_heartbeats, first_new_fault, sample_keys
 from faultbridge.ingest.node_commits import NodeCommits
 from faultbridge.ingest.node_lookup import FoundNode, NodeLookup
 from faultbridge.ingest.outcomes import GiveBackReason, IngestResult, process_isolated
@@ -30,6 +30,7 @@ from faultbridge.ingest.record_reader import WHOLE_SOURCES, BodyBudget, Delivery
 from faultbridge.ledger.append import Append
 from faultbridge.log import log_cause
 from faultbridge.rules.rulebook import Rulebook
+from faultbridge.storage.heartbeats import SnapshotTimes
 from faultbridge.storage.writes import Item, Key
 
 MAX_RECORDS = 100
@@ -129,10 +130,16 @@ class Ingest:
         parts = [part for delivery in deliveries for part in self._read(delivery, result, budget)]
         by_node = self._find_nodes(parts, result)
         cached, samples = self._read_nodes(by_node, result)
-        by_node = {node: by_node[node] for node in cached}
-        commit = NodeCommits(self.append, self.rulebook, self.counter_store, self.node_cache, result, samples)
-        commit(by_node, cached)
-        self._record_heartbeats(by_node, cached, result)
+        snapshots = self._read_snapshots(by_node, cached, result)
+        by_node = {node: by_node[node] for node in cached if node in snapshots}
+        heartbeats = [
+            one for node, (_, parts) in by_node.items() for one in current_heartbeats(node, cached[node].stored, parts)
+        ]
+        logged = {node for node, part in heartbeats if self.heartbeats.must_write(node, part.record.received_at)}
+        reads = BatchReads(cached, samples, snapshots, logged)
+        NodeCommits(self.append, self.rulebook, self.counter_store, self.node_cache, result, reads)(by_node)
+        if heartbeats:
+            record_heartbeats(self.heartbeats, self.node_cache, heartbeats, result)
         for part in parts:
             if part.delivery.id in result.failed:
                 result.outcomes.pop(part.record.record_id, None)
@@ -211,29 +218,17 @@ class Ingest:
 
         return dict(process_isolated(list(by_node), read, give_back)), samples
 
-    def _record_heartbeats(
+    def _read_snapshots(
         self, by_node: PartsByNode, cached: Mapping[NodeKey, CachedNode], result: IngestResult
-    ) -> None:
-        """Store the heartbeats of a batch; those that cannot be stored go back to the queue."""
-        heartbeats = [
-            heartbeat
-            for node, (_, parts) in by_node.items()
-            for heartbeat in current_heartbeats(node, cached[node].stored, parts)
-        ]
-
-        def store(some: Sequence[tuple[NodeKey, RecordPart]]) -> Iterable[None]:
-            self.heartbeats.record({node: part.record.received_at for node, part in some})
-            return ()
-
-        def give_back(failed: Sequence[tuple[NodeKey, RecordPart]], error: Exception) -> None:
-            for node, part in failed:
-                result.give_back(part.delivery, error, GiveBackReason.HEARTBEATS_UNAVAILABLE, node)
-
-        process_isolated(sorted(heartbeats, key=_received_at), store, give_back)
-
-
-def _received_at(heartbeat: tuple[NodeKey, RecordPart]) -> datetime:
-    return heartbeat[1].record.received_at
+    ) -> Mapping[NodeKey, SnapshotTimes]:
+        """Return the later health snapshots of each node; they are only read for a snapshot with a new fault."""
+        found = {node: first_new_fault(cached[node].stored, by_node[node][1]) for node in cached}
+        oldest = {node: at for node, at in found.items() if at is not None}
+        none: dict[NodeKey, SnapshotTimes] = {node: {} for node, at in found.items() if at is None}
+        if not oldest:
+            return none
+        deliveries = {node: [part.delivery for part, _ in by_node[node][1]] for node in oldest}
+        return none | dict(read_snapshots(self.heartbeats, oldest, deliveries, result))
 
 
 def _log(delivery: Delivery, decision: str, reason: str, level: int = logging.INFO) -> None:

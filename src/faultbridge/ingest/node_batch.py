@@ -5,7 +5,7 @@ In a group, each node's writes have their own write condition. When one fails, i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -13,7 +13,8 @@ from faultbridge.decoders.common.instance_type import add_instance_type_checks
 from faultbridge.decoders.native.heartbeat import SOURCE as HEARTBEAT
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.catalog import Catalog
-from faultbridge.domain.faults import CounterSample
+from faultbridge.domain.copies import replace as copied
+from faultbridge.domain.faults import CounterSample, Snapshot
 from faultbridge.domain.nodes import AliasRow, NodeKey, NodeState
 from faultbridge.domain.records import Outcome
 from faultbridge.domain.times import truncate
@@ -30,10 +31,25 @@ from faultbridge.pipeline.normalize.resolve import INCARNATION_MARGIN, Incarnati
 from faultbridge.pipeline.normalize.timestamp import correct_observation, correct_record, slow_by
 from faultbridge.pipeline.observe import observe
 from faultbridge.storage import keys
+from faultbridge.storage.heartbeats import SnapshotTimes
 from faultbridge.storage.writes import Key, Put
 
 ResolvedParts = Sequence[tuple[RecordPart, AliasRow]]
 """Record parts of one node, each with the alias by which the node was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReads:
+    """What was read of the nodes of a batch before their commits, together for all of them.
+
+    `samples` are stored counter samples by key. `snapshots` are the later health snapshots of each node, which were
+    written with heartbeats. `logged` are the nodes whose snapshots will be written with the heartbeats of this batch.
+    """
+
+    nodes: Mapping[NodeKey, CachedNode]
+    samples: ReadItems
+    snapshots: Mapping[NodeKey, SnapshotTimes]
+    logged: Collection[NodeKey]
 
 
 @dataclass(slots=True)
@@ -44,7 +60,8 @@ class NodeBatch:
     `unwritten` is the node after a call whose changes need no write, and None after every other call. `remaining` are
     the observations that did not fit into the commit; `rest` returns a batch for them. In such a batch, `continued`
     holds these observations and the counter samples to write with the last commit. `read` are the stored samples that
-    were read with the node; only the first call uses them, because they may have changed since.
+    were read with the node; only the first call uses them, because they may have changed since. `later_snapshots` and
+    `logged` are those of `BatchReads`.
     """
 
     parts: ResolvedParts
@@ -53,6 +70,8 @@ class NodeBatch:
     counter_store: CounterStore
     cached: CachedNode
     read: ReadItems = field(default_factory=dict)
+    later_snapshots: SnapshotTimes = field(default_factory=dict)
+    logged: bool = False
     unwritten: CachedNode | None = None
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
     compared: ComparedSamples = field(default_factory=ComparedSamples)
@@ -66,7 +85,7 @@ class NodeBatch:
 
     def __call__(self, state: NodeState, now: datetime) -> Transition:
         """Return the transition that the records cause. It is empty when the changes need no write."""
-        booted, parts = state, _with_correct_times(self.parts, state)
+        booted, parts = _with_snapshots(state, self.later_snapshots), _with_correct_times(self.parts, state)
         for part, _ in parts:
             booted = record_boot(booted, part.record)
         observed = observe(
@@ -81,7 +100,8 @@ class NodeBatch:
         # The samples that were compared are written last: after a crash, the same faults are found again.
         samples = () if self.remaining else self.compared.with_faults
         stored = self.cached.stored if state is self.cached.current else state
-        if observed.drafts or samples or must_write(stored, observed.state, self.rules.policy, self.catalog):
+        policy, catalog = self.rules.policy, self.catalog
+        if observed.drafts or samples or must_write(stored, observed.state, policy, catalog, logged=self.logged):
             self.unwritten = None
             return Transition(observed.state, observed.drafts, samples)
         self.unwritten = CachedNode(stored, observed.state)
@@ -127,6 +147,26 @@ class DraftedBatch(NodeDraft):
     """A node batch, with the transition that it caused and the writes that commit it."""
 
     batch: NodeBatch
+
+
+def first_new_fault(state: NodeState, parts: Iterable[tuple[RecordPart, AliasRow]]) -> datetime | None:
+    """Return the time of the first health snapshot in a node's records that may show a new fault; None without one.
+
+    While a source reports a fault, each of its snapshots is stored, and a snapshot that is older than the stored one
+    has no effect: neither counts.
+    """
+    reporting = {source for condition in state.conditions.values() for source in condition.reporters}
+    return min(
+        (
+            min(at, part.record.received_at)
+            for part, _ in parts
+            for one in part.observations
+            if isinstance(one, Snapshot) and one.present and (one.part or one.source not in reporting)
+            if (last := state.snapshots.get(one.reporter_key)) is not None
+            if (at := one.observed_at or part.record.sent_at) > last
+        ),
+        default=None,
+    )
 
 
 def sample_keys(node: NodeKey, parts: Iterable[tuple[RecordPart, AliasRow]]) -> Iterator[Key]:
@@ -180,6 +220,12 @@ def _with_correct_times(parts: ResolvedParts, state: NodeState) -> ResolvedParts
 def _corrected(part: RecordPart, slow: timedelta) -> RecordPart:
     observations = tuple(correct_observation(one, part.record, slow) for one in part.observations)
     return replace(part, record=correct_record(part.record, slow), observations=observations)
+
+
+def _with_snapshots(state: NodeState, later: SnapshotTimes) -> NodeState:
+    """Return a node with the later times of its health snapshots."""
+    newer = {key: at for key, at in later.items() if key in state.snapshots and at > state.snapshots[key]}
+    return copied(state, snapshots={**state.snapshots, **newer}) if newer else state
 
 
 def _boot(state: NodeState) -> int:

@@ -17,8 +17,8 @@ from faultbridge.domain.nodes import AliasRow, NodeKey
 from faultbridge.domain.records import Outcome
 from faultbridge.errors import Conflict, Transient
 from faultbridge.ingest.caches import CachedNode, NodeCache
-from faultbridge.ingest.counter_store import CounterStore, ReadItems
-from faultbridge.ingest.node_batch import DraftedBatch, NodeBatch, ResolvedParts, prepare_records
+from faultbridge.ingest.counter_store import CounterStore
+from faultbridge.ingest.node_batch import BatchReads, DraftedBatch, NodeBatch, ResolvedParts, prepare_records
 from faultbridge.ingest.outcomes import GiveBackReason, IngestResult, describe
 from faultbridge.ingest.record_reader import RecordPart
 from faultbridge.ledger.append import Append, Appended, group_commits, log_split
@@ -32,7 +32,7 @@ PartsByNode = Mapping[NodeKey, tuple[ClusterConfig, Sequence[tuple[RecordPart, A
 class NodeCommits:
     """Commits the records of one batch and adds their outcomes to `result`.
 
-    `read` are the stored counter samples that were read with the nodes of the batch.
+    `reads` is what was read of the nodes before.
     """
 
     append: Append
@@ -40,32 +40,41 @@ class NodeCommits:
     counter_store: CounterStore
     node_cache: NodeCache
     result: IngestResult
-    read: ReadItems
+    reads: BatchReads
 
-    def __call__(self, by_node: PartsByNode, cached: Mapping[NodeKey, CachedNode]) -> None:
-        """Commit the records of each node; `cached` has the nodes as they were read."""
-        for group in group_commits(self._drafts(by_node, cached)):
+    def __call__(self, by_node: PartsByNode) -> None:
+        """Commit the records of each node."""
+        for group in group_commits(self._drafts(by_node)):
             self._commit(group)
 
-    def _drafts(self, by_node: PartsByNode, cached: Mapping[NodeKey, CachedNode]) -> Iterator[DraftedBatch]:
+    def _drafts(self, by_node: PartsByNode) -> Iterator[DraftedBatch]:
         """Yield a draft for each node that can be processed."""
         for node, (config, parts) in by_node.items():
             try:
-                batch = self._batch(config, parts, cached[node])
+                batch = self._batch(config, parts, node)
             except Exception as error:  # noqa: BLE001 - it concerns this node only, and `_give_back` logs it
                 self._give_back(parts, node, error)
                 continue
             try:
-                appended, writes = self.append.draft(cached[node].current, batch, actor=Actor.INGEST)
+                appended, writes = self.append.draft(batch.cached.current, batch, actor=Actor.INGEST)
             except Exception as error:  # noqa: BLE001 - as above
                 self._isolate(batch, error)
             else:
                 yield DraftedBatch(appended, writes, batch)
 
-    def _batch(self, config: ClusterConfig, parts: ResolvedParts, cached: CachedNode) -> NodeBatch:
-        catalog = self.rulebook.catalog()
+    def _batch(self, config: ClusterConfig, parts: ResolvedParts, node: NodeKey) -> NodeBatch:
+        catalog, cached = self.rulebook.catalog(), self.reads.nodes[node]
         prepared = prepare_records(parts, cached.current, catalog)
-        return NodeBatch(prepared, self.rulebook.rules(config), catalog, self.counter_store, cached, self.read)
+        return NodeBatch(
+            prepared,
+            self.rulebook.rules(config),
+            catalog,
+            self.counter_store,
+            cached,
+            read=self.reads.samples,
+            later_snapshots=self.reads.snapshots[node],
+            logged=node in self.reads.logged,
+        )
 
     def _commit(self, group: Sequence[DraftedBatch]) -> None:
         """Commit a group in one transaction. After an error, commit its nodes, or one node's records, one by one."""

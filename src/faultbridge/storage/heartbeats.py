@@ -1,8 +1,9 @@
 """Heartbeats in the table: one item for the heartbeats of each ingest batch, and the last heartbeat of each node.
 
-A batch is written once and expires. The sweep adds the batches to the items of the last heartbeats: one item for each
-shard of the nodes of a cluster. DynamoDB charges for each item and its size, so no node has an item of its own, and the
-content is compressed.
+A batch is written once and expires. It also has the times of its nodes' last health snapshots that are not stored with
+their states: a worker that receives a snapshot with a fault reads them, because that snapshot may be older. The sweep
+adds the batches to the items of the last heartbeats: one item for each shard of the nodes of a cluster. DynamoDB
+charges for each item and its size, so no node has an item of its own, and the content is compressed.
 """
 
 from __future__ import annotations
@@ -19,8 +20,13 @@ from faultbridge.storage.codec import pack, unpack
 from faultbridge.storage.writes import Absent, Equals, Key, Put
 
 BATCH, LAST = "BATCH#", "LAST#"
-KEEP_BATCHES = timedelta(hours=1)
-"""A batch expires after this time; the sweep has read it within a minute."""
+KEEP_BATCHES = timedelta(hours=3)
+"""A batch expires after this time. The sweep has read it within a minute; snapshots may be delivered later."""
+
+SnapshotTimes = Mapping[str, datetime]
+"""The times of the last health snapshots of one node, by the key of their reporter."""
+
+NONE: Mapping[str, SnapshotTimes] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +54,39 @@ def batch_position(written_at: datetime) -> str:
     return f"{BATCH}{to_text(written_at)}"
 
 
-def batch_put(cluster: str, heartbeats: Mapping[str, datetime], now: datetime) -> Put:
-    """Return the write of one batch: the time at which the queue received the heartbeat of each node."""
-    content = pack({node: to_milliseconds(at) for node, at in sorted(heartbeats.items())})
-    name = sha256(content).hexdigest()[:12]
+def batch_put(
+    cluster: str, heartbeats: Mapping[str, datetime], now: datetime, snapshots: Mapping[str, SnapshotTimes] = NONE
+) -> Put:
+    """Return the write of one batch: the time at which the queue received the heartbeat of each node.
+
+    `snapshots` has, by node, the health snapshots to store with its heartbeat: as short differences of their times.
+    """
+    content = {"heartbeats": pack({node: to_milliseconds(at) for node, at in sorted(heartbeats.items())})}
+    differences = {
+        node: {key: to_milliseconds(heartbeats[node]) - to_milliseconds(at) for key, at in sorted(times.items())}
+        for node, times in sorted(snapshots.items())
+    }
+    if differences:
+        content["snapshots"] = pack(differences)
+    name = sha256(b"".join(content.values())).hexdigest()[:12]
     expires = int((now + KEEP_BATCHES).timestamp())
     key = Key(partition(cluster), f"{batch_position(now)}#{name}")
-    return Put(items.item(key, now, {"heartbeats": content, "expires_at": expires}))
+    return Put(items.item(key, now, {**content, "expires_at": expires}))
 
 
 def read_batch(row: Mapping[str, Any]) -> dict[str, datetime]:
     """Return the heartbeats of one batch by node."""
     return {str(node): from_milliseconds(at) for node, at in unpack(row["heartbeats"]).items()}
+
+
+def read_snapshots(row: Mapping[str, Any]) -> dict[str, dict[str, datetime]]:
+    """Return the health snapshots of one batch by node and reporter; batches of earlier versions have none."""
+    received = read_batch(row)
+    stored = unpack(row["snapshots"]) if "snapshots" in row else {}
+    return {
+        str(node): {str(key): received[node] - timedelta(milliseconds=before) for key, before in times.items()}
+        for node, times in stored.items()
+    }
 
 
 def last_key(cluster: str, shard: int) -> Key:

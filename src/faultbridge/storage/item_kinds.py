@@ -165,7 +165,9 @@ ITEM_KINDS = (
         unproven="version run step advanced_at seen_at losses rollback gsi4pk gsi4sk",
         limit=_WORK,
     ),
-    ItemKind("heartbeats of a batch", _HEARTBEATS, r"BATCH#.+", unproven="heartbeats expires_at", limit=_WORK),
+    ItemKind(
+        "heartbeats of a batch", _HEARTBEATS, r"BATCH#.+", unproven="heartbeats snapshots expires_at", limit=_WORK
+    ),
     ItemKind("last heartbeats", _HEARTBEATS, r"LAST#\d+", unproven="version read_to last", limit=_WORK),
     ItemKind("counter samples", _NODE, r"READING#.+", unproven="at samples", limit=_WORK),
     ItemKind(

@@ -3,14 +3,16 @@
 One write per minute for each healthy node would be most of a fleet's cost. Watermarks and counts are therefore stored
 with limited precision:
 
-- the last health snapshot of a source that asserts nothing: 10 minutes;
+- the last health snapshot of a source that asserts nothing: 10 minutes, or two hours if its time is written with a
+  heartbeat of the node, where a worker that receives an older snapshot with a fault finds it;
 - a repeated report of a condition: 1 minute;
 - a repeated driver error that a log can never withdraw: 15 minutes;
 - a count: whenever it has doubled, and each time while a policy rule with a minimum count is not yet satisfied.
 
 Three things are lost if the worker that holds the exact state in memory stops. `count` is only a lower bound. A
 condition that ends after a quiet period ends up to a tenth of that period early. A faulty health snapshot that SQS
-delivers after a clean one of the same 10 minutes opens a condition, which the next snapshot clears.
+delivers after a clean one of the same 10 minutes opens a condition, which the next snapshot clears, unless the time of
+the clean one was written with a heartbeat.
 """
 
 from __future__ import annotations
@@ -25,6 +27,9 @@ from faultbridge.domain.policy import Policy
 from faultbridge.pipeline.fold.expire import quiet_for
 
 SNAPSHOT_PRECISION = timedelta(minutes=10)
+LOGGED_SNAPSHOT_PRECISION = timedelta(hours=2)
+"""Precision of a snapshot whose time is written with a heartbeat."""
+
 REPORT_PRECISION = timedelta(minutes=1)
 LOG_REPORT_PRECISION = timedelta(minutes=15)
 QUIET_PERIOD_DIVISOR = 10
@@ -34,25 +39,27 @@ LOG_CODES = ("xid.", "sxid.")
 """Prefixes of the codes that a log reports but never withdraws, unless the catalog's kind is `level`."""
 
 
-def must_write(before: NodeState, after: NodeState, policy: Policy, catalog: Catalog) -> bool:
+def must_write(before: NodeState, after: NodeState, policy: Policy, catalog: Catalog, *, logged: bool = False) -> bool:
     """Return whether a node's changed state must be stored.
 
     That is the case if anything except watermarks and counts changed, or one of them by more than its precision.
+    `logged` means that the times of its snapshots are written with a heartbeat.
     """
     if replace(after, conditions=before.conditions, snapshots=before.snapshots, due_at=before.due_at) != before:
         return True
     if after.conditions.keys() != before.conditions.keys() or after.snapshots.keys() != before.snapshots.keys():
         return True
-    return _snapshot_changed(before, after) or any(
+    precision = LOGGED_SNAPSHOT_PRECISION if logged else SNAPSHOT_PRECISION
+    return _snapshot_changed(before, after, precision) or any(
         _condition_changed(before.conditions[key], condition, policy, catalog)
         for key, condition in after.conditions.items()
     )
 
 
-def _snapshot_changed(before: NodeState, after: NodeState) -> bool:
+def _snapshot_changed(before: NodeState, after: NodeState, precision: timedelta) -> bool:
     asserting = {source for condition in after.conditions.values() for source in condition.reporters}
     return any(
-        at - before.snapshots[key] > (timedelta(0) if key.partition("#")[0] in asserting else SNAPSHOT_PRECISION)
+        at - before.snapshots[key] > (timedelta(0) if key.partition("#")[0] in asserting else precision)
         for key, at in after.snapshots.items()
     )
 
