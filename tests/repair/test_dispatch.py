@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.cases import RepairAction, WaitingFor
+from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.policy import Match, Rule
@@ -134,6 +135,26 @@ def test_a_case_without_a_free_slot_is_not_overtaken_when_a_slot_is_released_a_m
     release_slot(world, "another")
     world.dispatch(CLUSTER)
     assert in_progress(world, 2) == [world.case(1).id]
+
+
+def test_while_no_case_may_start_the_queue_is_not_read_again():
+    world = queued(3, limits=limits(concurrent=1))
+    assert len(world.dispatch(CLUSTER).admitted) == 1
+    with world.reads.once(CLUSTER):
+        world.correlate(CLUSTER)
+        world.seam.calls.clear()
+        assert world.dispatch(CLUSTER).admitted == ()
+    assert world.seam.named("table.query") == []
+    assert [world.case(node).waiting_for for node in (1, 2, 3)].count(WaitingFor.BUDGET) == 2
+
+
+def test_a_case_is_admitted_only_after_what_permits_it_was_read_again():
+    world = queued(1)
+    with world.reads.once(CLUSTER):
+        world.correlate(CLUSTER)
+        world.set_mode(Mode.OBSERVE)
+        assert world.dispatch(CLUSTER).admitted == ()
+    assert in_progress(world, 1) == []
 
 
 def test_two_concurrent_dispatches_never_exceed_the_limit():

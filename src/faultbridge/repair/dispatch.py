@@ -69,7 +69,10 @@ class Dispatch:
     def __call__(self, cluster: str) -> DispatchResult:
         """Admit all cases that may start. Raises Misconfigured if the cluster is unknown or has no slots."""
         rules = rules_of(self.rulebook, cluster)
-        if not rules.config.opens_cases or not self._queued(rules):
+        if not rules.config.opens_cases or not (queued := self._queued(rules)):
+            return DispatchResult()
+        now = truncate(self.clock.now())
+        if self._queued_cases.record_if_all_wait(queued, self._control(cluster), rules, now):
             return DispatchResult()
         self.forget()  # no condition of a write protects what the registration and the policy decide
         rules = rules_of(self.rulebook, cluster)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cluster.state import QueuedCase
+from faultbridge.domain.cluster.config import Mode
+from faultbridge.domain.cluster.state import Control, QueuedCase
 from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.ledger.append import Append, Revise
 from faultbridge.log import log_cause
-from faultbridge.pipeline.decide.admit import Refused
+from faultbridge.pipeline.decide.admit import Refused, admit
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.repair.admission import apply_dry_run, escalate_queued, record_refusal
 from faultbridge.repair.append_many import append_many
@@ -28,6 +29,19 @@ class QueuedCases:
     """Records decisions about queued cases."""
 
     append: Append
+
+    def record_if_all_wait(self, queued: Sequence[QueuedCase], control: Control, rules: Rules, now: datetime) -> bool:
+        """Record what the cases wait for, and return True, if none of them may be admitted or has a dry run.
+
+        This needs no fresh reads: each change that allows a repair triggers the next dispatch, and a refusal is
+        recorded only while the case is still queued.
+        """
+        if rules.config.mode is Mode.DRY_RUN or any(rules.policy.rule_named(one.rule).dry_run for one in queued):
+            return False
+        admission = admit(control, rules.policy, queued, now, rules.config.update_holds)
+        if not admission.picks:
+            self.record_refusals(admission.refusals, rules)
+        return not admission.picks
 
     def record_refusals(self, refusals: Iterable[Refused], rules: Rules) -> None:
         """Record what each case waits for, if that changed. A case that cannot be recorded stops no other."""
