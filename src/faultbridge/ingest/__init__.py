@@ -11,8 +11,7 @@ Read in this order:
 - `caches`: nodes and items that a warm process keeps.
 - `counter_store`: last counters of each component, to compare the next sample with.
 - `sample_limit`: how many counter samples one item stores, and the fault when they are more.
-- `heartbeat_log`: stores the heartbeats of a batch, and the last one of each node.
-- `heartbeat_records`: the heartbeats of a batch, and the health snapshots stored with them.
+- `heartbeat_log`: stores the heartbeats of a batch with the times of health snapshots, and the last one of each node.
 - `heartbeat_monitor`: records missing heartbeats as faults.
 - `missing_heartbeat`: the fault of a missing heartbeat, and what the provider reports about the instance.
 - `poison_messages`: detects messages that stop their worker.

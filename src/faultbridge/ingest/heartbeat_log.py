@@ -4,18 +4,22 @@ If this process wrote a heartbeat of a node shortly before, it does not write th
 last heartbeats and the batches since then. It stores the result only every five minutes, or when a node becomes silent
 or returns.
 
-A heartbeat also carries the times of its node's health snapshots whose state is not stored (`heartbeat_records`).
+A heartbeat also carries the times of its node's health snapshots whose state is not stored. Records whose heartbeats or
+snapshots cannot be stored or read go back to the queue.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from faultbridge.domain.cluster.config import ClusterConfig, shard_of
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Conflict
+from faultbridge.ingest.caches import NodeCache
+from faultbridge.ingest.outcomes import GiveBackReason, IngestResult, process_isolated
+from faultbridge.ingest.record_reader import Delivery, RecordPart
 from faultbridge.ledger.queries import query_all
 from faultbridge.log import log_cause
 from faultbridge.ports import Clock, Table
@@ -187,3 +191,49 @@ def _must_store(before: LastHeartbeats | None, after: LastHeartbeats) -> bool:
     if before is None:
         return bool(after.last)
     return after.silent != before.silent or after.read_to - before.read_to >= STORE_LAST_AFTER
+
+
+def record_heartbeats(
+    log: HeartbeatLog, node_cache: NodeCache, heartbeats: Sequence[tuple[NodeKey, RecordPart]], result: IngestResult
+) -> None:
+    """Store heartbeats, each with the health snapshots of its node that are only in memory."""
+
+    def store(some: Sequence[tuple[NodeKey, RecordPart]]) -> Iterable[None]:
+        snapshots = {node: node_cache.unwritten_snapshots(node) for node, _ in some}
+        log.record({node: part.record.received_at for node, part in some}, snapshots)
+        return ()
+
+    def give_back(failed: Sequence[tuple[NodeKey, RecordPart]], error: Exception) -> None:
+        for node, part in failed:
+            result.give_back(part.delivery, error, GiveBackReason.HEARTBEATS_UNAVAILABLE, node)
+
+    process_isolated(sorted(heartbeats, key=_received_at), store, give_back)
+
+
+def read_snapshots(
+    log: HeartbeatLog,
+    oldest: Mapping[NodeKey, datetime],
+    deliveries: Mapping[NodeKey, Sequence[Delivery]],
+    result: IngestResult,
+) -> Mapping[NodeKey, SnapshotTimes]:
+    """Return the health snapshots that were stored with heartbeats since the oldest one of a batch, by node.
+
+    A node whose snapshots cannot be read is left out.
+    """
+
+    def read(nodes: Sequence[NodeKey]) -> Iterator[tuple[NodeKey, SnapshotTimes]]:
+        for cluster in sorted({node.cluster for node in nodes}):
+            mine = [node for node in nodes if node.cluster == cluster]
+            found = log.snapshots_since(cluster, min(oldest[node] for node in mine))
+            yield from ((node, found.get(node.node, {})) for node in mine)
+
+    def give_back(failed: Sequence[NodeKey], error: Exception) -> None:
+        for node in failed:
+            for delivery in deliveries[node]:
+                result.give_back(delivery, error, GiveBackReason.STATE_UNAVAILABLE, node)
+
+    return dict(process_isolated(list(oldest), read, give_back))
+
+
+def _received_at(heartbeat: tuple[NodeKey, RecordPart]) -> datetime:
+    return heartbeat[1].record.received_at

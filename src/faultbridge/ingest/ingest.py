@@ -19,8 +19,7 @@ from faultbridge.domain.records import CANARY, Outcome, RawRecord
 from faultbridge.errors import Rejected, Transient
 from faultbridge.ingest.caches import CachedNode, NodeCache
 from faultbridge.ingest.counter_store import CounterStore
-from faultbridge.ingest.heartbeat_log import HeartbeatLog
-from faultbridge.ingest.heartbeat_records import read_snapshots, record_heartbeats
+from faultbridge.ingest.heartbeat_log import HeartbeatLog, read_snapshots, record_heartbeats
 from faultbridge.ingest.node_batch import BatchReads, current_heartbeats, first_new_fault, sample_keys
 from faultbridge.ingest.node_commits import NodeCommits
 from faultbridge.ingest.node_lookup import FoundNode, NodeLookup

@@ -79,6 +79,7 @@ ITEM_KINDS = (
     ItemKind("node with a requested isolation", _SHARD, r"CORDON#.+", derived="schema node"),
     ItemKind("case held by an incident", _SHARD, r"HELD#.+", derived="schema node case incident opened"),
     ItemKind("incident", _CLUSTER, r"INCIDENT#.+", unproven="incident expires_at", limit=_WORK + _IS_ENTRY),
+    ItemKind("known group", _CLUSTER, r"GROUP#.+", unproven="known_since", limit=_WORK),
     ItemKind("fault onsets", _CLUSTER, "ONSETS", unproven="version history", limit=_WORK),
     ItemKind(
         "queued case",
