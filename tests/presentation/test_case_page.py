@@ -279,7 +279,8 @@ def test_a_wide_failure_domain_is_shown_by_its_parts_with_the_affected_nodes_mar
 
 @pytest.mark.parametrize("waiting_for", [one for one in WaitingFor if one is not WaitingFor.ADMISSION])
 def test_every_reason_to_wait_has_an_answer_of_its_own(waiting_for: WaitingFor) -> None:
-    assert f"queued {waiting_for.value}" in NEXT
+    status = "open" if waiting_for is WaitingFor.CORRELATION else "queued"
+    assert f"{status} {waiting_for.value}" in NEXT
 
 
 def test_a_case_that_is_queued_again_without_a_failure_does_not_say_that_its_attempt_failed() -> None:

@@ -38,7 +38,7 @@ REPAIR_ACTION_OF: Mapping[Action, RepairAction] = {
 
 
 class WaitingFor(StrEnum):
-    """The reason why a queued case does not start; `admission` until a run of admission has considered it."""
+    """The reason why a case waits; `admission` until a run of admission has considered it."""
 
     WAIT = "wait"
     ADMISSION = "admission"
@@ -50,6 +50,7 @@ class WaitingFor(StrEnum):
     INCIDENT = "incident"
     PAUSE = "pause"
     UPDATE = "update"
+    CORRELATION = "correlation"
 
 
 class Resolution(StrEnum):
@@ -157,12 +158,11 @@ class Case:
     """The latest case of a node, stored inside the node's state: a node has at most one live case.
 
     `marks` holds when the case first reached each status or phase; the closing entry reports the durations. `uncounted`
-    is the number of attempts that do not count against the policy's limit, for example because the provider had no
-    capacity or an operator paused the cluster. A `cancelled` case releases no instance: its attempt only returns the
-    node to service. `incident` is the incident that an absorbed case waits for; `held_from` is the status of the case
-    before. A case keeps `incident` if its node is only verified after the incident. `relapse_of` is the case after
-    whose repair the fault came back while the node was on probation. `confirmed_at` is when the verification of the
-    instance failed, which confirms what listed senders claim about it.
+    is the number of attempts that do not count against the policy's limit, such as those that found no capacity or a
+    paused cluster. A `cancelled` case releases no instance: its attempt only returns the node to service. `incident` is
+    the incident that an absorbed case waits for, `held_from` its status before, or `escalated` if it awaited
+    correlation. A case keeps `incident` if its node is only verified afterwards. `relapse_of` is the case after whose
+    repair the fault came back in probation. `confirmed_at` is when a verification confirmed what listed senders claim.
     """
 
     id: str
@@ -213,6 +213,11 @@ class Case:
     def counted_attempts(self) -> int:
         """Return the number of attempts that count against the policy's limit."""
         return self.attempts - self.uncounted
+
+    @property
+    def awaits_correlation(self) -> bool:
+        """Return whether the case needs an operator, and is escalated unless an incident explains its fault."""
+        return self.status is CaseStatus.OPEN and self.waiting_for is WaitingFor.CORRELATION
 
     @property
     def keeps_out(self) -> bool:

@@ -128,7 +128,12 @@ _CASE_ROWS = (
     (None, "open", (_A.INGEST, _A.SWEEP, _A.CLI, _A.INVENTORY), "fault that needs a repair, no live case"),
     ("open", "queued", (_A.INGEST, _A.SWEEP, _A.CLI, _A.INVENTORY), "waiting period over"),
     ("open", "resolved", (_A.INGEST, _A.SWEEP, _A.CLI), "all conditions ended"),
-    ("open", "escalated", (_A.INGEST, _A.SWEEP, _A.CLI), "support needed, unknown code, or no repair action permitted"),
+    (
+        "open",
+        "escalated",
+        (_A.INGEST, _A.SWEEP, _A.CLI, _A.INVENTORY, _A.CORRELATE),
+        "support needed, unknown code, or no repair action permitted",
+    ),
     ("open", "absorbed", (_A.CORRELATE,), "case joined to a cluster incident"),
     ("open", "expired", (_A.SWEEP,), "no new observation, nothing left to repair"),
     ("queued", "in_progress", (_A.DISPATCH,), "attempt admitted"),

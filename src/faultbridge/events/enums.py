@@ -112,6 +112,7 @@ class WaitingFor(OpenEnum):
     INCIDENT = "incident"
     PAUSE = "pause"
     UPDATE = "update"
+    CORRELATION = "correlation"
     UNKNOWN = "unknown"
 
 

@@ -63,7 +63,7 @@ class Correlate:
         if affected:
             window = rules.policy.incidents.window
             self.onsets.count(cluster, affected, control.holds.values(), window, history)
-        self._hold_and_release(control, rows, rules)
+        self._hold_and_release(control, rows, rules, now)
         return changed
 
     def _change(
@@ -86,13 +86,16 @@ class Correlate:
             affected=snapshot.affected,
         )
 
-    def _hold_and_release(self, control: Control, rows: Sequence[Item], rules: Rules) -> None:
-        """Absorb and release cases until they agree with the incidents; an interrupted run is continued here."""
-        held = self.held.rows(rules)
-        if not held and not control.holds:
-            return
-        incidents = {incident.id: incident for incident in self.changes.read(control)}
-        by_node = {str(row["node"]): row for row in rows}
-        explained = incidents_of_failures(rules.config, rows, control)
-        self.held.absorb(control, incidents, by_node, explained)
-        self.held.release(control, incidents, held, rules, explained)
+    def _hold_and_release(self, control: Control, rows: Sequence[Item], rules: Rules, now: datetime) -> None:
+        """Absorb and release cases until they agree with the incidents; an interrupted run is continued here.
+
+        Then the cases that need an operator and belong to no incident are escalated.
+        """
+        held, incidents = self.held.rows(rules), {}
+        if held or control.holds:
+            incidents = {incident.id: incident for incident in self.changes.read(control)}
+            by_node = {str(row["node"]): row for row in rows}
+            explained = incidents_of_failures(rules.config, rows, control)
+            self.held.absorb(control, incidents, by_node, explained)
+            self.held.release(control, incidents, held, rules, explained)
+        self.held.escalate(control, incidents, rows, now)

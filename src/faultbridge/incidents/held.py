@@ -5,7 +5,7 @@ Each node is one transaction of its own, and every run continues where the last 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -16,10 +16,12 @@ from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.domain.times import from_text
 from faultbridge.ledger.append import Append, Revise
 from faultbridge.ledger.queries import shard_rows
 from faultbridge.log import log_cause
 from faultbridge.pipeline.correlate.held_cases import absorb, release
+from faultbridge.pipeline.decide.case_moves import SETTLE, continue_alone
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.ports import Table
 from faultbridge.storage.projections import HELD
@@ -70,6 +72,24 @@ class HeldCases:
 
             count += self._append(control, node, revise, "case_absorbed", incident.id)
         return count
+
+    def escalate(self, control: Control, incidents: Mapping[str, Incident], rows: Iterable[Item], now: datetime) -> int:
+        """Escalate the cases that need an operator and that no open incident explains; returns how many.
+
+        `rows` are the rows of unhealthy nodes, as read before the incidents were updated at `now`.
+        """
+        explained = {node for incident in incidents.values() if incident.status.holds for node in incident.nodes}
+        due = [
+            str(row["node"])
+            for row in rows
+            if row.get("awaits_correlation") and from_text(str(row["opened"])) + SETTLE <= now
+        ]
+
+        def revise(state: NodeState, at: datetime) -> Transition:
+            return continue_alone(Transition(state), at, after=SETTLE)
+
+        nodes = [node for node in due if node not in explained][:MAX_CASES]
+        return sum(self._append(control, node, revise, "case_escalated", "no incident") for node in nodes)
 
     def release(
         self,

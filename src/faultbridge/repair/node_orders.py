@@ -149,9 +149,9 @@ def _keep_out(transition: Transition, reason: str, now: datetime) -> Transition:
 
 
 def _requeue_escalated(transition: Transition, repair_action: RepairAction, now: datetime, reason: str) -> Transition:
-    """Queue an escalated case again. Earlier attempts no longer count; the node stays out of service."""
+    """Queue a case that needs an operator. Earlier attempts no longer count; the node stays out of service."""
     state, case = transition.state, transition.state.live_case
-    if case is None or case.status is not CaseStatus.ESCALATED:
+    if case is None or not (case.status is CaseStatus.ESCALATED or case.awaits_correlation):
         return transition
     if state.status is NodeStatus.FAILED:
         draft = entry_builder.status_change(state, NodeStatus.QUARANTINED, now, reason)

@@ -94,6 +94,7 @@ def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
             "incident": _incident(state),
             **({"failed_step": to_text(failed_step)} if failed_step else {}),
             **_repeated(state),
+            **({"awaits_correlation": True} if case and case.awaits_correlation else {}),
         },
     )
 

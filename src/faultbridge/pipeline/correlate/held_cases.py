@@ -53,15 +53,16 @@ def absorb(state: NodeState, incident: Incident, now: datetime) -> Transition:
         return Transition(replace(state, case=replace(case, incident=incident.id, reason=reason)))
     if not is_absorbable(case) or _is_kept_by_operator(state, case):
         return Transition(state)
+    needs_operator = case.status is CaseStatus.ESCALATED or case.awaits_correlation
     held = replace(
         case,
         status=CaseStatus.ABSORBED,
         waiting_for=WaitingFor.INCIDENT,
         incident=incident.id,
-        held_from=case.status,
+        held_from=CaseStatus.ESCALATED if needs_operator else case.status,
         not_before=None,
         approval=case.approval if case.approved else None,
-        reason=case.reason if case.status is CaseStatus.ESCALATED else reason,
+        reason=case.reason if needs_operator else reason,
     )
     return move_case(Transition(state), held, now, reason)
 

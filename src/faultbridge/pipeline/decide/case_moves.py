@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import Case, Resolution, WaitingFor
+from faultbridge.domain.cases import Case, RepairAction, Resolution, WaitingFor
+from faultbridge.domain.conditions import Condition
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft
@@ -14,7 +15,13 @@ from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.domain.times import earliest
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.opt_out import FOREVER
-from faultbridge.pipeline.fold.expire import quiet_until
+from faultbridge.pipeline.fold.expire import ORDERED, quiet_until
+
+SETTLE = timedelta(seconds=10)
+"""The reports of nodes with one shared fault arrive within this time; the next correlation escalates the others."""
+
+MAX_WAIT = timedelta(minutes=3)
+"""The node's timer escalates the case after this time, in case the correlation of the cluster fails."""
 
 
 def due_at(state: NodeState, now: datetime | None = None, *, case: Case | None = None) -> datetime | None:
@@ -75,6 +82,29 @@ def escalate_case(decided: Transition, case: Case, now: datetime, reason: str) -
     """Escalate a case to the operators."""
     escalated = replace(case, status=CaseStatus.ESCALATED, waiting_for=None, reason=reason)
     return move_case(decided, escalated, now, reason)
+
+
+def may_be_shared(state: NodeState, condition: Condition) -> bool:
+    """Return whether an incident may explain a fault for which the node needs an operator; an order is no fault."""
+    has_family = any(one.family is not None for one in state.active())
+    return has_family and not condition.code.startswith(ORDERED)
+
+
+def continue_alone(decided: Transition, now: datetime, *, after: timedelta) -> Transition:
+    """Escalate a case that no incident took over, if it waited long enough.
+
+    A case whose faults ended meanwhile is queued at once, so that the node is verified.
+    """
+    case = decided.state.live_case
+    if case is None or not case.awaits_correlation:
+        return decided
+    alone = replace(case, not_before=None)
+    if not any(condition.action.opens_case for condition in decided.state.active()):
+        # No fault that comes back before admission may turn the verification into a repair.
+        verified = replace(alone, repair_action=RepairAction.VERIFY)
+        queued = replace(verified, status=CaseStatus.QUEUED, waiting_for=WaitingFor.ADMISSION)
+        return move_case(decided, queued, now, "all conditions ended")
+    return escalate_case(decided, alone, now, case.reason) if now >= case.opened_at + after else decided
 
 
 def drop_approval(case: Case, now: datetime, text: str) -> tuple[Case, tuple[Draft, ...]]:

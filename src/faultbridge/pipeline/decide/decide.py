@@ -18,7 +18,15 @@ from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.domain.policy import Policy, Rule
 from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.case_moves import due_at, escalate_case, move_case, resolve_case
+from faultbridge.pipeline.decide.case_moves import (
+    MAX_WAIT,
+    continue_alone,
+    due_at,
+    escalate_case,
+    may_be_shared,
+    move_case,
+    resolve_case,
+)
 from faultbridge.pipeline.decide.escalation import raise_repair_action
 from faultbridge.pipeline.decide.open_case import Cause, Rules, open_case
 from faultbridge.pipeline.decide.opt_out import deferred_until, is_absence
@@ -89,6 +97,7 @@ def _open_case(decided: Transition, changes: tuple[Change, ...], rules: Rules, n
     # Where the provider repairs, Faultbridge only verifies the node.
     response = respond(state, condition, rule, now)
     repair_action = RepairAction.VERIFY if rules.config.follows_provider else response.repair_action
+    correlated = repair_action is None and may_be_shared(state, condition)
     decided = open_case(
         decided,
         Cause(condition.code, condition.component, condition.severity, condition.action, condition.since),
@@ -98,14 +107,18 @@ def _open_case(decided: Transition, changes: tuple[Change, ...], rules: Rules, n
         repair_action=repair_action or next(reversed(rule.repair_actions), RepairAction.VERIFY),
         reason=f"{condition.code}: {response.text}" if response.probation else condition.code,
         isolate=rule.isolate and condition.severity.rank >= Severity.ERROR.rank,
-        wait_seconds=rule.wait_seconds,
+        wait_seconds=int(MAX_WAIT.total_seconds()) if correlated else rule.wait_seconds,
+        waiting_for=WaitingFor.CORRELATION if correlated else WaitingFor.WAIT,
         gpus=_gpu_count(state, rules),
         relapse_of=response.probation.case_id if response.probation else None,
     )
     case = decided.state.live_case
     if repair_action is not None or case is None:
         return decided
-    return escalate_case(decided, case, now, _escalation_reason(condition, rule, response))
+    reason = _escalation_reason(condition, rule, response)
+    if correlated:
+        return replace(decided, state=replace(decided.state, case=replace(case, reason=reason)))
+    return escalate_case(decided, case, now, reason)
 
 
 def _gpu_count(state: NodeState, rules: Rules) -> int | None:
@@ -201,7 +214,7 @@ def _set_node_status(decided: Transition, target: NodeStatus, now: datetime, rea
 
 
 def _move_case(decided: Transition, now: datetime) -> Transition:
-    """Resolve a case whose faults ended before isolation, or queue a case after its waiting period."""
+    """Resolve a case whose faults ended before isolation, or continue a case after its waiting period."""
     state = decided.state
     case = state.live_case
     if case is None or case.status not in {CaseStatus.OPEN, CaseStatus.QUEUED}:
@@ -210,6 +223,8 @@ def _move_case(decided: Transition, now: datetime) -> Transition:
     recovered = in_service and state.isolation is Isolation.NONE and not case.keeps_out
     if recovered and not any(one.action.opens_case for one in state.active()):
         return resolve_case(decided, case, now)
+    if case.awaits_correlation:
+        return continue_alone(decided, now, after=MAX_WAIT)
     if case.status is CaseStatus.OPEN and case.not_before is not None and case.not_before <= now:
         queued = replace(case, status=CaseStatus.QUEUED, waiting_for=WaitingFor.ADMISSION)
         reason = "waiting period over" if case.waiting_for else "no waiting period applies"

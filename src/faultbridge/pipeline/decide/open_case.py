@@ -56,13 +56,11 @@ def open_case(
     reason: str,
     isolate: bool = False,
     wait_seconds: int | None = None,
+    waiting_for: WaitingFor = WaitingFor.WAIT,
     gpus: int | None = None,
     relapse_of: str | None = None,
 ) -> Transition:
-    """Open a case on the node of a transition; its id is derived from the entry that opens it.
-
-    With `wait_seconds` the case is queued after that time. Without it the caller queues the case.
-    """
+    """Open a case on a node. It is `waiting_for` something for `wait_seconds`; without these the caller queues it."""
     state = transition.state
     case = Case(
         id=case_id(rules.stack_id, state.key.cluster, state.key.node, state.head.epoch, state.head.sequence + 1),
@@ -76,7 +74,7 @@ def open_case(
         rule=rule,
         policy=rules.policy.version,
         isolate=isolate,
-        waiting_for=WaitingFor.WAIT if wait_seconds else None,
+        waiting_for=waiting_for if wait_seconds else None,
         not_before=None if wait_seconds is None else now + timedelta(seconds=wait_seconds),
         marks={**({DETECTED: cause.since} if cause.since else {}), CaseStatus.OPEN.value: now},
         previous_case=state.case.id if state.case else None,

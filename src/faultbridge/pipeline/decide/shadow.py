@@ -94,10 +94,10 @@ def _response(state: NodeState, policy: Policy, now: datetime) -> ShadowDecision
     if case is None:
         return ShadowDecision()
     rule = policy.rule_named(case.rule)
-    wait = case.not_before - now if case.not_before is not None else None
+    wait = case.not_before - now if case.not_before is not None and not case.awaits_correlation else None
     return ShadowDecision(
         case.repair_action,
-        case.status is CaseStatus.ESCALATED,
+        case.status is CaseStatus.ESCALATED or case.awaits_correlation,
         case.isolate,
         int(wait.total_seconds()) if wait else 0,
         case.repair_action in rule.approval,

@@ -24,6 +24,7 @@ class Advice:
 
 NEXT: Mapping[str, str] = {
     "open": "The repair is considered at {not_before}, unless the fault ends before.",
+    "open correlation": "An urgent page follows within about a minute, unless an incident explains the fault.",
     "queued": "The case is in the repair queue.",
     "queued wait": "The repair may start at {not_before}, unless the fault ends before.",
     "queued retry": "The next attempt starts {next_try}, within the limits of the policy.",
@@ -114,6 +115,8 @@ ACTIONS: Mapping[str, tuple[str, tuple[str, ...], str]] = {
 
 WITHOUT_REPAIR: Mapping[str, str] = {
     "open": "The waiting period of rule {rule} ends at {not_before}.",
+    "open correlation": "The fault needs an operator: {reason}.\nThe faults of other nodes are compared first: if they "
+    "share a cause, only its incident sends an urgent page.",
     "queued": "The repair waits: {reason}.",
     "queued wait": "The waiting period of rule {rule} ends at {not_before}.",
     "queued approval": "Rule {rule} requires that an operator approves it first, and no operator has answered since "
@@ -157,6 +160,8 @@ def situation(case: Document) -> str:
     if status == "queued" and case["attempt"]:
         # A failed attempt is followed by a wait; an order or a stronger action leads to the queue at once.
         detail = {"wait": "retry", "admission": "again"}.get(str(detail), detail)
+    if status == "open" and case["waiting_for"] == "correlation":
+        detail = "correlation"
     if status == "escalated":
         detail = _stopped_by(case)
     return f"{status} {detail}" if detail else status

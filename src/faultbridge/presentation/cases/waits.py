@@ -22,6 +22,7 @@ WAITING_TEXTS = {
     "incident": "end of an incident",
     "pause": "end of a pause",
     "update": "end of an update of its group",
+    "correlation": "comparison with the faults of other nodes",
 }
 
 
