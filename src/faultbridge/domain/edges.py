@@ -151,6 +151,7 @@ _CASE_ROWS = (
     ("in_progress", "escalated", (_A.STEP, _A.SWEEP), "no attempts left, not retriable, or result unknown"),
     ("escalated", "queued", (_A.CLI, _A.INVENTORY), "retried by an operator, or repaired by another system"),
     ("escalated", "absorbed", (_A.CORRELATE,), "case without an attempt joined to a cluster incident"),
+    ("absorbed", "absorbed", (_A.CORRELATE,), "case passed to another incident"),
     ("absorbed", "queued", (_A.CORRELATE, _A.CLI, _A.INVENTORY), "case released, canceled, or instance replaced"),
     ("absorbed", "escalated", (_A.CORRELATE, _A.CLI), "case released to an operator, or node quarantined"),
     ("absorbed", "resolved", (_A.CORRELATE,), "node healthy, and never isolated"),

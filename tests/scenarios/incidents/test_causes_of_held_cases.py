@@ -5,12 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
+from faultbridge.data import load_catalog
 from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.faults import Action
 from faultbridge.domain.policy import Match, Rule
+from faultbridge.incidents.orders import IncidentOrders
 from faultbridge.ledger.causes import Chain, Link, Relation, read_chain
-from tests.scenarios.incidents.test_incidents import NETWORK_WAITS, RACK, cases, lose_links, restore_links, world_of
-from tests.scenarios.world import World
+from tests.scenarios.incidents.test_incidents import (
+    NETWORK_WAITS,
+    RACK,
+    cases,
+    incidents,
+    lose_links,
+    restore_links,
+    world_of,
+)
+from tests.scenarios.world import CLUSTER, World
 
 
 def after_the_incident() -> World:
@@ -96,3 +109,30 @@ def test_the_effects_of_a_fault_reach_the_end_of_its_held_case():
         found = [event(link)["metadata"]["event_id"] for link in chain_of(world, start).links]
         assert {body["metadata"]["event_id"] for body in moves(world.bodies(3))} <= set(found)
         assert len(found) == len(set(found))
+
+
+@pytest.mark.parametrize("action", [None, Action.CONTACT_SUPPORT])
+def test_a_case_that_passes_to_another_incident_names_that_one_and_its_chain_leads_back_to_its_fault(
+    action: Action | None,
+):
+    world = world_of(16, catalog=load_catalog())
+    for node in RACK:
+        world.fault(node, "net.link_down", source="link-state", action=action)
+    world.process_entries()
+    reason = world.case(1).reason
+    (first,) = incidents(world)
+    for node in RACK:
+        world.fault(node, "dcgm.nvswitch_down", source="dcgm-health", action=None)
+    world.process_entries()
+    IncidentOrders(world.incident_changes, world.rulebook).close(CLUSTER, first.id, "ada", "not the network")
+    world.advance_minutes(3)
+    (second,) = (one for one in incidents(world) if one.status.holds)
+    assert {world.case(node).incident for node in RACK} == {second.id}
+    assert (world.case(1).reason == reason) is (action is Action.CONTACT_SUPPORT)
+    *_, held, passed = moves(world.bodies(1))
+    assert (held["data"]["to"], held["data"]["incident_id"]) == ("absorbed", first.id)
+    assert (passed["data"]["to"], passed["data"]["incident_id"]) == ("absorbed", second.id)
+    causes = [event(link) for link in chain_of(world, passed).links if link.relation is Relation.CAUSE]
+    named = next(body for body in causes if body["metadata"]["event_id"] == passed["metadata"]["causation_id"])
+    assert (named["metadata"]["event_type"], named["data"]["incident_id"]) == ("Cluster Incident Change", second.id)
+    assert {"net.link_down"} <= {body["data"].get("code") for body in causes}

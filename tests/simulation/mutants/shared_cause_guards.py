@@ -57,6 +57,20 @@ CORRELATION_GUARDS: tuple[PlantedBug, ...] = (
         "case.status is CaseStatus.ESCALATED",
     ),
     planted(
+        "pipeline/correlate/held_cases.py",
+        "absorb",
+        "a case passes to another incident without an entry",
+        "return move_case(Transition(state), replace(case, incident=incident.id, reason=kept), now, reason)",
+        "return Transition(replace(state, case=replace(case, incident=incident.id, reason=kept)))",
+    ),
+    planted(
+        "pipeline/correlate/held_cases.py",
+        "absorb",
+        "a case that needs support forgets why when it passes to another incident",
+        "kept = case.reason if case.held_from is CaseStatus.ESCALATED else reason",
+        "kept = reason",
+    ),
+    planted(
         "incidents/correlate.py",
         "Correlate._hold_and_release",
         "no correlation escalates the cases of single nodes",

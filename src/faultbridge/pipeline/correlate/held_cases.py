@@ -50,7 +50,8 @@ def absorb(state: NodeState, incident: Incident, now: datetime) -> Transition:
         return Transition(state)
     reason = _reason(incident) if affected else _reason_of_repeated(incident)
     if case.status is CaseStatus.ABSORBED and case.incident != incident.id:
-        return Transition(replace(state, case=replace(case, incident=incident.id, reason=reason)))
+        kept = case.reason if case.held_from is CaseStatus.ESCALATED else reason
+        return move_case(Transition(state), replace(case, incident=incident.id, reason=kept), now, reason)
     if not is_absorbable(case) or _is_kept_by_operator(state, case):
         return Transition(state)
     needs_operator = case.status is CaseStatus.ESCALATED or case.awaits_correlation
