@@ -9,7 +9,7 @@ import pytest
 from faultbridge.data import load_catalog
 from faultbridge.domain.cases import RepairAction, Resolution, WaitingFor
 from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.faults import Action, Family
+from faultbridge.domain.faults import Action, Family, Severity
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.incidents import held
 from faultbridge.repair.case_orders import OperatorOrder
@@ -106,7 +106,8 @@ def test_a_fault_without_a_family_that_needs_support_sends_its_urgent_page_at_on
 
 def test_an_operator_who_quarantines_a_faulty_node_waits_for_no_comparison():
     world = world_with_catalog()
-    world.fault(1, "net.link_degraded", source="link-state")
+    world.fault(1, "net.link_down", source="link-state", severity=Severity.WARNING, action=Action.NONE)
+    assert [condition.family for condition in world.node(1).active()] == [Family.NETWORK]
     world.node_orders.quarantine(world.key(1), OperatorOrder("ada"))
     assert world.case(1).status is CaseStatus.ESCALATED
 
@@ -253,7 +254,7 @@ def test_a_run_that_cannot_absorb_all_cases_of_an_incident_lets_none_of_the_othe
     monkeypatch.setattr(held, "MAX_CASES", 3)
     world = world_with_catalog()
     for node in RACK:
-        fail(world, node)
+        fail(world, node, action=Action.RESET_GPU if node <= held.MAX_CASES else None)
     world.clock.advance(timedelta(minutes=1))
     world.correlate(CLUSTER)
     assert [world.case(node).status for node in RACK].count(CaseStatus.ABSORBED) == 3

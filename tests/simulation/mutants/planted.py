@@ -108,8 +108,8 @@ INCIDENT_GUARDS: tuple[PlantedBug, ...] = (
         "incidents/held.py",
         "HeldCases.absorb",
         "no case waits for an incident",
-        "if incident.status.holds\n",
-        "if False\n",
+        "for node in incident.nodes}",
+        "for node in incident.nodes if False}",
     ),
 )
 """The guards of incidents, each left out."""

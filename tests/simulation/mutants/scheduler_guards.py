@@ -184,8 +184,8 @@ HYPERPOD_GUARDS: tuple[PlantedBug, ...] = (
         _VERIFIER,
         "HyperPodVerifier._deep_check",
         "a node that was rebooted during its check has passed",
-        "        if status != RUNNING:\n            self._requests.advance(operation, Progress.RECORDED)",
-        "        if status != RUNNING:\n            pass",
+        "self._requests.advance(operation, Progress.INTERRUPTED if seen else Progress.RECORDED)",
+        "pass",
     ),
 )
 """The guards of HyperPod, each left out; `tests/adapters/test_hyperpod_repair.py` and scenarios notice each of them."""

@@ -25,15 +25,8 @@ CORRELATION_GUARDS: tuple[PlantedBug, ...] = (
         "pipeline/decide/case_moves.py",
         "may_be_shared",
         "a node that needs an operator pages before its incident",
-        "return has_family and not condition.code.startswith(ORDERED)",
+        "return any(condition.family is not None for condition in state.active())",
         "return False",
-    ),
-    planted(
-        "pipeline/decide/case_moves.py",
-        "may_be_shared",
-        "an order of an operator waits for the faults of other nodes",
-        "return has_family and not condition.code.startswith(ORDERED)",
-        "return has_family",
     ),
     planted(
         "pipeline/decide/case_moves.py",

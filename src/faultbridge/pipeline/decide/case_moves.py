@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Case, RepairAction, Resolution, WaitingFor
-from faultbridge.domain.conditions import Condition
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft
@@ -15,7 +14,7 @@ from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.domain.times import earliest
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.opt_out import FOREVER
-from faultbridge.pipeline.fold.expire import ORDERED, quiet_until
+from faultbridge.pipeline.fold.expire import quiet_until
 
 SETTLE = timedelta(seconds=10)
 """The reports of nodes with one shared fault arrive within this time; the next correlation escalates the others."""
@@ -84,10 +83,9 @@ def escalate_case(decided: Transition, case: Case, now: datetime, reason: str) -
     return move_case(decided, escalated, now, reason)
 
 
-def may_be_shared(state: NodeState, condition: Condition) -> bool:
-    """Return whether an incident may explain a fault for which the node needs an operator; an order is no fault."""
-    has_family = any(one.family is not None for one in state.active())
-    return has_family and not condition.code.startswith(ORDERED)
+def may_be_shared(state: NodeState) -> bool:
+    """Return whether an incident may explain a fault for which the node needs an operator."""
+    return any(condition.family is not None for condition in state.active())
 
 
 def continue_alone(decided: Transition, now: datetime, *, after: timedelta) -> Transition:

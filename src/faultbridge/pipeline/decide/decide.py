@@ -97,7 +97,7 @@ def _open_case(decided: Transition, changes: tuple[Change, ...], rules: Rules, n
     # Where the provider repairs, Faultbridge only verifies the node.
     response = respond(state, condition, rule, now)
     repair_action = RepairAction.VERIFY if rules.config.follows_provider else response.repair_action
-    correlated = repair_action is None and may_be_shared(state, condition)
+    correlated = repair_action is None and may_be_shared(state)
     decided = open_case(
         decided,
         Cause(condition.code, condition.component, condition.severity, condition.action, condition.since),
