@@ -26,7 +26,7 @@ class InterfaceStatistics:
 
     @property
     def timeout_seconds(self) -> int:
-        """The longest time that a round can take, in seconds."""
+        """Return the longest time that a round can take, in seconds."""
         return int((TIMEOUT_SECONDS + 1) * len(self.interfaces)) + 1
 
     def start(self) -> RunningProbe:

@@ -52,7 +52,7 @@ class JournalLog(Log):
         return ["journalctl", "--follow", "--output", "json", "--output-fields", _FIELDS, "--unit", self._unit, *since]
 
     def _from_start(self) -> Sequence[str]:
-        """Return the options that limit `journalctl` to messages since the agent started, before any was read."""
+        """Return the `journalctl` options that select only messages since the agent started."""
         if self._first_start is None:
             self._first_start = self._clock.now()
             return ["--lines", "0"]

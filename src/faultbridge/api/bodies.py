@@ -49,7 +49,10 @@ def read_mark(request: Request) -> MarkedFinding:
 
 
 def read_reason(request: Request, *required: str) -> str:
-    """Return the `reason` of a body, '' without one. Raises Rejected `bad_body` for a field that is not `required`."""
+    """Return the `reason` of a body, or '' if the body has none.
+
+    Raises Rejected `bad_body` for an invalid reason, and for a field that is neither `reason` nor in `required`.
+    """
     body = request.json_body()
     reason = body.get("reason", "")
     is_text = isinstance(reason, str) and len(reason) <= MAX_LENGTH and reason.isprintable()

@@ -58,7 +58,7 @@ class AnchorReader:
         return AnchoredHashes(collected.known, collected.sealed, self._recovered(), breaks, collected.anchors)
 
     def stack_id(self, cluster: str) -> str | None:
-        """Return the stack id in the first readable anchor or sealed manifest, or None without one."""
+        """Return the stack id in the first readable anchor or sealed manifest, or None if there is none."""
         anchor = next(self._anchors(cluster, []), None) or next(self._manifests(cluster, []), None)
         return anchor.stack_id if anchor else None
 

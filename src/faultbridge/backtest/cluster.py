@@ -25,7 +25,7 @@ STAYS_OPEN = "it stays open"
 
 @dataclass(slots=True)
 class ClusterReplay:
-    """The nodes and the controls of one cluster under the other policy."""
+    """The nodes and the controls of one cluster in a replay under the other policy."""
 
     rules: Rules
     control: Control
@@ -84,7 +84,7 @@ class ClusterReplay:
         return refused[0] if refused else None
 
     def is_behind(self, case: Case, now: datetime) -> bool:
-        """Return whether admission of all queued cases would not pick this one now, as after more urgent cases."""
+        """Return whether admission would not start the case now, for example because more urgent cases are queued."""
         waiting = [
             _queued(one, one.state.live_case, one.state.live_case.repair_action)
             for one in self.tracks.values()

@@ -15,8 +15,8 @@ from faultbridge.domain.nodes import NodeState
 class Decision:
     """One decision of the record, and what the other policy decides at the same point.
 
-    `reason` says why the other policy lets a case wait. Where they differ, the case then follows the other policy
-    until both cases are closed.
+    `reason` says why the other policy lets a case wait. If the two decisions differ, the case then follows the other
+    policy until both cases are closed.
     """
 
     at: datetime
@@ -76,7 +76,7 @@ class Track:
 class Replayed:
     """The result of a replay: every decision, the courses that differ from the record, and the gaps in the record.
 
-    `gaps` counts, by sentence, where the record does not hold what a decision needs.
+    `gaps` maps a sentence about missing data to the number of places at which the record lacks this data.
     """
 
     decisions: list[Decision] = field(default_factory=list)
@@ -84,7 +84,7 @@ class Replayed:
     gaps: dict[str, int] = field(default_factory=dict)
 
     def add_gap(self, text: str, count: int = 1) -> None:
-        """Count one more place where the record does not hold what a decision needs."""
+        """Add `count` places at which the record lacks data that a decision needs; `text` describes the data."""
         if count:
             self.gaps[text] = self.gaps.get(text, 0) + count
 

@@ -82,7 +82,10 @@ class InStep:
         commit: Commit,
         recorded: Iterable[Event],
     ) -> tuple[list[Decision], NodeState]:
-        """Compare what the stage after an observation, or after the passing of time, decides about the case."""
+        """Compare what the record and the stage after observations or a timer decide about a case.
+
+        Returns the decision, if there is any, and the node under the other policy.
+        """
         theirs = [_of_event(one) for one in recorded if _is_decided(one)]
         if any(text.startswith("open") for text in theirs) and state.ignored is not None:
             state = replace(state, ignored=None)
@@ -139,7 +142,7 @@ class InStep:
         return action, refused.reason if refused else needs_approval
 
     def _next_actions(self, state: NodeState, commit: Commit, recorded: Iterable[Event]) -> list[Decision]:
-        """Compare what follows a failed attempt: the next repair action, or an operator."""
+        """Compare what follows each failed attempt: the next repair action, or an escalation to an operator."""
         case, found = state.live_case, []
         for event in recorded:
             data = event["data"]

@@ -57,7 +57,7 @@ def backtest_document(cluster: str, events: Sequence[Event], replayed: Replayed,
 
 
 def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Compare the reports on two policies: return `after`, with the policy of `before` in place of the record."""
+    """Return the report `after`, compared with the policy of the report `before` instead of with the record."""
     old, new = ({(one["at"], one["node"]): one for one in report["differences"]} for report in (before, after))
     differences = []
     for key in sorted({**old, **new}):

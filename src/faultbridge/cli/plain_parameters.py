@@ -44,7 +44,7 @@ class PlainParameter:
 
 
 def use_plain_parameters() -> None:
-    """Use this conversion for every parameter; repeated calls change nothing."""
+    """Replace Typer's conversion of parameters by `PlainParameter`; repeated calls change nothing."""
     convert = getattr(typer.core, _NAME, None)
     if convert is None or getattr(convert, "is_plain", False):
         return

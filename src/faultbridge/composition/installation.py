@@ -153,7 +153,7 @@ class Installation:
 
 
 def on_aws(settings: Settings, clients: Clients | None = None) -> Installation:
-    """Build the installation that the settings describe, with `clients` in place of the environment's if given."""
+    """Build the installation that the settings describe; `clients` replaces the AWS clients of the environment."""
     from faultbridge.adapters.aws.ports import AwsPorts
 
     return Installation(AwsPorts(settings, clients), settings)

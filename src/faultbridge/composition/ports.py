@@ -48,7 +48,7 @@ class AllPorts(Ports, Protocol):
 
     @property
     def node_listing(self) -> NodeListing | None:
-        """Return the port that lists the nodes of an orchestrator, or None without one."""
+        """Return the port that lists the nodes of an orchestrator, or None if there is none."""
 
     def for_cluster(self, config: ClusterConfig) -> ComputeAccess:
         """Return the access to the instances of a cluster, in its account and its HyperPod cluster."""

@@ -51,7 +51,7 @@ class CommandOutput:
 
     @property
     def is_section(self) -> bool:
-        """Return whether the output follows a heading that names no known command, as programs print in their logs."""
+        """Return whether the output follows a heading that names no known command, such as a section of a log."""
         return self.heading.startswith("=") and _TOOL.fullmatch(self.tool) is None
 
     def followed_by(self, sections: Sequence[CommandOutput]) -> CommandOutput:

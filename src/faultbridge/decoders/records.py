@@ -132,7 +132,10 @@ def is_binary(body: bytes) -> bool:
 
 
 class TextCleaner:
-    """Joins the parts of lines, and replaces runs of NUL bytes, which a crash leaves in a log, by counted line ends."""
+    """Joins the parts of lines, replaces runs of NUL bytes by line ends, and counts these bytes.
+
+    A crash of the host leaves runs of NUL bytes in a log.
+    """
 
     def __init__(self) -> None:
         self._skipped = 0

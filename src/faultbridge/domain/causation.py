@@ -29,9 +29,9 @@ STARTS_CHAINS = frozenset({Actor.CLI, Actor.INVENTORY, Actor.ARCHIVE})
 
 
 def continues_case(event: Mapping[str, Any], cause: Mapping[str, Any]) -> bool:
-    """Return whether an incident caused an entry of a case, so that the chain also continues at the entry before it.
+    """Return whether `cause` is the event of an incident and `event` is an entry of a case.
 
-    That is the entry of the case before `event`.
+    The chain of the case then also continues at the previous entry of the case.
     """
     return event["metadata"]["case_id"] is not None and (
         cause["metadata"]["event_type"] == EntryType.CLUSTER_INCIDENT.value
@@ -80,7 +80,7 @@ class _Causes:
 
     @classmethod
     def of(cls, before: NodeState, after: NodeState, *, starts_chains: bool) -> _Causes:
-        """Return the possible causes that earlier commits stored in the node's state."""
+        """Return the causes that earlier commits stored in the node's state, for the entries of the next commit."""
         conditions = (*before.conditions.items(), *after.conditions.items())
         known = {key: one.event_id for key, one in conditions if one.event_id}
         last_in_case = dict([before.case_event] if before.case_event else ())

@@ -178,5 +178,5 @@ def condition_key(code: str, component: Component) -> str:
 
 
 def worst_severity(conditions: Iterable[Condition]) -> Severity | None:
-    """Return the worst severity among the conditions, or None without any."""
+    """Return the worst severity among the conditions, or None if there is none."""
     return max((condition.severity for condition in conditions), key=lambda severity: severity.rank, default=None)

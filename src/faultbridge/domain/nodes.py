@@ -181,7 +181,7 @@ class NodeState:
 
     @property
     def severity(self) -> Severity | None:
-        """Return the worst severity of the active conditions, or None without any."""
+        """Return the worst severity of the active conditions, or None if there is none."""
         return worst_severity(self.active())
 
     def active(self) -> Iterator[Condition]:

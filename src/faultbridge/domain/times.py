@@ -48,10 +48,10 @@ def truncate(instant: datetime) -> datetime:
 
 
 def earliest(*instants: datetime | None) -> datetime | None:
-    """Return the earliest of the times that are not None, or None without any."""
+    """Return the earliest of the times, without those that are None; None if all are None."""
     return min((instant for instant in instants if instant is not None), default=None)
 
 
 def latest(*instants: datetime | None) -> datetime | None:
-    """Return the latest of the times that are not None, or None without any."""
+    """Return the latest of the times, without those that are None; None if all are None."""
     return max((instant for instant in instants if instant is not None), default=None)

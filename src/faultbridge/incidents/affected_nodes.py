@@ -62,7 +62,7 @@ def names_in_use(table: Table, config: ClusterConfig) -> tuple[str, ...]:
 
 
 def domain_sizes(table: Table, config: ClusterConfig) -> Mapping[FailureDomain, int]:
-    """Return the number of nodes of each failure domain; the intake is shared by all nodes."""
+    """Return the number of nodes of each failure domain. The domain of the intake contains all nodes of the cluster."""
     sizes = Counter(domain for row in nodes_in_use(table, config) for domain in domains_of(config, row))
     intake = FailureDomain(DomainKind.INTAKE, config.cluster)
     return {**sizes, intake: sizes[FailureDomain(DomainKind.CLUSTER, config.cluster)]}

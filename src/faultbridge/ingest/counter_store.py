@@ -120,7 +120,10 @@ class CounterStore:
 
 
 def series(sample: CounterSample, *, claimed: bool) -> str:
-    """Return the name of a sample's series; claimed samples, of merely listed senders, have a series of their own."""
+    """Return the name of the series to which a sample belongs. Claimed samples have a series of their own.
+
+    A sample is claimed if nothing proves that the sender is the node (`Trust.is_claim`).
+    """
     return f"{sample.source}{CLAIMED}" if claimed else sample.source
 
 

@@ -68,11 +68,11 @@ class ClusterHeartbeats:
 
     @property
     def newest(self) -> datetime | None:
-        """Return when the queue received the last heartbeat of any node; None without one."""
+        """Return when the queue received the last heartbeat of any node; None if there is none."""
         return max(self.last.values(), default=None)
 
     def before_return(self, nodes: Collection[str]) -> ClusterHeartbeats:
-        """Return these heartbeats as if the given returned nodes were still silent since their stored heartbeat."""
+        """Return a copy in which these nodes, which have returned, are still silent since their stored heartbeats."""
         silent = {
             node: shard.last[node] for shard in self.stored for node in shard.silent.intersection(nodes, shard.last)
         }

@@ -25,7 +25,7 @@ class Impact:
 
     @property
     def is_of_node(self) -> bool:
-        """Return whether the node must be repaired before the job may resume; a wrong loss is no fault of the node."""
+        """Return whether the node must be repaired before the job may resume: the severity is at least `error`."""
         return self.condition.severity.rank >= Severity.ERROR.rank
 
     @property

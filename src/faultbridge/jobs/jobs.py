@@ -137,7 +137,7 @@ class Jobs:
         )
 
     def record_impact(self, cluster: str, job_ids: Iterable[str], impact: Impact) -> None:
-        """Record an impact once on each of these jobs of the node that runs or has just ended."""
+        """Record an impact once on each of these jobs, if the job still runs or has just ended."""
         condition = impact.condition
 
         def update(before: Job | None, _: datetime) -> Job | None:

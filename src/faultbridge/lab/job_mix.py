@@ -55,7 +55,7 @@ class JobLosses:
             self._fill(job)
 
     def follow(self, outages: Iterable[Outage], end: float) -> None:
-        """Add up what the jobs lose to outages, in order of time; what is not back counts until `end`."""
+        """Add up what the jobs lose to outages, in order of time. An outage that has not ended counts until `end`."""
         for outage in sorted(outages):
             self._up(outage) if outage.up else self._down(outage)
         for node, since in self._down_since.items():

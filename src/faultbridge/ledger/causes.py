@@ -100,7 +100,10 @@ def _effects(table: Table, event_id: str, item: Item | None) -> Iterator[Link]:
 
 
 def _effects_of(table: Table, event_id: str, item: Item | None) -> Iterator[Item]:
-    """Yield the entries that name an event as their cause, and the case's next entry if an incident caused that one."""
+    """Yield the entries that name an event as their cause.
+
+    If none of these is of the event's case, and an incident caused the next entry of the case, yield that entry too.
+    """
     named = list(_entries(table, EFFECTS, keys.effects_of(event_id)))
     yield from named
     if item is None or not _is_of_case(item, item) or any(_is_of_case(one, item) for one in named):

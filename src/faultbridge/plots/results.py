@@ -38,7 +38,7 @@ def comparison_plots(systems: Sequence[Document], marked: str) -> dict[str, str]
 
 
 def backtest_plots(clusters: Sequence[Document]) -> dict[str, str]:
-    """Return two charts per cluster by file name: repair actions, and their verdicts, in the record and replayed."""
+    """Return two charts per cluster by file name: repair actions and verdicts, each for the record and the replay."""
     found = {}
     for one in clusters:
         pairs = {"record": one["recorded"], "policy": one["replayed"]}

@@ -88,7 +88,7 @@ def _parse(text: str) -> Mapping[str, Any]:
 
 
 def _text_of(error: Exception) -> str:
-    """Return where a file is no YAML and why, on one line."""
+    """Return the place at which a file is not valid YAML, and the reason, on one line."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         return f"line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}: {error.problem}"
     return " ".join(str(error).split())

@@ -24,7 +24,7 @@ class UnprocessedKeys(Transient):
     """
 
     def __init__(self, text: str, found: Mapping[Key, Item], unread: Iterable[Key]) -> None:
-        """Keep what was read apart from what was not."""
+        """Store the items that were read (`found`) and the keys that were not read (`unread`)."""
         super().__init__(text)
         self.found, self.unread = dict(found), frozenset(unread)
 
@@ -38,7 +38,8 @@ class Table(Protocol):
     def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
         """Return any number of items by consistent reads; items that do not exist are left out.
 
-        Raises UnprocessedKeys with the items that were read when DynamoDB, throttling, left out others in each try.
+        Raises UnprocessedKeys, which has the items that were read, if DynamoDB throttled the read and left keys unread
+        after all tries.
         """
 
     def query(

@@ -54,13 +54,13 @@ class Area:
 
 
 def cluster_area(entries: Iterable[Document], start: datetime, end: datetime) -> Area | None:
-    """Return the number of nodes by status over time from the changes of a cluster's status, or None without any."""
+    """Return the number of nodes by status over time; None if the entries contain no change of the cluster's status."""
     changes = of_type(entries, "Cluster Status Change")
     return _area([Sample(occurred_at(one), dict(one["data"].get("counts") or {})) for one in changes], start, end)
 
 
 def incident_area(entries: Iterable[Document], start: datetime, end: datetime) -> Area | None:
-    """Return the number of affected nodes over time from the changes of an incident, or None without any."""
+    """Return the number of affected nodes over time; None if the entries contain no change of an incident."""
     changes = of_type(entries, "Cluster Incident Change")
     samples = [Sample(occurred_at(one), {"failed": int(one["data"]["nodes"]["count"])}) for one in changes]
     return _area(samples, start, end)

@@ -224,7 +224,7 @@ def _facts(cluster: Document) -> tuple[tuple[str, str], ...]:
 
 
 def _repair_times(cases: Iterable[Document]) -> RepairTimes | None:
-    """Return the repair times of the repaired cases, or None without any."""
+    """Return the repair times of the repaired cases, or None if there is none."""
     repaired = [one for one in cases if one["resolution"] in DONE]
     if not repaired:
         return None

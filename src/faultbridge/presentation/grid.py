@@ -80,7 +80,7 @@ class GpuShare:
 
     @property
     def percent(self) -> float | None:
-        """Return the share in service in percent, or None without any GPU."""
+        """Return the share in service in percent, or None if there are no GPUs."""
         return 100 * self.in_service / self.gpus if self.gpus else None
 
 

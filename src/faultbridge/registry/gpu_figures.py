@@ -25,7 +25,7 @@ class GpuFigure:
 
     @property
     def percent(self) -> float | None:
-        """Return the share of GPUs in service in percent, or None without any GPU."""
+        """Return the share of GPUs in service in percent, or None if there are no GPUs."""
         return round(100 * self.in_service / self.gpus, 2) if self.gpus else None
 
 

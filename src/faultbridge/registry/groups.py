@@ -29,7 +29,10 @@ class KnownGroups:
     clock: Clock
 
     def known_since(self, cluster: str, groups: Collection[str]) -> Mapping[str, datetime]:
-        """Return when each group of a cluster that was stored before was first stored, and store the others."""
+        """Return when a sync first read each of these groups; groups that were never read before are left out.
+
+        Stores the current time for the groups that are left out.
+        """
         wanted = {_known_group(cluster, group): group for group in groups}
         stored = self.table.get_many(wanted) if wanted else {}
         now = self.clock.now()
@@ -39,7 +42,7 @@ class KnownGroups:
         return {wanted[key]: from_text(str(found["known_since"])) for key, found in stored.items()}
 
     def clusters_with(self, groups: Collection[str]) -> Mapping[str, set[str]]:
-        """Return the registered clusters that have each of these groups; no cluster is read without groups."""
+        """Return the registered clusters that have each of these groups. Without groups, nothing is read."""
         clusters = [str(row["sk"]) for row in query_all(self.table, keys.CLUSTERS)] if groups else []
         wanted = {_known_group(cluster, group): (cluster, group) for group in groups for cluster in clusters}
         found: dict[str, set[str]] = {group: set() for group in groups}
@@ -50,7 +53,7 @@ class KnownGroups:
 
 
 def _known_group(cluster: str, group: str) -> Key:
-    """Return the key of the record since when a cluster has known a group."""
+    """Return the key of the item that stores when a sync first read a group of a cluster."""
     return Key(keys.cluster_partition(cluster), f"GROUP#{group}")
 
 

@@ -97,7 +97,10 @@ class SyncInventory:
 
     @contextmanager
     def _source(self, config: ClusterConfig, result: SyncResult) -> Iterator[None]:
-        """Record that a source cannot be read, and continue after the block."""
+        """Run the block, which reads a source.
+
+        If the source cannot be read, record the error and continue after the block.
+        """
         try:
             yield
         except (Transient, Misconfigured) as error:
@@ -132,7 +135,10 @@ class SyncInventory:
         listed: Mapping[str, Instance],
         result: SyncResult,
     ) -> None:
-        """Attach new instances to nodes without one, register the others, and vacate the remaining nodes."""
+        """Attach unassigned instances to nodes without an instance, and register the remaining instances as new nodes.
+
+        Nodes that keep an instance which no longer serves are vacated.
+        """
         missing = group.missing
         gone = sorted(str(row["node"]) for row in missing if row.get("instance"))
         result.gone += gone

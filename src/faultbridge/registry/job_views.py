@@ -26,7 +26,7 @@ class FollowedJobs:
 
 @dataclass(frozen=True, slots=True)
 class JobViews:
-    """Reads the jobs that are followed: those that run, or ended and may become resumable. Writes nothing."""
+    """Reads followed jobs: those that run, or that ended and may still be reported as resumable. Writes nothing."""
 
     table: Table
 

@@ -231,9 +231,9 @@ class Views:
 
 
 def status_ranges(wanted: Collection[CaseStatus]) -> Iterator[tuple[str, str]]:
-    """Yield the wanted statuses as ranges of the index, which is in order of status: the first and last of each range.
+    """Yield the first and the last status of each range into which the wanted statuses fall.
 
-    The index sorts cases by status, so one query reads a range: two for the live cases, instead of one for each status.
+    The index sorts cases by status, so one query reads a whole range: two queries read the live cases.
     """
     ordered = groupby(sorted(CaseStatus, key=lambda status: status.value), key=lambda status: status in wanted)
     for is_wanted, statuses in ordered:

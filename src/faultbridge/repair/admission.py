@@ -137,7 +137,8 @@ def ask_operator(
 ) -> Transition:
     """Ask an operator to approve this repair action for the next attempt of a queued case.
 
-    `rule` is the name of the rule that requires the approval, by default that of the case.
+    `by_rule` is False if the attempt asks only because it found no evidence of capacity. `rule` is the name of the rule
+    that requires the approval, by default that of the case.
     """
     case = state.live_case
     if case is None:

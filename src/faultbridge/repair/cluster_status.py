@@ -153,7 +153,10 @@ def _next_state(
 
 
 def _numbers(counts: Mapping[str, int], serving: int, expected: int, occupied: int) -> list[str]:
-    """Return the numbers of nodes for the reason of an entry."""
+    """Return phrases with the number of nodes by status, for the reason of an entry.
+
+    `occupied` of the nodes are started, updated or tested by the provider.
+    """
     numbers = [f"{number} {name}" for name, number in counts.items()] or ["no nodes"]
     numbers += [f"{occupied} of them started, updated or tested by the provider"] if occupied else []
     return [f"{serving} of {expected} nodes in service", *numbers] if serving < expected else numbers
@@ -166,7 +169,10 @@ def _occupied_in_service(reported: ClusterState, rows: Iterable[Mapping[str, Any
 
 
 def _unverified_in_service(control: Control, rows: Iterable[Mapping[str, Any]]) -> int:
-    """Return how many nodes in service were never verified; the rows of nodes out of service name theirs."""
+    """Return how many nodes in service were never verified.
+
+    This is the number of all never verified nodes, less those that `rows` lists as out of service.
+    """
     out = (row for row in rows if not NodeStatus(row["status"]).in_service)
     return control.unverified - sum(bool(row.get("unverified")) for row in out)
 

@@ -46,12 +46,12 @@ class GroupOwner:
 
     @property
     def is_updating(self) -> bool:
-        """Whether an update runs now."""
+        """Return whether an update runs now."""
         return self.group in self.inventory.updates
 
     @property
     def rival_repairs(self) -> bool:
-        """Whether the provider repairs nodes itself now."""
+        """Return whether the provider repairs nodes itself now."""
         return bool(self.inventory.provider_repairs)
 
     def begin_update(self, text: str, now: datetime, since: datetime | None) -> None:

@@ -97,7 +97,7 @@ def _close_latched_breakers(system: SimulatedSystem) -> None:
 
 
 def _is_at_rest(system: SimulatedSystem) -> bool:
-    """Return whether no work is queued, due or unfinished, the spare pool is full and live cases are escalated."""
+    """Return whether the spare pool is full, all live cases are escalated, and no work is queued, due or unfinished."""
     if system.ports.queue.messages or set(system.schedule.pending_names()) - {SWEEP}:
         return False
     if system.checks.incidents.unfinished:

@@ -198,7 +198,7 @@ class SimulatedSystem:
         return items.read_config(stored).expected if stored else 0, *self.owner.reported(self.clock.now())
 
     def _was_read(self) -> None:
-        """Compare what the inventory recorded with what the owner does."""
+        """Compare what the inventory recorded about updates of the group with what its owner does."""
         self.owner.was_read(self.clock.now(), next(self.ports.table.items_at(*keys.cluster_state(REPAIRED))))
 
     def _next_timer(self) -> datetime | None:

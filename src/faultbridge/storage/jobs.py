@@ -164,7 +164,7 @@ def _verdict(row: Mapping[str, Any]) -> JobVerdict:
 
 
 def read_followed(row: Mapping[str, Any]) -> FollowedJob:
-    """Return the followed job in a row."""
+    """Return the followed job that a row describes: one that runs, or that may become resumable."""
     ended_at = from_text(row["ended_at"]) if row["ended_at"] else None
     nodes, affected, is_marked = frozenset(row["nodes"]), frozenset(row["affected"]), bool(row.get("is_marked", True))
     version = int(row["version"])

@@ -99,7 +99,7 @@ def case(case_id: str) -> Key:
 
 
 def page_notification(case_id: str, page: str) -> Key:
-    """Return the key of the record that a page of a case is being sent or was sent."""
+    """Return the key of the item that records that a page of a case is being sent or was sent."""
     return Key(f"CASE#{case_id}", f"{PAGE}{page}")
 
 
@@ -149,7 +149,7 @@ def poison_message(message: str) -> Key:
 
 
 def webhook(record: str) -> Key:
-    """Return the key of the record that a webhook request was accepted, for deduplication."""
+    """Return the key of the item that records that a webhook request was accepted, for deduplication."""
     return Key(f"WEBHOOK#{record}", "WEBHOOK")
 
 

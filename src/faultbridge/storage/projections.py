@@ -108,7 +108,7 @@ def _incident(state: NodeState) -> str | None:
 
 
 def _repeated(state: NodeState) -> Item:
-    """Return the attribute of a case whose next attempt follows a failed one, while no attempt runs."""
+    """Return `repeated: True` for the row of a node whose waiting case would repeat a failed repair, else nothing."""
     case = state.live_case
     if case is None or not case.attempts or case.status not in {CaseStatus.QUEUED, CaseStatus.ABSORBED}:
         return {}
@@ -142,7 +142,7 @@ def _families(state: NodeState) -> Item:
 
 
 def _remote(condition: Condition) -> str | None:
-    """Return the remote end that a condition names, such as a switch, a server or a peer; None without one."""
+    """Return the remote end that a condition names, such as a switch, a server or a peer; None if there is none."""
     return next((condition.attributes[name] for name in REMOTE_ATTRIBUTES if condition.attributes.get(name)), None)
 
 

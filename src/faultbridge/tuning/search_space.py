@@ -62,7 +62,10 @@ class Numbers:
 
 
 def suggested(trial: Any, *, may_keep_in_service: bool) -> Numbers:  # noqa: ANN401 - a trial of Optuna
-    """Return the numbers that a trial suggests; only if permitted, nodes stay in service during their wait."""
+    """Return the numbers that a trial suggests.
+
+    With `may_keep_in_service`, the trial may also suggest that nodes stay in service while their repairs wait.
+    """
     return Numbers(
         trial.suggest_int("soft_wait", 0, 60),
         trial.suggest_int("hard_wait", 0, 20),

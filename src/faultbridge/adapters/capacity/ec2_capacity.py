@@ -106,7 +106,7 @@ class Ec2Capacity:
         return f"; capacity block {block}: {counts} unavailable after failed status checks, interconnect {interconnect}"
 
     def _open(self, instance: Mapping[str, Any]) -> Capacity:
-        """Return the free capacity of other open reservations for the instance's type, platform, tenancy and zone."""
+        """Return the free capacity of the open reservations that fit the instance, without the one that it uses."""
         chosen = instance.get("CapacityReservationSpecification") or {}
         if chosen.get("CapacityReservationPreference") == "none" or chosen.get("CapacityReservationTarget"):
             reason = "the instance was launched with no reservation, or with a certain one"

@@ -58,7 +58,10 @@ class AutoScalingProvider:
         return CallResult(operation=answer.get("Activity", {}).get("ActivityId"))
 
     def probe(self, instance_id: str) -> Presence:
-        """Return whether the instance exists: GONE if terminating, ALIVE also if stopped, UNKNOWN without an answer."""
+        """Return whether the instance exists.
+
+        GONE includes a terminating instance, and ALIVE a stopped one. UNKNOWN means that EC2 did not answer.
+        """
         return presence_of(self._clients, instance_id)
 
     def checks(self, instance_id: str) -> InstanceChecks:

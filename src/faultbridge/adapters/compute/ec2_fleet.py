@@ -130,7 +130,10 @@ def _overrides(instance_types: Sequence[str], subnets: Sequence[str]) -> Iterato
 
 
 def _not_launched(errors: Sequence[Mapping[str, Any]]) -> CallResult:
-    """Return why no instance was launched; CAPACITY comes first when any type has no capacity."""
+    """Return the failed result of a launch:
+
+    CAPACITY if any instance type has no capacity, else a retriable failure if any.
+    """
     failures = [_failure(str(one.get("ErrorCode"))) for one in errors]
     ordered = sorted(failures, key=lambda one: (one is not ProviderFailure.CAPACITY, not one.retriable))
     reason = "; ".join(dict.fromkeys(_reason(one) for one in errors)) or "no instance was launched; EC2 gave no reason"
@@ -145,7 +148,7 @@ def _failure(code: str) -> ProviderFailure:
 
 
 def _reason(error: Mapping[str, Any]) -> str:
-    """Return the instance type, subnet and error code of one failed launch; the error message if EC2 names no type."""
+    """Return why one launch failed: instance type, subnet and error code, or code and message if EC2 names no type."""
     override = (error.get("LaunchTemplateAndOverrides") or {}).get("Overrides") or {}
     where = " in ".join(filter(None, (override.get("InstanceType"), override.get("SubnetId"))))
     return f"{where}: {error.get('ErrorCode')}" if where else f"{error.get('ErrorCode')}: {error.get('ErrorMessage')}"

@@ -52,7 +52,7 @@ class HyperPodInventory:
         return self.describe(config, group, {one: member for one, member in found[group].items() if member.serving})
 
     def list_members(self, config: ClusterConfig, groups: Collection[str]) -> dict[str, dict[str, GroupMember]]:
-        """Return the members of each instance group that has members; without a sync, one call per 100 nodes."""
+        """Return the members of each instance group that has members; outside of a sync, one call per 100 nodes."""
         found: dict[str, dict[str, GroupMember]] = {}
         for one in self._nodes(config):
             if one.get("InstanceGroupName") in groups and one.get("InstanceId"):
@@ -99,7 +99,7 @@ class HyperPodInventory:
         return status_of_cluster(_name(config), described, self._listed[config.cluster])
 
     def _nodes(self, config: ClusterConfig) -> Sequence[Mapping[str, Any]]:
-        """Return the summary of every node: from the current sync, or by listing the nodes now without a sync."""
+        """Return the summary of every node, as the current sync has read it; outside of a sync, list the nodes now."""
         listed = self._listed.get(config.cluster)
         return listed if listed is not None else tuple(self._cluster(config).nodes())
 

@@ -44,7 +44,10 @@ class InstanceHardware:
 
 
 def presence_of(clients: Clients, instance_id: str) -> Presence:
-    """Return whether the instance exists: GONE if terminating, ALIVE also if stopped, UNKNOWN without an answer."""
+    """Return whether the instance exists.
+
+    GONE includes a terminating instance, and ALIVE a stopped one. UNKNOWN means that EC2 did not answer.
+    """
     try:
         with translated(f"reading {instance_id}"):
             return _presence(clients, instance_id)
@@ -121,8 +124,9 @@ def _presence(clients: Clients, instance_id: str) -> Presence:
 def domains_by_instance(clients: Clients, described: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
     """Return the failure domains of described instances by kind; one call per 100 instances of a type.
 
-    EC2 refuses a whole call because of one instance, so a call has one type. Instances of a type without topology, and
-    all without the permission, have no domains; instances that can be read later are left out.
+    EC2 refuses a whole call because of one instance, so a call has one type. An instance has no domains if its type has
+    no topology, or if the permission to read topologies is missing. After a temporary error, the instances of the call
+    are left out: they can be read later.
     """
     by_type: dict[str, list[str]] = {}
     for one in described:

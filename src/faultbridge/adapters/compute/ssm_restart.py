@@ -63,7 +63,7 @@ class SsmRestarter:
 
 
 def _command_token(repair_action: RepairAction, token: str) -> str:
-    """Return the token of a restart command; verifications of the same attempt use the bare token."""
+    """Return the token of a restart command. It differs from `token`, which verifications of the same attempt use."""
     return f"{token} {repair_action.value}"
 
 

@@ -56,7 +56,10 @@ def describe(pods: list[RemainingPod]) -> str:
 
 
 def _remaining(kubernetes: Kubernetes, pods: tuple[Pod, ...], *, late: bool) -> Iterator[RemainingPod]:
-    """Evict the pods that must leave, none with `late`; yields those that still run, each with the reason."""
+    """Evict the pods that must leave the node; with `late`, evict none.
+
+    Yield each pod that still runs, with the reason.
+    """
     for pod in pods:
         metadata = pod.metadata
         if metadata is None or not _must_leave(pod, metadata):

@@ -32,7 +32,10 @@ class EksOrchestrator:
         return result_of(lambda: self._cordon(node), failure_of)
 
     def uncordon(self, node: ClusterNode) -> CallResult:
-        """Undo `cordon`; a node that was already cordoned stays cordoned, and the reason says so."""
+        """Undo `cordon`, unless the node was cordoned before the isolation.
+
+        A node that was cordoned before stays cordoned, as the reason in the result states.
+        """
         return result_of(lambda: self._uncordon(node), failure_of)
 
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:

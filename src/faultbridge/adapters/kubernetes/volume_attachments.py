@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 class EksVolumeAttachments:
-    """VolumeAttachments of an EKS cluster: the objects that the storage driver deletes once a volume is detached."""
+    """Lists the VolumeAttachment objects of an EKS cluster.
+
+    The storage driver deletes one after it detached the volume.
+    """
 
     def __init__(self, clients: Clients) -> None:
         self._connect = connections(clients)

@@ -51,7 +51,11 @@ class SlurmOrchestrator:
         return result_of(lambda: self._cordon(node))
 
     def uncordon(self, node: ClusterNode) -> CallResult:
-        """Resume the node if Faultbridge drained this instance; another drain stays, and the reason says so."""
+        """Resume the node if Faultbridge drained this instance.
+
+        A node that was drained for another reason stays drained; the reason in the result then quotes the reason of the
+        drain.
+        """
         return result_of(lambda: self._uncordon(node))
 
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
@@ -115,9 +119,10 @@ def reason_of(node: ClusterNode) -> str:
 
 
 def is_instance_of(found: SlurmNode, node: ClusterNode) -> bool:
-    """Return whether a node record of Slurm belongs to the node's instance: by instance id, or by host without one.
+    """Return whether a node record of Slurm is about the instance that backs the node.
 
-    Slurm's default for the name and the address of the host is the name of the node.
+    The instance ids are compared; if Slurm's record has none, the names and addresses of the host are compared. Slurm's
+    default for the name and the address of the host is the name of the node.
     """
     if found.instance_id:
         return found.instance_id == node.instance_id

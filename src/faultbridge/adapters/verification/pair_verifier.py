@@ -34,7 +34,7 @@ MAX_PEERS = 4
 
 
 class PeerDecision(Protocol):
-    """The decision of the tests with all peers so far: passed, failed or undecided (None); with one line per peer."""
+    """The decision of the tests with all peers so far: passed, failed or undecided (None), and one line per peer."""
 
     @property
     def passed(self) -> bool | None:
@@ -46,7 +46,7 @@ class PeerDecision(Protocol):
 
     @property
     def failures(self) -> int:
-        """Return with how many peers the tests failed."""
+        """Return the number of peers with which the tests failed."""
 
 
 class PeerTests(Protocol):
@@ -57,7 +57,10 @@ class PeerTests(Protocol):
         """Return the time limit of all tests together."""
 
     def script(self, server: str) -> Sequence[str]:
-        """Return the lines of their script; the instance with the address `server` acts as the server."""
+        """Return the lines of the script that both instances run.
+
+        `server` is the address of the one that is the server.
+        """
 
     def read(self, output: bytes, level: int, instance_type: str | None, efa_interfaces: int | None) -> DeepResult:
         """Return one result for all tests, from the output of the instance that acted as the client."""

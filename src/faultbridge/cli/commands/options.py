@@ -34,7 +34,7 @@ StackName = Annotated[str, typer.Option("--stack", metavar="NAME", help="Name of
 
 
 def default_cluster() -> str | None:
-    """Return the cluster that the environment names, for commands that take a default only in some of their forms."""
+    """Return the cluster that the environment names, for commands that use a default cluster only with some options."""
     return os.environ.get(CLUSTER_VARIABLE) or None
 
 

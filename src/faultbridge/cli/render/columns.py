@@ -173,7 +173,7 @@ CHAIN: Columns = {
 
 
 def by_cluster(columns: Columns, clusters: Sequence[str]) -> Columns:
-    """Return the columns of a list; for several clusters, with a column for the cluster before that for the node."""
+    """Return the columns of a list. For several clusters, the column CLUSTER is inserted before the column NODE."""
     if len(clusters) < 2:  # noqa: PLR2004 - one cluster needs no column
         return columns
     cluster: Columns = {"CLUSTER": lambda one: one["cluster"]}

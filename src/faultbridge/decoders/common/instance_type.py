@@ -27,7 +27,10 @@ def add_instance_type_checks(observations: Iterable[Observation], instance_type:
 
 
 def _with_check(snapshot: Snapshot, rates: EfaRates, instance_type: str) -> Snapshot:
-    """Return a snapshot that covers each rate which proves something, with a fault for each that is too low."""
+    """Return a snapshot that also checks the rates of EFA devices, with a fault for each rate that is too low.
+
+    A device whose driver reports the same rate for every type is not checked.
+    """
     expected = rates.expected.get(instance_type)
     if expected is None:
         return snapshot

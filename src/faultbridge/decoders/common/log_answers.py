@@ -15,7 +15,7 @@ _MAX_DEPTH = 8
 
 
 def lines_of_answer(document: object, depth: int = 0) -> Iterator[Mapping[str, Any]]:
-    """Yield the log lines within a JSON document of a known answer; nothing for other documents."""
+    """Yield the log lines within the JSON answer of an API or a log store; nothing for other documents."""
     if isinstance(document, Mapping):
         for member, read in _SHAPES.items():
             if member in document:

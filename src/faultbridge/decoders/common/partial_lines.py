@@ -33,7 +33,7 @@ def joined_text(text: bytes) -> bytes:
 
 
 def joined_parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the pieces of a log; those of a CRI log with the parts of each line joined, across pieces as well."""
+    """Yield the pieces of a log. In a CRI log, the parts of each line are joined, also parts in different pieces."""
     pieces = iter(pieces)
     held = next(pieces, b"")
     if not is_of_container(held):

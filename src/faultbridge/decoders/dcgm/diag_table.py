@@ -28,7 +28,7 @@ class _Test:
     texts: list[list[str]] = field(default_factory=list)
 
     def results(self) -> Iterator[Mapping[str, Any]]:
-        """Yield a result for each warning, for each GPU that failed without one, and for the GPUs of other outcomes."""
+        """Yield a result for each warning, each failed GPU without a warning, and the GPUs with another outcome."""
         status = next((one for one in _WORST if one in self.outcomes), "Fail")
         explained: set[str] = set()
         for name, *chunks in self.texts:

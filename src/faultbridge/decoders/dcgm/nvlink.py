@@ -61,7 +61,10 @@ def recognize(body: bytes) -> bool:
 
 
 def _links(states: Mapping[int, list[str]]) -> Snapshot:
-    """Return a snapshot with the links that are down, as warnings if no GPU has a link up and so perhaps no bridge."""
+    """Return a health snapshot with a fault for each GPU that has links down.
+
+    If no link of any GPU is up, the faults are only warnings: the node may have no NVLink bridge.
+    """
     has_links = any("U" in links for links in states.values())
     present: list[Fault] = []
     covered = [_gpu(gpu) for gpu, links in states.items() if {"U", "D"} & set(links)]

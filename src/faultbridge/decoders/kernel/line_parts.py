@@ -101,7 +101,7 @@ def candidates(message: KernelMessage) -> Iterator[KernelMessage]:
 
 
 def wrapped_message(message: KernelMessage, received_at: datetime | None) -> KernelMessage | None:
-    """Return the message of a collector's JSON object behind a prefix that is not known; None without one."""
+    """Return the message of a collector's JSON object behind a prefix that is not known; None if there is none."""
     start = message.text.find("{", 1)
     if start < 0 or unwrap(message.text[start:]) is None:
         return None

@@ -72,7 +72,7 @@ def _observations(document: object) -> Iterator[Observation]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has interfaces with their operational state, as JSON or text, or ethtool's settings."""
+    """Return whether a body lists interfaces with operational state, as JSON or text, or is ethtool's settings."""
     if body.lstrip()[:1] in {b"[", b"{"}:
         return b'"ifname"' in body and b'"operstate"' in body
     return is_ip_text(text_of(body)) or is_ethtool_settings(text_of(body))

@@ -69,7 +69,7 @@ def ports_of(body: str) -> tuple[Port, ...] | None:
 
 
 def _samples(pairs: list[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
-    """Yield the paths of each sample of a tree; a repeated path starts the next sample."""
+    """Yield the (path, value) pairs of each sample of a sysfs tree; a path that occurs again starts the next sample."""
     sample: dict[str, str] = {}
     for path, value in pairs:
         if path in sample:

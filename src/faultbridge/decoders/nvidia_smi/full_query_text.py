@@ -114,7 +114,7 @@ def _sections(fields: Mapping[str, str]) -> set[str]:
 
 
 def _end(fields: dict[str, str]) -> str:
-    """Return the path of a GPU's last field; only the section for the processes, which differ by GPU."""
+    """Return the path of the last field of a GPU, or of the processes section, whose fields differ by GPU."""
     return _PROCESSES if _PROCESSES in _sections(fields) else next(reversed(fields), "")
 
 

@@ -66,7 +66,10 @@ def entity(kind: str, value: str) -> tuple[str, str | int] | None:
 
 
 def component_of(names: Mapping[str, Any]) -> Component:
-    """Return the component that the names of an event's entities describe: a NIC, a GPU, or the node without names."""
+    """Return the component that an event is about, from the identifiers of its entities.
+
+    With a `name`, the component is a NIC. With other identifiers, it is a GPU; without any, it is the node.
+    """
     if "name" in names:
         return Component(ComponentType.NIC, name=names["name"], pci=names.get("pci"))
     return Component(ComponentType.GPU, **names) if names else NODE_COMPONENT

@@ -15,7 +15,7 @@ FAILURES = 2
 
 @dataclass(frozen=True, slots=True)
 class PeerDecision:
-    """The decision of the tests with all peers so far: passed, failed or undecided (None); with one line per peer."""
+    """The decision of the tests with all peers so far: passed, failed or undecided (None), and one line per peer."""
 
     passed: bool | None
     lines: tuple[str, ...]

@@ -63,7 +63,8 @@ class Progress:
 def loss_alarm(before: tuple[float, ...], loss: float, alarm: str | None = None) -> str | None:
     """Return `not_finite`, `spike`, or None for an ordinary loss.
 
-    A loss below the highest earlier one raises no alarm, but only a loss up to twice the median ends the current one.
+    A loss below the highest earlier one raises no alarm. An alarm that is already raised (`alarm`) ends only when the
+    loss is at most twice the median of the earlier ones.
     """
     if not math.isfinite(loss):
         return NOT_FINITE

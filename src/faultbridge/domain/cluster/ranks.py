@@ -51,7 +51,7 @@ def gpu_of(devices: Iterable[Component], index: int) -> Component | None:
 
 
 def gpu_like(devices: Iterable[Component], wanted: Component) -> Component | None:
-    """Return the GPU among `devices` that `wanted` is or belongs to: by UUID, else by PCI address; None without one."""
+    """Return the GPU with the UUID of `wanted`, else the GPU with the PCI address of `wanted`, else None."""
     gpus = [one for one in devices if one.type is ComponentType.GPU]
     by_uuid = (one for one in gpus if wanted.uuid is not None and one.uuid == wanted.uuid)
     by_pci = (one for one in gpus if wanted.pci is not None and one.pci == wanted.pci)

@@ -49,7 +49,7 @@ class Spare:
 
     @property
     def owner(self) -> str:
-        """Return the name that identifies the launch of this spare, where the launch for a repair has the case id."""
+        """Return the name that identifies the launch of this spare. A launch for a repair has the case id instead."""
         return f"{SPARE}{self.cluster}-{self.number}-{self.round}"
 
     def serves(self, group: str, now: datetime) -> bool:

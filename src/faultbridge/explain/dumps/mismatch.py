@@ -47,7 +47,10 @@ def _majority(votes: Counter[Signature]) -> Signature | None:
 
 
 def _usual(job: Job, group: Group, sequence: int, signatures: set[Signature]) -> Counter[Signature]:
-    """Count how often calls with the given signatures occur in groups of the same description, without this call."""
+    """Count how often each of these signatures occurs in groups of the same description.
+
+    The call with this number in this group is not counted, because it is the call to explain.
+    """
     alike = {name for name, one in job.groups.items() if one.description == group.description}
     others = (
         one

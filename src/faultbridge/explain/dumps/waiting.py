@@ -45,9 +45,10 @@ class Waiting:
 
 
 def unfinished(job: Job) -> dict[int, Operation]:
-    """Return the ranks that still wait in a collective that another rank has finished, each with its first such call.
+    """Return the first late collective of each rank: one that another rank has finished and this rank has not.
 
-    Only calls that end on no rank before every rank has joined count: not a broadcast, whose root finishes early.
+    Only operations count that no rank can finish before all ranks have joined. A broadcast does not count, because its
+    root can finish early.
     """
     furthest: dict[str, int] = defaultdict(int)
     for (_, group), progress in job.progress.items():

@@ -60,7 +60,10 @@ class _Run:
 
     @property
     def steps(self) -> int:
-        """Return the least number of steps that the run made; 0 after one rise, which an unrelated number can cause."""
+        """Return the minimum number of steps that the run made.
+
+        Too few rises count as 0 steps, because an unrelated number can cause them.
+        """
         return int(self.rises * self.least) if self.rises >= STEPS_OF_SURVIVAL else 0
 
     def risen(self, by: float) -> _Run:

@@ -28,7 +28,10 @@ _NAMED_RANK = re.compile(r"rank[_-]?(\d{1,6})")
 
 
 def time_of(text: str, received_at: datetime | None, *, last: bool = False) -> datetime | None:
-    """Return the first (or last) time near the start of a line, else None; a time without a zone is taken as UTC."""
+    """Return the first time that a line states near its start; with `last`, the last one. None if there is none.
+
+    A time without a zone is taken as UTC.
+    """
     lines = text.splitlines()
     for line in reversed(lines) if last else lines:
         found = _TIME.search(line[:_HEAD])
@@ -74,6 +77,6 @@ def rank_of_file(file: str) -> int | None:
 
 
 def host_of(line: str) -> str | None:
-    """Return the host that a line states as NCCL prints it, or after `node:`; None without one."""
+    """Return the host that a line states as NCCL prints it, or after `node:`; None if there is none."""
     found = _HOST.search(line[:512])
     return (found["node"] or found["host"]) if found else None

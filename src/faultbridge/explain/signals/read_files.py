@@ -82,7 +82,10 @@ def read_files(files: Iterable[InputFile], context: ReadContext) -> Evidence:
 
 
 def _received_at(heads: Iterable[bytes], received_at: datetime | None) -> datetime | None:
-    """Return the latest time that a line without a year can have: half a year after dated lines, or the receipt."""
+    """Return the time after which no line of the files was written; lines without a year are dated by this.
+
+    This is the time of receipt, but at most half a year after the latest time with a year in the files.
+    """
     dated = [one for head in heads if (one := latest_date_of(head)) is not None]
     return min(received_at, max(dated) + _HALF_A_YEAR) if received_at and dated else received_at
 

@@ -21,7 +21,7 @@ class TextSearch:
     """
 
     def __init__(self, texts: Iterable[bytes]) -> None:
-        """Take the texts."""
+        """Store the texts to search for, and select the common parts by which they are found."""
         self._keys = {text: next((key for key in _KEYS if key in text), None) for text in texts}
 
     def positions(self, piece: bytes) -> _KeyPositions:
@@ -37,7 +37,10 @@ class _KeyPositions:
         self._few = {key: _few(piece, key) for key in {*keys.values()} if key is not None}
 
     def of(self, text: bytes, limit: int) -> Iterator[int]:
-        """Yield the position of a text, once per line; of more than `limit` lines, only the first and last."""
+        """Yield the position of `text` in each line that contains it.
+
+        If more than `limit` lines contain the text, yield only positions in the first and the last of these lines.
+        """
         key = self._keys[text]
         few = None if key is None else self._few[key]
         if key is None or few is None:
@@ -65,7 +68,10 @@ def _few(piece: bytes, key: bytes) -> list[int] | None:
 
 
 def lines_with(piece: bytes, text: bytes, limit: int) -> Iterator[int]:
-    """Yield the position of a text in a piece, once per line; of more than `limit` lines, only the first and last."""
+    """Yield the position of `text` in each line of `piece` that contains it.
+
+    If more than `limit` lines contain the text, yield the positions in the first and the last of these lines.
+    """
     position, number = piece.find(text), 0
     while position >= 0 and number < limit - EACH_END:
         yield position

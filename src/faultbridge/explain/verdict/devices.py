@@ -28,7 +28,10 @@ class RankMap:
 
     @cached_property
     def ranks(self) -> Mapping[str, Sequence[int]]:
-        """Return the ranks of each node in ascending order: with one rank for each GPU, in the order of their index."""
+        """Return the ranks of each node in ascending order.
+
+        If a node has one rank for each GPU, the rank at position N runs on the GPU with index N.
+        """
         found: dict[str, list[int]] = {}
         for rank, node in sorted(self.nodes.items()):
             found.setdefault(node, []).append(rank)

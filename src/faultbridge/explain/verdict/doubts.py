@@ -154,9 +154,10 @@ def _with_same_error(situation: Situation, lead: Signal) -> tuple[set[int], set[
 
 
 def is_on_many_ranks(situation: Situation, mechanism: Mechanism, one: Signal) -> bool:
-    """Return whether several ranks, two of them known to be on different nodes, printed the same error.
+    """Return whether many ranks, on at least two known nodes, printed the same error as `one`.
 
-    It is also True if the nodes' own sources show the mechanism on as many nodes.
+    Also True if the own sources of many nodes show `mechanism`. The limit `many_ranks` is the smallest number that is
+    many.
     """
     many = situation.weights.limits["many_ranks"]
     ranks, nodes = _with_same_error(situation, one)

@@ -39,7 +39,10 @@ class TimeLine:
 
     @property
     def failing_since(self) -> datetime | None:
-        """Return the time of the last progress before the job's first failure, or of that failure without progress."""
+        """Return the earlier of two times: of the last progress, and of the job's first failure.
+
+        None without a failure.
+        """
         return min((one for one in (self.failed_at, self.progress_at) if one), default=None) if self.failed_at else None
 
     def is_before(self, one: Signal, other: Signal) -> bool:

@@ -121,7 +121,10 @@ def _is_shown_by_node(one: Hypothesis) -> bool:
 
 
 def _outlook(situation: Situation, cause: Hypothesis | None, ranked: Sequence[Hypothesis], *, blamed: bool) -> Outlook:
-    """Return the outlook of the cause. STOP needs a distance from every likely cause that permits a restart."""
+    """Return the outlook of the cause.
+
+    `STOP` requires that the score of the cause exceeds, by a margin, that of every hypothesis that permits a restart.
+    """
     if cause is None:
         return Outlook.RESTART
     outlook = _own_outlook(situation, cause)

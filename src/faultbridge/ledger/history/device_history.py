@@ -139,7 +139,7 @@ def event_of_entry(event: Mapping[str, Any]) -> DeviceEvent | None:
 
 
 def _event(event: Mapping[str, Any], kind: str, text: str, instance_id: str | None = None) -> DeviceEvent:
-    """Return a line of the history. Give `instance_id` only if the entry cannot be about the node's next instance."""
+    """Return a line of the history; `instance_id` is None if the entry may also be about the node's next instance."""
     metadata, data = event["metadata"], event["data"]
     slot = devices.component_of(data).get("pci")
     return DeviceEvent(

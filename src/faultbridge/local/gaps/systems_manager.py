@@ -78,7 +78,10 @@ def _with_injected_output(invocation: Invocation) -> Invocation:
 
 
 def upload_bundle(lines: list[str]) -> CommandOutput | None:
-    """Upload a placeholder for a log bundle and return the result of curl; None for any other command."""
+    """Upload a placeholder for a log bundle in place of the `curl` in a script, and return the result of `curl`.
+
+    Returns None for a script that uploads no log bundle.
+    """
     address = next((line.removeprefix(BUNDLE_URL) for line in lines if line.startswith(BUNDLE_URL)), None)
     if address is None:
         return None

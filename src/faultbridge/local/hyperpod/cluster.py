@@ -78,7 +78,7 @@ class FakeHyperPod:
     requests: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Keep the node recovery with which the cluster is created."""
+        """Remember the setting of the automatic node recovery with which the cluster was created."""
         self._created_recovery = self.node_recovery
 
     def reset(self) -> None:

@@ -16,7 +16,7 @@ from faultbridge.domain.faults import Family
 def exempt_nodes(
     incidents: Iterable[Incident], limits: CorrelationLimits, now: datetime
 ) -> frozenset[tuple[Family, str]]:
-    """Return the families and names of the nodes of expired incidents, until they have been healthy for `quiet`."""
+    """Return family and name of each node of an expired incident that has not been healthy for `limits.quiet`."""
     holds = (hold_of(one, limits, now) for one in incidents)
     return frozenset((hold.family, name) for hold in holds for name in hold.exempt)
 

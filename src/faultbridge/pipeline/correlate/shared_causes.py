@@ -78,7 +78,10 @@ def _largest_burst(members: Iterable[AffectedNode], limits: CorrelationLimits) -
 
 
 def _exceeds_limits(cause: SharedCause, snapshot: ClusterSnapshot, limits: CorrelationLimits, now: datetime) -> bool:
-    """Return whether enough nodes, a large enough share and more than expected are affected; always for intake."""
+    """Return whether the affected nodes exceed the minimum number, the minimum share and what chance allows.
+
+    Always True for the intake.
+    """
     number = len(cause.affected)
     if cause.domain.kind is DomainKind.INTAKE:
         return True  # the sweep decided that no records arrive

@@ -47,12 +47,12 @@ def nodes_by_status(bad: Mapping[NodeStatus, int], expected: int) -> dict[str, i
 
 
 def in_service(counts: Mapping[str, int]) -> int:
-    """Return how many nodes jobs may run on, from the number of nodes by status."""
+    """Return the number of nodes on which jobs may run, from the number of nodes by status."""
     return sum(number for status, number in counts.items() if NodeStatus(status).in_service)
 
 
 def provider_health(conditions: Iterable[ProviderCondition]) -> str:
-    """Return `action_required` if an operator must act on a condition, `recovering` for others, else `in_service`."""
+    """Return `action_required` if an operator must act, else `recovering` with any condition, else `in_service`."""
     kinds = {one.kind for one in conditions}
     if kinds & NEEDS_OPERATOR:
         return ACTION_REQUIRED

@@ -28,7 +28,7 @@ class Requirement:
 
 
 def requirements(state: NodeState, policy: Policy) -> tuple[Requirement, ...]:
-    """Return what each active condition requires that is certain to be about the node's current instance."""
+    """Return the requirement of each active condition that is certainly about the node's current instance."""
     found = []
     for condition in state.active():
         if condition.action.opens_case and condition.known_incarnation:

@@ -47,7 +47,7 @@ def no_repair(state: NodeState, config: ClusterConfig, now: datetime) -> NoRepai
 
 
 def _excluded(state: NodeState, config: ClusterConfig, now: datetime) -> NoRepair | None:
-    """Return why no repair starts: the node is excluded from repairs, or absent during an update; None otherwise."""
+    """Return why the node is not repaired if it is excluded from repairs, or absent during an update; else None."""
     until = opted_out_until(state, config, now)
     if until is not None and until != FOREVER:
         end = f"{until:%Y-%m-%dT%H:%MZ}"

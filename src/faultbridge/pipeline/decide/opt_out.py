@@ -30,7 +30,10 @@ def opted_out_until(state: NodeState, config: ClusterConfig, now: datetime) -> d
 
 
 def deferred_until(state: NodeState, condition: Condition, config: ClusterConfig, now: datetime) -> datetime | None:
-    """Return until when the condition opens no case: the node is excluded from repairs, or leaves in an update."""
+    """Return the time before which the condition opens no case, or None if it may open one now.
+
+    The node is excluded from repairs until then, or is absent while the owner updates its group.
+    """
     hold = config.update_hold(state.placement.group, now) if is_absence(condition) else None
     ends = (opted_out_until(state, config, now), hold.until if hold else None)
     return max((end for end in ends if end is not None), default=None)

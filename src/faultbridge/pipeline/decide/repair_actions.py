@@ -45,7 +45,10 @@ def choose_repair_action(state: NodeState, case: Case, policy: Policy) -> Choice
 
 
 def required_repair_action(state: NodeState, case: Case, policy: Policy) -> RepairAction:
-    """Return the strongest repair action that the case or an active condition requires, without unconfirmed claims."""
+    """Return the strongest repair action that the case or an active condition requires, without unconfirmed claims.
+
+    A claim is a condition that only claimed reports assert.
+    """
     return max((case.repair_action, *_required(believed(state, case), policy)), key=_ORDER.index)
 
 

@@ -88,7 +88,10 @@ def tombstone_bytes(key: str, tombstone: Tombstone) -> int:
 
 
 def evict_tombstones(tombstones: dict[str, Tombstone], floor: datetime | None) -> datetime | None:
-    """Remove the oldest tombstones beyond the limits; return the floor: the latest end of all that were removed."""
+    """Remove the oldest tombstones (times of ended conditions) above the limits, and return the new `floor`.
+
+    The floor is the latest end of all conditions whose tombstone was ever removed, or None.
+    """
     stored = sum(tombstone_bytes(*ended) for ended in tombstones.items())
     while len(tombstones) > MAX_TOMBSTONES or stored > MAX_TOMBSTONE_BYTES:
         oldest = min(tombstones, key=lambda ended: tombstones[ended].ended_at)

@@ -134,10 +134,10 @@ def absent_conditions(snapshot: Snapshot, catalog: Catalog, devices: Sequence[Co
 
 
 def is_known(reporter: Reporter, fault: Fault, arrival: Arrival) -> bool:
-    """Return whether a report adds nothing to its source's newest report: it is older, or was already counted.
+    """Return whether a report adds nothing: it is older than the source's newest report, or was counted already.
 
-    While the node's own report is active, a claim of the same source adds nothing. While only a claim is active, the
-    node's own report always adds to it.
+    While the node's own report is active, a claimed report of the same source adds nothing. While only a claimed report
+    is active, the node's own report always adds to it.
     """
     if bool(reporter.claimed) is not arrival.claimed and reporter.active:
         return arrival.claimed

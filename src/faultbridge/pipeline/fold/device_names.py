@@ -30,7 +30,10 @@ def rename_key(key: str, devices: Iterable[Component]) -> str:
 
 
 def rename_tombstones(tombstones: Mapping[str, Tombstone], devices: Iterable[Component]) -> dict[str, Tombstone]:
-    """Return tombstones under the current names; two of the same device are merged to the later times."""
+    """Return the tombstones (times of ended conditions) under the current names of their devices.
+
+    Two tombstones of the same device are merged; the later times are kept.
+    """
     devices = tuple(devices)
     renamed: dict[str, Tombstone] = {}
     for key, tombstone in tombstones.items():
@@ -40,7 +43,7 @@ def rename_tombstones(tombstones: Mapping[str, Tombstone], devices: Iterable[Com
 
 
 def rename_notes(noted: Mapping[str, str], devices: Iterable[Component]) -> dict[str, str]:
-    """Return notes under the current names; of two notes of the same device the later day is kept."""
+    """Return the days of notes under the current names of devices; of two days of one device the later is kept."""
     devices = tuple(devices)
     renamed: dict[str, str] = {}
     for key, day in noted.items():

@@ -33,7 +33,10 @@ class NodeConditions:
     """
 
     def __init__(self, state: NodeState, catalog: Catalog, changed: int = 0) -> None:
-        """Copy the conditions and watermarks of a node; `changed` counts the changes that the commit already has."""
+        """Copy the conditions of a node and the times of its latest reports.
+
+        `changed` is the number of changes that the commit already contains.
+        """
         self._state = state
         self._catalog = catalog
         self.active = dict(state.conditions)

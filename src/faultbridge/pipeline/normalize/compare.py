@@ -22,8 +22,8 @@ STALL_STEPS, STALL_SECONDS = 5, 300
 def differences(observations: Iterable[Observation], limits: Thresholds | None = None) -> tuple[Observation, ...]:
     """Return the observations, with a fault for each difference between two samples of the same port.
 
-    A fault that a health snapshot of the same record already contains is not added again. `limits` are other
-    thresholds than the packaged ones.
+    A fault that a health snapshot of the same record already contains is not added again. `limits` replaces the
+    packaged thresholds.
     """
     last: dict[tuple[str, Component], CounterSample] = {}
     reported: set[tuple[str, Component]] = set()

@@ -1,4 +1,4 @@
-"""Cordon again: keeps work off a node that a return to service has uncordoned, or may have, if no answer came."""
+"""Cordon again: keeps work off a node that a return to service has uncordoned, or may have uncordoned."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ class StepContext:
         return StepResult(StepOutcome.STOPPED, reason)
 
     def _requirement_of(self, state: NodeState, action: RepairAction | None) -> Requirement | None:
-        """Return the condition that requires this action; None without one, or if the action is not stronger."""
+        """Return the condition that requires this action; None if there is none, or if the action is not stronger."""
         order = list(RepairAction)
         if action is None or order.index(action) <= order.index(self.case.repair_action):
             return None

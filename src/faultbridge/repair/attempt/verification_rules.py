@@ -40,7 +40,7 @@ def is_successor(state: NodeState, case: Case) -> bool:
 
 
 def verification_level(context: StepContext) -> int | None:
-    """Return the level of the verification; None for the verifier's own level.
+    """Return the level of the verification; None for the verifier's default level.
 
     A relapse requires at least the level `relapse_verify_level` of the policy.
     """
@@ -51,7 +51,7 @@ def verification_level(context: StepContext) -> int | None:
 
 
 def _level_for_faults(context: StepContext) -> int | None:
-    """Return the level that covers the faults which the repair does not fix; None for the verifier's own."""
+    """Return the level that covers the faults which the repair does not fix; None for the verifier's default level."""
     repaired = end_verified(context.state, context.case.repair_action, at=context.now, covers=lambda _: False).state
     codes = {one.code for one in repaired.active() if one.action.opens_case}
     return context.tools.rulebook.catalog().lowest_level(context.rules.config.verifier, codes)

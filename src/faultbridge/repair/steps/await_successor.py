@@ -58,7 +58,10 @@ def _fits_slot(context: StepContext, candidate: LaunchedInstance) -> bool:
 
 
 def _launched_after(context: StepContext) -> datetime:
-    """Return from when launched instances count as successors: the intent's time, else the old instance's start."""
+    """Return the time from which launched instances count as successors.
+
+    This is the time of the intent to replace the node; without one, it is the start of the old instance.
+    """
     intent, incarnation = context.attempt.intent, context.state.incarnation
     if intent is not None and intent.repair_action is RepairAction.REPLACE_NODE:
         return intent.at.replace(microsecond=0)

@@ -42,17 +42,17 @@ class CapacityCheck:
 
     @property
     def used(self) -> SourceAnswer | None:
-        """Return the answer that permits the release, or None without one."""
+        """Return the answer that permits the release, or None if there is none."""
         return next((one for one in self.answers if one.decision is Decision.USED), None)
 
     @property
     def source(self) -> CapacitySource | None:
-        """Return the source that permits the release, or None without one."""
+        """Return the source that permits the release, or None if there is none."""
         return self.used.source if self.used else None
 
     @property
     def spare(self) -> str | None:
-        """Return the spare instance that was taken for the case, or None without one."""
+        """Return the spare instance that was taken for the case, or None if there is none."""
         return self.used.spare if self.used else None
 
     @property

@@ -78,7 +78,7 @@ class SourceAnswer:
         return found.free and found.count is not None and found.evidence is CapacityEvidence.RESERVATION
 
     def is_enough_for(self, pending: int) -> bool:
-        """Return whether an instance is left once this number of other replacements have theirs."""
+        """Return whether the source still has a free instance after `pending` other replacements have taken theirs."""
         return not self.is_shared or (self.found.count or 0) > pending
 
     @property

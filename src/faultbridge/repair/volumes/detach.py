@@ -107,7 +107,10 @@ def _moving(volume: Volume, instance_id: str) -> MovingVolume:
 
 
 def _not_recorded(state: NodeState, found: tuple[MovingVolume, ...]) -> tuple[MovingVolume, ...]:
-    """Return the volumes not yet recorded as leaving this instance; a record may name an earlier instance."""
+    """Return the volumes that are not yet recorded as leaving this instance.
+
+    An existing record of the same volume may name an earlier instance, and does not count.
+    """
     known = {(one.volume_id, one.instance_id) for one in state.moving_volumes}
     return tuple(one for one in found if (one.volume_id, one.instance_id) not in known)
 

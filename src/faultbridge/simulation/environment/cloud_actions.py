@@ -84,7 +84,7 @@ class CloudActions(Actions):
         self.system.ports.verifier.results[instance] = Verification(verdict, ("scripted",))
 
     def _orchestrator_failure(self, action: ExternalAction) -> None:
-        """Make the next calls to the scheduler fail."""
+        """Make the next calls to the orchestrator fail."""
         failure = pick(_ORCHESTRATOR_FAILURES, action.selector)
         self._log(f"the scheduler's next calls fail: {failure.value}")
         self.system.ports.orchestrator.fail_next(*[failure] * (1 + action.selector % 4))

@@ -27,7 +27,7 @@ class InventoryRuns:
     _synced: tuple[object, ...] | None = None
 
     def run_if_changed(self) -> None:
-        """Run the inventory if instances or nodes differ from those of the last run that found nothing new."""
+        """Run the inventory, unless nothing has changed since the last run that found nothing to report."""
         if not self.groups:
             return
         now = self._now()

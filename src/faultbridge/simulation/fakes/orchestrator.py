@@ -1,4 +1,4 @@
-"""A fake of a scheduler (Slurm, Kubernetes): cordoned nodes and running jobs."""
+"""A fake of an orchestrator (Slurm, Kubernetes): cordoned nodes and running jobs."""
 
 from __future__ import annotations
 

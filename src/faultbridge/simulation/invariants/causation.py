@@ -24,7 +24,7 @@ def _by_id(view: SystemView) -> dict[str, Body]:
 
 
 def _without_cause(view: SystemView) -> Iterator[str]:
-    """Find entries without a cause, except changes of the budget and those that an operator or inventory started."""
+    """Find entries that lack a cause. Changes of the budget, and entries that start a chain, need none."""
     for body in _all(view):
         meta = body["metadata"]
         # An operator who lowers the limit of repairs an hour writes no entry; the budget may be used up by that alone.
@@ -86,7 +86,10 @@ def _held_without_incident(view: SystemView) -> Iterator[str]:
 
 
 def _ancestors(body: Body, stream: Sequence[Body], known: Mapping[str, Body]) -> set[str]:
-    """Return the ids of the causes of an entry of a case; an incident is followed by the entry of the case before."""
+    """Return the ids of the causes of an entry of a case.
+
+    After an incident, the chain continues at the case's entry before.
+    """
     found: set[str] = set()
     visited: set[str] = set()
     while (event := body["metadata"]["event_id"]) not in visited:

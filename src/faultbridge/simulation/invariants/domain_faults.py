@@ -75,15 +75,15 @@ class _Node:
 
     @property
     def has_own_fault(self) -> bool:
-        """Return whether another fault than those of the network requires an action."""
+        """Return whether a fault that is not one of the network requires an action."""
         return any(not code.startswith("net.") and action != "none" for (code, _), (action, _) in self.faults.items())
 
 
 class DomainFaultChecks:
     """Checks intents and waiting cases of one cluster against the faults that the environment caused.
 
-    `lost` is written by the environment, and so is `members`: the nodes of each domain, also those that lost nothing
-    themselves. `reached` counts the situations in which the faults of a run began.
+    The environment writes `lost`, the nodes that lost their links in a fault of their domain, and `members`, all nodes
+    of each domain. `reached` counts how often each kind of situation occurred in which a fault of a domain begins.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -131,7 +131,10 @@ class DomainFaultChecks:
         return self.members.get(domain) or frozenset(one.node for one in self.lost if one.domain == domain)
 
     def _has_no_links(self, domain: str, now: datetime) -> bool:
-        """Return whether enough nodes of a domain have no links for a shared cause, recorded or not."""
+        """Return whether so many nodes of a domain have lost their links now that they must share a cause.
+
+        The faults need not be recorded.
+        """
         lost = [one for one in self.lost if one.domain == domain and one.shared and one.start <= now < one.end]
         down, size = len({one.node for one in lost}), max((one.nodes for one in lost), default=0)
         return down >= MIN_NODES and down * 100 >= MIN_PERCENT * size
@@ -208,7 +211,7 @@ class DomainFaultChecks:
         }
 
     def _follow_case(self, name: str, data: dict[str, Any], now: datetime) -> None:
-        """Check how long a case with a fault of its own waited, when it continues."""
+        """Follow a change of a case; report a wait that was longer than an incident may hold the case."""
         node = self._nodes[name]
         if data["to"] == "absorbed":
             node.absorbed_at = node.absorbed_at or now
@@ -220,10 +223,10 @@ class DomainFaultChecks:
             node.repaired_in = None
 
     def _waits_too_long(self, name: str, now: datetime) -> bool:
-        """Return whether a node with a fault of its own, or a failed repair, waits longer than an incident may hold it.
+        """Return whether a case waits longer than an incident may hold it.
 
-        The wait counts from the time its case was absorbed, or from the start of the latest domain fault, which may
-        hold the node again.
+        Only nodes with a fault besides those of the network, or with a failed repair, are checked. The wait counts from
+        the time the case was absorbed, or from the start of the latest domain fault, which may hold the node again.
         """
         node = self._nodes[name]
         starts = (one.start for one in self.lost if one.start < now)
@@ -232,7 +235,7 @@ class DomainFaultChecks:
 
 
 def _began_together(starts: Iterable[datetime]) -> bool:
-    """Return whether enough nodes for a shared cause lost their links within one window."""
+    """Return whether the minimum number of nodes for a shared cause lost their links within one window."""
     ordered = sorted(starts)
     return any(last - first <= WINDOW for first, last in zip(ordered, ordered[MIN_NODES - 1 :], strict=False))
 

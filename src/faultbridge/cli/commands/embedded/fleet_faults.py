@@ -16,7 +16,7 @@ LINK_UP = _LINK % (', "LOWER_UP"', "UP")
 
 
 class FleetFault(StrEnum):
-    """The names of the faults."""
+    """The names of the faults that can be injected into nodes of the embedded stack."""
 
     GPU_LOST = "gpu-lost"
     GPU_MEMORY = "gpu-memory"
