@@ -29,8 +29,8 @@ _FAULTS = frozenset(one.value for one in FAULT_TYPES)
 class FactReader:
     """Rebuilds facts from entries. `policies` are the known policies by version.
 
-    `guessed` has the ids of entries that do not show which severity and action were reported before the policy's rule
-    changed them; if the rule is known, those of the catalog are used.
+    An entry whose policy has changed severity or action does not show what was reported. For it, the values of the
+    catalog are used if the rule is known, and those of the entry otherwise. `guessed` has the ids of these entries.
     """
 
     catalog: Catalog

@@ -82,7 +82,7 @@ class Condition:
 
     @property
     def claimed(self) -> bool:
-        """Return whether only listed senders assert the condition: nothing else confirms it."""
+        """Return whether only claimed reports assert the condition: nothing proves that the node sent any of them."""
         return all(reporter.claimed for reporter in self.reporters.values() if reporter.active)
 
     @property

@@ -42,9 +42,9 @@ class IsolateMany:
     def __call__(
         self, cluster: str, nodes: Sequence[str], control: Control | None = None
     ) -> Mapping[str, Callable[[], Results]]:
-        """Read the nodes, and return functions that isolate them, by the names of the nodes that each isolates.
+        """Read the nodes, and return functions, each of which isolates one node or a group of them.
 
-        Names of one function are joined by `, `. The functions isolate a group of nodes, or one.
+        The key of a function consists of the names of its nodes, joined by `, `.
 
         `control` is the cluster's control state as just read; a breaker that is open there is not read again.
         """

@@ -17,7 +17,7 @@ UPDATE_DEADLINE, UPDATE_GRACE = timedelta(hours=6), timedelta(minutes=15)
 class ObservedUpdate:
     """One update of the group, which ran from `begun` to `ended`.
 
-    An inventory had read the update by `seen`; None means that no inventory has read it.
+    At `seen`, an inventory read the update for the first time; None if no inventory has read it.
     """
 
     begun: datetime

@@ -21,8 +21,8 @@ MAX_NAMED = 10
 class Ec2Capacity:
     """Reads from EC2 whether a source of capacity has room for the successor of an instance.
 
-    With `frees_slot`, the old instance is released before its successor starts, so that a full reservation of its own
-    has one free instance then.
+    With `frees_slot`, the old instance is released before its successor starts. If the old instance runs in a
+    reservation that is full, the reservation then has room for one instance.
     """
 
     def __init__(self, clients: Clients, *, frees_slot: bool) -> None:

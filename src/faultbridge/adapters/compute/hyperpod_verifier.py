@@ -6,8 +6,8 @@ health check `InstanceStress` (GPU and NVLink count, DCGM diagnostics level 4, E
 
 When a deep check fails, HyperPod reboots or replaces the node. Running again after that is no pass: a node passes only
 if it returns from the check to `Running` directly, without another status in between and without a warning. The label
-of a node's last deep check stays until the next check sets it, so a deep check that is asked for is judged by the label
-only after the node was seen in that check and left it.
+of a node's last deep check stays until the next check sets it. The label therefore counts only after the node was seen
+in the requested check and has left it.
 """
 
 from __future__ import annotations

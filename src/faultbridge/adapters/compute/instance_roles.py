@@ -14,7 +14,7 @@ from faultbridge.log import log_cause
 
 
 class InstanceRoles:
-    """Reads the role id of each instance profile once per process; a profile keeps its role until it is changed."""
+    """Reads the role id of each instance profile once per process; a changed role is noticed by the next process."""
 
     def __init__(self) -> None:
         self._known: dict[str, str | None] = {}

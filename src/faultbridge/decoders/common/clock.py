@@ -40,7 +40,10 @@ def iso_time(text: str) -> datetime | None:
 
 
 def iso_instant(text: str) -> datetime | None:
-    """Return the UTC time of a text in ISO 8601 form, UTC also without a zone; None if no such date exists."""
+    """Return the UTC time of a text in ISO 8601 form; a time without a zone is UTC.
+
+    None for a date that does not exist.
+    """
     try:
         instant = datetime.fromisoformat(text)
         return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)

@@ -28,9 +28,9 @@ _NAMED_RANK = re.compile(r"rank[_-]?(\d{1,6})")
 
 
 def time_of(text: str, received_at: datetime | None, *, last: bool = False) -> datetime | None:
-    """Return the first time that a line states near its start; with `last`, the last one. None if there is none.
+    """Return the first time that a line of the text states near its start; with `last`, the last one.
 
-    A time without a zone is taken as UTC.
+    None if no line states a time. A time without a zone is taken as UTC.
     """
     lines = text.splitlines()
     for line in reversed(lines) if last else lines:

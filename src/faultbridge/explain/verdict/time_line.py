@@ -48,7 +48,8 @@ class TimeLine:
     def is_before(self, one: Signal, other: Signal) -> bool:
         """Return whether a signal is known to come before another, or is in the same line.
 
-        Some programs print whole seconds and others fractions, so within two seconds of one file its lines decide.
+        Some programs print whole seconds and others fractions. Two signals of one file that are less than two seconds
+        apart are therefore compared by their lines.
         """
         has_lines = one.file == other.file and one.line is not None and other.line is not None
         if one.at and other.at and abs(one.at - other.at) >= (_ROUNDED if has_lines else timedelta(microseconds=1)):

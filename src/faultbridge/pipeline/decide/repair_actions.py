@@ -53,7 +53,7 @@ def required_repair_action(state: NodeState, case: Case, policy: Policy) -> Repa
 
 
 def unconfirmed(state: NodeState, case: Case, policy: Policy) -> bool:
-    """Return whether only claims of listed senders require the repair action of the next attempt.
+    """Return whether only claimed conditions require the repair action of the next attempt.
 
     A failed verification of the instance confirms them, and so does the operator who approves that repair action.
     """
@@ -76,7 +76,7 @@ def believed(state: NodeState, case: Case) -> NodeState:
 
 
 def without_claims(state: NodeState) -> NodeState:
-    """Return the node without the conditions that only listed senders report."""
+    """Return the node without its claimed conditions, those that only claimed reports assert."""
     if not any(one.claimed for one in state.active()):
         return state
     return replace(state, conditions={key: one for key, one in state.conditions.items() if not one.claimed})

@@ -75,7 +75,7 @@ def end_former(state: NodeState, *, at: datetime) -> Folded:
 
 
 def end_claims(state: NodeState, *, at: datetime, covers: Callable[[str], bool]) -> Folded:
-    """End the conditions that only listed senders report and that a passed verification covers."""
+    """End the claimed conditions (asserted only by claimed reports) that a passed verification covers."""
     reason = "diagnostics did not confirm what only listed senders reported"
     return _end(state, at, reason, lambda condition: at if condition.claimed and covers(condition.code) else None)
 

@@ -29,11 +29,10 @@ class Sightings(NamedTuple):
 
 
 def record_sightings(state: NodeState, arrivals: Iterable[Arrival], oldest: datetime) -> Sightings:
-    """Record the new devices of one health snapshot: the first of the arrivals that has any.
+    """Record the new devices of the first health snapshot in which there are any.
 
-    The other snapshots change nothing; the next report of their devices records them. A snapshot is ignored if it is
-    not certainly about the current instance, is older than `oldest`, or is older than the last snapshot of its source.
-    Such a snapshot has no other effect either.
+    New devices of later snapshots are recorded when they are reported again. A snapshot is ignored if it is not
+    certainly about the current instance, is older than `oldest`, or is older than the last snapshot of its source.
     """
     for arrival in arrivals:
         snapshot, incarnation = arrival.observation, state.incarnation
@@ -70,7 +69,7 @@ def take_custody(
 ) -> tuple[tuple[str, ...], tuple[Component, ...]]:
     """Return the sightings of a node with these devices, and the devices that are new in this instance.
 
-    A device is new when this instance never reported its UUID, or its serial number without one, in this slot. A
+    A device is new when this instance never reported its UUID, or its serial number if it has no UUID, in this slot. A
     device that a report does not list keeps its sighting: a source may list only some of the devices.
     """
     current = [one for one in custody if one.startswith(f"{instance}|")]

@@ -229,7 +229,7 @@ def _finish_failed(
 
 
 def _confirm(context: StepContext) -> StepContext:
-    """Record that the verification confirms what listed senders or webhooks claim about the instance."""
+    """Record that the failed verification confirms the claimed conditions of the instance."""
     if without_claims(context.state) == context.state:
         return context
 

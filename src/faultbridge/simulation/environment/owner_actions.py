@@ -104,7 +104,7 @@ class OwnerActions(GrowthActions):
         self.system.ports.repaired_inventory.provider_repairs = False
 
     def _rival_acts(self, action: ExternalAction) -> None:
-        """Let the rival replace or reboot the instance of a node, one with a case if there is any."""
+        """Let the provider's own repair replace or reboot an instance, of a node with a case if there is one."""
         found = [state for state in SystemView(self.system).nodes if self._is_running(state)]
         if not found:
             return

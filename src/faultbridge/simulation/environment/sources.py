@@ -43,7 +43,7 @@ class SourceActions(CloudActions):
         self._send(instance, action)
 
     def _orchestrator_failure(self, action: ExternalAction) -> None:
-        """Make calls to the scheduler fail; two times in five it also becomes unreachable and a host fails."""
+        """Make calls to the orchestrator fail; two times in five it also becomes unreachable and a host fails."""
         super()._orchestrator_failure(action)
         if action.fraction > 0.6:  # noqa: PLR2004 - two times in five
             minutes = 5 + 150 * (action.fraction - 0.6)

@@ -34,10 +34,10 @@ FOLLOWED_ONLY = "no action is taken on an instance that its provider repairs"
 class CommitChecks:
     """Checks every change of the table and every call to a port, and records violations in the journal.
 
-    `has_scheduler` says that a scheduler places jobs on the nodes. `dead_instances` are reported as impaired by EC2.
-    `followed` holds the group and the nodes that the provider repairs. `limits` holds every policy limit set so far.
-    `incidents` follows the incidents, `domain_faults` the faults of racks. `released` lists the instances of replace
-    calls. `activity` counts the changes that prevent the system's rest.
+    `has_scheduler` says that the cluster has an orchestrator, which places jobs on the nodes. `dead_instances` are
+    reported as impaired by EC2. `followed` holds the group and the nodes that the provider repairs. `limits` holds
+    every policy limit set so far. `incidents` follows the incidents, `domain_faults` the faults of racks. `released`
+    lists the instances of replace calls. `activity` counts the changes that prevent the system's rest.
     """
 
     def __init__(self, ports: SimulatedPorts, journal: Journal) -> None:
