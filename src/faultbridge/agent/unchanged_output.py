@@ -130,5 +130,5 @@ class UnchangedOutput:
         return self.values.add(source, digest.hex(), at) if source in SAMPLED_SOURCES else None
 
     def forget(self, source: str) -> None:
-        """Send the next output of a source in any case, because the last one was not stored."""
+        """Send the next output of a source even if it is unchanged, because the last one was not stored."""
         self._last.pop(source, None)

@@ -102,7 +102,7 @@ class Request:
         return at
 
     def choices(self, name: str, allowed: Sequence[str]) -> tuple[str, ...]:
-        """Return all values of a parameter, each of which must be an allowed one."""
+        """Return all values of a parameter. Raises Rejected `bad_parameter` for a value that is not allowed."""
         values = self.texts(name)
         for value in values:
             if value not in allowed:

@@ -189,9 +189,9 @@ class Seal:
                 raise Misconfigured(f"the objects of {key} lack entries of {sealed.stream}; no entry expires")
 
     def _lock(self, key: str, manifest: Manifest) -> Manifest:
-        """Store a manifest that was compared with the archive in the retention-locked bucket.
+        """Store a manifest, which was compared with the archive, in the retention-locked bucket.
 
-        If another run has stored one there before, that one is returned.
+        If another run has stored a manifest of this day before, return that manifest.
         """
         locked = layout.sealed_key(key)
         try:

@@ -123,5 +123,5 @@ def _show(value: object) -> object:
 
 
 def _points(corners: tuple[tuple[float, float], ...]) -> str:
-    """Return corners, given as shares from the lower left, as points of an SVG of 1000 by 100."""
+    """Return the points of a polygon in a drawing of 1000 by 100, from corners as shares from the lower left."""
     return " ".join(f"{1000 * x:.2f},{100 - 100 * y:.2f}" for x, y in corners)

@@ -30,7 +30,10 @@ class Kept:
     def read(
         self, name: str, config: ClusterConfig, age: timedelta, read: Callable[[ClusterConfig], T], version: object = ""
     ) -> T:
-        """Return the cached value of a cluster if it has this version and is at most `age` old; else read it anew."""
+        """Return the cached value of a cluster if it has this version and is at most `age` old.
+
+        Else read the value again.
+        """
         now, key = self.clock.now(), (name, config.cluster)
         kept = self._values.get(key)
         if kept is None or kept.version != version or now - kept.at > age:

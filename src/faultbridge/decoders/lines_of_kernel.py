@@ -67,7 +67,7 @@ def _may_hold_lines(text: str) -> bool:
 
 
 def _kernel_lines(text: str) -> Iterator[str]:
-    """Yield the lines that the kernel wrote, by their prefix, and that have a phrase which the readers know."""
+    """Yield the lines that have the kernel's prefix and a phrase that a reader knows."""
     from faultbridge.decoders.kernel.line_filter import matching_lines
 
     for line in matching_lines(text) if _may_hold_lines(text) else ():

@@ -112,7 +112,7 @@ def counted_at(hours: Mapping[str, int], at: datetime, count: int) -> dict[str, 
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """The record of an ended condition: when it ended, and the watermark of each reporter."""
+    """The times that are kept of an ended condition: when it ended, and the watermark of each reporter."""
 
     ended_at: datetime
     reporters: Mapping[str, datetime] = field(default_factory=dict)

@@ -85,8 +85,8 @@ class HeartbeatMonitor:
         """Record `host.silent` for a node in service whose last heartbeat, at `last`, is too old.
 
         `arrived` is when the last canary or heartbeat that arrived was sent. Returns False, and records nothing, if
-        that is too early to show that a heartbeat of this node would have arrived: the next sweep checks again. If it
-        is None, no canary has arrived so far, and the fault is recorded.
+        `arrived` is too early to show that a heartbeat of this node would have arrived: the next sweep checks again. If
+        `arrived` is None, no canary has arrived so far, and the fault is recorded.
         """
         timeout = rules_of(self.log.rulebook, node.cluster).policy.limits.heartbeat_timeout
         if not _is_conclusive(arrived, last, timeout):

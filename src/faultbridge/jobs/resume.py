@@ -59,7 +59,10 @@ class ResumeJobs:
 
 
 def resume_of(job: Job, states: Iterable[NodeState]) -> Resume | None:
-    """Return what became of the affected nodes of a job; None if it has none, or one of them is not usable yet."""
+    """Return why a job may resume: which affected nodes returned, and which were replaced or retired.
+
+    None if the job has no affected nodes, or one of them is not usable yet.
+    """
     found = {state.key.node: state for state in states}
     if not job.affected or any(_holds_back(found[node]) for node in job.affected):
         return None

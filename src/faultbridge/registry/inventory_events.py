@@ -72,10 +72,11 @@ class InventoryEventHandler:
         groups: Mapping[str, Iterable[EventOrigin] | None],
         failures: Iterable[tuple[EventOrigin, ProviderCondition]],
     ) -> SyncResult | None:
-        """Synchronize those groups of a cluster that one of their events may be about; None if there are none.
+        """Synchronize the groups of a cluster that the events may be about; return None if there is no such group.
 
-        The origins of a group are None if an event names an instance of it. Nothing is done when the provider of the
-        cluster has no inventory, or when the cluster was erased in the meantime.
+        `groups` has the origins of the events about each group, or None for a group of which an event names an
+        instance: such an event is certainly about the group. Nothing is synchronized when the provider of the cluster
+        has no inventory, or when the cluster was erased in the meantime.
         """
         try:
             config = self.sync.registration.cluster(cluster)

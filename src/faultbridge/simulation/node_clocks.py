@@ -11,10 +11,9 @@ _OFFSETS = (0.0, 0.0, -100.0, -300.0, -2700.0, -3 * _HOUR, -26 * _HOUR, -5 * _DA
 
 
 class NodeClocks:
-    """The clock of each instance in one run.
+    """The clock of each instance in one run. With `wrong`, drawn for some runs, the clocks of the instances are wrong.
 
-    They are wrong in runs that are so drawn (`wrong`). `observed` holds, by record, the true time of its observations
-    and by how many seconds its sender's clock is ahead.
+    `observed` holds, by record, the true time of its observations and by how many seconds its sender's clock is ahead.
     """
 
     def __init__(self, seed: int) -> None:

@@ -235,15 +235,15 @@ def device_link(uuid: str) -> Key:
 
 
 def stream_anchor(partition: str) -> Key:
-    """Return the key of the record that names the last entry of a stream that is sealed in the archive."""
+    """Return the key of the item that names the last entry of a stream that is sealed in the archive."""
     return Key(partition, "ANCHOR")
 
 
 def cluster_anchored(cluster: str) -> Key:
-    """Return the key of the record that names the last archive anchor on a cluster's stream."""
+    """Return the key of the item that names the last archive anchor recorded on a cluster's stream."""
     return Key(cluster_partition(cluster), "ANCHORED")
 
 
 def cluster_sealed(cluster: str) -> Key:
-    """Return the key of the record that names the last day of a cluster that is sealed in the archive."""
+    """Return the key of the item that names the last day of a cluster that is sealed in the archive."""
     return Key(cluster_partition(cluster), "SEALED")

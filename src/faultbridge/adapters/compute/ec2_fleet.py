@@ -130,9 +130,9 @@ def _overrides(instance_types: Sequence[str], subnets: Sequence[str]) -> Iterato
 
 
 def _not_launched(errors: Sequence[Mapping[str, Any]]) -> CallResult:
-    """Return the failed result of a launch:
+    """Return the failed result of a launch without an instance.
 
-    CAPACITY if any instance type has no capacity, else a retriable failure if any.
+    The failure is CAPACITY if any instance type has no capacity, else a failure that may be retried if there is one.
     """
     failures = [_failure(str(one.get("ErrorCode"))) for one in errors]
     ordered = sorted(failures, key=lambda one: (one is not ProviderFailure.CAPACITY, not one.retriable))

@@ -51,7 +51,7 @@ def auto_scaling_groups(node_group: Mapping[str, Any]) -> Iterator[str]:
 
 
 def running_updates(groups: Collection[Mapping[str, Any]]) -> dict[str, GroupUpdate]:
-    """Return the update of each Auto Scaling group whose node group EKS updates now, without the time of the start."""
+    """Return the update of each Auto Scaling group whose node group EKS updates now; the start is not known."""
     updating = [one for one in groups if one.get("status") == UPDATING]
     return {
         name: GroupUpdate(f"EKS updates node group {one['nodegroupName']}")

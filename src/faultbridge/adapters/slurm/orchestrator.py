@@ -133,7 +133,7 @@ def is_instance_of(found: SlurmNode, node: ClusterNode) -> bool:
 
 
 def _usable(names: Sequence[str]) -> list[str]:
-    """Return the names and their short forms that Slurm takes as the name of one node, the short ones first."""
+    """Return the names, without and with their domains, that can be the name of one node in Slurm."""
     return [name for name in (*map(short_name, names), *names) if SLURM_NAME.fullmatch(name)]
 
 
@@ -148,7 +148,7 @@ def _is_drained(found: SlurmNode) -> bool:
 
 
 def _drained_for(found: SlurmNode, node: ClusterNode) -> bool:
-    """Return whether Faultbridge drained this instance, for whichever case."""
+    """Return whether Faultbridge drained this instance, for any case."""
     if node.instance_id is None and found.reason == FORMER_REASON:
         return True
     return found.reason.split()[:2] == [OWNER, node.instance_id or NO_INSTANCE]

@@ -45,7 +45,7 @@ def _compact_run(run: Sequence[Document]) -> Iterator[Document]:
 
 
 def _is_setup(entry: Document) -> bool:
-    """Return whether an entry registers a node, or only counts the nodes of a cluster anew."""
+    """Return whether an entry registers a node, or only updates the node counts of a cluster."""
     data = entry["data"] or {}
     is_status = entry["metadata"]["event_type"] == EntryType.CLUSTER_STATUS
     is_count = (

@@ -75,7 +75,7 @@ class JobLogReader:
     """Reads one log of a job in pieces. Each line is read up to 8,192 characters on both sides of a known text."""
 
     def __init__(self, file: str, context: JobContext, node: str | None = None) -> None:
-        """Take the name of the file, and its node where the caller knows it."""
+        """Store the name of the file and, if the caller knows it, the node that wrote the file."""
         self._file, self._context, self._node = file, context, node
         self._patterns = group_by_text(context.patterns)
         self._search = TextSearch(self._patterns)

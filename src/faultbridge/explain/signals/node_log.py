@@ -40,7 +40,7 @@ class NodeLogReader:
     """Reads one file of a node in one format."""
 
     def __init__(self, file: str, source: str, context: NodeContext, node: str | None = None) -> None:
-        """Take the name of the file, the name of its decoder, and its node where the caller knows it."""
+        """Store the name of the file, the name of its decoder and, if it is known, the node that wrote the file."""
         self._file, self._source, self._context, self._node = file, source, context, node
         self._store = EvidenceStore()
         self._catalog: Catalog = load_catalog()

@@ -33,12 +33,12 @@ class Situation:
 
     @cached_property
     def leads(self) -> tuple[Signal, ...]:
-        """Return the first signal of each group from one node with equal name, role, file and timing."""
+        """Return the first signal of each node for each combination of name, role, file and timing."""
         return firsts_of(self.line.signals, lambda one: (*self._sort(one), one.node))
 
     @cached_property
     def firsts(self) -> tuple[Signal, ...]:
-        """Return the first signal of each group with equal name, role, file and timing, from any node."""
+        """Return the first signal of all nodes for each combination of name, role, file and timing."""
         return firsts_of(self.line.signals, self._sort)
 
     def _sort(self, one: Signal) -> tuple[Hashable, ...]:

@@ -155,7 +155,10 @@ class ClusterView:
             self._unchecked |= self._serving
 
     def _quiet_until(self, breakers: Mapping[str, Breaker], now: datetime) -> datetime | None:
-        """Return when time alone may change an open breaker: no further node has failed for its quiet time."""
+        """Return the next time at which an open breaker may become half open because no further node has failed.
+
+        Else None.
+        """
         newest = max((one.opened_at for one in self._failing.values()), default=now)
         quiet = min(limit.quiet for limit in self._services.rules.policy.breakers)
         times = (max(newest, one.since) + quiet for one in breakers.values() if one.state is BreakerState.OPEN)

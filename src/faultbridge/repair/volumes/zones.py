@@ -11,8 +11,8 @@ from faultbridge.repair.successor.launch import launch_request
 def refusal(context: StepContext, moving: tuple[MovingVolume, ...], spare: str | None) -> str | None:
     """Return why a successor could not take the volumes, as far as that is known before anything is released.
 
-    The zone of a spare is known, and that of a successor that is launched already. Otherwise every zone in which the
-    group may launch one must be the volumes' own.
+    The zone of a spare is known, and so is that of a successor that is launched already. Otherwise, every zone in which
+    the group may launch a successor must be the zone of the volumes.
     """
     group = context.state.placement.group
     if not moving or group is None:
@@ -37,7 +37,7 @@ def volume_zones(context: StepContext, instance_id: str) -> frozenset[str]:
 
 
 def in_zones(context: StepContext, instance_id: str, zones: frozenset[str]) -> bool:
-    """Return whether volumes of these zones can be attached to an instance, as far as its zone is known."""
+    """Return whether volumes of these zones can be attached to an instance; True also if its zone is not known."""
     zone = context.volumes.zone_of(instance_id)
     return zone is None or zones == {zone}
 

@@ -137,6 +137,6 @@ def _is_being_repaired(state: NodeState) -> bool:
 
 
 def _takes_effect(failure: ProviderFailure, action: ExternalAction) -> bool:
-    """Return whether a failed call takes effect all the same: half of the ambiguous failures and timeouts."""
+    """Return whether a failed call has its effect although it fails: half of the ambiguous failures and timeouts."""
     uncertain = failure in {ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT}
     return uncertain and action.fraction < 0.5  # noqa: PLR2004 - half of them

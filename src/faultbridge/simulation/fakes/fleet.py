@@ -135,7 +135,7 @@ def as_launched_instance(instance: FakeInstance, now: datetime) -> LaunchedInsta
 
 @dataclass(frozen=True)
 class ScriptedFailure:
-    """A failure for the next call, and whether that call takes effect all the same."""
+    """A failure for the next call, and whether that call has its effect although it fails."""
 
     failure: ProviderFailure
     effect: bool = False

@@ -74,7 +74,7 @@ def create(
 def add_fleet(registration: Registration, config: ClusterConfig, instances: Iterable[Instance]) -> None:
     """Register the instances as `gpu-1`, `gpu-2` and so on, and then set the provider of the cluster.
 
-    Without a provider, no inventory sync registers an instance meanwhile under its host name.
+    The provider is set last: an inventory sync before would register the instances under their host names.
     """
     for number, instance in enumerate(instances, 1):
         registration.add_node(config.cluster, replace(NewNode.of_instance(instance), name=NODE_NAME.format(number)))
