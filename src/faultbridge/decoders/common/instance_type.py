@@ -29,7 +29,7 @@ def add_instance_type_checks(observations: Iterable[Observation], instance_type:
 def _with_check(snapshot: Snapshot, rates: EfaRates, instance_type: str) -> Snapshot:
     """Return a snapshot that also checks the rates of EFA devices, with a fault for each rate that is too low.
 
-    A device whose driver reports the same rate for every type is not checked.
+    A device that reports 100 Gb/s, the fixed rate of older drivers, is checked only if no higher rate is expected.
     """
     expected = rates.expected.get(instance_type)
     if expected is None:

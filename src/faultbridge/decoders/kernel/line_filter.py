@@ -145,7 +145,7 @@ class BenignLineFilter:
         return (kept if is_complete else text).decode("utf-8", "replace")
 
     def _has_joints(self, text: bytes, column: int) -> bool:
-        """Return whether a line of a piece contains the start of a further message, as far as one can be recognized."""
+        """Return whether a line of a piece visibly contains the start of a further message."""
         heads = self._heads.get(column)
         if heads is None:
             heads = self._heads[column] = tuple(_heads_within(text[:column]))

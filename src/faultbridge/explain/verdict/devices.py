@@ -21,7 +21,7 @@ _FACTS = ("pci", "uuid", "serial")
 
 @dataclass(frozen=True)
 class RankMap:
-    """The node of each rank, and the GPUs of nodes as far as they are known."""
+    """The node of each rank, and the GPUs of the nodes whose GPUs are known."""
 
     nodes: Mapping[int, str]
     gpus: Mapping[str, Sequence[Component]] = field(default_factory=dict)

@@ -104,7 +104,7 @@ class OwnerActions(GrowthActions):
         self.system.ports.repaired_inventory.provider_repairs = False
 
     def _rival_acts(self, action: ExternalAction) -> None:
-        """Let the provider's own repair replace or reboot an instance, of a node with a case if there is one."""
+        """Let the provider's own repair replace or reboot an instance, if possible one whose node has a case."""
         found = [state for state in SystemView(self.system).nodes if self._is_running(state)]
         if not found:
             return
