@@ -165,7 +165,7 @@ def spread_events(events: Sequence[LogEvent]) -> bytes | None:
 
 
 def wrapped_events(body: bytes) -> Iterator[tuple[LogEvent, ...]]:
-    """Yield all log lines unwrapped, then all log lines with documents that are spread over several lines joined.
+    """Yield the log lines of a body unwrapped, and then, if documents are spread over lines, with these joined.
 
     Yields nothing if a line is not wrapped. The lines as they are come first, because the join keeps only log lines,
     and the wrapped document can be that of another source.
