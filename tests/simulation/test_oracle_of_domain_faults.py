@@ -64,6 +64,24 @@ class Rack:
         return [line.partition(":")[0] for line in self.journal.violations]
 
 
+def test_a_fault_that_one_rack_explains_is_none_of_the_other_racks_behind_its_switch() -> None:
+    switch = Rack()
+    end = START + timedelta(hours=3)
+    switch.checks.lost = [LostLinks("switch-1", 8, one.node, one.instance, START, end) for one in switch.checks.lost]
+    first = frozenset(one.node for one in switch.checks.lost)
+    other = frozenset({"train-a/node-9"})
+    switch.checks.members |= {"rack-1": first, "rack-2": other, "switch-1": first | other}
+    switch.fault("net.link_down")
+    for case in ("c-1", "c-1"):
+        switch.pass_minutes(5)
+        switch.intent("node-9", case)
+    assert switch.broken == []
+    del switch.checks.members["rack-1"]
+    switch.fault("net.link_absent")
+    switch.intent("node-9", "c-1")
+    assert switch.broken == [REPEATED]
+
+
 def runs() -> Iterator[tuple[SimulatedSystem, History]]:
     """Run the next seeds with racks, one by one; a test takes as many as it needs."""
     seeds = (seed for seed in count(FIRST) if draw_nodes_in_rack(seed) is not None)

@@ -79,7 +79,8 @@ class DomainFaultActions(AgentActions):
         start = self.system.clock.now()
         names = self.system.racks.get(domain) or {self._node_name(one) for one in self._running()}
         nodes, checks = len(names), self.system.checks.domain_faults
-        checks.members[domain] = frozenset(f"{REPAIRED}/{name}" for name in names)
+        domains = {**self.system.racks, domain: names}
+        checks.members |= {one: frozenset(f"{REPAIRED}/{name}" for name in inner) for one, inner in domains.items()}
         checks.lost += [
             LostLinks(domain, nodes, f"{REPAIRED}/{self._node_name(one)}", one.instance_id, start,
                       start + timedelta(seconds=seconds), shared)

@@ -172,11 +172,16 @@ class DomainFaultChecks:
             known = {one.node for one in evident if one.node in down and down[one.node] >= one.start}
             size = max((one.nodes for one in lost), default=0)
             enough = len(known) >= MIN_NODES and len(known) * 100 >= MIN_PERCENT * size
-            if not enough:
+            if not enough or self._is_explained_within(domain, known):
                 self._known.pop(domain, None)
             elif domain not in self._known and _began_together([one.start for one in lost if one.node in known]):
                 self._known[domain] = now
                 self.reached.update(self._nodes[one.node].status for one in lost if one.node in self._nodes)
+
+    def _is_explained_within(self, domain: str, known: set[str]) -> bool:
+        """Return whether a narrower domain contains all nodes that show the fault: then it explains no other node."""
+        members = self._members(domain)
+        return any(known <= inner < members for inner in self.members.values())
 
     def _check_intent(self, name: str, data: dict[str, Any], now: datetime) -> None:
         """Check an intent of a node whose links are down, while its domain's fault is known and is not too old."""
