@@ -60,6 +60,24 @@ def test_a_record_glued_to_a_harmless_line_of_a_large_log_is_found(code: str, jo
     assert codes_in(one, padding) == [code]
 
 
+STAMPS = ["Nov 19 01:02:04 n1 kernel: ", "2026-11-19T01:02:04.123456+00:00 n1 kernel: "]
+LATER = [
+    ("nvme nvme1: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0xffff", "host.disk_controller_down"),
+    ("NVRM: Xid (PCI:0000:c1:00): 79, pid=1, name=p, GPU has fallen off the bus.", "xid.79"),
+]
+
+
+@pytest.mark.parametrize(("text", "code"), LATER)
+@pytest.mark.parametrize("stamp", STAMPS)
+def test_a_syslog_message_behind_another_on_its_line_is_found(stamp: str, text: str, code: str) -> None:
+    found = faults(f"{stamp}usb 1-1: new device {stamp}{text}")
+    assert [fault.code for fault in found] == [code]
+
+
+def test_a_stamp_within_the_text_of_a_program_starts_no_kernel_message() -> None:
+    assert faults(f"Nov 19 01:02:03 n1 trainer[7]: read {STAMPS[0]}{LATER[0][0]}") == []
+
+
 XID = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus."
 
 

@@ -28,6 +28,11 @@ _STAMP = re.compile(
     r"(?<=[^\s])[ \t]{0,64}(?=(?:<\d{1,3}>)?\[ {0,6}\d{1,10}\.\d{6}(?: <[ \d.]{1,16}>)?\])"
     r"|(?= kernel: (?:NVRM|nvidia|\[))"
 )
+# A whole syslog prefix within a message of the kernel; a program with a process id can print one.
+_SYSLOG = re.compile(
+    r"(?<=\S) {1,8}(?=(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.+Z-]{8,24}) [\w.-]{1,64} kernel: )"
+)
+_PROCESS = re.compile(r"(?:\S{1,255} )?[\w./()@-]{1,64}\[\d{1,10}\]: ")
 _NEXT_RECORD = re.compile(rf"(?<=.)(?={_RECORD})", re.DOTALL)
 _SPACES = re.compile(r"[ \t]{2,1024}|\t")
 _DRIVER = ("NVRM:", "nvidia-nvswitch")
@@ -65,7 +70,8 @@ def parts_of(message: KernelMessage, received_at: datetime | None) -> tuple[Sequ
 
 
 def _pieces_of(line: str) -> list[str]:
-    pieces = _STAMP.split(line)
+    joined = _SYSLOG.split(line) if " kernel: " in line and not _PROCESS.match(line) else [line]
+    pieces = [piece for one in joined for piece in _STAMP.split(one)]
     if line.lstrip().startswith(_DRIVER):
         return [part for piece in pieces for part in _NEXT_RECORD.split(piece)]
     return pieces
