@@ -33,6 +33,7 @@ from faultbridge.pipeline.fold.capacity import (
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.observe import observe, tick
 from faultbridge.simulation.fakes import FakeTable, ManualClock
+from faultbridge.simulation.fakes.item_size import item_bytes
 from faultbridge.storage import items
 from faultbridge.storage.codec import dump
 from tests.builders import NOON, STACK_ID, after, arrival, config, folded, node, rules
@@ -81,9 +82,9 @@ class Ledger:
         appended, writes = self.append.prepare(self.state, transition, actor=Actor.INGEST, now=at)
         self.commits += 1
         assert len(writes) <= MAX_WRITES
-        assert size(items.state_item(appended.state, at)) <= MAX_BYTES
+        assert item_bytes(items.state_item(appended.state, at)) <= MAX_BYTES
         for entry in appended.entries:
-            assert size(items.entry_item(entry, "partition", 0)) <= 60_000
+            assert item_bytes(items.entry_item(entry, "partition", 0)) <= 60_000
         self.state = appended.state
 
 

@@ -19,6 +19,7 @@ from faultbridge.lab.fleet_log import FleetLog
 from faultbridge.lab.product.fleet_services import CLUSTER, FleetServices
 from faultbridge.lab.trace import HOUR
 from faultbridge.pipeline.decide.breaker import FailingNode, evaluate_breakers, failing_node
+from faultbridge.pipeline.decide.case_moves import SETTLE
 from faultbridge.storage import items, keys
 from faultbridge.storage.projections import queue_row
 from faultbridge.storage.queue_rows import read_queued
@@ -39,6 +40,7 @@ class ClusterView:
         self._waiting: dict[NodeKey, tuple[WaitingFor, float]] = {}
         self._serving: set[NodeKey] = set()
         self._unchecked: set[NodeKey] = set()
+        self._awaiting: dict[NodeKey, datetime] = {}
         self._seen = (-1, -1)
         self._dispatch_again: datetime | None = None
         self._breaker_active = self._evaluated = False
@@ -58,6 +60,10 @@ class ClusterView:
 
     def _update_failing(self, state: NodeState) -> None:
         key, case = state.key, state.live_case
+        if case is not None and case.awaits_correlation:
+            self._awaiting[key] = case.opened_at + SETTLE
+        else:
+            self._awaiting.pop(key, None)
         failing = None
         if case is not None and state.status not in {None, NodeStatus.HEALTHY, NodeStatus.RETIRED}:
             failing = failing_node(state, case)
@@ -88,11 +94,15 @@ class ClusterView:
         """Return whether any of these new entries triggers the product's react function."""
         return any(draft.type in TRIGGERS for draft in drafts)
 
+    def to_escalate(self, now: datetime) -> list[NodeKey]:
+        """Return the nodes whose case has waited long enough for an incident; the lab has no incidents."""
+        return sorted(key for key, at in self._awaiting.items() if at <= now)
+
     def next_due(self) -> datetime | None:
         """Return when the next sweep has something to do, or None."""
         while self._timers and self._services.store.states[self._timers[0][1]].due_at != self._timers[0][0]:
             heapq.heappop(self._timers)
-        times = [self._timers[0][0]] if self._timers else []
+        times = [*self._awaiting.values(), *([self._timers[0][0]] if self._timers else [])]
         if self._services.dispatch.queue and self._dispatch_again is not None:
             times.append(self._dispatch_again)
         if self._breaker_again is not None:

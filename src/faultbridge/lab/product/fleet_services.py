@@ -8,11 +8,12 @@ from datetime import datetime, timedelta
 from random import Random
 
 from faultbridge.data import load_catalog
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.cluster.state import Control, QueuedCase
 from faultbridge.domain.edges import Actor
-from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.policy import Policy
 from faultbridge.domain.times import truncate
 from faultbridge.lab.product.host_ports import HostPorts, HostRestarter, HostVerifier
@@ -21,6 +22,7 @@ from faultbridge.lab.product.node_store import Committed, NodeStore
 from faultbridge.lab.product.repair_queue import RepairQueue
 from faultbridge.ledger.append import Stack
 from faultbridge.pipeline.decide.admit import HOUR
+from faultbridge.pipeline.decide.case_moves import SETTLE, continue_alone
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.ports import Clock
 from faultbridge.repair.admission import ReadyCase, admit_case, take_slots
@@ -118,6 +120,14 @@ class FleetServices:
     orders: NodeOrders
     workflow: FakeStateMachine
     controls: FleetControls
+
+    def escalate_alone(self, key: NodeKey) -> None:
+        """Escalate the case of a node that waited for an incident; the lab has none."""
+
+        def revise(state: NodeState, now: datetime) -> Transition:
+            return continue_alone(Transition(state), now, after=SETTLE)
+
+        self.store(key, revise, actor=Actor.CORRELATE)
 
     def control(self) -> Control:
         """Return the repair slots and breakers of the cluster."""

@@ -177,6 +177,7 @@ class ProductFleet:
             else:
                 services.store(state.key, self._tick, actor=Actor.SWEEP)
                 services.recover(state.key)
+        self._escalate()
         self.view.update_breakers(now)
         for key in self.view.to_isolate():
             services.isolate(key)
@@ -186,10 +187,16 @@ class ProductFleet:
         passed = tick(state, rules=self.services.rules, now=now)
         return Transition(passed.state, passed.drafts)
 
+    def _escalate(self) -> None:
+        """Escalate the cases that waited for an incident, as the correlation does without one."""
+        for key in self.view.to_escalate(self.clock.now()):
+            self.services.escalate_alone(key)
+
     def _react(self) -> None:
         """Do what the product does for new entries, until there are none: breakers, isolation, admission."""
         while self._changed:
             changed, self._changed = sorted(self._changed), set()
+            self._escalate()
             self.view.update_breakers(self.clock.now())
             for key in changed:
                 self.services.isolate(key)
