@@ -131,10 +131,7 @@ class DomainFaultChecks:
         return self.members.get(domain) or frozenset(one.node for one in self.lost if one.domain == domain)
 
     def _has_no_links(self, domain: str, now: datetime) -> bool:
-        """Return whether so many nodes of a domain have lost their links now that they must share a cause.
-
-        The faults need not be recorded.
-        """
+        """Return whether so many nodes of a domain have lost their links, recorded or not, that they share a cause."""
         lost = [one for one in self.lost if one.domain == domain and one.shared and one.start <= now < one.end]
         down, size = len({one.node for one in lost}), max((one.nodes for one in lost), default=0)
         return down >= MIN_NODES and down * 100 >= MIN_PERCENT * size
