@@ -30,7 +30,7 @@ class InterfaceStatistics:
         return int((TIMEOUT_SECONDS + 1) * len(self.interfaces)) + 1
 
     def start(self) -> RunningProbe:
-        """Start a round of all interfaces."""
+        """Start to read the statistics of all interfaces once."""
         return _Round(self)
 
 

@@ -114,7 +114,10 @@ class Webhooks:
         return self._forward(sender, post, record_id, signed_time(post.timestamp, now), now)
 
     def _forward_unsigned(self, sender: WebhookSender, post: WebhookRequest, now: datetime) -> str:
-        """Forward a post with credentials. The same body within minutes is a retry of the sender: it is queued once."""
+        """Forward a post whose sender showed a password or token instead of a signature.
+
+        An equal body within `REPEAT_WINDOW` is a retry of the sender and is not queued again.
+        """
         record_id = _record_id(sender, post, str(int(now.timestamp() // REPEAT_WINDOW.total_seconds())))
         if self.table.get(keys.webhook(record_id)) is not None:
             return record_id

@@ -65,7 +65,7 @@ class GroupOwner:
         self.updates[-1].ended = now
 
     def was_read(self, now: datetime, cluster: Item) -> None:
-        """Note that an inventory read the group while nothing changed in it; `cluster` is the stored state."""
+        """Note what an inventory run has read, for the laws on updates; `cluster` is the state stored after it."""
         named = "rival_repair" in str(cluster.get("state"))
         if named != self.rival_repairs:
             self.unnamed.append(f"{now:%d %H:%M:%S}: a rival is {'named' if named else 'not named'}")

@@ -90,7 +90,10 @@ class HyperPodInventory:
         return repair_setting(_name(config), self._cluster(config).describe())
 
     def provider_status(self, config: ClusterConfig, groups: Collection[str]) -> ProviderStatus:
-        """Return the conditions of the cluster and the state of all its groups; begins a sync."""
+        """Return the conditions of the cluster and the state of all its groups.
+
+        Lists the cluster's nodes anew; the other calls of the same inventory run use this list.
+        """
         del groups
         report_old_version()
         self._listed.pop(config.cluster, None)

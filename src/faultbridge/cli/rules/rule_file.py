@@ -47,7 +47,7 @@ class Cases(_RuleModel):
 
 
 class RuleFile(_RuleModel):
-    """One rule file: a pattern, its purpose, a suggested target and its golden cases."""
+    """One EventBridge rule file: a pattern, its purpose, a suggested target, and test events for it."""
 
     name: str = Field(pattern=r"^[a-z0-9-]+$")
     purpose: str = Field(min_length=1)

@@ -190,10 +190,10 @@ class _StartCache(dict[bytes, bool]):
 
 
 def _word_pattern(start: bytes) -> bytes:
-    """Return a regular expression for lines that start with the same harmless word as this start of a line.
+    """Return a regular expression for lines that may be skipped because they begin like this harmless line.
 
-    After a word that can also precede a fault, the whole start must be equal. If that start is not of the full length,
-    the expression never matches.
+    `start` is the beginning of that line. A word that can also precede a fault is not enough: then the first `_START`
+    bytes must be equal, and the expression matches nothing if `start` is shorter.
     """
     word = _HARMLESS.match(start)
     if word is None or _AMBIGUOUS.match(start):

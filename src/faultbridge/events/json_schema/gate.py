@@ -21,7 +21,7 @@ REQUIRED_SAMPLES = ("minimal", "ordinary", "largest")
 
 
 def gate(folder: SchemaFolder) -> list[str]:
-    """Return every problem that would break a consumer, one line each."""
+    """Check the event schemas and samples; return each change that would break a consumer, one line each."""
     checks = (
         outdated_schemas,
         changed_releases,

@@ -32,7 +32,7 @@ _DOCUMENTS = re.compile(rb"\s{0,64}[{\[<]")
 
 
 class Kind(StrEnum):
-    """What a file is."""
+    """What a file given to `explain` is: a Flight Recorder dump, a log of a node or of a job, or none of these."""
 
     DUMP = "dump"
     NODE = "node"

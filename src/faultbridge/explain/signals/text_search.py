@@ -15,9 +15,10 @@ _FEW = 64
 
 
 class TextSearch:
-    """Searches pieces of a log for the fixed texts of patterns. Many texts have a part in common, such as `rror`.
+    """Finds the fixed texts of patterns in pieces of a log.
 
-    Where a piece has few of these parts, a text with one of them is compared only there.
+    Many texts contain a common part such as `rror`. Such a part is searched for once, and the texts that contain it are
+    compared only at its positions, unless a piece has too many of them.
     """
 
     def __init__(self, texts: Iterable[bytes]) -> None:

@@ -122,8 +122,9 @@ def _is_failure_after(situation: Situation, end: Signal, one: Signal) -> bool:
 def _error_of_another_node(situation: Situation, lead: Signal) -> Signal | None:
     """Return a signal that shows that only one node has an error: several ranks have it, and all are on that node.
 
-    It is the error itself if most ranks of the node have it and the job has other nodes, whether or not those print
-    anything; else it is a signal of a rank on another node. Few ranks may have time to print an error of the program.
+    If most ranks of that node have the error and the job has other nodes, the result is the error itself. If only some
+    ranks of the node have it, the others may not have had time to print it; then a signal of a rank on another node is
+    needed, and is the result. None if nothing shows it.
     """
     ranks, nodes = _with_same_error(situation, lead)
     if len(ranks) < _MIN_RANKS_OF_NODE or len(nodes) != 1 or None in nodes:

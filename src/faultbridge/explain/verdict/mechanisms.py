@@ -74,7 +74,7 @@ class Book:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The points of each kind of evidence, and the limits."""
+    """The points of each kind of evidence, and the limits of the judgment by name, such as `skew_seconds`."""
 
     points: Mapping[str, int]
     limits: Mapping[str, int]

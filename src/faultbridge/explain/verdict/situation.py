@@ -21,7 +21,7 @@ class Situation:
     """What hypotheses are scored against: the time line, the files, the mechanisms and the weights.
 
     A log may repeat an error thousands of times. Of signals that count the same only the first can change a score:
-    `leads` are the first for each node, `firsts` the first of all nodes.
+    `leads` has the first one of each node, `firsts` only the first one in the whole job.
     `nodes` are the node of each rank, as far as it is known.
     """
 

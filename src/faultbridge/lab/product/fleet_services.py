@@ -62,7 +62,7 @@ class FixedRulebook(Rulebook):
 
 @dataclass(frozen=True, slots=True)
 class FleetControls(Controls):
-    """The product's controls; their item is decoded once after each change."""
+    """The repair limits of a cluster (slots, breakers, holds); a stored item is decoded only after it has changed."""
 
     known: dict[str, tuple[Item, Control]] = field(default_factory=dict)
 
@@ -122,7 +122,7 @@ class FleetServices:
     controls: FleetControls
 
     def escalate_alone(self, key: NodeKey) -> None:
-        """Escalate the case of a node that waited for an incident; the lab has none."""
+        """Escalate the case of a node that waited for an incident to explain its fault; in the lab no incident does."""
 
         def revise(state: NodeState, now: datetime) -> Transition:
             return continue_alone(Transition(state), now, after=SETTLE)

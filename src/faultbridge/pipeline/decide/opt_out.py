@@ -1,4 +1,4 @@
-"""Opt-out rule: until when no case opens for an ignored node, in a maintenance, or for an absence during an update.
+"""Opt-out rule: until when no case opens for a node: one that is ignored or under maintenance, or absent in an update.
 
 The pure rule; `repair/opt_out.py` applies the operator's orders. Faults of an excluded node are still recorded.
 """

@@ -1,4 +1,4 @@
-"""What a verification must show: its level, and the faults and the time that count for it."""
+"""What a verification must show: how deep it tests, which faults fail it, and since when a fault counts."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class SparePool:
     clock: Clock
 
     def spares(self, cluster: str) -> tuple[Spare, ...]:
-        """Return all spares of a cluster, by number."""
+        """Return all spares of a cluster, in the order of their slot numbers in the pool."""
         return tuple(read_spares(self.table, cluster))
 
     def change(self, spare: Spare, **changes: Any) -> Spare | None:  # noqa: ANN401 - fields of Spare

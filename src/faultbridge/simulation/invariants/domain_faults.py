@@ -83,7 +83,7 @@ class DomainFaultChecks:
     """Checks intents and waiting cases of one cluster against the faults that the environment caused.
 
     The environment writes `lost`, the nodes that lost their links in a fault of their domain, and `members`, all nodes
-    of each domain. `reached` counts how often each kind of situation occurred in which a fault of a domain begins.
+    of each domain. `reached` counts the statuses of the affected nodes when such a fault became known.
     """
 
     def __init__(self, journal: Journal) -> None:

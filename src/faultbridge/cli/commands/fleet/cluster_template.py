@@ -88,7 +88,7 @@ def _types(given: list[str] | None) -> tuple[str, ...] | None:
 
 
 def _subnets(given: list[str] | None) -> tuple[str, ...] | None:
-    """Check the subnet ids."""
+    """Return the subnet ids without duplicates, or None if none were given; rejects what is no subnet id."""
     if given is None:
         return None
     wrong = [one for one in given if one and not SUBNET.fullmatch(one)]
