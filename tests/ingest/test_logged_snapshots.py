@@ -11,7 +11,8 @@ from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.records import Outcome
 from faultbridge.domain.times import to_text
-from faultbridge.errors import Transient
+from faultbridge.errors import Misconfigured, Transient
+from faultbridge.ingest import heartbeat_log
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.simulation.environment.samples import dcgm_health
 from faultbridge.simulation.fakes.seam import Call
@@ -160,3 +161,16 @@ def test_a_snapshot_whose_heartbeat_is_not_written_is_delivered_again(world: Wor
     start_another_worker(world)
     late = snapshot(world, "Memory system", sent_at=at - timedelta(minutes=1))
     assert deliver(world, late) == [Outcome.STALE]
+
+
+def test_heartbeats_of_a_cluster_whose_policy_cannot_be_read_keep_no_other_record(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise Misconfigured("unknown policy version")
+
+    monkeypatch.setattr(heartbeat_log, "rules_of", fail)
+    heartbeat = beat(world)
+    result = world.app.ingestion.ingest([heartbeat, world.message(XID_79, node="other")])
+    assert list(result.failed) == [heartbeat.id]
+    assert Outcome.RECORDED in result.outcomes.values()

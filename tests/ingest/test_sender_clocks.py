@@ -13,6 +13,7 @@ from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.records import Outcome
 from faultbridge.domain.times import to_text
 from faultbridge.ingest.record_reader import Delivery
+from faultbridge.pipeline.normalize.timestamp import clock_has_moved
 from faultbridge.storage import items, keys
 from tests.builders import KEY
 from tests.ingest.test_heartbeat_monitor import stored
@@ -192,3 +193,8 @@ def test_a_clock_that_varies_within_the_tolerance_is_stored_as_first_reported(wo
     minutes(world, 5)
     world.outcomes(heartbeat(world, world.now - slow - timedelta(seconds=90)))
     assert world.node().conditions["host.clock@node"].attributes["seconds_off"] == "-7200"
+
+
+def test_a_heartbeat_gives_a_wrong_clock_that_an_agent_reported_its_difference() -> None:
+    assert clock_has_moved({}, {"seconds_off": "-3600"})
+    assert not clock_has_moved({"seconds_off": "-3600"}, {})

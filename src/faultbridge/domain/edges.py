@@ -126,7 +126,7 @@ NODE_EDGES: tuple[Edge, ...] = (
 
 _CASE_ROWS = (
     (None, "open", (_A.INGEST, _A.SWEEP, _A.CLI, _A.INVENTORY), "fault that needs a repair, no live case"),
-    ("open", "queued", (_A.INGEST, _A.SWEEP, _A.CLI, _A.INVENTORY), "waiting period over"),
+    ("open", "queued", (_A.INGEST, _A.SWEEP, _A.CLI, _A.INVENTORY, _A.CORRELATE), "waiting period over"),
     ("open", "resolved", (_A.INGEST, _A.SWEEP, _A.CLI), "all conditions ended"),
     (
         "open",

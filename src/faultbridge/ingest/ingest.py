@@ -134,7 +134,7 @@ class Ingest:
         heartbeats = [
             one for node, (_, parts) in by_node.items() for one in current_heartbeats(node, cached[node].stored, parts)
         ]
-        logged = {node for node, part in heartbeats if self.heartbeats.must_write(node, part.record.received_at)}
+        logged = {node for node, part in heartbeats if self._logs(node, part)}
         reads = BatchReads(cached, samples, snapshots, logged)
         NodeCommits(self.append, self.rulebook, self.counter_store, self.node_cache, result, reads)(by_node)
         if heartbeats:
@@ -143,6 +143,13 @@ class Ingest:
             if part.delivery.id in result.failed:
                 result.outcomes.pop(part.record.record_id, None)
         return result
+
+    def _logs(self, node: NodeKey, part: RecordPart) -> bool:
+        """Return whether this heartbeat will be written; False too if that is unknown, so the state keeps the times."""
+        try:
+            return self.heartbeats.must_write(node, part.record.received_at)
+        except Exception:  # noqa: BLE001 - it concerns one cluster, and `record_heartbeats` gives its heartbeats back
+            return False
 
     def _read(self, delivery: Delivery, result: IngestResult, budget: BodyBudget | None) -> Iterable[RecordPart]:
         """Return the parts of a delivery. A canary or the report of a job is recorded here and has no parts."""

@@ -8,6 +8,7 @@ import pytest
 
 from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.edges import CaseStatus
+from faultbridge.errors import Misconfigured
 from faultbridge.simulation.fakes import Call
 from faultbridge.storage.writes import Put
 from tests.scenarios.incidents.test_incidents import RACK, restore_links, world_of
@@ -69,6 +70,23 @@ def test_faults_that_nothing_has_correlated_yet_stop_the_intent() -> None:
     world.advance_minutes(5)
     assert world.released_instances() == []
     assert world.case(3).waiting_for is WaitingFor.INCIDENT
+
+
+def test_a_failed_update_of_the_incidents_delays_the_intent_and_is_no_failure_of_the_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = world_of()
+
+    def fail(*_: object, **__: object) -> None:
+        raise Misconfigured("the item of node-9 cannot be read")
+
+    before_the_next(world, "collect", lambda: monkeypatch.setattr(world, "correlate", fail))
+    world.fault_and_react(3)
+    world.advance_minutes(5)
+    assert world.released_instances() == []
+    monkeypatch.undo()
+    world.until(world.case_is(CaseStatus.RESOLVED, 3))
+    assert (world.released_instances(), world.case(3).attempts) == (["i-00000000000000003"], 1)
 
 
 def test_a_pause_after_the_last_check_stops_the_intent() -> None:

@@ -31,8 +31,8 @@ INCIDENT_GUARDS: tuple[PlantedBug, ...] = (
         "repair/attempt/intent.py",
         "commit_intent",
         "a repair passes its intent while the faults of an incident are recorded but not correlated",
-        "context.tools.update_incidents(context.state.key.cluster)",
-        "pass",
+        "    _update_incidents(context)\n\n    def revise",
+        "    def revise",
     ),
     planted(
         "pipeline/decide/admit.py",

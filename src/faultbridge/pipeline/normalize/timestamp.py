@@ -129,13 +129,12 @@ def slow_by(state: NodeState, observations: Iterable[Observation] = ()) -> timed
 def clock_has_moved(known: Mapping[str, str], reported: Mapping[str, str]) -> bool:
     """Return whether the attributes of two reports show a clock that moved by more than the tolerance.
 
-    A clock moves when it is set in part, or when another instance takes the place of the node's instance.
+    A clock moves when it is set in part, or when another instance takes the place of the node's instance. A `known`
+    report without a difference, such as that of a health agent, counts as no difference.
     """
-    if SECONDS_OFF not in known or SECONDS_OFF not in reported:
-        return False
     try:
-        return abs(int(known[SECONDS_OFF]) - int(reported[SECONDS_OFF])) > TOLERANCE.total_seconds()
-    except ValueError:
+        return abs(int(known.get(SECONDS_OFF, "0")) - int(reported[SECONDS_OFF])) > TOLERANCE.total_seconds()
+    except (KeyError, ValueError):
         return False
 
 

@@ -14,6 +14,7 @@ from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Rule
 from faultbridge.domain.repeated_repairs import is_repeated
+from faultbridge.errors import FaultbridgeError, Transient
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.correlate.held_cases import families_of
 from faultbridge.pipeline.decide.governing_rules import rule_to_ask
@@ -61,7 +62,7 @@ def commit_intent(
     The incidents are updated first: a fault of a node that is already out of service triggers no correlation, so that
     the incident that forbids this intent would otherwise open only in the next sweep.
     """
-    context.tools.update_incidents(context.state.key.cluster)
+    _update_incidents(context)
 
     def revise(state: NodeState, now: datetime) -> Transition:
         case, attempt = live_attempt(state)
@@ -135,8 +136,18 @@ def incident_of_failure(context: StepContext) -> str | None:
 
     The incidents are updated first, because the nodes of the failure domain may have failed moments ago.
     """
-    context.tools.update_incidents(context.state.key.cluster)
+    _update_incidents(context)
     return _incident_of(context, context.state, _read_control(context)) if is_repeated(context.state) else None
+
+
+def _update_incidents(context: StepContext) -> None:
+    """Update the incidents of the cluster; raises Transient if that fails, because it is no failure of the attempt."""
+    try:
+        context.tools.update_incidents(context.state.key.cluster)
+    except Transient:
+        raise
+    except FaultbridgeError as error:
+        raise Transient(f"the incidents could not be updated: {error}") from error
 
 
 def _incident_of(context: StepContext, state: NodeState, control: Control) -> str | None:
