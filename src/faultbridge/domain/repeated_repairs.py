@@ -19,7 +19,8 @@ _TRIED = frozenset({Phase.INTENT.value, Phase.VERIFYING.value})
 def is_repeated(state: NodeState) -> bool:
     """Return whether the next repair of a node follows a failed attempt of its case.
 
-    That of a canceled case only verifies. If the old instance is released already, only its successor is missing.
+    False for a canceled case, which is only verified, and for a node whose old instance is released already: its repair
+    only waits for the successor.
     """
     case = state.live_case
     if case is None or case.cancelled or state.status is NodeStatus.PROVISIONING:

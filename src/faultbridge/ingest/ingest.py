@@ -134,7 +134,7 @@ class Ingest:
         heartbeats = [
             one for node, (_, parts) in by_node.items() for one in current_heartbeats(node, cached[node].stored, parts)
         ]
-        logged = {node for node, part in heartbeats if self._logs(node, part)}
+        logged = {node for node, part in heartbeats if self._will_be_written(node, part)}
         reads = BatchReads(cached, samples, snapshots, logged)
         NodeCommits(self.append, self.rulebook, self.counter_store, self.node_cache, result, reads)(by_node)
         if heartbeats:
@@ -144,7 +144,7 @@ class Ingest:
                 result.outcomes.pop(part.record.record_id, None)
         return result
 
-    def _logs(self, node: NodeKey, part: RecordPart) -> bool:
+    def _will_be_written(self, node: NodeKey, part: RecordPart) -> bool:
         """Return whether this heartbeat will be written; False too if that is unknown, so the state keeps the times."""
         try:
             return self.heartbeats.must_write(node, part.record.received_at)

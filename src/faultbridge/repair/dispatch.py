@@ -132,7 +132,7 @@ class Dispatch:
         return AdmittedBatch(admitted)
 
     def _admit_one(self, pick: QueuedCase, rules: Rules) -> AdmittedBatch:
-        """Admit one case. Repeat this after a lost race, so that the next case does not overtake the case."""
+        """Admit one case. After a lost race it is tried again, so that the next case does not overtake it."""
         for _ in range(MAX_CONFLICTS):
             control, now = self._control(rules.config.cluster), truncate(self.clock.now())
             if not admit(control, rules.policy, (pick,), now, rules.config.update_holds).picks:

@@ -18,7 +18,7 @@ from faultbridge.errors import Rejected
 from faultbridge.ledger.append import Append
 from faultbridge.ledger.queries import registered
 from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.case_moves import move_case
+from faultbridge.pipeline.decide.case_moves import escalate_case, move_case
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.fold.expire import ORDERED, ORDERED_QUARANTINE
@@ -135,17 +135,8 @@ def _keep_out(transition: Transition, reason: str, now: datetime) -> Transition:
     kept = replace(case, isolate=True)
     if case.status is CaseStatus.ESCALATED:
         return replace(transition, state=replace(transition.state, case=kept))
-    kept = replace(
-        kept,
-        status=CaseStatus.ESCALATED,
-        waiting_for=None,
-        not_before=None,
-        incident=None,
-        held_from=None,
-        cancelled=False,
-        reason=reason,
-    )
-    return _move_case(transition, kept, now, reason)
+    kept = replace(kept, not_before=None, incident=None, held_from=None, cancelled=False)
+    return escalate_case(transition, kept, now, reason)
 
 
 def _requeue_escalated(transition: Transition, repair_action: RepairAction, now: datetime, reason: str) -> Transition:
