@@ -111,9 +111,45 @@ def test_a_line_of_rsyslog_in_json_has_the_time_that_rsyslog_reports() -> None:
     assert found(json.dumps(line)) == [("xid.79", AT)]
 
 
-def test_the_parts_of_another_stream_stay_apart() -> None:
-    text = f"{HEAD} P one\n{HEAD.replace('stdout', 'stderr')} F two\n{HEAD} F three\n".encode()
-    assert joined_text(text) == text
+def test_the_parts_of_two_streams_that_alternate_are_joined_apart() -> None:
+    error = HEAD.replace("stdout", "stderr")
+    text = f"{HEAD} P one\n{error} F two\n{HEAD} F three\n{error} P four\n".encode()
+    assert joined_text(text) == f"{error} F two\n{HEAD} F onethree\n{error} F four\n".encode()
+
+
+def of_docker(text: str, at: int, stream: str = "stderr", *, compact: bool = True) -> str:
+    record = {"log": text, "stream": stream, "time": f"2026-02-03T04:05:{at:02}.5Z"}
+    return json.dumps(record, separators=(",", ":") if compact else None) + "\n"
+
+
+@pytest.mark.parametrize("compact", [True, False])
+@pytest.mark.parametrize("places", [(1,), (29,), (30,), (8, 20), (5, 29, 40, 60)])
+def test_the_parts_of_a_line_that_docker_cut_are_one_record(places: tuple[int, ...], *, compact: bool) -> None:
+    ends = (*places, len(XID))
+    parts = [XID[start:end] for start, end in zip((0, *places), ends, strict=True)]
+    lines = [
+        of_docker(part + "\n" * (part is parts[-1]), 6 + n, compact=compact)
+        + of_docker(f"step {n}\n", 6 + n, "stdout", compact=compact)
+        for n, part in enumerate(parts)
+    ]
+    body = "".join(lines)
+    assert found(body) == [("xid.79", AT.replace(microsecond=500000))]
+    pieces = (body.encode()[at : at + 700] for at in range(0, len(body), 700))
+    assert [one.code for one in registry.read_pieces("kernel-log", pieces).observations] == ["xid.79"]
+
+
+def test_lines_without_line_ends_are_not_taken_for_parts() -> None:
+    body = of_docker(XID, 6) + of_docker(DOUBLE, 7)
+    assert joined_text(body.encode()) == body.encode()
+    assert [code for code, _ in found(body)] == ["xid.79", "xid.48"]
+
+
+def test_a_backslash_and_an_n_at_the_end_of_a_part_are_no_line_end() -> None:
+    text = of_docker("one\\n", 6) + of_docker("two\n", 7) + of_docker("three", 8) + of_docker("four\n", 9)
+    assert [json.loads(line)["log"] for line in joined_text(text.encode()).splitlines()] == [
+        "one\\ntwo\n",
+        "threefour\n",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -117,12 +117,23 @@ def _journald_bytes(text: str) -> str:
     )
 
 
+def _place(line: str) -> int:
+    places = [at for at in range(1, len(line)) if line[at - 1 : at + 1].isdigit()]
+    return places[-1] if places else len(line) // 2
+
+
 def _cut(line: str) -> bytes:
     """Return a line as a container runtime writes one that is too long, cut within its last word of digits."""
-    places = [at for at in range(1, len(line)) if line[at - 1 : at + 1].isdigit()]
-    at = places[-1] if places else len(line) // 2
+    at = _place(line)
     head = "2026-02-03T04:05:06.123456789Z stderr"
     return f"{head} P {line[:at]}\n{head} F {line[at:]}".encode()
+
+
+def _cut_by_docker(line: str) -> bytes:
+    """Return a line as Docker writes one that is too long, cut within its last word of digits."""
+    at = _place(line)
+    parts = (line[:at], f"{line[at:]}\n")
+    return b"\n".join(json.dumps({"log": part, **_DOCKER}).encode() for part in parts)
 
 
 def _cell(field: str, value: str) -> dict[str, str]:
@@ -169,6 +180,7 @@ WRAPPERS: dict[str, Callable[[str], bytes]] = {
     ).encode(),
     "json-array": lambda text: json.dumps([{"message": one} for one in _lines(text)]).encode(),
     "cri-parts": lambda text: b"\n".join(_cut(one) for one in _lines(text)),
+    "docker-parts": lambda text: b"\n".join(_cut_by_docker(one) for one in _lines(text)),
     "console-output": lambda text: json.dumps({"InstanceId": "i-0a1b2c3d4e5f60718", "Output": text}).encode(),
     "logs-insights": lambda text: json.dumps(
         {"results": [[_cell("@timestamp", "2026-02-03 04:05:06.000"), _cell("@message", one)] for one in _lines(text)]}

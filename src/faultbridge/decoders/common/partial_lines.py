@@ -1,20 +1,25 @@
-"""Joins the parts of a line that a Kubernetes container runtime (CRI) cut, because it was longer than 16 KiB.
+"""Joins the parts of a line that a container runtime cut, because it was longer than 16 KiB.
 
-Grammar: `TIME STREAM P TEXT` for each part but the last, then `TIME STREAM F TEXT`. The joined line has the time of its
-first part. Source: Kubernetes `kuberuntime/logs`, containerd's `max_container_log_line_size`.
+Grammar of a Kubernetes runtime (CRI): `TIME STREAM P TEXT` for each part but the last, then `TIME STREAM F TEXT`.
+Grammar of Docker (`json-file`): `{"log":"TEXT","stream":"STREAM",...}`; only the text of the last part ends with a line
+end. The parts of two streams can alternate. A joined line has the time of its first part and the place of its last one.
+Source: Kubernetes `kuberuntime/logs`, containerd's `max_container_log_line_size`, Docker's `loggerutils` copier.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
-PARTIAL = b" P "
-"""In every text with a part of a line."""
 _HEAD = rb"\d{4}-\d\d-\d\dT[\d:.]{8,18}(?:Z|[+-]\d\d:\d\d) "
-_PAIR = re.compile(rb"^(" + _HEAD + rb"(std(?:out|err)) )P ([^\n]*)\n" + _HEAD + rb"\2 ([FP])(?: |$)", re.MULTILINE)
-_OPEN = re.compile(_HEAD + rb"std(?:out|err) P ")
-_CRI = re.compile(_HEAD + rb"std(?:out|err) [FP] ")
+_CRI = re.compile(rb"(" + _HEAD + rb"(std(?:out|err)) )([FP])(?: ([^\n]*)|(?=\n|\Z))")
+_DOCKER = re.compile(rb'(\{"log": ?")([^\n]*?)(", ?"stream": ?"(std(?:out|err))"[^\n]*)')
+_DOCKER_START = re.compile(rb'\{"log": ?"')
+_CRI_PART = b" P "
+_LINE = re.compile(rb"[^\n]*\n|[^\n]+")
+_DOCKER_ENDS = (b'","stream":"std', b'", "stream": "std')
+_LINE_END = b"\\n"
 _MAX_HELD = 1024 * 1024
 
 
@@ -24,38 +29,104 @@ def is_of_container(body: bytes) -> bool:
 
 
 def joined_text(text: bytes) -> bytes:
-    """Return a text of whole lines with the parts of each line joined; other text unchanged."""
-    found = 1 if PARTIAL in text else 0
-    while found:
-        # Each pass joins every second part to the part before it.
-        text, found = _PAIR.subn(rb"\1\4 \3", text)
-    return text
+    """Return a text with the parts of each line joined; other text unchanged."""
+    return b"".join(joined_parts([text]))
 
 
 def joined_parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the pieces of a log. In a CRI log, the parts of each line are joined, also parts in different pieces."""
+    """Yield the pieces of a log. In a container's log, the parts of each line are joined, also across pieces."""
     pieces = iter(pieces)
-    held = next(pieces, b"")
-    if not is_of_container(held):
-        yield held
+    rest = next(pieces, b"")
+    form = _Cri() if is_of_container(rest) else _Docker() if _DOCKER_START.match(rest) else None
+    if form is None:
+        yield rest
         yield from pieces
         return
+    lines = _Lines(form)
     for piece in pieces:
-        held += piece
-        end = _end_of_lines(held)
-        if end or len(held) > _MAX_HELD:
-            end = end or len(held)
-            yield joined_text(held[:end])
-            held = held[end:]
-    yield joined_text(held)
+        rest += piece
+        end = rest.rfind(b"\n") + 1
+        if end or len(rest) > _MAX_HELD:
+            end = end or len(rest)
+            yield lines.joined(rest[:end])
+            rest = rest[end:]
+    yield lines.joined(rest) + lines.left()
 
 
-def _end_of_lines(text: bytes) -> int:
-    """Return the position after the last line that is whole and is no part that the next line continues."""
-    end = text.rfind(b"\n") + 1
-    while end:
-        start = text.rfind(b"\n", 0, end - 1) + 1
-        if _OPEN.match(text, start) is None:
-            break
-        end = start
-    return end
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A line of a log, or a part of one: its stream, its text, and what a whole line has before and after the text."""
+
+    stream: bytes
+    text: bytes
+    before: bytes
+    after: bytes
+    is_last: bool
+
+
+class _Cri:
+    """The form of a Kubernetes runtime's log."""
+
+    def has_parts(self, text: bytes) -> bool:
+        """Return whether a line of a text can be a part that is not the last one."""
+        return _CRI_PART in text
+
+    def read(self, line: bytes) -> _Part | None:
+        """Return the part of a line at the start of a text; None for another form."""
+        found = _CRI.match(line)
+        return found and _Part(found[2], found[4] or b"", found[1] + b"F ", b"\n", found[3] == b"F")
+
+
+class _Docker:
+    """The form of a log of Docker's `json-file` driver."""
+
+    def __init__(self) -> None:
+        self._has_line_ends = False
+
+    def has_parts(self, text: bytes) -> bool:
+        """Return whether some texts of a log end with a line end and others do not.
+
+        A collector that removes all line ends leaves no sign of a part.
+        """
+        whole = sum(text.count(_LINE_END + end) for end in _DOCKER_ENDS)
+        self._has_line_ends = self._has_line_ends or whole > 0
+        return self._has_line_ends and whole < sum(map(text.count, _DOCKER_ENDS))
+
+    def read(self, line: bytes) -> _Part | None:
+        """Return the part of a line at the start of a text; None for another form."""
+        found = _DOCKER.match(line)
+        if found is None:
+            return None
+        text = found[2].removesuffix(_LINE_END)
+        # A backslash before the line end makes it two characters of the text.
+        is_last = text != found[2] and not (len(text) - len(text.rstrip(b"\\"))) % 2
+        return _Part(found[4], text if is_last else found[2], found[1], _LINE_END + found[3] + b"\n", is_last)
+
+
+@dataclass(slots=True)
+class _Lines:
+    """Joins the parts of lines, and keeps those of lines that have not ended, by stream."""
+
+    form: _Cri | _Docker
+    _open: dict[bytes, tuple[_Part, bytearray]] = field(default_factory=dict)
+
+    def joined(self, text: bytes) -> bytes:
+        """Return the lines that end in a text of whole lines and parts."""
+        has_parts = self.form.has_parts(text)
+        return b"".join(self._ended(_LINE.findall(text))) if has_parts or self._open else text
+
+    def _ended(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+        for line in lines:
+            part = self.form.read(line)
+            if part is None or (part.is_last and part.stream not in self._open):
+                yield line
+                continue
+            first, text = self._open.setdefault(part.stream, (part, bytearray()))
+            text += part.text
+            if part.is_last or len(text) > _MAX_HELD:
+                yield first.before + text + first.after
+                del self._open[part.stream]
+
+    def left(self) -> bytes:
+        """Return the lines that have no last part."""
+        return b"".join(first.before + text + first.after for first, text in self._open.values())
