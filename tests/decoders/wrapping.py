@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import csv
 import gzip
+import io
 import itertools
 import json
 from collections.abc import Callable, Iterator
@@ -140,6 +142,16 @@ def _cell(field: str, value: str) -> dict[str, str]:
     return {"field": field, "value": value}
 
 
+_TAIL = "2026-02-03T04:05:06.123000+00:00 gpu/i-0a1b2c3d4e5f60718"
+
+
+def _table(lines: list[str]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerows([("@timestamp", "@message"), *(("2026-02-03 04:05:06.000", line) for line in lines)])
+    return text.getvalue()
+
+
 def _otlp(line: str) -> dict[str, object]:
     return {"timeUnixNano": "1770091506123456789", "body": {"stringValue": line}}
 
@@ -185,6 +197,8 @@ WRAPPERS: dict[str, Callable[[str], bytes]] = {
     "logs-insights": lambda text: json.dumps(
         {"results": [[_cell("@timestamp", "2026-02-03 04:05:06.000"), _cell("@message", one)] for one in _lines(text)]}
     ).encode(),
+    "insights-table": lambda text: _table(_lines(text)).encode(),
+    "logs-tail": lambda text: "\n".join(f"{_TAIL} {one}" for one in _lines(text)).encode(),
     "otlp": lambda text: json.dumps(
         {"resourceLogs": [{"scopeLogs": [{"logRecords": [_otlp(one) for one in _lines(text)]}]}]}
     ).encode(),

@@ -12,6 +12,7 @@ from itertools import chain
 from faultbridge.decoders import records
 from faultbridge.decoders.common.decoder import NO_HINTS, Decoded, Decoder, Hints
 from faultbridge.decoders.common.documents import embedded, text_of
+from faultbridge.decoders.common.log_answers import is_table
 from faultbridge.decoders.common.wrapped_lines import unpacked
 from faultbridge.decoders.records import TextCleaner
 from faultbridge.domain.faults import Observation
@@ -102,8 +103,10 @@ def read_pieces(source: str, pieces: Iterable[bytes], hints: Hints = NO_HINTS) -
 
 
 def _is_document(head: bytes) -> bool:
-    """Return whether a body is a JSON document, which can only be read as a whole, and not one object a line."""
+    """Return whether a body can only be read as a whole: a table, or a JSON document that is not one object a line."""
     start = head[:_START]
+    if is_table(text_of(start)):
+        return True
     if _JSON.match(start) is None or b'"awslogs"' in start or b'"logEvents"' in start:
         return _JSON.match(start) is not None
     first, _, rest = head.lstrip().partition(b"\n")

@@ -1,17 +1,54 @@
 """Finds the log lines in the answers of AWS APIs and log stores, each with its own time and node.
 
-Read are EC2's console output, the output of an SSM command, CloudWatch Logs Insights, OpenTelemetry's logs (OTLP as
-JSON), Loki's streams and events of Splunk's collector. Each line becomes an object that `common.wrappers` unwraps.
+Read are EC2's console output, the output of an SSM command, CloudWatch Logs Insights (also the table that its console
+exports), OpenTelemetry's logs (OTLP as JSON), Loki's streams and events of Splunk's collector. Each line becomes an
+object that `common.wrappers` unwraps.
 Source: the API references of EC2, SSM and CloudWatch Logs, OTLP, Loki's HTTP API, Splunk's HTTP Event Collector.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 Lines = list[Mapping[str, Any]]
 _MAX_DEPTH = 8
+_INSTANCE = re.compile(r"(?:^|[/_])(i-[0-9a-f]{8,17})$")
+_TABLE = re.compile(r'\ufeff?(?:"?@?\w{1,64}"?,){0,32}"?@message"?(?:,"?@?\w{1,64}"?){0,32}\r?\n')
+
+_CELL = re.compile(r'(?:"([^"]*(?:""[^"]*)*)"|([^,\n]*?))(,|\r?\n|\Z)')
+
+
+def instance_of(stream: object) -> str | None:
+    """Return the instance id at the end of a log stream's name; None without one."""
+    found = _INSTANCE.search(str(stream or ""))
+    return found and found[1]
+
+
+def is_table(head: str) -> bool:
+    """Return whether a text starts as the table (CSV) that the console of CloudWatch Logs Insights exports."""
+    return _TABLE.match(head) is not None
+
+
+def lines_of_table(text: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the log lines of an exported table; a row without a message is a line as it is."""
+    rows = _rows_of(text.removeprefix("\ufeff"))
+    header = next(rows, [])
+    for cells in rows:
+        row = _row(dict(zip(header, cells, strict=True))) if len(cells) == len(header) else None
+        if row is not None or any(cells):
+            yield row or {"log": ",".join(cells)}
+
+
+def _rows_of(text: str) -> Iterator[list[str]]:
+    cells: list[str] = []
+    for found in _CELL.finditer(text):
+        quoted = found[1]
+        cells.append(found[2] if quoted is None else quoted.replace('""', '"'))
+        if found[3] != ",":
+            yield cells
+            cells = []
 
 
 def lines_of_answer(document: object, depth: int = 0) -> Iterator[Mapping[str, Any]]:
@@ -59,8 +96,13 @@ def _event(event: Mapping[str, Any]) -> Lines:
 
 def _insights_row(row: list[Any]) -> Mapping[str, Any] | None:
     cells = {str(cell.get("field")): cell.get("value") for cell in row if isinstance(cell, Mapping)}
+    return _row(cells)
+
+
+def _row(cells: Mapping[str, Any]) -> Mapping[str, Any] | None:
     text = cells.get("@message")
-    return {"log": text, "time": cells.get("@timestamp")} if isinstance(text, str) and text.strip() else None
+    beside = {"time": cells.get("@timestamp"), "host": instance_of(cells.get("@logStream"))}
+    return {"log": text, **beside} if isinstance(text, str) and text.strip() else None
 
 
 def _lines(text: object, **beside: object) -> Lines:

@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import cache
 
 from faultbridge.decoders.common.clock import calendar_time, instant, iso_instant, month_name, yearless_time
+from faultbridge.decoders.common.tailed_events import BEFORE_KERNEL
 from faultbridge.decoders.common.wrappers import unwrap
 
 MAX_PREFIXES = 12
@@ -103,10 +104,6 @@ def _date_and_time(message: KernelMessage, match: re.Match[str], _: datetime | N
 
 def _epoch(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
     message.observed_at = message.observed_at or instant(float(match[1]))
-
-
-def _iso(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
-    message.observed_at = message.observed_at or iso_instant(match[1])
 
 
 def _level(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
@@ -212,7 +209,8 @@ def _in_angle_brackets() -> _Patterns:
 @cache
 def _from_digit() -> _Patterns:
     return (
-        (re.compile(rf"{_ISO}(?: std(?:out|err) [FP]|{_CALLER}) "), _iso),
+        (re.compile(BEFORE_KERNEL), _date_and_time),
+        (re.compile(rf"{_ISO}(?: std(?:out|err) [FP]|{_CALLER}) "), _date_and_time),
         (re.compile(r"(\d{1,6}),(\d{1,20}),(\d{1,18}),[^,;]{1,16}(?:,[^;]{0,200})?;"), _kmsg),
         (re.compile(rf"{_DATE_AND_TIME} "), _date_and_time),
         (re.compile(r"(\d{10}\.\d{3,9}) (?=[\w.-]{1,253} kernel)"), _epoch),

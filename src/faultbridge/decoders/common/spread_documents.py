@@ -115,12 +115,12 @@ def log_records(document: object, depth: int = 0) -> Iterator[Mapping[str, Any]]
                 yield from log_records(item, depth + 1)
 
 
-def log_event(line: str) -> LogEvent | None:
-    """Return the log line in a line of a container runtime or a collector; None if the line is not wrapped."""
+def log_event(line: str, depth: int = MAX_DEPTH) -> LogEvent | None:
+    """Return the log line within at most `depth` JSON objects or behind a runtime's prefix; None if not wrapped."""
     cri = _CRI.match(line.strip("\r"))
     at, text = (iso_instant(cri[1]), cri[3]) if cri else (None, line)
     node, is_wrapped = None, cri is not None
-    for _ in range(MAX_DEPTH):
+    for _ in range(depth):
         wrapped = unwrap(text) if text.lstrip()[:1] == "{" else None
         if wrapped is None:
             break

@@ -17,12 +17,14 @@ from datetime import datetime
 from itertools import chain
 
 from faultbridge.decoders.common.documents import MAX_JSON_BYTES, embedded, leading_documents, loads, text_of
+from faultbridge.decoders.common.log_answers import instance_of, is_table, lines_of_table
 from faultbridge.decoders.common.spread_documents import LogEvent, joined_documents, log_event, log_records
+from faultbridge.decoders.common.wrappers import MAX_DEPTH
 from faultbridge.domain.times import from_milliseconds
 from faultbridge.errors import Rejected
 
-_INSTANCE = re.compile(r"(?:^|[/_])(i-[0-9a-f]{8,17})$")
 _MAX_PIECE = 1024 * 1024
+_MAX_HEADER = 4096
 # A document that is printed over several lines starts with a line that is only a bracket.
 _OPENING = re.compile(
     rb'(?m)" ?: ?\\{0,3}"[ \t]{0,64}[{\[](?:\\{1,4}r)?(?:\\{1,4}n)?\\{0,3}"| [FP] [ \t]{0,64}[{\[][ \t\r]{0,8}$'
@@ -42,8 +44,7 @@ def log_events(body: bytes) -> tuple[LogEvent, ...] | None:
         return None
     if not isinstance(record, dict) or not isinstance(record.get("logEvents"), list):
         return None
-    match = _INSTANCE.search(str(record.get("logStream", "")))
-    instance_id = match[1] if match else None
+    instance_id = instance_of(record.get("logStream"))
     return tuple(
         LogEvent(str(event["message"]), _instant(event.get("timestamp")), instance_id)
         for event in record["logEvents"]
@@ -99,7 +100,7 @@ def _may_be_spread(body: bytes) -> bool:
 
 
 def wrapped_lines(body: bytes) -> bytes | None:
-    """Return a JSON document of log lines as one object a line; None if the body is no such document.
+    """Return a JSON document or a table of log lines as one object a line; None if the body is no such document.
 
     `dmesg -J` and `journalctl -o json-pretty` write such documents, and a collector may wrap each of their lines.
     A body of one object a line is left as it is.
@@ -112,6 +113,8 @@ def wrapped_lines(body: bytes) -> bytes | None:
 
 
 def _lines_of_document(body: bytes) -> bytes | None:
+    if is_table(text_of(body[:_MAX_HEADER])):
+        return "\n".join(map(json.dumps, lines_of_table(text_of(body)))).encode()
     if body[:64].lstrip()[:1] not in {b"{", b"["}:
         return None
     first, _, rest = body.lstrip().partition(b"\n")
@@ -165,19 +168,21 @@ def spread_events(events: Sequence[LogEvent]) -> bytes | None:
 
 
 def wrapped_events(body: bytes) -> Iterator[tuple[LogEvent, ...]]:
-    """Yield the log lines of a body unwrapped, and then, if documents are spread over lines, with these joined.
+    """Yield the log lines of a body unwrapped; then without one wrapper only; then with spread documents joined.
 
-    Yields nothing if a line is not wrapped. The lines as they are come first, because the join keeps only log lines,
-    and the wrapped document can be that of another source.
+    Yields nothing if a line is not wrapped. A document within a wrapper can be that of a source whose members look
+    like a wrapper, and the join keeps only log lines.
     """
     if len(body) > MAX_JSON_BYTES:
         return
-    yield from _all_wrapped(text_of(_lines_of_document(body) or body).split("\n"))
+    lines = text_of(_lines_of_document(body) or body).split("\n")
+    yield from _all_wrapped(lines)
+    yield from _all_wrapped(lines, depth=1)
     if _may_be_spread(body):
         yield from _all_wrapped(joined_documents(text_of(body).split("\n")))
 
 
-def _all_wrapped(lines: Iterable[str]) -> list[tuple[LogEvent, ...]]:
+def _all_wrapped(lines: Iterable[str], depth: int = MAX_DEPTH) -> list[tuple[LogEvent, ...]]:
     """Return the events of all lines as the only item, or nothing if a line is not wrapped."""
-    events = [log_event(line) for line in lines if line.strip()]
+    events = [log_event(line, depth) for line in lines if line.strip()]
     return [tuple(event for event in events if event is not None)] if events and None not in events else []

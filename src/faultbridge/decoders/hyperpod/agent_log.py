@@ -22,6 +22,7 @@ from faultbridge.decoders.common.documents import objects, text_of
 from faultbridge.decoders.common.fields import evidence, text, truncate
 from faultbridge.decoders.common.prefix import KernelMessage
 from faultbridge.decoders.common.spread_documents import LogEvent
+from faultbridge.decoders.common.tailed_events import events_of_instances
 from faultbridge.decoders.common.wrapped_lines import log_events
 from faultbridge.decoders.hyperpod.recommendations import CODES_BY_CONDITION, recommendation_of
 from faultbridge.decoders.kernel.sxid import SxidReader
@@ -66,11 +67,13 @@ class HealthDetails:
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return the health events and failed checks of a log file or a CloudWatch Logs record."""
+    """Return the health events and failed checks of a log file, of `aws logs tail` or of a CloudWatch Logs record."""
     events = log_events(body)
     framed = events is not None
+    if events is None:
+        events = events_of_instances(text_of(body)) or (LogEvent(text_of(body)),)
     observations: list[Observation] = []
-    for event in events if events is not None else (LogEvent(text_of(body)),):
+    for event in events:
         for prefix, record in objects(event.message):
             framed = framed or MARKER in record or {"level", "msg"} <= record.keys()
             if record.get(MARKER) == "HealthEvent":

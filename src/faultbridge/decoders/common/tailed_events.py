@@ -1,0 +1,32 @@
+"""Reads what `aws logs tail` prints: the time of each event, the name of its log stream, and its message.
+
+Grammar: `2026-02-03T04:05:06.123000+00:00 STREAM MESSAGE`; the further lines of a message follow as they are. A line of
+syslog has the same form, with a host in place of the stream, so the message must state its source itself. Source: AWS
+CLI, `logs tail`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from faultbridge.decoders.common.clock import iso_instant
+from faultbridge.decoders.common.spread_documents import LogEvent
+
+_TIME = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?\+00:00) "
+BEFORE_KERNEL = _TIME + (
+    r"(?:[^\s:]{1,512} (?=\[ {0,6}\d{1,10}\.\d{1,9}\] |<\d{1,3}>|\{|NVRM: Xid \("
+    r"|(?:\w{3} [ \d]\d \d\d:\d\d:\d\d|\d{4}-[\dT:.Z+-]{15,30}) [\w.-]{1,253} kernel)"
+    r"|[^\s:/]{0,256}/[^\s:]{0,256} (?=kernel(?:\[\d{1,10}\])?: ))"
+)
+"""What precedes the kernel's own prefix on a line; no line of syslog has it."""
+
+_OF_INSTANCE = re.compile(rf"^{_TIME}[^\s:]{{0,490}}(?<![^\s/_])(i-[0-9a-f]{{8,17}}) ", re.MULTILINE)
+
+
+def events_of_instances(text: str) -> tuple[LogEvent, ...] | None:
+    """Return the events of a text whose streams are named after instances; None for a text that starts otherwise."""
+    if _OF_INSTANCE.match(text) is None:
+        return None
+    _, *fields = _OF_INSTANCE.split(text)
+    rows = zip(fields[::3], fields[1::3], fields[2::3], strict=True)
+    return tuple(LogEvent(message, iso_instant(at), instance_id) for at, instance_id, message in rows)
