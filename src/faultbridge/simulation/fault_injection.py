@@ -128,13 +128,13 @@ class FaultInjector:
     injected: int = 0
     workers: list[str] = field(default_factory=list)
     _thresholds: list[tuple[float, FaultKind]] = field(default_factory=list)
+    _total: float = 0.0
 
     def __post_init__(self) -> None:
         """Convert the fault rates to cumulative thresholds, so that one random number selects the kind."""
-        total = 0.0
         for kind, probability in self.profile.fault_rates.items():
-            total += probability
-            self._thresholds.append((total, kind))
+            self._total += probability
+            self._thresholds.append((self._total, kind))
 
     def before(self, call: Call) -> FaultKind | None:
         """Raise a fault before a call, or return the kind to raise after it (None for no fault).
@@ -178,7 +178,7 @@ class FaultInjector:
     def _draw_kind(self, call: Call) -> FaultKind | None:
         """Draw the fault of a call; None if there is none or if this kind cannot occur in this call."""
         drawn = self.random.random()
-        if not self._thresholds or drawn >= self._thresholds[-1][0]:
+        if drawn >= self._total:
             return None
         kind = next((kind for limit, kind in self._thresholds if drawn < limit), None)
         if kind is FaultKind.CONFLICT and call.name not in {"table.write", "table.transact"}:

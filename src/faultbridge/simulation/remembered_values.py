@@ -13,7 +13,7 @@ from faultbridge.domain.cases import Case
 from faultbridge.domain.cluster.breakers import Breaker
 from faultbridge.domain.cluster.incidents import Hold, Incident
 from faultbridge.domain.cluster.spares import Spare
-from faultbridge.domain.cluster.state import ClusterState
+from faultbridge.domain.cluster.state import ClusterState, Control
 from faultbridge.domain.conditions import Condition, Tombstone
 from faultbridge.domain.faults import Component
 from faultbridge.domain.nodes import NodeState, Placement
@@ -34,7 +34,7 @@ MAX_PACKED = 2_000
 def remember_values() -> None:
     """Remember decoded and encoded values in this process."""
     of_nodes = Component, Condition, Tombstone, Placement, Case, NodeState
-    of_clusters = Breaker, Hold, Incident, Spare, ClusterState, OnsetHistory, OpenPage
+    of_clusters = Breaker, Hold, Incident, Spare, ClusterState, Control, OnsetHistory, OpenPage
     wrap_codec((*of_nodes, *of_clusters), _decode_once, _encode_once)
     packed = PackedValues()
     wrap_packing(packed.pack_once, packed.unpack_once)

@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from faultbridge.simulation.fakes.clock import ManualClock
 
@@ -14,14 +15,16 @@ MAX_NESTING = 2
 """How many handlers can run within one another; races of three cover races of more."""
 
 
-@dataclass(order=True, slots=True)
-class ScheduledCall:
-    """A call scheduled for a time; calls for the same time run in the order of scheduling."""
+class ScheduledCall(NamedTuple):
+    """A call scheduled for a time; calls for the same time run in the order of scheduling.
+
+    The number of each call is unique, so that a comparison of two calls ends with it.
+    """
 
     at: datetime
     number: int
-    name: str = field(compare=False)
-    action: Action = field(compare=False)
+    name: str
+    action: Action
 
 
 @dataclass(slots=True)

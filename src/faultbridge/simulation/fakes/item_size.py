@@ -19,6 +19,8 @@ BYTES_PER_CHARACTER = 4
 LENGTH_OF_PART = 4
 """The characters around a mapping and around each of its parts, rounded up."""
 
+_SIZED = frozenset({str, Packed})
+
 
 def check_sizes(items: Iterable[tuple[Key, Item | None, Item | None]]) -> None:
     """Refuse writes that DynamoDB refuses, given as (key, new item, old item) of every changed item."""
@@ -36,14 +38,14 @@ def max_bytes(item: Item) -> int:
 
     It is four bytes for each character of the item's names and values, which is more than DynamoDB's format takes.
     """
-    return BYTES_PER_CHARACTER * _text_length(item)
+    return BYTES_PER_CHARACTER * (_length_of(item) if isinstance(item, StoredMapping) else _text_length(item))
 
 
 def _text_length(mapping: Item) -> int:
     length = sum(map(len, mapping))
     for value in mapping.values():
-        if isinstance(value, str | Packed):
-            length += len(value)
+        if type(value) in _SIZED:
+            length += len(value)  # type: ignore[arg-type]  # a text or bytes
         elif isinstance(value, StoredMapping):
             length += _length_of(value)
         else:

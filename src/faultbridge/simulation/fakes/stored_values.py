@@ -45,9 +45,9 @@ class StoredList(list[Value]):
 _STORED = _PLAIN | {StoredMapping, StoredList}
 
 
-def stored_item(item: Item) -> Item:
+def stored_item(item: Item) -> StoredMapping:
     """Return a copy of an item for storage."""
-    return {name: one if type(one) in _PLAIN else stored(one) for name, one in item.items()}
+    return StoredMapping({name: one if type(one) in _STORED else stored(one) for name, one in item.items()})
 
 
 def stored(value: Any) -> Value:

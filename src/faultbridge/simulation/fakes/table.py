@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import Any
 
 from faultbridge.adapters.dynamodb.values import to_typed_item
@@ -56,8 +57,8 @@ class FakeTable:
     """Implements `Table` (fake): `index_lag` delays the indexes, `page_size` limits every page of a query.
 
     Reads by key and queries of the base table are consistent. Items and transactions that are too large for DynamoDB
-    are refused as it refuses them. `stream` holds every change in the order of the writes. With `shared`, the values
-    of a read item are not copies and refuse changes, which saves time.
+    are refused as it refuses them. `stream` holds every change in the order of the writes. With `shared`, a read item
+    is no copy and refuses changes, which saves time.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class FakeTable:
         self.seam = seam or Seam()
         self.index_lag = index_lag
         self.page_size = page_size
-        self._read: Callable[[Item], Item] = dict if shared else copied_item
+        self._read: Callable[[Item], Item] = _same if shared else copied_item
         self.stream: list[StreamRecord] = []
         self._partitions: dict[str, dict[str, Item]] = {}
         self._versions: dict[Key, list[tuple[datetime, Item | None]]] = {}
@@ -121,8 +122,8 @@ class FakeTable:
             if start is not None:
                 last = tuple(start.split("\x1f"))
                 bounded = [row for row in bounded if (row[0] < last if newest_first else row[0] > last)]
-            bounded.sort(key=_sort_position, reverse=newest_first)
-            return self._page(bounded, limit)
+            bounded.sort(key=itemgetter(0), reverse=newest_first)
+            return self._page(bounded, limit, index)
 
     def write(self, write: Write) -> None:
         """Perform one conditional write; a failed condition raises `Conflict`."""
@@ -151,8 +152,8 @@ class FakeTable:
 
     def items_at(self, prefix: str, sk: str) -> Iterator[Item]:
         """Yield the item at `sk` of each partition whose key starts with a prefix, in key order, without copying."""
-        for pk in sorted(self._partitions):
-            if pk.startswith(prefix) and (item := self._partitions[pk].get(sk)) is not None:
+        for pk in sorted(pk for pk in self._partitions if pk.startswith(prefix)):
+            if (item := self._partitions[pk].get(sk)) is not None:
                 yield item
 
     def _at(self, key: Key) -> Item | None:
@@ -214,16 +215,18 @@ class FakeTable:
         for key in tuple(members):
             image = self._visible(key)
             if image is not None and image.get(index.pk) == pk and index.sk in image:
-                yield (str(image[index.sk]), key.pk, key.sk), projected(image, index)
+                yield (str(image[index.sk]), key.pk, key.sk), image
             elif (self._versions[key][-1][1] or {}).get(index.pk) != pk:
                 members.discard(key)  # no visible version is in the index any more
 
-    def _page(self, rows: Sequence[tuple[tuple[str, ...], Item]], limit: int | None) -> Page:
+    def _page(self, rows: Sequence[tuple[tuple[str, ...], Item]], limit: int | None, index: Index | None) -> Page:
         """Return the first rows as a page, with a start token if more rows follow."""
         sizes = [size for size in (limit, self.page_size) if size is not None]
         size = min(sizes, default=len(rows))
         returned = rows[:size]
         more = "\x1f".join(returned[-1][0]) if len(rows) > size and returned else None
+        if index is not None:
+            returned = [(position, projected(item, index)) for position, item in returned]
         return Page(tuple(self._read(item) for _, item in returned), more)
 
 
@@ -231,8 +234,8 @@ _EMPTY_PAGE = Page((), None)
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
 
 
-def _sort_position(row: tuple[tuple[str, ...], Item]) -> tuple[str, ...]:
-    return row[0]
+def _same(item: Item) -> Item:
+    return item
 
 
 def projected(item: Mapping[str, Any], index: Index) -> Item:
