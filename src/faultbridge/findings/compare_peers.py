@@ -60,7 +60,7 @@ class ComparePeers:
         """Compare the nodes of a cluster; returns the number of findings opened."""
         table, now = self.append.table, self.append.clock.now()
         first = table.get(stored.baselines_key(cluster, 0))
-        if first is not None and now - stored.read_baselines(first).at < INTERVAL:
+        if first is not None and now - stored.compared_at(first) < INTERVAL:
             return 0
         parts = table.get_many(stored.baselines_key(cluster, part) for part in range(stored.PARTS)).values()
         before = {node: known for row in parts for node, known in stored.read_baselines(row).nodes.items()}

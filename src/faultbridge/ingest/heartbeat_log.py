@@ -73,6 +73,8 @@ class ClusterHeartbeats:
 
     def before_return(self, nodes: Collection[str]) -> ClusterHeartbeats:
         """Return a copy in which these nodes, which have returned, are still silent since their stored heartbeats."""
+        if not nodes:
+            return self
         silent = {
             node: shard.last[node] for shard in self.stored for node in shard.silent.intersection(nodes, shard.last)
         }

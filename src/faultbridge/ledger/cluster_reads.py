@@ -27,13 +27,14 @@ class _Held:
     """The items and rows of one cluster that were read, and when the items were read.
 
     `shared` are the keys of the items that are read together, `shards` the prefix of the partitions of the rows.
+    `rows` holds the pages of each partition by the prefix that was asked for; the empty prefix gives all its rows.
     """
 
     shared: frozenset[Key]
     shards: str
     read_at: datetime | None = None
     items: dict[Key, Item | None] = field(default_factory=dict)
-    rows: dict[str, tuple[Item, ...]] = field(default_factory=dict)
+    rows: dict[str, dict[str, Page]] = field(default_factory=dict)
 
     def forget(self) -> None:
         """Drop everything, so that the next read is fresh."""
@@ -69,14 +70,16 @@ class ClusterReads:
     def get(self, key: Key) -> Item | None:
         """Return one item; see `Table`."""
         held = self._held
-        return self.table.get(key) if held is None or key not in held.shared else self._items(held, (key,))[key]
+        if held is None or key not in held.shared:
+            return self.table.get(key)
+        return self._items(held, frozenset((key,)))[key]
 
     def get_many(self, wanted: Iterable[Key]) -> dict[Key, Item]:
         """Return items; see `Table`."""
         held, wanted = self._held, tuple(wanted)
         if held is None or not held.shared.issuperset(wanted):
             return self.table.get_many(wanted)
-        items = self._items(held, wanted)
+        items = self._items(held, frozenset(wanted))
         return {key: item for key in wanted if (item := items[key]) is not None}
 
     def query(
@@ -93,8 +96,8 @@ class ClusterReads:
     ) -> Page:
         """Return one page of a partition; see `Table`. Within `once`, one query per shard reads all work rows."""
         held = self._held
-        is_whole = not (after or up_to or limit or start or index or newest_first)
-        if held is None or not is_whole or prefix not in WORK_ROWS or not pk.startswith(held.shards):
+        is_part = after or up_to or limit or start or index or newest_first
+        if held is None or is_part or prefix not in WORK_ROWS or not pk.startswith(held.shards):
             return self.table.query(
                 pk,
                 prefix=prefix,
@@ -105,7 +108,7 @@ class ClusterReads:
                 index=index,
                 newest_first=newest_first,
             )
-        return Page(tuple(row for row in self._rows(held, pk) if str(row["sk"]).startswith(prefix)))
+        return self._rows(held, pk, prefix)
 
     def write(self, write: Write) -> None:
         """Make one conditional write; see `Table`."""
@@ -117,20 +120,23 @@ class ClusterReads:
         self._drop(writes)
         self.table.transact(writes, token)
 
-    def _items(self, held: _Held, wanted: Sequence[Key] = ()) -> Mapping[Key, Item | None]:
+    def _items(self, held: _Held, wanted: frozenset[Key] = frozenset()) -> Mapping[Key, Item | None]:
         """Return the shared items; reads all of them again if a wanted one is missing or they are too old."""
         now = self.clock.now()
-        if held.read_at is None or now - held.read_at > MAX_AGE or not held.items.keys() >= set(wanted):
+        if held.read_at is None or now - held.read_at > MAX_AGE or not held.items.keys() >= wanted:
             held.forget()
             found = self.table.get_many(sorted(held.shared))
             held.read_at, held.items = now, {key: found.get(key) for key in held.shared}
         return held.items
 
-    def _rows(self, held: _Held, pk: str) -> tuple[Item, ...]:
+    def _rows(self, held: _Held, pk: str, prefix: str) -> Page:
         self._items(held)
-        if pk not in held.rows:
-            held.rows[pk] = tuple(query_all(self.table, pk, up_to=WORK_ROWS_END))
-        return held.rows[pk]
+        pages = held.rows.get(pk)
+        if pages is None:
+            pages = held.rows[pk] = {"": Page(tuple(query_all(self.table, pk, up_to=WORK_ROWS_END)))}
+        if prefix not in pages:
+            pages[prefix] = Page(tuple(row for row in pages[""].items if str(row["sk"]).startswith(prefix)))
+        return pages[prefix]
 
     def _drop(self, writes: Sequence[Write]) -> None:
         """Drop what these writes may change, also if they fail."""

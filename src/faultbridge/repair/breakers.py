@@ -103,10 +103,11 @@ def _has_incident(row: Mapping[str, Any], config: ClusterConfig, control: Contro
     A breaker would page a second time for the same cause. An open incident also explains a node whose case does not
     wait for it yet, because the node failed after the last correlation.
     """
+    if row.get("incident") or not control.holds:
+        return bool(row.get("incident"))
     families = [Family(name) for name in row.get("families") or {}]
     repeated = bool(row.get("repeated"))
-    holding = control.incident_of(str(row["node"]), domains_of(config, row), families, repeated=repeated)
-    return bool(row.get("incident")) or holding is not None
+    return control.incident_of(str(row["node"]), domains_of(config, row), families, repeated=repeated) is not None
 
 
 def _failing(row: Item) -> FailingNode:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from faultbridge.domain.findings import Baseline, Finding
-from faultbridge.domain.times import to_milliseconds, to_text
+from faultbridge.domain.times import from_text, to_milliseconds, to_text
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump
 from faultbridge.storage.stored_values import stored_value
@@ -60,6 +60,11 @@ def baselines_put(cluster: str, part: int, baselines: Baselines, now: datetime) 
     at = to_text(baselines.at)
     row = items.item(baselines_key(cluster, part), now, {"at": at, "baselines": dump(baselines)})
     return Put(row, when=AnyOf((Absent(), Below("at", at))))
+
+
+def compared_at(row: Mapping[str, Any]) -> datetime:
+    """Return the time of the baselines in an item."""
+    return from_text(row["at"])
 
 
 def read_baselines(row: Mapping[str, Any]) -> Baselines:

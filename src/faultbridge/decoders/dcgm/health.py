@@ -23,6 +23,7 @@ from faultbridge.errors import Rejected
 SOURCE = "dcgm-health"
 # A report lists only devices with incidents; all other GPUs, at most this many, are healthy.
 MAX_GPUS = 16
+_GPUS = tuple(Component(ComponentType.GPU, index=index) for index in range(MAX_GPUS))
 _SYSTEMS = frozenset(
     "pcie nvlink pmu mcu memory sm inforom thermal power driver connectx nvswitch".split()  # noqa: SIM905 - one line
 )
@@ -119,13 +120,13 @@ def _fault(component: Component, system: str, health: str, text: str) -> Fault:
 
 
 def _covers(unknown: set[tuple[str, Component]], present: list[Fault]) -> dict[str, tuple[Component, ...]]:
-    gpus = [Component(ComponentType.GPU, index=index) for index in range(MAX_GPUS)]
-    others = [fault.component for fault in present if fault.component.type is not ComponentType.GPU]
+    others = (fault.component for fault in present if fault.component.type is not ComponentType.GPU)
+    covered = (*_GPUS, *others)
     codes = {f"dcgm.health_{system}" for system in _SYSTEMS} | {fault.code for fault in present} | codes_of_texts()
-    return {
-        code: tuple(component for component in (*gpus, *others) if (code, component) not in unknown)
-        for code in sorted(codes)
-    }
+    covers = dict.fromkeys(sorted(codes), covered)
+    for code in codes.intersection(code for code, _ in unknown):
+        covers[code] = tuple(component for component in covered if (code, component) not in unknown)
+    return covers
 
 
 DECODER = Decoder(

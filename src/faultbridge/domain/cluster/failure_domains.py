@@ -47,11 +47,13 @@ def failure_domains(
 
     `domain` is the narrowest one by name. If no domain of the inventory has this name, it counts as a rack.
     """
-    found = {FailureDomain(kind, domains[kind]) for kind in _KINDS if domains.get(kind)}
+    found = {FailureDomain(DomainKind.CLUSTER, cluster)}
+    if domains:
+        found |= {FailureDomain(kind, domains[kind]) for kind in _KINDS if domains.get(kind)}
     if domain and domain not in domains.values():
         found.add(FailureDomain(DomainKind.RACK, domain))
-    found |= {FailureDomain(one.kind, one.name) for one in declared if node in _expanded(one.nodes)}
-    found.add(FailureDomain(DomainKind.CLUSTER, cluster))
+    if declared:
+        found |= {FailureDomain(one.kind, one.name) for one in declared if node in _expanded(one.nodes)}
     return tuple(sorted(found, key=lambda one: (_KINDS.index(one.kind), one.name)))
 
 
