@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from faultbridge.decoders.common.decoder import LINE_SOURCES, Decoded, Decoder, Hints
 from faultbridge.decoders.common.journal import text_fields
-from faultbridge.decoders.common.partial_lines import is_of_container, joined_parts
+from faultbridge.decoders.common.partial_lines import PART_MARKS, is_of_container, joined_parts, joined_text
 from faultbridge.decoders.common.spread_documents import LogEvent
 from faultbridge.decoders.common.wrapped_lines import log_events, wrapped_events
 from faultbridge.decoders.events import of_events
@@ -142,7 +142,8 @@ class TextCleaner:
 
     def clean(self, body: bytes) -> bytes:
         """Return a body as text without NUL bytes; one with NUL bytes that is mostly not text is `Rejected`."""
-        return b"".join(self.pieces([body]))
+        text = b"".join(text_fields([body]))
+        return self._without_nuls(joined_text(text) if any(mark in text for mark in PART_MARKS) else text)
 
     def pieces(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         """Yield each piece with its NUL bytes replaced."""

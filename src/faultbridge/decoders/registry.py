@@ -105,7 +105,7 @@ def read_pieces(source: str, pieces: Iterable[bytes], hints: Hints = NO_HINTS) -
 def _is_document(head: bytes) -> bool:
     """Return whether a body can only be read as a whole: a table, or a JSON document that is not one object a line."""
     start = head[:_START]
-    if is_table(text_of(start)):
+    if b"@message" in start and is_table(text_of(start)):
         return True
     if _JSON.match(start) is None or b'"awslogs"' in start or b'"logEvents"' in start:
         return _JSON.match(start) is not None

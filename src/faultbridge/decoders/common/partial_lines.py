@@ -17,6 +17,8 @@ _CRI = re.compile(rb"(" + _HEAD + rb"(std(?:out|err)) )([FP])(?: ([^\n]*)|(?=\n|
 _DOCKER = re.compile(rb'(\{"log": ?")([^\n]*?)(", ?"stream": ?"(std(?:out|err))"[^\n]*)')
 _DOCKER_START = re.compile(rb'\{"log": ?"')
 _CRI_PART = b" P "
+PART_MARKS = (_CRI_PART, b'"stream":')
+"""One of these is in every text with a part of a line."""
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 _DOCKER_ENDS = (b'","stream":"std', b'", "stream": "std')
 _LINE_END = b"\\n"

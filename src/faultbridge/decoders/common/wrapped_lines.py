@@ -113,7 +113,7 @@ def wrapped_lines(body: bytes) -> bytes | None:
 
 
 def _lines_of_document(body: bytes) -> bytes | None:
-    if is_table(text_of(body[:_MAX_HEADER])):
+    if b"@message" in body[:_MAX_HEADER] and is_table(text_of(body[:_MAX_HEADER])):
         return "\n".join(map(json.dumps, lines_of_table(text_of(body)))).encode()
     if body[:64].lstrip()[:1] not in {b"{", b"["}:
         return None
