@@ -8,25 +8,30 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.nodes import NodeKey
+from faultbridge.domain.edges import Actor, NodeStatus
+from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Transient
 from faultbridge.ingest import heartbeat_log
 from faultbridge.ingest.canary import LAST_RECORDED
-from faultbridge.ingest.heartbeat_log import WRITE_AFTER
+from faultbridge.ingest.heartbeat_log import WRITE_AFTER, ClusterHeartbeats
 from faultbridge.ingest.heartbeat_monitor import HEARTBEAT_GRACE
 from faultbridge.ops.erase import Erase
+from faultbridge.pipeline.fold.expire import end_verified
 from faultbridge.rules.policies import PolicyStore
 from faultbridge.rules.rulebook import rules_of
 from faultbridge.simulation.fakes import Call
 from faultbridge.simulation.fakes.seam import Hook
 from faultbridge.storage import heartbeats, items, keys
 from faultbridge.storage.writes import Item, Key, Put
-from tests.builders import KEY, NOON
+from tests.builders import KEY, NOON, after
 from tests.world import World
 
 SILENT = "host.silent@node"
@@ -125,6 +130,35 @@ def test_the_next_heartbeat_clears_the_fault() -> None:
     assert silent(world) == [False]
     pass_time(world, 8)
     assert silent(world) == [True]
+
+
+def test_a_node_that_returned_to_service_without_a_heartbeat_is_silent_again_after_the_timeout() -> None:
+    world = World(**OBSERVE)
+    beat(world)
+    pass_time(world, 8)
+    assert silent(world) == [True]
+
+    def repaired(state: NodeState, now: datetime) -> Transition:
+        ended = end_verified(state, RepairAction.REBOOT_NODE, at=now, covers=lambda _: False)
+        return Transition(ended.state)
+
+    world.app.ingestion.heartbeats.append(KEY, repaired, actor=Actor.STEP)
+    assert silent(world) == [False]
+    pass_time(world, 4)
+    assert silent(world) == [False]
+    pass_time(world, 2)
+    assert silent(world) == [True]
+
+
+@given(st.integers(0, 60), st.integers(1, 25))
+def test_each_silent_node_is_checked_again_in_turn(nodes: int, number: int) -> None:
+    names = {f"n-{one:02}": NOON for one in range(nodes)}
+    read = ClusterHeartbeats(ClusterConfig("train-a"), NOON, names, frozenset(names), ())
+    turns = [
+        replace(read, read_at=after(minutes=minute)).to_check_again(number) for minute in range(-(-nodes // number))
+    ]
+    assert all(len(turn) <= number for turn in turns)
+    assert sorted(node.node for turn in turns for node in turn) == sorted(names)
 
 
 def test_the_fault_is_recorded_once_however_often_the_sweep_runs() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.policy import DEFAULT_RULE, Match, Policy, Rule
-from faultbridge.pipeline.decide.governing_rules import governing_rules, rule_of_case, rule_to_ask
+from faultbridge.pipeline.decide.governing_rules import governing_rules, rule_of_case, rule_to_ask, with_governing_rules
 from tests.pipeline.test_repair_actions import FAULTY, case
 
 REPLACE = RepairAction.REPLACE_NODE
@@ -24,6 +24,22 @@ def test_without_any_condition_a_case_of_an_unknown_rule_asks_for_each_repair() 
 def test_the_default_rule_needs_no_rule_in_the_policy() -> None:
     of_default = replace(UNKNOWN, rule=DEFAULT_RULE.name)
     assert rule_of_case(EMPTY, of_default, Policy("p")) == DEFAULT_RULE
+
+
+def test_without_any_condition_the_rules_of_the_attempt_before_govern_the_next_one() -> None:
+    policy = Policy("p", (Rule("own"), Rule("joined", approval=(REPLACE,)), Rule("other", approval=(REPLACE,))))
+    attempted = replace(UNKNOWN, rule="own", governed_by=("own", "joined"))
+    assert [rule.name for rule in governing_rules(EMPTY, attempted, policy, REPLACE)] == ["own", "joined"]
+    assert with_governing_rules(EMPTY, attempted, policy).governed_by == ("own", "joined")
+    removed = rule_to_ask(EMPTY, replace(attempted, governed_by=("own", "gone")), policy, REPLACE, 1)
+    assert removed is not None
+    assert removed.name == "gone"
+
+
+def test_the_rules_of_active_conditions_govern_instead_of_those_of_the_attempt_before() -> None:
+    policy = Policy("p", (Rule("all"), Rule("joined")))
+    attempted = replace(UNKNOWN, rule="all", governed_by=("joined",))
+    assert [rule.name for rule in governing_rules(FAULTY, attempted, policy, RepairAction.RESET_GPU)] == ["all"]
 
 
 def test_each_rule_counts_once() -> None:

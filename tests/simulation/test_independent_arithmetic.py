@@ -65,3 +65,18 @@ def test_a_repair_without_the_approval_of_the_fault_that_requires_it_is_found() 
     ]
     cleared = fault("Cleared", "xid.79", "replace_node")
     assert list(arithmetic.unapproved_repairs([mild, worse, cleared, started("replace_node")], asking)) == []
+
+
+def test_a_fault_whose_start_and_device_were_corrected_is_over_when_it_is_cleared() -> None:
+    def fault(kind: str, since: str, **known: str) -> arithmetic.Body:
+        component = {"type": "gpu", **dict.fromkeys(("pci", "uuid", "index", "link", "name")), **known}
+        data = {"code": "xid.79", "since": since, "component": component, "action": "replace_node", "incarnation": {}}
+        return {"metadata": {"event_type": f"Node Fault {kind}", "case_id": "c-1"}, "data": data}
+
+    data = {"to": "in_progress", "repair_action": "reboot_node", "attempt": 1, "rule": "r", "cause": {"code": "net.x"}}
+    started = {"metadata": {"event_type": "Case Status Change", "case_id": "c-1"}, "data": data}
+    asking = [(("xid.79",), frozenset({"reboot_node"})), ((), frozenset[str]())]
+    corrected = [fault("Detected", "10:02", index="0"), fault("Updated", "10:01", index="0", pci="53")]
+    over, of_another = fault("Cleared", "10:00", pci="53"), fault("Cleared", "09:00", index="1", pci="c1")
+    assert list(arithmetic.unapproved_repairs([*corrected, over, started], asking)) == []
+    assert list(arithmetic.unapproved_repairs([*corrected, of_another, started], asking)) != []

@@ -19,7 +19,7 @@ from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.domain.times import from_text
 from faultbridge.pipeline.decide.approval_timeout import expire_approval
 from faultbridge.pipeline.decide.decide import decide
-from faultbridge.pipeline.decide.governing_rules import rule_to_ask
+from faultbridge.pipeline.decide.governing_rules import rule_to_ask, with_governing_rules
 from faultbridge.pipeline.decide.repair_actions import choose_repair_action, next_higher, next_repair_action
 from faultbridge.pipeline.fold.changes import Change
 
@@ -65,7 +65,9 @@ class InStep:
         state = follow_case(_with_recorded_id(state, commit), commit, policy.limits, self.reader.catalog)
         case = state.live_case
         if case is not None and rule is not None:
-            state = replace(state, case=replace(case, rule=rule))
+            case = replace(case, rule=rule)
+            case = with_governing_rules(state, case, policy) if _starts_or_acts(commit) else case
+            state = replace(state, case=case)
         asked = [one for one in commit.notes("approval") if one["data"].get("stage") == "begun"]
         for event in asked:
             if case is not None:
@@ -182,6 +184,12 @@ def _is_stage(commit: Commit, changes: object, recorded: Iterable[Event]) -> boo
         orders = {str(one["data"]["facts"].get("order")) for one in commit.notes("operator")}
         return bool(changes) and not orders & {"return", "cancelled"}
     return commit.actor is Actor.SWEEP or (commit.actor is Actor.INGEST and bool(changes))
+
+
+def _starts_or_acts(commit: Commit) -> bool:
+    """Return whether a commit admitted an attempt or recorded its intent."""
+    started = any(one["data"]["to"] == CaseStatus.IN_PROGRESS.value for one in commit.of_type(EntryType.CASE_STATUS))
+    return started or any(one["data"]["step"] == "intent" for one in commit.of_type(EntryType.REPLACEMENT_STEP))
 
 
 def _is_decided(event: Event) -> bool:

@@ -66,6 +66,16 @@ class ClusterHeartbeats:
         watched = ((node, at) for node, at in self.last.items() if node not in self.silent)
         return {NodeKey(self.config.cluster, node): at for node, at in sorted(watched) if at <= latest}
 
+    def to_check_again(self, number: int) -> dict[NodeKey, datetime]:
+        """Return at most this number of silent nodes, other ones each minute, each with its last recorded heartbeat.
+
+        A repair or an operator may have returned a silent node to service, and it must not stay unwatched.
+        """
+        silent = sorted(self.silent & self.last.keys())
+        turns = max(-(-len(silent) // number), 1)
+        turn = int(self.read_at.timestamp()) // 60 % turns
+        return {NodeKey(self.config.cluster, node): self.last[node] for node in silent[turn::turns]}
+
     @property
     def newest(self) -> datetime | None:
         """Return when the queue received the last heartbeat of any node; None if there is none."""

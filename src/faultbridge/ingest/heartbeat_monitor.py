@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from faultbridge.decoders.native.heartbeat import SILENT
 from faultbridge.decoders.native.heartbeat import SOURCE as HEARTBEAT
 from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.conditions import condition_key
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.faults import NODE_COMPONENT, Snapshot
 from faultbridge.domain.nodes import NodeKey, NodeState
@@ -84,22 +85,25 @@ class HeartbeatMonitor:
     def check(self, node: NodeKey, last: datetime, arrived: datetime | None, probe: Probe = unprobed) -> bool:
         """Record `host.silent` for a node in service whose last heartbeat, at `last`, is too old.
 
+        After a repair or an operator's return, the timeout begins anew: the node has returned without a heartbeat.
         `arrived` is when the last canary or heartbeat that arrived was sent. Returns False, and records nothing, if
-        `arrived` is too early to show that a heartbeat of this node would have arrived: the next sweep checks again. If
-        `arrived` is None, no canary has arrived so far, and the fault is recorded.
+        `arrived` is too early to show that a heartbeat of this node would have arrived, or if the new timeout is not
+        over: the next sweep checks again. If `arrived` is None, no canary has arrived so far, and it is recorded.
         """
         timeout = rules_of(self.log.rulebook, node.cluster).policy.limits.heartbeat_timeout
         if not _is_conclusive(arrived, last, timeout):
             return False
 
         def revise(state: NodeState, now: datetime) -> Transition:
-            if state.status is None or not state.status.in_service:
+            due = _watched_since(state, last) + timeout
+            if not _in_service(state) or not _is_due(arrived, due, timeout, now):
                 return Transition(state)
-            fault = missing_heartbeat_fault(last, timeout, probe(state))
-            return self._observe(state, Arrival(fault, last + timeout, f"silence-{to_text(last)}"), now)
+            fault = missing_heartbeat_fault(last, timeout, due, probe(state))
+            return self._observe(state, Arrival(fault, due, f"silence-{to_text(due)}"), now)
 
-        self.append(node, revise, actor=Actor.SWEEP)
-        return True
+        state = self.append(node, revise, actor=Actor.SWEEP).state
+        due = _watched_since(state, last) + timeout
+        return not _in_service(state) or _is_due(arrived, due, timeout, self.append.clock.now())
 
     def clear(self, node: NodeKey, at: datetime) -> None:
         """End `host.silent` of a node whose heartbeat arrived at a time.
@@ -119,6 +123,20 @@ class HeartbeatMonitor:
         rules, catalog = rules_of(self.log.rulebook, state.key.cluster), self.log.rulebook.catalog()
         observed = observe(state, [arrival], rebooted=False, rules=rules, catalog=catalog, now=now)
         return Transition(observed.state, observed.drafts)
+
+
+def _in_service(state: NodeState) -> bool:
+    return state.status is not None and state.status.in_service
+
+
+def _watched_since(state: NodeState, last: datetime) -> datetime:
+    """Return since when the node sent no heartbeat: since the last one, or since the end of its former fault."""
+    ended = state.tombstones.get(condition_key(SILENT, NODE_COMPONENT))
+    return max(last, state.floor or last, ended.ended_at if ended else last)
+
+
+def _is_due(arrived: datetime | None, due: datetime, timeout: timedelta, now: datetime) -> bool:
+    return now >= due and _is_conclusive(arrived, due - timeout, timeout)
 
 
 def _is_conclusive(arrived: datetime | None, last: datetime, timeout: timedelta) -> bool:

@@ -57,8 +57,8 @@ class ProbedInstance:
         return next((answer for holds, answer in known if holds), Answer.UNKNOWN)
 
 
-def missing_heartbeat_fault(last: datetime, timeout: timedelta, probed: ProbedInstance) -> Fault:
-    """Return the fault of a node whose last heartbeat is older than the timeout."""
+def missing_heartbeat_fault(last: datetime, timeout: timedelta, due: datetime, probed: ProbedInstance) -> Fault:
+    """Return the fault of a node whose last heartbeat is older than the timeout, and whose next one was due."""
     answer, checks = probed.answer, probed.checks
     text = f"No heartbeat for {int(timeout.total_seconds())} s."
     return Fault(
@@ -66,7 +66,7 @@ def missing_heartbeat_fault(last: datetime, timeout: timedelta, probed: ProbedIn
         SILENT,
         NODE_COMPONENT,
         f"{text} {_TEXTS[answer]}" if answer in _TEXTS else text,
-        observed_at=last + timeout,
+        observed_at=due,
         evidence=f"last heartbeat at {to_text(last)}",
         attributes={
             "last_heartbeat": to_text(last),

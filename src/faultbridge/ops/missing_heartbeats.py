@@ -15,6 +15,9 @@ from faultbridge.ops.failures import Failures
 from faultbridge.ops.silent_instances import MAX_PROBED
 from faultbridge.rules.rulebook import rules_of
 
+MAX_CHECKED_AGAIN = 20
+"""How many nodes of a cluster whose missing heartbeat is recorded already one sweep checks again; each is one read."""
+
 
 def report_missing_heartbeats(
     monitor: HeartbeatMonitor, clusters: Iterable[str], failures: Failures, probe: Probe = unprobed
@@ -48,7 +51,8 @@ def report_missing_heartbeats(
     if intake.failed:
         log_cause("missing_heartbeats_not_reported", reason=f"no records arrive: {len(overdue)} nodes are overdue")
     settled: set[NodeKey] = set()
-    for node, last in {} if intake.failed else overdue.items():
+    again = {node: last for heartbeats in read for node, last in heartbeats.to_check_again(MAX_CHECKED_AGAIN).items()}
+    for node, last in {} if intake.failed else (again | overdue).items():
         with failures.collect(f"checking the heartbeat of {node.stream}"):
             if monitor.check(node, last, intake.last_arrival, probe if node in probed else unprobed):
                 settled.add(node)

@@ -35,11 +35,12 @@ FORGET_DRY_AFTER = timedelta(hours=2)
 
 @dataclass(frozen=True, slots=True)
 class ReadyCase:
-    """A case whose node is out of service, and the repair action of its next attempt."""
+    """A case whose node is out of service, the repair action of its next attempt, and the rules that govern it."""
 
     state: NodeState
     case: Case
     repair_action: RepairAction
+    governed_by: tuple[str, ...]
     reason: str = ""
 
 
@@ -63,6 +64,7 @@ def admit_case(ready: ReadyCase, now: datetime) -> Transition:
         waiting_for=None,
         not_before=None,
         reason=ready.reason,
+        governed_by=ready.governed_by,
     )
     reason = f"admitted: {ready.reason}" if ready.reason else "admitted"
     return move_case(Transition(ready.state), case, now, reason)

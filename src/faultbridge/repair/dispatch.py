@@ -186,7 +186,7 @@ class Dispatch:
         elif closed is not None:
             self._queued_cases.record_refusals((Refused(pick, WaitingFor.WINDOW, closed),), rules)
         else:
-            return ReadyCase(state, case, action, choice.reason)
+            return ReadyCase(state, case, action, tuple(rule.name for rule in governing), choice.reason)
         return None
 
     def _still_admitted(

@@ -104,6 +104,20 @@ def test_an_incident_passes_a_node_on_when_another_one_of_the_node_expires() -> 
     assert {one.after.id: set(one.after.nodes) for one in changes}[second.id] == set()
 
 
+def test_a_fault_after_a_quiet_period_whose_end_no_run_noticed_is_another_incident_with_an_age_of_its_own() -> None:
+    first = opened([affected(number) for number in RACK])
+    (recovering,) = run([], [first], after(minutes=30))
+    again = after(minutes=31 + QUIET)
+    later = [affected(number, again) for number in RACK]
+    closed, second = sorted(run(later, [recovering.after], again), key=lambda one: one.after.opened_at)
+    assert (closed.after.status, closed.after.closed_at) == (IncidentStatus.CLOSED, after(minutes=30 + QUIET))
+    assert (second.before, second.after.status, second.after.opened_at) == (None, IncidentStatus.OPEN, again)
+    assert run(later, [second.after], again) == []
+    early = [affected(0, after(minutes=29 + QUIET)), *later[1:]]
+    (grown,) = run(early, [recovering.after], again)
+    assert (grown.after.id, grown.after.opened_at) == (first.id, first.opened_at)
+
+
 def test_an_expired_incident_is_not_closed_while_a_fault_comes_back_within_the_quiet_time() -> None:
     incident = expired()
     for minute in range(1, 60):

@@ -107,7 +107,7 @@ def test_a_reset_whose_verification_failed_in_a_dead_rack_is_repeated_and_does_n
     assert (world.released_instances(), world.case(1).resolution) == ([], Resolution.REPAIRED)
 
 
-def test_after_the_maximum_age_a_failed_repair_continues() -> None:
+def test_after_the_maximum_age_a_failed_repair_is_verified_again_and_an_operator_decides_on_another_one() -> None:
     world = world_past_the_intent()
     lose_links(world, OTHERS)
     world.verifier.result = UNREACHABLE
@@ -115,8 +115,10 @@ def test_after_the_maximum_age_a_failed_repair_continues() -> None:
     world.until(lambda: incidents(world)[0].status is IncidentStatus.EXPIRED)
     assert intents(world) == ["replace_node"]
     assert world.clock.now() - opened <= timedelta(hours=2, minutes=2)
-    world.until(lambda: len(intents(world)) > 1)
-    assert world.case(1).repair_action is not RepairAction.VERIFY
+    world.until(world.case_is(CaseStatus.ESCALATED, 1))
+    case = world.case(1)
+    assert (case.repair_action, case.attempts, intents(world)) == (RepairAction.VERIFY, 2, ["replace_node"])
+    assert case.reason.endswith(f"incident {incidents(world)[0].id} still affects its failure domain")
 
 
 def test_an_expired_incident_frees_a_failed_repair_from_later_ones_of_its_family_and_domain() -> None:

@@ -49,6 +49,15 @@ def test_without_any_report_an_operator_is_asked_and_nothing_is_released() -> No
     assert (world.released_instances(), world.restarter.restarted) == ([], [])
 
 
+def test_diagnostics_do_not_show_that_the_agent_of_a_silent_node_reports_again() -> None:
+    world = World()
+    world.fault_and_react(code="host.silent", source="heartbeat")
+    world.until(world.case_is(CaseStatus.ESCALATED))
+    assert "diagnostics passed, but host.silent is still reported" in world.case().reason
+    assert [condition.code for condition in world.node().active()] == ["host.silent"]
+    assert (world.released_instances(), world.restarter.restarted) == ([], [])
+
+
 def test_a_fault_that_the_level_covers_ends() -> None:
     world = World()
     world.fault(code="cloud.ebs_impaired", source="ec2-status")

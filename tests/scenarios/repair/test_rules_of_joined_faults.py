@@ -30,14 +30,14 @@ def with_rules(*rules: Rule) -> World:
     return world
 
 
-def join_at(world: World, call: str, code: str) -> None:
+def join_at(world: World, call: str, code: str, **others: object) -> None:
     """Report a second fault at the first call of this name."""
     pending = [call]
 
     def before(made: Call) -> None:
         if made.name in pending:
             pending.remove(made.name)
-            world.fault(code=code)
+            world.fault(code=code, **others)
 
     world.seam.before = before
 
@@ -88,6 +88,29 @@ def test_a_replacement_after_a_failed_reboot_needs_the_approval_of_each_active_f
     world.verifier.result = Verification(Verdict.FAILED, ("memory: fail",))
     world.advance_minutes(180)
     assert (world.case().waiting_for, world.released_instances()) == (WaitingFor.APPROVAL, [])
+
+
+@pytest.mark.parametrize("joins", ["while queued", "orchestrator.drain"])
+def test_a_replacement_needs_the_approval_of_a_joined_fault_that_the_reboot_before_it_ended(joins: str) -> None:
+    asks = Rule("asks-later", Match(codes=("xid.48",)), approval=(REPLACE,), release_without_capacity=True)
+    world = with_rules(asks, Rule("reboots", Match(codes=("xid.95",)), release_without_capacity=True))
+    world.verifier.result = Verification(Verdict.FAILED, ("memory: fail",))
+    world.pause_repairs(paused=True)
+    world.fault_and_react(code="xid.95", severity=Severity.ERROR, action=Action.REBOOT_NODE)
+    if joins == "while queued":
+        reboot(world)
+    else:
+        join_at(world, joins, "xid.48", severity=Severity.ERROR, action=Action.REBOOT_NODE)
+    world.pause_repairs(paused=False)
+    world.until(lambda: bool(world.restarter.restarted))
+    world.advance_minutes(1)
+    for code in ("xid.95", "xid.48"):
+        world.clear(code=code)
+    assert list(world.node().active()) == []
+    world.advance_minutes(180)
+    assert (world.case().waiting_for, world.released_instances()) == (WaitingFor.APPROVAL, [])
+    world.orders.approve(world.case().id, ADA, action=REPLACE)
+    world.until(lambda: len(world.released_instances()) == 1)
 
 
 def test_a_milder_fault_beside_it_does_not_make_a_repair_ask() -> None:

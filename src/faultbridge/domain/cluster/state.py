@@ -97,6 +97,11 @@ class Control:
         held = [family for family in families if family not in exempt]
         return next((name for name, hold in sorted(self.holds.items()) if hold.covers(domains, held)), None)
 
+    def expired_incident_of(self, domains: Collection[FailureDomain]) -> str | None:
+        """Return the id of an incident of one of these failure domains that has outlasted its maximum age, or None."""
+        expired = {name for name, hold in self.holds.items() if not hold.holding and hold.ended_at is None}
+        return min((name for name in expired if self.holds[name].domain in domains), default=None)
+
 
 @dataclass(frozen=True, slots=True)
 class QueuedCase:

@@ -22,6 +22,8 @@ from faultbridge.pipeline.correlate.exempt_nodes import exempt_nodes, recently_l
 from faultbridge.pipeline.correlate.shared_causes import SharedCause, find_shared_causes
 from faultbridge.pipeline.correlate.snapshot import AffectedNode, ClusterSnapshot, most_frequent, shared_subject
 
+_QUIET = "no node has been affected for the quiet period"
+
 
 @dataclass(frozen=True, slots=True)
 class IncidentChange:
@@ -54,13 +56,15 @@ def correlate(
     `incidents` are those that are not closed. `ended` are closed ones: faults that began before their end open no
     further incident. After the changes are applied, a second call at the same time returns no change.
     """
-    live = sorted((one for one in incidents if _is_known(one, snapshot)), key=lambda one: (one.opened_at, one.id))
-    before = {one.id: one for one in live}
+    known = sorted((one for one in incidents if _is_known(one, snapshot)), key=lambda one: (one.opened_at, one.id))
+    before = {one.id: one for one in known}
+    live = [_close_if_over(one, snapshot, limits, now) for one in known]
+    ended = (*ended, *(one.hold for one in live if one.status is IncidentStatus.CLOSED))
     # An incident that reaches its maximum age now exempts its nodes at once.
     over = [one for one in (_advance(one, snapshot, limits, now) for one in live) if not one.status.holds]
     held = snapshot.without(exempt_nodes(over, limits, now))
     of = {one.id: snapshot for one in over}
-    after = _with_shared_causes(held, live, tuple(ended), limits, now)
+    after = _with_shared_causes(held, live, ended, limits, now)
     changes = (_change(before.get(one.id), _advance(one, of.get(one.id, held), limits, now)) for one in after)
     return tuple(change for change in changes if change is not None)
 
@@ -147,6 +151,19 @@ def _evidence_since(
     return start - limits.window
 
 
+def _close_if_over(incident: Incident, snapshot: ClusterSnapshot, limits: CorrelationLimits, now: datetime) -> Incident:
+    """Close an incident whose quiet period ended before its next fault began, if no earlier run has noticed its end.
+
+    The next fault is another incident, with a maximum age of its own.
+    """
+    if incident.quiet_since is None or now < (end := incident.quiet_since + limits.quiet):
+        return incident
+    begun = [one.since for one in _members(snapshot, incident, limits, now)]
+    if not begun or min(begun) <= end:
+        return incident
+    return close_incident(incident, end, _QUIET)
+
+
 def _advance(incident: Incident, snapshot: ClusterSnapshot, limits: CorrelationLimits, now: datetime) -> Incident:
     """Return an incident with its current nodes and status."""
     if incident.status is IncidentStatus.CLOSED:
@@ -163,7 +180,7 @@ def _advance(incident: Incident, snapshot: ClusterSnapshot, limits: CorrelationL
         quiet_since=None if members else incident.quiet_since or now,
     )
     if incident.quiet_since is not None and now >= incident.quiet_since + limits.quiet:
-        return close_incident(incident, now, "no node has been affected for the quiet period")
+        return close_incident(incident, now, _QUIET)
     if incident.status.holds and now >= incident.opened_at + limits.max_age:
         reason = "maximum age reached; the cases that it held continue"
         return replace(incident, status=IncidentStatus.EXPIRED, expired_at=now, reason=reason)

@@ -1,7 +1,8 @@
 """Governing rules: the rules that decide whether a repair action of a case may start.
 
 A case keeps the rule of one condition. Each other active condition that requires the same repair action has a rule of
-its own, whose approvals and maintenance windows apply too.
+its own, whose approvals and maintenance windows apply too. If all conditions end, for example by a reboot, and the node
+still fails its verification, the rules of the attempt before apply.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def rule_of_case(state: NodeState, case: Case, policy: Policy) -> Rule:
     If the policy in force has no rule of this name, its conditions are matched again. Without any condition, each
     repair of the node requires approval, because what the former rule required is unknown.
     """
-    if case.rule in _WITHOUT_POLICY or policy.has_rule(case.rule):
+    if _is_known(case.rule, policy):
         return policy.rule_named(case.rule)
     strongest = strongest_requirement(state, policy)
     if strongest is not None:
@@ -72,21 +73,38 @@ def rule_of_case(state: NodeState, case: Case, policy: Policy) -> Rule:
     condition = state.conditions.get(condition_key(case.code, case.component))
     if condition is not None:
         return policy.rule_for(condition, state.key.cluster, state.placement.instance_type)
-    return Rule(case.rule, approval=tuple(action for action in RepairAction if action.needs_slot))
+    return _asking_rule(case.rule)
+
+
+def _is_known(rule: str, policy: Policy) -> bool:
+    return rule in _WITHOUT_POLICY or policy.has_rule(rule)
+
+
+def _asking_rule(name: str) -> Rule:
+    """Return a rule that requires approval of each repair, because what the rule of this name required is unknown."""
+    return Rule(name, approval=tuple(action for action in RepairAction if action.needs_slot))
 
 
 def governing_rules(state: NodeState, case: Case, policy: Policy, action: RepairAction) -> tuple[Rule, ...]:
     """Return the rule of the case and those of the active conditions that require this repair action.
 
     A stronger action than any condition requires, such as the one after a failed attempt, is required by all of them.
+    Without any condition, the rules that governed the attempt before are returned.
     """
     found = requirements(state, policy)
     least = _ORDER.index(action)
     requiring = [
         one.rule for one in found if one.repair_action is not None and _ORDER.index(one.repair_action) >= least
     ]
-    rules = (rule_of_case(state, case, policy), *(requiring or [one.rule for one in found]))
+    former = [policy.rule_named(one) if _is_known(one, policy) else _asking_rule(one) for one in case.governed_by]
+    rules = (rule_of_case(state, case, policy), *(requiring or [one.rule for one in found] or former))
     return tuple({rule.name: rule for rule in rules}.values())
+
+
+def with_governing_rules(state: NodeState, case: Case, policy: Policy) -> Case:
+    """Return a case that keeps the names of the rules that govern its repair action now."""
+    rules = governing_rules(state, case, policy, case.repair_action)
+    return replace(case, governed_by=tuple(rule.name for rule in rules))
 
 
 def rule_to_ask(state: NodeState, case: Case, policy: Policy, action: RepairAction, attempt: int) -> Rule | None:

@@ -8,8 +8,9 @@ from typing import Any
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Intent, Phase, RepairAction, WaitingFor
-from faultbridge.domain.cluster.failure_domains import failure_domains
+from faultbridge.domain.cluster.failure_domains import FailureDomain, failure_domains
 from faultbridge.domain.cluster.state import Control
+from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Rule
@@ -17,7 +18,7 @@ from faultbridge.domain.repeated_repairs import is_repeated
 from faultbridge.errors import FaultbridgeError, Transient
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.correlate.held_cases import families_of
-from faultbridge.pipeline.decide.governing_rules import rule_to_ask
+from faultbridge.pipeline.decide.governing_rules import rule_to_ask, with_governing_rules
 from faultbridge.pipeline.decide.repair_actions import required_repair_action
 from faultbridge.repair.attempt.progress import enter_phase, live_attempt, move_node, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
@@ -74,6 +75,7 @@ def commit_intent(
             return Transition(state)
         intent = Intent(case.repair_action, incarnation.instance_id, incarnation.instance, case.execution, now)
         state = update_attempt(state, intent=intent, spare=spare, instance_types=instance_types)
+        state = replace(state, case=with_governing_rules(state, live_attempt(state)[0], context.rules.policy))
         return _after_intent(state, intent, control, reason, facts)
 
     return context.commit(revise)
@@ -140,6 +142,11 @@ def incident_of_failure(context: StepContext) -> str | None:
     return _incident_of(context, context.state, _read_control(context)) if is_repeated(context.state) else None
 
 
+def expired_incident(context: StepContext) -> str | None:
+    """Return the id of the incident that outlasted its maximum age and still affects the node's failure domain."""
+    return _read_control(context).expired_incident_of(_domains(context, context.state))
+
+
 def _update_incidents(context: StepContext) -> None:
     """Update the incidents of the cluster; raises Transient if that fails, because it is no failure of the attempt."""
     try:
@@ -152,9 +159,13 @@ def _update_incidents(context: StepContext) -> None:
 
 def _incident_of(context: StepContext, state: NodeState, control: Control) -> str | None:
     """Return the id of the incident that holds the repair of a node, or None."""
+    domains = _domains(context, state)
+    return control.incident_of(state.key.node, domains, families_of(state), repeated=is_repeated(state))
+
+
+def _domains(context: StepContext, state: NodeState) -> tuple[FailureDomain, ...]:
     key, placement, declared = state.key, state.placement, context.rules.config.domains
-    domains = failure_domains(key.cluster, key.node, placement.domain, placement.domains, declared)
-    return control.incident_of(key.node, domains, families_of(state), repeated=is_repeated(state))
+    return failure_domains(key.cluster, key.node, placement.domain, placement.domains, declared)
 
 
 def _read_control(context: StepContext) -> Control:

@@ -7,7 +7,7 @@ from faultbridge.domain.entries import Draft
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.governing_rules import rule_of_case, strongest_requirement
 from faultbridge.pipeline.decide.repair_actions import next_higher, next_repair_action
-from faultbridge.repair.attempt.intent import incident_of_failure
+from faultbridge.repair.attempt.intent import expired_incident, incident_of_failure
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepResult
 
@@ -34,7 +34,8 @@ def try_next_action(
     """Queue the case for the next permitted repair action, or escalate it to an operator if there is none.
 
     After the strongest action, the same action is tried again until the attempts of the policy are used up. While an
-    incident of the node's failure domain is open, the failure proves nothing about the instance: the case waits.
+    incident of the node's failure domain is open, the failure proves nothing about the instance: the case waits. If the
+    incident outlasts its maximum age, an operator decides, because another instance may fail for the same cause.
     """
     case, policy = context.case, context.rules.policy
     incident = None if case.cancelled else incident_of_failure(context)
@@ -48,6 +49,8 @@ def try_next_action(
     same = action is case.repair_action
     if action is None or case.cancelled or (same and case.counted_attempts >= policy.limits.attempts):
         return context.escalate_to_operator(reason, draft)
+    if (expired := expired_incident(context)) is not None:
+        return context.escalate_to_operator(f"{reason}; incident {expired} still affects its failure domain", draft)
     reason = f"{reason}; {f'{action.value} is tried again' if same else f'next repair action: {action.value}'}"
     # There are few repair actions, so the policy limits only retries of the same action.
     return context.requeue(WaitingFor.ADMISSION, reason, draft, repair_action=action, delay=False, counts=same)

@@ -125,13 +125,13 @@ def unapproved_repairs(bodies: Iterable[Body], asking: Sequence[AskingRule]) -> 
     """
     asked: dict[tuple[str, int], str] = {}
     approved: set[tuple[str, int, str]] = set()
-    active: dict[tuple[str, str, str], Body] = {}
+    active: list[Body] = []
     before: dict[str, list[str]] = {}
     for body in bodies:
         data, case, kind = body["data"], body["metadata"]["case_id"], body["metadata"]["event_type"]
         facts = data.get("facts", {})
         if kind.startswith("Node Fault"):
-            _follow_fault(active, kind, data)
+            active = _after_fault(active, kind, data)
         elif data.get("kind") == "approval" and data.get("stage") == "begun":
             asked[case, facts["attempt"]] = facts["repair_action"]
         elif facts.get("order") == "approved":
@@ -140,7 +140,7 @@ def unapproved_repairs(bodies: Iterable[Body], asking: Sequence[AskingRule]) -> 
         if not started and (data.get("step"), data.get("outcome")) != ("intent", "committed"):
             continue
         action, attempt = data["repair_action"], data["attempt"]
-        codes = _codes_requiring(active.values(), action)
+        codes = _codes_requiring(active, action)
         if not codes and started and data["rule"] != "inventory":
             codes = before.get(case) or [data["cause"]["code"]]
         before[case] = codes
@@ -148,12 +148,22 @@ def unapproved_repairs(bodies: Iterable[Body], asking: Sequence[AskingRule]) -> 
             yield f"{case}: attempt {attempt} is {action}"
 
 
-def _follow_fault(active: dict[tuple[str, str, str], Body], kind: str, data: Body) -> None:
-    key = data["code"], data["since"], data["component"]["type"]
-    if kind == "Node Fault Cleared":
-        active.pop(key, None)
-    elif data["action"] in FAULT_ACTIONS and data["incarnation"] is not None:
-        active[key] = data
+def _after_fault(active: Iterable[Body], kind: str, data: Body) -> list[Body]:
+    """Return the active faults of a node after one of its faults was detected, updated or cleared."""
+    others = [one for one in active if not _is_same_fault(one, data)]
+    counts = kind != "Node Fault Cleared" and data["action"] in FAULT_ACTIONS and data["incarnation"] is not None
+    return [*others, data] if counts else others
+
+
+def _is_same_fault(one: Body, other: Body) -> bool:
+    """Return whether two entries are about one fault: an update may correct its start, or identify its device."""
+    ours, theirs = one["component"], other["component"]
+    if (one["code"], ours["type"]) != (other["code"], theirs["type"]):
+        return False
+    if one["since"] == other["since"] or ours == theirs:
+        return True
+    shared = [name for name in ("pci", "uuid", "index", "link", "name") if None not in (ours[name], theirs[name])]
+    return bool(shared) and all(ours[name] == theirs[name] for name in shared)
 
 
 def _codes_requiring(active: Iterable[Body], action: str) -> list[str]:

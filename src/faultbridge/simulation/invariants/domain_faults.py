@@ -177,8 +177,8 @@ class DomainFaultChecks:
 
     def _is_explained_within(self, domain: str, known: set[str]) -> bool:
         """Return whether a narrower domain contains all nodes that show the fault: then it explains no other node."""
-        members = self._members(domain)
-        return any(known <= inner < members for inner in self.members.values())
+        size = len(self._members(domain))
+        return any(known <= inner and len(inner) < size for inner in self.members.values())
 
     def _check_intent(self, name: str, data: dict[str, Any], now: datetime) -> None:
         """Check an intent of a node whose links are down, while its domain's fault is known and is not too old."""
