@@ -8,6 +8,7 @@ from typing import Any
 
 from faultbridge.composition.installation import Installation
 from faultbridge.data.policies import default_policy
+from faultbridge.domain.copies import replace
 from faultbridge.domain.cluster.spares import SpareStatus
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeKey
@@ -29,6 +30,7 @@ INVENTORY_RUNS = timedelta(minutes=5)
 """Within this time an inventory has read that an update is over."""
 
 RESUME_AFTER_SECONDS = 60.0
+NO_HEARTBEATS = timedelta(days=30)
 ORDER = OperatorOrder("arn:aws:iam::111122223333:role/operator", "at the end of the run")
 
 
@@ -119,7 +121,6 @@ def _is_at_rest(system: SimulatedSystem) -> bool:
 def end_cases(system: SimulatedSystem) -> Iterator[str]:
     """Fix each node that waits for an operator, then return, replace or retire it; yields what stays open."""
     orders = (_return, _replace, _retire)
-    document: Any = dump(default_policy())
     for number, order in enumerate(orders):
         escalated = [state for state in SystemView(system).nodes if state.live_case is not None]
         if not escalated:
@@ -127,7 +128,7 @@ def end_cases(system: SimulatedSystem) -> Iterator[str]:
         app = system.workers.application()
         if number == 0:
             system.journal.add(Kind.ACTION, "operators end the cases that need them")
-            PolicyStore(app.ports.table, app.ports.clock).put(document)
+            PolicyStore(app.ports.table, app.ports.clock).put(_last_policy())
         for state in escalated:
             system.health.fix(state)
             try:
@@ -141,6 +142,12 @@ def end_cases(system: SimulatedSystem) -> Iterator[str]:
         for one in SystemView(system).nodes
         if one.live_case is not None
     )
+
+
+def _last_policy() -> Any:
+    """Return the default policy for nodes without heartbeats: the agents of a run stop for good before its end."""
+    limits = replace(default_policy().limits, heartbeat_timeout=NO_HEARTBEATS)
+    return dump(replace(default_policy(), version="without heartbeats", limits=limits))
 
 
 def _return(app: Installation, node: NodeKey) -> None:
