@@ -234,10 +234,8 @@ class Case:
 
     def approves(self, repair_action: RepairAction, attempt: int) -> bool:
         """Return whether an operator approved this repair action for this attempt."""
-        given = self.approval
-        if given is None or not given.granted:
-            return False
-        return (given.repair_action, given.attempt) == (repair_action, attempt)
+        given = self.approval if self.approval is not None and self.approval.granted else None
+        return given is not None and (given.repair_action, given.attempt) == (repair_action, attempt)
 
     @property
     def approved(self) -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 
 from faultbridge.composition.installation import Installation
 from faultbridge.data.policies import default_policy
-from faultbridge.domain.copies import replace
 from faultbridge.domain.cluster.spares import SpareStatus
+from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Rejected
