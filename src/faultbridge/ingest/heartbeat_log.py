@@ -67,14 +67,14 @@ class ClusterHeartbeats:
         return {NodeKey(self.config.cluster, node): at for node, at in sorted(watched) if at <= latest}
 
     def to_check_again(self, number: int) -> dict[NodeKey, datetime]:
-        """Return at most this number of silent nodes, other ones each minute, each with its last recorded heartbeat.
+        """Return at most this number of silent nodes, other ones each minute, with their last recorded heartbeats.
 
-        A repair or an operator may have returned a silent node to service, and it must not stay unwatched.
+        A repair or an operator may have returned such a node to service.
         """
         silent = sorted(self.silent & self.last.keys())
         turns = max(-(-len(silent) // number), 1)
-        turn = int(self.read_at.timestamp()) // 60 % turns
-        return {NodeKey(self.config.cluster, node): self.last[node] for node in silent[turn::turns]}
+        mine = silent[int(self.read_at.timestamp()) // 60 % turns :: turns]
+        return {NodeKey(self.config.cluster, node): self.last[node] for node in mine}
 
     @property
     def newest(self) -> datetime | None:
@@ -200,9 +200,8 @@ def _by_shard(nodes: Iterable[str], shards: int) -> Mapping[int, Sequence[str]]:
 
 def _must_store(before: LastHeartbeats | None, after: LastHeartbeats) -> bool:
     """Return whether a shard has its first heartbeat, has other silent nodes, or was stored five minutes ago."""
-    if before is None:
-        return bool(after.last)
-    return after.silent != before.silent or after.read_to - before.read_to >= STORE_LAST_AFTER
+    changed = before is not None and after.silent != before.silent
+    return bool(after.last) if before is None else changed or after.read_to - before.read_to >= STORE_LAST_AFTER
 
 
 def record_heartbeats(
