@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from random import Random
 from typing import TypeVar
 
@@ -135,10 +136,16 @@ class Sweep:
 
     def _shuffled(self, things: Iterable[T]) -> list[T]:
         """Return shards or clusters in a random order, which differs each minute."""
-        minute = int(self.clock.now().timestamp()) // 60
-        order = list(things)
-        Random(minute).shuffle(order)  # noqa: S311 - an order, not a secret
-        return order
+        listed = list(things)
+        return [listed[place] for place in _order(int(self.clock.now().timestamp()) // 60, len(listed))]
+
+
+@lru_cache(maxsize=8)
+def _order(minute: int, count: int) -> tuple[int, ...]:
+    """Return a random order of a number of things for a minute; the shards of all kinds have the same one."""
+    order = list(range(count))
+    Random(minute).shuffle(order)  # noqa: S311 - an order, not a secret
+    return tuple(order)
 
 
 def _node_of(key: Key) -> NodeKey:

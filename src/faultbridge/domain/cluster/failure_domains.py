@@ -47,13 +47,23 @@ def failure_domains(
 
     `domain` is the narrowest one by name. If no domain of the inventory has this name, it counts as a rack.
     """
-    found = {FailureDomain(DomainKind.CLUSTER, cluster)}
-    if domains:
-        found |= {FailureDomain(kind, domains[kind]) for kind in _KINDS if domains.get(kind)}
-    if domain and domain not in domains.values():
+    found = _of_inventory(cluster, domain, tuple(domains.items()))
+    if not declared:
+        return found
+    return _ordered({*found, *(FailureDomain(one.kind, one.name) for one in declared if node in _expanded(one.nodes))})
+
+
+@lru_cache(maxsize=1024)
+def _of_inventory(cluster: str, domain: str | None, domains: tuple[tuple[str, str], ...]) -> tuple[FailureDomain, ...]:
+    """Return the cluster, and the domains of the inventory; many rows and calls of one sweep have the same ones."""
+    names = dict(domains)
+    found = {FailureDomain(kind, names[kind]) for kind in _KINDS if names.get(kind)}
+    if domain and domain not in names.values():
         found.add(FailureDomain(DomainKind.RACK, domain))
-    if declared:
-        found |= {FailureDomain(one.kind, one.name) for one in declared if node in _expanded(one.nodes)}
+    return _ordered({*found, FailureDomain(DomainKind.CLUSTER, cluster)})
+
+
+def _ordered(found: set[FailureDomain]) -> tuple[FailureDomain, ...]:
     return tuple(sorted(found, key=lambda one: (_KINDS.index(one.kind), one.name)))
 
 
