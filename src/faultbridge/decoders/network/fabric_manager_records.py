@@ -20,6 +20,8 @@ _HEAD = re.compile(
     r"\[(?:(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) {1,2}(\d{1,2}) (\d{4}) (\d\d:\d\d:\d\d)"
     r"|(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d))\] {0,4}\[(\w{1,10})\] {0,4}(?:\[tid (\d{1,10})\])? {0,4}(.*)$"
 )
+# What is left of the head if a collector removed the time.
+_LEVEL = re.compile(r"^\[[A-Z]{4,8}\] {0,4}(?:\[tid \d{1,10}\] {0,4})?")
 PERSISTENCE = "nvidia-persistenced"
 _PROGRAMS = frozenset({"nv-fabricmanager", "nvidia-fabricmanager-start.sh", PERSISTENCE})
 _SYSLOG = re.compile(
@@ -98,8 +100,9 @@ def _record(line: str, received_at: datetime | None) -> LogRecord | None:
     found = _HEAD.search(line[:256])
     if found is not None:
         return _headed(_HEAD.search(line) or found)
-    if line.startswith(_BARE):
-        return LogRecord(None, "ERROR", line.strip())
+    text = _LEVEL.sub("", line, count=1) if line.startswith("[") else line
+    if text.startswith(_BARE):
+        return LogRecord(None, "ERROR", text.strip())
     message = unprefixed(line, received_at)
     found = _SYSLOG.search(message.text)
     if found is not None:
