@@ -301,3 +301,12 @@ def test_each_event_that_redfish_pushed_is_read(severity: str, codes: list[str])
     body = json.dumps({"@odata.type": "#Event.v1_7_0.Event", "Events": [event]}).encode()
     assert registry.recognize(body) == "bmc-events"
     assert [one.code for one in registry.decode("bmc-events", body) if isinstance(one, Fault)] == codes
+
+
+def test_a_health_log_of_smartctl_without_the_part_about_smartctl_is_read() -> None:
+    log = {"critical_warning": 0, "available_spare": 3, "available_spare_threshold": 10, "percentage_used": 1}
+    body = json.dumps({"device": {"name": "/dev/nvme1n1"}, "nvme_smart_health_information_log": log}).encode()
+    assert registry.recognize(body) == "disk-health"
+    assert [fault.code for one in registry.decode("disk-health", body) for fault in faults_of(one)] == [
+        "host.disk_failing"
+    ]

@@ -66,7 +66,7 @@ def _disks(body: str) -> Iterator[tuple[str | None, Mapping[str, Any]]]:
     """Yield each disk's name and the fields of its health log; no fields if it has none."""
     if body.lstrip()[:1] in {"{", "["}:
         for _, document in objects(body):
-            if "smartctl" in document or "critical_warning" in document:
+            if document.keys() & {"smartctl", "critical_warning", "nvme_smart_health_information_log"}:
                 yield _of_json(document)
         return
     for title, text_ in _parts(body):
