@@ -10,7 +10,7 @@ import pytest
 from faultbridge.data import load_catalog
 from faultbridge.decoders import registry
 from faultbridge.decoders.common.decoder import Hints
-from faultbridge.domain.faults import Action, Clear, CounterSample, Fault, Severity, Snapshot
+from faultbridge.domain.faults import Action, Clear, CounterSample, Fault, Severity, Snapshot, faults_of
 from tests.decoders.captures import faults_and_clears
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
