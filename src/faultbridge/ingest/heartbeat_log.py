@@ -1,8 +1,7 @@
 """Heartbeat log: ingest writes the heartbeats of each batch once, and the sweep keeps the last one of each node.
 
 If this process wrote a heartbeat of a node shortly before, it does not write the next one. The sweep reads the stored
-last heartbeats and the batches since then. It stores the result only every five minutes, or when a node becomes silent
-or returns.
+last heartbeats and the batches since then. It stores the result every five minutes, or when a node stops or starts.
 
 A heartbeat also carries the times of its node's health snapshots whose state is not stored. Records whose heartbeats or
 snapshots cannot be stored or read go back to the queue.
