@@ -7,8 +7,8 @@ the size that DynamoDB counts. A page of a query is billed by its whole size, as
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ WRITE_UNIT, READ_UNIT, EVENT_UNIT = 1024, 4096, 64 * 1024
 QUEUE_AT_ONCE = 10
 GIGABYTE_SECONDS = PRICES["assumed"]["seconds_an_invocation"] * PRICES["assumed"]["gigabytes_of_memory"]
 
+LAGGING_READ = "table.get_many_lagging"
+READS_OF_MANY = frozenset({"table.get_many", LAGGING_READ})
 # Calls of the fakes that no adapter makes.
 FAKE_ONLY_CALLS = frozenset({"receipts.write", "fleet.launch"})
 
@@ -77,13 +79,13 @@ class Meter:
         # Every reader of the table calls it through this attribute. Earlier meters of the table count on.
         table.query = measured  # type: ignore[method-assign]
 
-    def reads_by_partition(self) -> Counter[str]:
+    def reads_by_partition(self) -> Mapping[str, float]:
         """Return the read units of each partition key: of its queries, and of its items read by their keys."""
-        units = Counter(self.queried)
+        units: dict[str, float] = defaultdict(float, self.queried)
         items = {Key(str(item["pk"]), str(item["sk"])): item for item in self._table.items()}
         for call in self._made[self._calls :]:
             for key in _read_keys(call):
-                units[key.pk] += _item_units(items.get(key))
+                units[key.pk] += _item_units(call, items.get(key))
         return units
 
     def max_item_bytes(self) -> int:
@@ -103,7 +105,7 @@ class Meter:
             TIME: self.invocations.total() * GIGABYTE_SECONDS,
             "sqs_request": _units(messages, QUEUE_AT_ONCE) * 3 + counted["queue.send"],
             "write_request_unit": self._write_units(calls),
-            "read_request_unit": sum(_item_units(items.get(key)) for call in calls for key in _read_keys(call))
+            "read_request_unit": sum(_item_units(call, items.get(key)) for call in calls for key in _read_keys(call))
             + self.queried.total(),
             "eventbridge_event": sum(_event_units(call) for call in calls if call.name == "bus.put"),
             "s3_put": counted["objects.put"] + counted["sink.put"],
@@ -133,18 +135,18 @@ def _read_keys(call: Call) -> Sequence[Key]:
     """Return the keys of the items that a call reads; a query has none."""
     if call.name == "table.get":
         return (call.argument,)
-    return tuple(call.argument) if call.name == "table.get_many" else ()
+    return tuple(call.argument) if call.name in READS_OF_MANY else ()
 
 
-def _item_units(item: Item | None) -> int:
-    """Return the read units of a consistent read of one item, which may not exist."""
-    return max(1, _units(_bytes(item), READ_UNIT))
+def _item_units(call: Call, item: Item | None) -> float:
+    """Return the read units of one item, which may not exist; a read that is not consistent costs half."""
+    return max(1, _units(_bytes(item), READ_UNIT)) / (2 if call.name == LAGGING_READ else 1)
 
 
 def _requests(call: Call) -> int:
     """Return how many AWS calls the adapter makes for a call."""
     many: dict[str, Callable[[], int]] = {
-        "table.get_many": lambda: _units(len(call.argument), READ_AT_ONCE),
+        **dict.fromkeys(READS_OF_MANY, lambda: _units(len(call.argument), READ_AT_ONCE)),
         "bus.put": lambda: _units(len(call.argument), ENTRIES_AT_ONCE),
     }
     return many.get(call.name, lambda: 1)()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from faultbridge.ingest.caches import ItemCache
 from faultbridge.ports import UnprocessedKeys
 from faultbridge.simulation.fakes import FakeTable, ManualClock, Seam
@@ -17,6 +19,11 @@ def setup() -> tuple[ItemCache, FakeTable, ManualClock, Seam]:
     return ItemCache(table, clock), table, clock, seam
 
 
+def reads(seam: Seam) -> list[list[keys.Key]]:
+    """Return what each read asked for, whether it was consistent or not."""
+    return [call.argument for call in seam.calls if call.name.startswith("table.get_many")]
+
+
 def put(table: FakeTable, key: keys.Key, **attributes: str) -> None:
     table.write(Put({"pk": key.pk, "sk": key.sk, **attributes}))
 
@@ -28,10 +35,10 @@ def test_an_alias_is_read_once_in_ten_minutes():
     for _ in range(3):
         assert item_cache.get(name)["target"] == "old"
         clock.advance(15)
-    assert len(seam.named("table.get_many")) == 1
+    assert reads(seam) == [[name]]
     clock.advance(600)
     item_cache.get(name)
-    assert len(seam.named("table.get_many")) == 2
+    assert reads(seam) == [[name]] * 2
 
 
 def test_a_registration_takes_effect_within_seconds():
@@ -52,11 +59,28 @@ def test_a_newly_registered_node_is_found_at_once():
     assert item_cache.get(name) is not None
 
 
+def test_a_new_item_is_found_although_eventually_consistent_reads_do_not_show_it_yet():
+    clock = ManualClock(NOON)
+    table = FakeTable(clock, index_lag=timedelta(seconds=1))
+    name = keys.alias("name", "train-a/new")
+    put(table, name, target="new")
+    assert table.get_many([name], consistent=False) == {}
+    assert ItemCache(table, clock).get(name)["target"] == "new"
+
+
+def test_a_found_item_is_not_read_consistently():
+    item_cache, table, _, seam = setup()
+    name = keys.alias("name", "train-a/n")
+    put(table, name, target="old")
+    item_cache.get(name)
+    assert [call.name for call in seam.calls[1:]] == ["table.get_many_lagging"]
+
+
 def test_a_missing_policy_is_cached():
     item_cache, _, _, seam = setup()
     assert item_cache.get(keys.CURRENT_POLICY) is None
     assert item_cache.get(keys.CURRENT_POLICY) is None
-    assert len(seam.named("table.get_many")) == 1
+    assert reads(seam) == [[keys.CURRENT_POLICY]]
 
 
 def test_an_item_that_expires_soon_is_refreshed_with_the_next_fresh_read():
@@ -71,7 +95,7 @@ def test_an_item_that_expires_soon_is_refreshed_with_the_next_fresh_read():
     assert set(item_cache.read_fresh([other])) == {other, config}
     clock.advance(12)
     assert item_cache.get(config)["target"] == "new"
-    assert [len(call.argument) for call in seam.named("table.get_many")] == [2, 2]
+    assert [len(read) for read in reads(seam)] == [2, 2]
 
 
 def test_an_item_that_a_read_left_out_is_not_taken_as_missing():
@@ -88,18 +112,28 @@ def test_an_item_that_a_read_left_out_is_not_taken_as_missing():
     assert item_cache.get(name) is not None
 
 
-def test_a_fresh_read_refreshes_no_more_items_than_fit_in_one_call():
+def test_a_fresh_read_refreshes_only_a_few_items_because_a_consistent_read_costs_double():
     item_cache, table, clock, seam = setup()
-    names = [keys.alias("name", f"train-a/{number}") for number in range(150)]
+    names = [keys.alias("name", f"train-a/{number}") for number in range(3)]
     for name in names:
         put(table, name, target="old")
     item_cache.get_many(names)
     clock.advance(300)
-    item_cache.get_many(names)
-    item_cache.read_fresh(keys.alias("name", f"x/{number}") for number in range(60))
-    assert len(seam.named("table.get_many")[-1].argument) == 100
-    item_cache.read_fresh(keys.alias("name", f"x/{number}") for number in range(120))
-    assert len(seam.named("table.get_many")[-1].argument) == 120
+    for expiring, read in ((names, 1), (names[:2], 3)):
+        item_cache.get_many(expiring)
+        item_cache.read_fresh([keys.alias("name", "x")])
+        assert len(reads(seam)[-1]) == read
+
+
+def test_a_refresh_makes_no_second_call():
+    item_cache, table, clock, seam = setup()
+    name = keys.alias("name", "train-a/n")
+    put(table, name, target="old")
+    item_cache.get(name)
+    clock.advance(300)
+    item_cache.get(name)
+    item_cache.read_fresh(keys.alias("name", f"x/{number}") for number in range(100))
+    assert len(reads(seam)[-1]) == 100
 
 
 def test_a_fresh_read_returns_the_stored_item():

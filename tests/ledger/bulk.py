@@ -55,11 +55,11 @@ class BulkTable:
     def get(self, key: Key) -> Item | None:
         return self.get_many([key]).get(key)
 
-    def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
+    def get_many(self, keys: Iterable[Key], *, consistent: bool = True) -> dict[Key, Item]:
         wanted = list(dict.fromkeys(keys))
         self.requests += -(-len(wanted) // 100)
         self.read += len(wanted)
-        self.units += sum(-(-_size(self._items.get(key)) // READ_UNIT) for key in wanted)
+        self.units += sum(-(-_size(self._items.get(key)) // READ_UNIT) for key in wanted) / (1 if consistent else 2)
         return {key: self._items[key] for key in wanted if key in self._items}
 
     def query(

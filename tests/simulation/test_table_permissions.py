@@ -19,7 +19,7 @@ ROLES = {
     "step": "Replacement",
     "sweep": "Sweep",
 }
-READS = {"get": "GetItem", "get_many": "BatchGetItem", "query": "Query"}
+READS = {"get": "GetItem", "get_many": "BatchGetItem", "get_many_lagging": "BatchGetItem", "query": "Query"}
 WRITES: dict[type[Write], str] = {
     Put: "PutItem",
     Delete: "DeleteItem",

@@ -1,7 +1,9 @@
 """Caches of a warm ingest process: nodes with unwritten changes, and items that rarely change.
 
 A repeated fault raises a count without a write. `NodeCache` keeps that count until the next write of the node.
-`ItemCache` keeps aliases, registrations and the pointers to the current policy and mappings for a limited time.
+`ItemCache` keeps aliases, registrations and the pointers to the current policy and mappings for a limited time, so its
+reads need not be consistent: a read that misses the last change is as old as a copy that another process keeps. An item
+that such a read does not find is read again consistently: a node may send right after its registration.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from faultbridge.storage.writes import Item, Key
 MAX_CACHED_NODES = 5_000
 MAX_CACHED_ITEMS = 50_000
 MAX_BATCH_READ = 100
+MAX_REFRESHED = 2
+"""So many items are refreshed early with a consistent read; for more, an eventual read costs less than it saves."""
 ALIAS_TTL = timedelta(minutes=10)
 DEFAULT_TTL = timedelta(seconds=15)
 CACHED_WHEN_MISSING = frozenset({keys.CURRENT_POLICY, keys.CURRENT_MAPPING})
@@ -59,11 +63,11 @@ class ItemCache:
         return self.get_many((key,)).get(key)
 
     def get_many(self, wanted: Iterable[Key]) -> Mapping[Key, Item]:
-        """Return the items that exist; one call reads those that are not cached."""
+        """Return the items that exist; one call reads those that are not cached, and another those it did not find."""
         now = self.clock.now()
         wanted = list(dict.fromkeys(wanted))
         missing = [key for key in wanted if key not in self._entries or self._entries[key][0] <= now]
-        found = self.table.get_many(missing) if missing else {}
+        found = self._read(missing) if missing else {}
         if len(self._entries) > MAX_CACHED_ITEMS:
             self._entries.clear()
         for key in missing:
@@ -72,14 +76,20 @@ class ItemCache:
         self._expiring.update(key for key, (expires, _) in cached.items() if expires - now <= _ttl(key) / 2)
         return {key: item for key, (_, item) in cached.items() if item is not None}
 
+    def _read(self, missing: Sequence[Key]) -> Mapping[Key, Item]:
+        """Read items, and those that do not seem to exist a second time, consistently."""
+        found = self.table.get_many(missing, consistent=False)
+        unfound = [key for key in missing if key not in found and key not in CACHED_WHEN_MISSING]
+        return found | (self.table.get_many(unfound) if unfound else {})
+
     def read_fresh(self, wanted: Iterable[Key]) -> Mapping[Key, Item]:
-        """Read items from the table, and refresh cached items that expire soon with the same call.
+        """Read items from the table, and refresh a few cached items that expire soon with the same call.
 
         Raises UnprocessedKeys if some of the items were not read; an item that only expires soon stays as it is.
         """
         wanted, now = list(dict.fromkeys(wanted)), self.clock.now()
-        free = max(0, MAX_BATCH_READ - len(wanted))
-        refreshed = sorted(self._expiring.difference(wanted))[:free]
+        expiring = sorted(self._expiring.difference(wanted))
+        refreshed = expiring if len(expiring) <= min(MAX_REFRESHED, MAX_BATCH_READ - len(wanted)) else []
         error: UnprocessedKeys | None = None
         try:
             found = self.table.get_many([*wanted, *refreshed])

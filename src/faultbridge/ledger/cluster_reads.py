@@ -74,11 +74,11 @@ class ClusterReads:
             return self.table.get(key)
         return self._items(held, frozenset((key,)))[key]
 
-    def get_many(self, wanted: Iterable[Key]) -> dict[Key, Item]:
+    def get_many(self, wanted: Iterable[Key], *, consistent: bool = True) -> dict[Key, Item]:
         """Return items; see `Table`."""
         held, wanted = self._held, tuple(wanted)
         if held is None or not held.shared.issuperset(wanted):
-            return self.table.get_many(wanted)
+            return self.table.get_many(wanted, consistent=consistent)
         items = self._items(held, frozenset(wanted))
         return {key: item for key in wanted if (item := items[key]) is not None}
 

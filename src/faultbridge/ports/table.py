@@ -35,8 +35,10 @@ class Table(Protocol):
     def get(self, key: Key) -> Item | None:
         """Return one item by a consistent read, or None when it does not exist."""
 
-    def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
+    def get_many(self, keys: Iterable[Key], *, consistent: bool = True) -> dict[Key, Item]:
         """Return any number of items by consistent reads; items that do not exist are left out.
+
+        A read that is not consistent costs half; it may return an older version of an item, or not find a new one.
 
         Raises UnprocessedKeys, which has the items that were read, if DynamoDB throttled the read and left keys unread
         after all tries.

@@ -49,13 +49,13 @@ class DynamoTable:
         item = answer.get("Item")
         return None if item is None else from_typed_item(item)
 
-    def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
-        """Return any number of items by consistent reads, 100 per call; items that do not exist are left out."""
+    def get_many(self, keys: Iterable[Key], *, consistent: bool = True) -> dict[Key, Item]:
+        """Return any number of items, 100 per call; items that do not exist are left out."""
         found: dict[Key, Item] = {}
         distinct = iter(dict.fromkeys(keys))
         while chunk := list(islice(distinct, READ_AT_ONCE)):
             try:
-                self._read(chunk, found)
+                self._read(chunk, found, consistent=consistent)
             except UnprocessedKeys as error:
                 raise UnprocessedKeys(str(error), found, (*error.unread, *distinct)) from None
         return found
@@ -131,9 +131,9 @@ class DynamoTable:
         # A canceled transaction wrote nothing, so it may be repeated.
         self._retry(write_all, retry_on=ThrottledTransaction, on_retry=log_throttled)
 
-    def _read(self, keys: Sequence[Key], found: dict[Key, Item]) -> None:
+    def _read(self, keys: Sequence[Key], found: dict[Key, Item], *, consistent: bool) -> None:
         """Add the items of one batch read to `found`; retries the keys that DynamoDB left unprocessed."""
-        remaining: Any = {self._name: {"Keys": [key_of(key) for key in keys], "ConsistentRead": True}}
+        remaining: Any = {self._name: {"Keys": [key_of(key) for key in keys], "ConsistentRead": consistent}}
 
         def read_remaining() -> None:
             nonlocal remaining

@@ -20,7 +20,7 @@ class ItemTable:
         """Return an item; None if it does not exist."""
         return self.items.get(key)
 
-    def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
+    def get_many(self, keys: Iterable[Key], *, consistent: bool = True) -> dict[Key, Item]:  # noqa: ARG002 - as above
         """Return the existing items among the given keys."""
         return {key: self.items[key] for key in keys if key in self.items}
 

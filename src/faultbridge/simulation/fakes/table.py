@@ -56,9 +56,9 @@ class StreamRecord:
 class FakeTable:
     """Implements `Table` (fake): `index_lag` delays the indexes, `page_size` limits every page of a query.
 
-    Reads by key and queries of the base table are consistent. Items and transactions that are too large for DynamoDB
-    are refused as it refuses them. `stream` holds every change in the order of the writes. With `shared`, a read item
-    is no copy and refuses changes, which saves time.
+    Reads by key and queries of the base table are consistent; a read that need not be lags as the indexes do. Items
+    and transactions that are too large for DynamoDB are refused as it refuses them. `stream` holds every change in the
+    order of the writes. With `shared`, a read item is no copy and refuses changes, which saves time.
     """
 
     def __init__(
@@ -88,11 +88,11 @@ class FakeTable:
             item = self._at(key)
             return None if item is None else self._read(item)
 
-    def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
-        """Return the existing items among the given keys."""
-        wanted = list(dict.fromkeys(keys))
-        with self.seam.around("table", "get_many", wanted):
-            return {key: self._read(item) for key in wanted if (item := self._at(key)) is not None}
+    def get_many(self, keys: Iterable[Key], *, consistent: bool = True) -> dict[Key, Item]:
+        """Return the existing items among the given keys; a read that is not consistent lags like an index."""
+        wanted, version = list(dict.fromkeys(keys)), self._at if consistent else self._visible
+        with self.seam.around("table", "get_many" if consistent else "get_many_lagging", wanted):
+            return {key: self._read(item) for key in wanted if (item := version(key)) is not None}
 
     def query(
         self,
@@ -200,9 +200,9 @@ class FakeTable:
         self.stream.append(StreamRecord(event, key, new, old, self._transactions, now))
 
     def _visible(self, key: Key) -> Item | None:
-        """Return the version of an item that the lagging indexes show."""
+        """Return the version of an item that lagging reads and indexes show."""
         horizon = self.clock.now() - self.index_lag
-        versions = self._versions[key]
+        versions = self._versions.get(key, [(_BEGINNING, None)])
         return next((item for at, item in reversed(versions) if at <= horizon), versions[0][1])
 
     def _rows(self, pk: str, index: Index | None) -> Iterator[tuple[tuple[str, ...], Item]]:
