@@ -208,6 +208,24 @@ def test_a_launch_may_use_shared_subnets_and_reservations_and_groups_of_reservat
         assert of_kind == {f"arn:${{AWS::Partition}}:ec2:${{AWS::Region}}:*:{shared}/*"}
 
 
+def test_what_a_launch_creates_besides_the_instance_may_be_tagged_at_that_launch_only() -> None:
+    (tagging,) = (
+        one
+        for one in managed_policies()["LaunchPolicy"]["PolicyDocument"]["Statement"]
+        if one.get("Action") == "ec2:CreateTags" and "volume/*" in str(one["Resource"])
+    )
+    kinds = {str(arn["Fn::Sub"]).rpartition(":")[2] for arn in tagging["Resource"]}
+    assert kinds == {"network-interface/*", "volume/*"}
+    assert "ec2:CreateAction" in str(tagging["Condition"])
+
+
+def test_the_subscription_forwards_the_events_of_the_health_agent_only_as_its_page_says() -> None:
+    pattern = properties("AgentLogs")["FilterPattern"]
+    assert pattern == '{ $.HealthMonitoringAgentDetectionEvent = "HealthEvent" }'
+    page = (ROOT / "docs" / "sources" / "hyperpod-agent-log.md").read_text(encoding="utf-8")
+    assert "does not forward the results of deep health checks" in page
+
+
 def test_no_arn_names_a_partition() -> None:
     text = (ROOT / "infra" / "template.yaml").read_text(encoding="utf-8")
     assert [line for line in text.splitlines() if "arn:aws" in line] == []

@@ -169,6 +169,20 @@ def test_without_a_result_from_a_node_that_is_silent_too_the_repair_goes_on() ->
     assert world.released_instances() == [before]
 
 
+def test_claims_of_several_senders_and_of_silence_do_not_confirm_each_other() -> None:
+    world = World(limits=limits(verify_deadline=timedelta(minutes=30)))
+    world.verifier.result = UNANSWERED
+    for source in ("kernel-log", "dcgm", "nvidia-smi-xml"):
+        world.claim(source=source)
+        world.clock.advance(timedelta(seconds=1))
+    world.claim(code="host.silent", component=NODE_COMPONENT, source="heartbeat", action=Action.REPLACE_NODE)
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.ESCALATED))
+    world.advance_minutes(120)
+
+    assert destructive_calls(world) == []
+
+
 def test_claims_of_ec2_events_do_not_prove_an_instance_unusable_to_a_drain() -> None:
     world = World(orchestrated=True, rules=(DEFAULT_RULE,))
     world.orchestrator.unreachable_until = world.clock.now() + timedelta(days=1)

@@ -1,0 +1,95 @@
+"""Forged records: no way to send and no mode accepts what a sender says about a node that it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from faultbridge.domain.cluster.config import HYPERPOD, Mode
+from faultbridge.ingest.record_reader import Delivery
+from faultbridge.pipeline.normalize.trust import EVENT_BUS
+from faultbridge.storage import keys
+from faultbridge.storage.wire.shared_message import join_records
+from tests.builders import KEY
+from tests.ingest.test_sender_identity import SENDER_PROOF, SWEEP
+from tests.world import XID_79, World
+
+NEIGHBOR = KEY._replace(node="neighbor")
+NODE_ROLE = "AROANODE"
+ON_HYPERPOD = {"provider": HYPERPOD, "hyperpod_cluster": "train-a", "verifier": HYPERPOD, "restarter": HYPERPOD}
+
+
+def instance(world: World, node: str = KEY.node) -> str:
+    found = world.node(KEY._replace(node=node)).incarnation
+    assert found is not None
+    return str(found.instance_id)
+
+
+SENDERS: dict[str, Callable[[World], str]] = {
+    "the instance role of another node": lambda world: f"{NODE_ROLE}:{instance(world, NEIGHBOR.node)}",
+    "a node role with a session that is no instance": lambda _: f"{NODE_ROLE}:botocore-session-1",
+    "another role with a session named like the node": lambda world: f"AROAOTHER:{instance(world)}",
+    "a user named like the node": lambda world: f"AIDAUSER:{instance(world)}",
+    "an EKS pod with IRSA that is not listed": lambda _: "AROAPOD:botocore-session-1",
+    "an EKS pod with Pod Identity that is not listed": lambda _: "AROAPOD:eks-train-a-agent-0b1c2d3e",
+    "a HyperPod session that is not listed": lambda _: "AROAPOD:SageMaker",
+    "a listed role with another session": lambda _: "AROALISTED:intruder",
+    "a sender that another cluster lists": lambda _: "AROAELSEWHERE:collector",
+    "a message that names no sender": lambda _: "",
+}
+
+
+def forgeries(world: World, sender: str) -> list[Delivery]:
+    """Return forged messages of a sender about the node: by each name, and with a stated sender that is trusted."""
+    victim = instance(world)
+    about = [
+        {"node": KEY.node},
+        {"node": None, "instance_id": victim},
+        {"node": f"hyperpod-{victim}"},
+        {"node": NEIGHBOR.node, "instance_id": victim},
+        {"sender": SWEEP},
+        {"sender": EVENT_BUS},
+        {"sender": f"{NODE_ROLE}:{victim}"},
+    ]
+    return [replace(world.message(XID_79, **names), sender=sender or None) for names in about]
+
+
+def state_of(world: World) -> list[object]:
+    return [row for row in world.ports.table.items() if str(row["pk"]).startswith(keys.node_partition(KEY))]
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("way", SENDERS)
+@pytest.mark.parametrize("provider", ["ec2-auto-scaling", HYPERPOD])
+def test_a_forged_record_is_rejected_in_every_mode_and_changes_nothing(way: str, mode: Mode, provider: str) -> None:
+    registered = ON_HYPERPOD if provider == HYPERPOD else {}
+    world = World(
+        nodes=(KEY.node, NEIGHBOR.node),
+        settings=SENDER_PROOF,
+        mode=mode,
+        node_roles=(NODE_ROLE,),
+        trusted_senders=("AROALISTED:collector",),
+        **registered,
+    )
+    world.app.registry.registration.add_cluster(
+        replace(world.config, cluster="train-b", expected=0, trusted_senders=("AROAELSEWHERE:*",))
+    )
+    before = state_of(world)
+    forged = forgeries(world, SENDERS[way](world))
+    result = world.app.ingestion.ingest(forged)
+    assert sorted(result.reasons.values()) == ["untrusted"] * len(forged)
+    assert state_of(world) == before
+    assert world.ports.workflow.started == {}
+
+
+def test_a_forged_record_behind_a_true_one_of_the_same_message_is_rejected_alone() -> None:
+    world = World(nodes=(KEY.node, NEIGHBOR.node), settings=SENDER_PROOF, node_roles=(NODE_ROLE,))
+    before = state_of(world)
+    texts = [world.message(XID_79, node=node).text for node in (NEIGHBOR.node, KEY.node)]
+    shared = replace(world.message(), text=join_records(texts), sender=f"{NODE_ROLE}:{instance(world, NEIGHBOR.node)}")
+    result = world.app.ingestion.ingest([shared])
+    assert list(result.reasons.values()) == ["untrusted"]
+    assert state_of(world) == before
+    assert world.node(NEIGHBOR).conditions
