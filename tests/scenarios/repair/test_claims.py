@@ -169,7 +169,7 @@ def test_without_a_result_from_a_node_that_is_silent_too_the_repair_goes_on() ->
     assert world.released_instances() == [before]
 
 
-def test_claims_of_several_senders_and_of_silence_do_not_confirm_each_other() -> None:
+def test_claims_of_several_senders_and_of_a_missing_heartbeat_do_not_confirm_each_other() -> None:
     world = World(limits=limits(verify_deadline=timedelta(minutes=30)))
     world.verifier.result = UNANSWERED
     for source in ("kernel-log", "dcgm", "nvidia-smi-xml"):
