@@ -51,6 +51,7 @@ class Rack:
 
     def pass_minutes(self, minutes: int) -> None:
         self.clock.advance(timedelta(minutes=minutes))
+        self.checks.swept_at = self.clock.now()
 
     def intent(self, node: str, case: str | None = None) -> None:
         facts = {"step": "intent", "repair_action": "reboot_node", "old_instance": f"i-{node}"}
@@ -200,6 +201,14 @@ def test_a_node_whose_links_are_up_again_may_be_repaired(rack: Rack) -> None:
     rack.intent("node-1")
     rack.intent("node-2")
     assert rack.broken == []
+
+
+def test_a_case_waits_longer_while_no_sweep_does_all_its_work(rack: Rack) -> None:
+    rack.fault("xid.79", ("node-1",))
+    rack.wait("node-1")
+    rack.pass_minutes(179)
+    rack.clock.advance(timedelta(hours=5))
+    assert [*rack.checks.waiting_too_long()] == []
 
 
 @pytest.mark.parametrize(("minutes", "broken"), [(179, []), (181, [TOO_LONG])])

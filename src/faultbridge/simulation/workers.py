@@ -39,7 +39,7 @@ EXPECTED_ERRORS = ("Transient", "Conflict")
 class Workers:
     """Runs each Lambda function with its event, and handles the result as AWS does.
 
-    `leaked_slots` counts the repair slots that the sweep had to release.
+    `leaked_slots` counts the repair slots that the sweep had to release. `swept_at` is when one last did all its work.
     """
 
     def __init__(self, ports: SimulatedPorts, injector: FaultInjector, journal: Journal, random: Random) -> None:
@@ -50,6 +50,7 @@ class Workers:
         self._records = 0
         self._batches = 0
         self.leaked_slots = 0
+        self.swept_at: datetime | None = None
         self._applications: dict[str, Installation] = {}
 
     def application(self, name: str = "operator") -> Installation:
@@ -105,6 +106,8 @@ class Workers:
             swept = application.ops.sweep()
             self.leaked_slots += swept.released_slots
             self._check_failures("sweep", swept.failures)
+            whole = not (swept.failures or swept.unfinished)
+            self.swept_at = self._ports.clock.now() if whole else self.swept_at
 
     def sync_inventory(self) -> tuple[SyncResult, ...]:
         """Run the inventory function: compare the providers' instances with the registered nodes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -70,6 +71,17 @@ def test_faults_that_nothing_has_correlated_yet_stop_the_intent() -> None:
     world.advance_minutes(5)
     assert world.released_instances() == []
     assert world.case(3).waiting_for is WaitingFor.INCIDENT
+
+
+def test_faults_that_nothing_has_correlated_yet_leave_the_volumes_of_a_node_where_they_are() -> None:
+    world = world_of()
+    world.policy = replace(world.policy, volumes=("data",))
+    volume = world.volumes.add("i-00000000000000003", "data")
+    before_the_next(world, "collect", lambda: [world.fault(node, "net.link_down") for node in RACK])
+    world.fault_and_react(3)
+    world.advance_minutes(5)
+    assert world.case(3).waiting_for is WaitingFor.INCIDENT
+    assert (world.node(3).moving_volumes, world.volumes.volumes[volume].instance_id) == ((), "i-00000000000000003")
 
 
 def test_a_failed_update_of_the_incidents_delays_the_intent_and_is_no_failure_of_the_attempt(

@@ -93,6 +93,12 @@ def stop_for_incident(context: StepContext, control: Control | None = None) -> S
     return context.requeue(WaitingFor.INCIDENT, reason, delay=False, counts=False)
 
 
+def stop_for_new_incident(context: StepContext) -> StepResult | None:
+    """Update the incidents, and end the attempt if one holds the node: before a step that the node's work notices."""
+    _update_incidents(context)
+    return stop_for_incident(context)
+
+
 def stop_for_update(context: StepContext) -> StepResult | None:
     """End the attempt of a repair while the owner of the node's group updates it; a verification continues."""
     hold = context.rules.config.update_hold(context.state.placement.group, context.now)

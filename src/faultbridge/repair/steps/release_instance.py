@@ -18,7 +18,7 @@ from faultbridge.errors import Transient
 from faultbridge.pipeline import entry_builder
 from faultbridge.ports import CallResult, Presence, ProviderFailure
 from faultbridge.repair.attempt.evidence import collect_logs
-from faultbridge.repair.attempt.intent import commit_intent, stop_before_intent
+from faultbridge.repair.attempt.intent import commit_intent, stop_before_intent, stop_for_new_incident
 from faultbridge.repair.attempt.progress import move_node
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
@@ -67,7 +67,9 @@ def _commit_and_release(context: StepContext) -> StepResult:
     found = capacity.find_capacity(context, context.instance_id, context.state.placement.group)
     if found.result is not None:
         return found.result
-    context, stopped = detach.detach_volumes(context, context.instance_id, found.spare)
+    stopped = stop_for_new_incident(context) if context.moves_volumes else None
+    if stopped is None:
+        context, stopped = detach.detach_volumes(context, context.instance_id, found.spare)
     if stopped is not None:
         return stopped
     types = launch.types_to_launch(context, found.source) if context.launcher else ()

@@ -83,7 +83,8 @@ class DomainFaultChecks:
     """Checks intents and waiting cases of one cluster against the faults that the environment caused.
 
     The environment writes `lost`, the nodes that lost their links in a fault of their domain, and `members`, all nodes
-    of each domain. `reached` counts the statuses of the affected nodes when such a fault became known.
+    of each domain. `swept_at` is when a sweep last did all its work: only a sweep ends an incident by its age.
+    `reached` counts the statuses of the affected nodes when such a fault became known.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -98,6 +99,7 @@ class DomainFaultChecks:
         self._repairs: Counter[tuple[str, datetime]] = Counter()
         self._begun: set[tuple[str, str]] = set()
         self._node_of: dict[str, str] = {}
+        self.swept_at: datetime | None = None
 
     def entry_added(self, item: Item) -> None:
         """Follow one entry of a node, in the order of the commits."""
@@ -177,8 +179,7 @@ class DomainFaultChecks:
 
     def _is_explained_within(self, domain: str, known: set[str]) -> bool:
         """Return whether a narrower domain contains all nodes that show the fault: then it explains no other node."""
-        size = len(self._members(domain))
-        return any(known <= inner and len(inner) < size for inner in self.members.values())
+        return any(known <= inner and len(inner) < len(self._members(domain)) for inner in self.members.values())
 
     def _check_intent(self, name: str, data: dict[str, Any], now: datetime) -> None:
         """Check an intent of a node whose links are down, while its domain's fault is known and is not too old."""
@@ -231,9 +232,9 @@ class DomainFaultChecks:
         the time the case was absorbed, or from the start of the latest domain fault, which may hold the node again.
         """
         node = self._nodes[name]
-        starts = (one.start for one in self.lost if one.start < now)
-        since = max((node.absorbed_at or now, *starts))
-        return (node.has_own_fault or node.repaired_in is not None) and now > since + MAX_AGE + POLICY_TIME
+        since = max((node.absorbed_at or now, *(one.start for one in self.lost if one.start < now)))
+        checked, limit = node.has_own_fault or node.repaired_in is not None, since + MAX_AGE + POLICY_TIME
+        return checked and self.swept_at is not None and min(now, self.swept_at) > limit
 
 
 def _began_together(starts: Iterable[datetime]) -> bool:
