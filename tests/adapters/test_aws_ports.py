@@ -7,7 +7,8 @@ import pytest
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.ports import AwsPorts
 from faultbridge.adapters.compute import log_bundle
-from faultbridge.domain.cluster.config import ClusterConfig, ProviderRole
+from faultbridge.domain.cluster.config import HYPERPOD, ClusterConfig, ProviderRole
+from faultbridge.ports import BundleState
 from faultbridge.settings import Settings
 from tests.adapters.stubs import ENVIRONMENT
 
@@ -36,3 +37,13 @@ def test_log_bundles_are_ordered_in_the_account_of_the_instance_and_stored_in_ou
     ports = AwsPorts(Settings({"FAULTBRIDGE_TABLE": "t", "FAULTBRIDGE_BUCKET": "b"}), clients)
     other = ports.for_cluster(ClusterConfig("train-a", provider_role=ROLE))
     assert other.collector == (clients.for_role(ROLE), clients, "b")
+
+
+def test_no_command_is_sent_for_the_logs_of_a_hyperpod_node_and_the_bundle_names_where_they_are() -> None:
+    ports = AwsPorts(Settings({"FAULTBRIDGE_TABLE": "t", "FAULTBRIDGE_BUCKET": "b"}), Clients())
+    config = ClusterConfig(
+        "train-b", provider=HYPERPOD, verifier=HYPERPOD, restarter=HYPERPOD, hyperpod_cluster="train-b"
+    )
+    bundle = ports.for_cluster(config).collector.collect("i-0123456789abcdef0", "c-abc-1")
+    assert bundle.state is BundleState.FAILED
+    assert "/aws/sagemaker/Clusters/" in bundle.reason
