@@ -136,8 +136,8 @@ class Sweep:
 
     def _shuffled(self, things: Iterable[T]) -> list[T]:
         """Return shards or clusters in a random order, which differs each minute."""
-        listed = list(things)
-        return [listed[place] for place in _order(int(self.clock.now().timestamp()) // 60, len(listed))]
+        minute, listed = int(self.clock.now().timestamp()) // 60, list(things)
+        return [listed[place] for place in _order(minute, len(listed))]
 
 
 @lru_cache(maxsize=8)
