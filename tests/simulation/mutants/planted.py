@@ -211,8 +211,22 @@ PLANTED: tuple[PlantedBug, ...] = (
         "pipeline/decide/governing_rules.py",
         "governing_rules",
         "only the rule of the case is asked",
-        "rules = (rule_of_case(state, case, policy), *(requiring or [one.rule for one in found]))",
+        "rules = (rule_of_case(state, case, policy), *(requiring or [one.rule for one in found] or former))",
         "rules = (rule_of_case(state, case, policy),)",
+    ),
+    planted(
+        "pipeline/decide/governing_rules.py",
+        "governing_rules",
+        "a rule is forgotten when a reboot ends its fault but not the defect",
+        " or former))",
+        "))",
+    ),
+    planted(
+        "repair/attempt/intent.py",
+        "commit_intent",
+        "the rules at the intent are not kept",
+        "        state = replace(state, case=with_governing_rules(state, live_attempt(state)[0], context.rules.policy))\n",
+        "",
     ),
     planted(
         "repair/attempt/intent.py",

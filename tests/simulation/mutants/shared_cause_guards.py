@@ -155,6 +155,13 @@ CORRELATION_GUARDS: tuple[PlantedBug, ...] = (
         "False",
     ),
     planted(
+        _LIFE_CYCLE,
+        "correlate",
+        "a fault after an unnoticed quiet period has the age of the incident before it",
+        "live = [_close_if_over(one, snapshot, limits, now) for one in known]",
+        "live = list(known)",
+    ),
+    planted(
         "pipeline/correlate/held_cases.py",
         "release",
         "a case that an incident held is repaired without its waiting period",
@@ -207,6 +214,13 @@ REPEATED_REPAIR_GUARDS: tuple[PlantedBug, ...] = (
         "repair_action=case.repair_action if faulty or not is_repeated(state) else RepairAction.VERIFY,",
         "repair_action=case.repair_action,",
     ),
+    planted(
+        "repair/attempt/next_action.py",
+        "try_next_action",
+        "a failed repair is repeated in a failure domain whose incident outlasts its maximum age",
+        "if (expired := expired_incident(context)) is not None:",
+        "if (expired := None) is not None:",
+    ),
 )
 """The guards of failed repairs; `tests/scenarios/incidents/test_failed_repairs.py` notices each of them."""
 
@@ -216,8 +230,22 @@ HEARTBEAT_GUARDS: tuple[PlantedBug, ...] = (
         _MISSING,
         "report_missing_heartbeats",
         "silent nodes are faults although no records arrive",
-        "for node, last in {} if intake.failed else overdue.items():",
-        "for node, last in overdue.items():",
+        "for node, last in {} if intake.failed else (again | overdue).items():",
+        "for node, last in (again | overdue).items():",
+    ),
+    planted(
+        _MISSING,
+        "report_missing_heartbeats",
+        "a silent node that returned to service without a heartbeat is never checked again",
+        "(again | overdue).items():",
+        "overdue.items():",
+    ),
+    planted(
+        _MONITOR,
+        "_watched_since",
+        "a missing heartbeat that a reboot ended never counts again",
+        "return max(last, state.floor or last, ended.ended_at if ended else last)",
+        "return last",
     ),
     planted(
         _MISSING,
@@ -292,6 +320,13 @@ INTAKE_GUARDS: tuple[PlantedBug, ...] = (
         "a failed intake holds only silent nodes",
         "every_node = self.domain.kind is DomainKind.INTAKE",
         "every_node = False",
+    ),
+    planted(
+        "domain/cluster/incidents.py",
+        "Incident.expires",
+        "repairs start although no records arrive, once the incident of the intake is old",
+        "return self.domain.kind is not DomainKind.INTAKE",
+        "return True",
     ),
 )
 """The guards of the intake; `tests/scenarios/incidents/test_missing_heartbeats.py` notices each of them."""
