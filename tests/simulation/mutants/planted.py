@@ -73,7 +73,7 @@ INCIDENT_GUARDS: tuple[PlantedBug, ...] = (
         _LIFE_CYCLE,
         "_advance",
         "an incident holds repairs for ever",
-        "if incident.status.holds and now >=",
+        "if incident.status.holds and incident.expires and now >=",
         "if False and now >=",
     ),
     planted(
@@ -163,7 +163,7 @@ PLANTED: tuple[PlantedBug, ...] = (
         "if False:",
     ),
     planted(_TABLE, "DynamoTable.get", "get is not consistent", ", ConsistentRead=True)", ")"),
-    planted(_TABLE, "DynamoTable._read", "batch get is not consistent", ', "ConsistentRead": True}}', "}}"),
+    planted(_TABLE, "DynamoTable._read", "batch get is not consistent", ', "ConsistentRead": consistent}}', "}}"),
     planted(_TABLE, "DynamoTable.query", "query is not consistent", '{"ConsistentRead": True} if', "{} if"),
     planted(
         "adapters/compute/ssm_commands.py",
@@ -225,8 +225,8 @@ PLANTED: tuple[PlantedBug, ...] = (
         "repair/attempt/intent.py",
         "commit_intent",
         "the rules at the intent are not kept",
-        "        state = replace(state, case=with_governing_rules(state, live_attempt(state)[0], context.rules.policy))\n",
-        "",
+        "case=with_governing_rules(state, live_attempt(state)[0], context.rules.policy)",
+        "case=live_attempt(state)[0]",
     ),
     planted(
         "repair/attempt/intent.py",

@@ -19,8 +19,8 @@ from faultbridge.simulation.journal import Journal
 from faultbridge.storage.writes import Item
 
 LINK_FAULTS = frozenset({"net.link_down", "net.link_absent"})
-MIN_NODES, MIN_PERCENT = 3, 30
-"""From this number and share of a domain's nodes on, a shared cause is known."""
+MIN_NODES, MIN_PERCENT, EXPLAINS = 3, 30, 80
+"""A shared cause is known from this number and share of a domain's nodes on; a narrower one explains this share."""
 
 WINDOW = timedelta(minutes=10)
 """Within this time the faults of so many nodes must begin; the design does not relate those of a slower sequence."""
@@ -178,8 +178,9 @@ class DomainFaultChecks:
                 self.reached.update(self._nodes[one.node].status for one in lost if one.node in self._nodes)
 
     def _is_explained_within(self, domain: str, known: set[str]) -> bool:
-        """Return whether a narrower domain contains all nodes that show the fault: then it explains no other node."""
-        return any(known <= inner and len(inner) < len(self._members(domain)) for inner in self.members.values())
+        """Return whether a narrower domain contains so many nodes with the fault that it explains no other node."""
+        size, enough = len(self._members(domain)), EXPLAINS * len(known)
+        return any(len(known & one) * 100 >= enough and len(one) < size for one in self.members.values())
 
     def _check_intent(self, name: str, data: dict[str, Any], now: datetime) -> None:
         """Check an intent of a node whose links are down, while its domain's fault is known and is not too old."""
@@ -199,8 +200,7 @@ class DomainFaultChecks:
     def _check_repeated(self, name: str, node: _Node, case: str, data: dict[str, Any], now: datetime) -> None:
         """Check that an intent is the first one of its case, while a fault of the node's domain is known."""
         repeated, node.repaired_in = node.repaired_in == case, case
-        since = self._many_since
-        if not repeated or since is None or now >= since + MAX_AGE:
+        if not repeated or (since := self._many_since) is None or now >= since + MAX_AGE:
             return
         for domain in sorted(one for one in self._known if name in self._members(one)):
             text = f"{name} {data['repair_action']} of {data['old_instance']}, {domain} lost its links"
