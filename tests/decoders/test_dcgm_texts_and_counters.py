@@ -11,7 +11,16 @@ import pytest
 from faultbridge.data import load_catalog
 from faultbridge.data.counters import thresholds
 from faultbridge.decoders import registry
-from faultbridge.domain.faults import Action, Component, ComponentType, CounterSample, Fault, Severity, Snapshot
+from faultbridge.domain.faults import (
+    Action,
+    Component,
+    ComponentType,
+    CounterSample,
+    Fault,
+    Severity,
+    Snapshot,
+    faults_of,
+)
 from faultbridge.errors import Rejected
 from faultbridge.pipeline.normalize.compare import compare
 
@@ -198,3 +207,19 @@ def test_the_table_that_prints_each_level_as_a_row_is_read_like_the_json() -> No
 def test_a_healthy_table_with_nested_rows_has_no_fault() -> None:
     body = NESTED.format(health="Healthy").partition("| GPU  ")[0] + "+---+---+\n"
     assert health(body.encode()) == []
+
+
+@pytest.mark.parametrize("number", [1, 2, 9999])
+def test_the_text_of_a_diagnostic_decides_if_its_number_has_no_meaning(number: int) -> None:
+    def code(text: str) -> str:
+        warning = {"warning": text, "error_id": number, "error_severity": 2, "error_category": 1}
+        result = {"entity_group": "GPU", "entity_id": 3, "status": "Fail", "warnings": [warning]}
+        tests = [{"name": "memory", "results": [result], "test_summary": {"status": "Fail"}}]
+        report = {"DCGM Diagnostic": {"test_categories": [{"category": "Hardware", "tests": tests}]}}
+        (found,) = (
+            fault for one in registry.decode("dcgm-diag", json.dumps(report).encode()) for fault in faults_of(one)
+        )
+        return found.code
+
+    assert code("GPU 3 had uncorrectable memory errors and row remapping failed.") == "dcgm.row_remap_failure"
+    assert code("something else") == {1: "dcgm.unknown", 2: "dcgm.unrecognized"}.get(number, f"dcgm.error_{number}")

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from faultbridge.decoders.common.documents import embedded, text_of
-from faultbridge.decoders.common.fault_codes import SETTINGS, code_of_number
+from faultbridge.decoders.common.fault_codes import CODES, SETTINGS, code_of_number
 from faultbridge.decoders.common.fields import members, objects_in
 from faultbridge.decoders.dcgm.texts import code_of_text
 from faultbridge.domain.faults import NODE_COMPONENT, Component, ComponentType
@@ -155,8 +155,15 @@ def _errors(document: object, default_code: str) -> Iterator[TestError]:
         elif isinstance(warning, dict):
             text = _string(warning.get("warning")) or ""
             number, *others = (_number(warning.get(f"error_{name}")) for name in ("id", "severity", "category"))
-            code = _code(default_code, text) if number is None else code_of_number(number)
+            code = _code(default_code, text) if number is None else _code_of(number, text)
             yield TestError(code, text.strip(), number, *others)
+
+
+def _code_of(number: int, text: str) -> str:
+    """Return the fault code of an error number; the text decides if DCGM's table gives the number no meaning."""
+    code = code_of_number(number)
+    has_meaning = code in CODES and code not in {"dcgm.unknown", "dcgm.unrecognized"}
+    return code if has_meaning else code_of_text(text) or code
 
 
 def _code(default_code: str, text: str) -> str:
