@@ -1,4 +1,4 @@
-"""Connections to HTTP servers that end when the time of one whole request is over."""
+"""Connections to HTTP servers with one time limit for the whole request, from the connection to the last byte."""
 
 from __future__ import annotations
 

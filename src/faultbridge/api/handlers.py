@@ -207,7 +207,7 @@ class Handlers:
         return view
 
     def _head(self, request: Request) -> tuple[int, int]:
-        """Return the epoch and the last sequence of the stream."""
+        """Return the epoch and the last sequence of the stream that the request names: a node's or the cluster's."""
         if _stream_node(request) is None:
             head = self.directory.cluster(request.cluster).state.head
         else:

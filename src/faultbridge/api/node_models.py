@@ -116,6 +116,6 @@ class NoRepair(ResponseModel):
 
 
 class ShownNode(Node):
-    """A node, with the reason why no repair of it starts; null if it has no faults, or a case."""
+    """A node with `no_repair`, the reason why no repair starts; null if the node has no faults, or has a case."""
 
     no_repair: NoRepair | None

@@ -66,7 +66,7 @@ class Case(ResponseModel):
 
 
 class CasePageSent(ResponseModel):
-    """A page that was sent about a case: its kind, its latest state, and when it was last sent."""
+    """A notification that the pager sent about a case: its kind, its latest state, and when it was last sent."""
 
     kind: str
     page_state: Literal["triggered", "resolved"]
@@ -165,7 +165,7 @@ class Cases(ResponseModel):
 
 
 class CasePages(ResponseModel):
-    """Pages about a case, by kind. A page is listed for 30 days."""
+    """Notifications that the pager sent about a case, by kind. Each is listed for 30 days."""
 
     items: list[CasePageSent]
 

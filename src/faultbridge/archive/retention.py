@@ -67,7 +67,7 @@ class ExpireEntries:
         return sealed.last - sealed.first + 1
 
     def _store(self, sealed: SealedRange, seal: StreamSeal, manifest: Manifest) -> bool:
-        """Store the seal of a stream; return False if the stored seal already covers the range."""
+        """Store a stream's seal, the mark of its archived part; return False if the stored seal covers the range."""
         item = seal_item(_partition(manifest.cluster, sealed.node), seal, manifest.day, self.clock.now())
         end = place_text((sealed.epoch, sealed.last))
         try:

@@ -1,4 +1,4 @@
-"""The cluster under the other policy: its repair slots, its breakers, and what the record says about its controls."""
+"""The cluster under the tested policy: its repair slots and breakers, and its recorded pauses and other controls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STAYS_OPEN = "it stays open"
 
 @dataclass(slots=True)
 class ClusterReplay:
-    """The nodes and the controls of one cluster in a replay under the other policy."""
+    """The nodes and the controls of one cluster in a replay under the tested policy."""
 
     rules: Rules
     control: Control
@@ -34,7 +34,7 @@ class ClusterReplay:
 
     @property
     def follows_breakers(self) -> bool:
-        """Return whether the breakers of the record apply, because the recorded policy had the same limits."""
+        """Return whether the recorded states of breakers apply, because the recorded policy had the same limits."""
         return self.recorded_limits == self.rules.policy.breakers
 
     def apply(self, commit: Commit) -> None:
@@ -61,7 +61,7 @@ class ClusterReplay:
         self.control = replace(self.control, breakers={**self.control.breakers, **changed})
 
     def update_breakers(self, now: datetime) -> None:
-        """Open and close the breakers of the other policy by the nodes with live cases."""
+        """Open and close breakers as the tested policy requires, by the nodes with live cases."""
         limits = self.rules.policy.breakers
         if self.follows_breakers:
             return
@@ -79,7 +79,7 @@ class ClusterReplay:
         self._set_breakers({one.name: one.breaker for one in moved})
 
     def refusal(self, track: Track, case: Case, action: RepairAction, now: datetime) -> Refused | None:
-        """Return why the other policy lets a queued case wait now, or None if its attempt starts."""
+        """Return why the tested policy lets a queued case wait now, or None if its attempt starts."""
         refused = admit(self.control, self.rules.policy, (_queued(track, case, action),), now).refusals
         return refused[0] if refused else None
 

@@ -1,4 +1,4 @@
-"""Counterfactual: continues a case that the other policy decided differently, with recorded or typical outcomes."""
+"""Counterfactual: simulates cases under the tested policy after a decision that differs from the recorded one."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _BY_REPAIR = frozenset({Actor.STEP, Actor.CLOSE})
 
 @dataclass(slots=True)
 class Counterfactual:
-    """Continues the cases of nodes for which the other policy decided differently than the record shows.
+    """Simulates the cases of nodes for which the tested policy decides differently than the history of the fleet shows.
 
-    Such a node has left the record: its recorded repairs no longer apply to it.
+    Such a node has diverged: its recorded repairs no longer apply. Repairs have their recorded or typical durations.
     """
 
     in_step: InStep
@@ -37,18 +37,18 @@ class Counterfactual:
     result: Replayed
 
     def leave(self, track: Track, at: datetime) -> None:
-        """Stop following the record for a node: from now on its case follows the other policy."""
+        """Mark a node as diverged: from now on its case follows the tested policy, not the recorded entries."""
         track.diverged, track.attempt_ends, track.retry_at = True, None, None
         case = track.state.live_case
         if case is None and track.trail is not None:
-            # The record acts where the other policy does nothing.
+            # A repair is recorded, but the tested policy does nothing.
             trail = track.trail
             idle = Course(track.state.key.node, trail.code, trail.opened_at, trail.gpus, trail, ended_at=at, end="none")
             self.result.courses.append(idle)
         self.settle(track, at)
 
     def observe(self, track: Track, commit: Commit) -> None:
-        """Apply recorded faults to a node that follows the other policy, without the effects of the recorded repair."""
+        """Apply recorded faults to a diverged node, without the effects of its recorded repair."""
         repairing = track.trail is not None and track.trail.attempts and commit.actor in _BY_REPAIR
         changes, conditions = self.in_step.reader.changes(track.state, commit)
         if repairing or not changes:
@@ -58,7 +58,7 @@ class Counterfactual:
         self.settle(track, commit.at)
 
     def next_timer(self, track: Track) -> datetime | None:
-        """Return when a case that follows the other policy continues by itself; None if it waits for something else."""
+        """Return when the case of a diverged node continues by itself; None if it waits for something else."""
         case = track.state.live_case
         if case is None or case.status is CaseStatus.ESCALATED:
             return None
@@ -68,7 +68,7 @@ class Counterfactual:
         return track.attempt_ends or earliest(answer_by, track.retry_at)
 
     def settle(self, track: Track, at: datetime) -> None:
-        """Apply every step that a case can take at this time."""
+        """Advance the case of a diverged node through every step that is possible at this time."""
         case = track.state.live_case
         if case is None:
             self._end(track, at)
@@ -162,9 +162,9 @@ class Counterfactual:
         track.course = None
 
     def rejoin(self, track: Track, at: datetime) -> None:
-        """Follow the record for a node again, once its case is closed in the record and under the other policy.
+        """Follow the recorded entries of a node again, once its recorded and its simulated case are closed.
 
-        A case that only an operator can close under the other policy ends here, and is counted as a gap.
+        A simulated case that only an operator can close ends here, and is counted as a gap of the backtest.
         """
         case = track.state.live_case
         if not track.diverged or (track.trail is not None and track.trail.closed_at is None):
@@ -189,6 +189,6 @@ def expire_approval_of(state: NodeState, at: datetime) -> NodeState:
 
 
 def timers(tracks: Iterable[Track], of: Counterfactual) -> list[tuple[datetime, Track]]:
-    """Return the nodes that follow the other policy and have a timer, each with its next time, the earliest first."""
+    """Return the diverged nodes whose cases continue by themselves, each with its time, the earliest first."""
     found = ((of.next_timer(one), one) for one in tracks if one.diverged)
     return sorted(((at, one) for at, one in found if at is not None), key=lambda pair: pair[0])

@@ -1,4 +1,4 @@
-"""Courses: what happens to a case under the other policy, from the first decision that differs from the record."""
+"""Courses: what happens to a case under the tested policy after a decision that differs from the recorded one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from faultbridge.domain.nodes import NodeState
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One decision of the record, and what the other policy decides at the same point.
+    """One recorded decision, and what the tested policy decides at the same point.
 
-    `reason` says why the other policy lets a case wait. If the two decisions differ, the case then follows the other
-    policy until both cases are closed.
+    `reason` states why the tested policy lets a case wait. If the two decisions differ, the case then follows the
+    tested policy until the recorded and the simulated case are closed.
     """
 
     at: datetime
@@ -34,7 +34,7 @@ class Decision:
 
 @dataclass(slots=True)
 class Course:
-    """The course of a case under the other policy. `end` names how it ended; empty while it is live."""
+    """The course of a case under the tested policy. `end` names how it ended; empty while it is live."""
 
     node: str
     code: str
@@ -56,10 +56,10 @@ class Course:
 
 @dataclass(slots=True)
 class Track:
-    """One node: its state under the other policy, its state in the record, and its live recorded case.
+    """One node: its state under the tested policy, its recorded state, and its live recorded case.
 
     While `diverged` is False both states have the same case. `attempt_ends` and `retry_at` are the timers of a case
-    that follows the other policy alone.
+    that follows only the tested policy.
     """
 
     state: NodeState
@@ -74,9 +74,9 @@ class Track:
 
 @dataclass(slots=True)
 class Replayed:
-    """The result of a replay: every decision, the courses that differ from the record, and the gaps in the record.
+    """The result of a replay: every decision, the courses that differ from the recorded ones, and the missing data.
 
-    `gaps` maps a sentence about missing data to the number of places at which the record lacks this data.
+    `gaps` maps a sentence about data that was not recorded to the number of places that need this data.
     """
 
     decisions: list[Decision] = field(default_factory=list)
@@ -84,7 +84,7 @@ class Replayed:
     gaps: dict[str, int] = field(default_factory=dict)
 
     def add_gap(self, text: str, count: int = 1) -> None:
-        """Add `count` places at which the record lacks data that a decision needs; `text` describes the data."""
+        """Count `count` places at which a decision needs data that was not recorded; `text` describes the data."""
         if count:
             self.gaps[text] = self.gaps.get(text, 0) + count
 

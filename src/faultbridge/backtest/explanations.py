@@ -1,4 +1,4 @@
-"""Explanations: which decisions differ because another policy than the replayed one was in force.
+"""Explanations: which decisions differ because a policy other than the tested one was in force.
 
 An entry about a fault names the policy that was in force; no entry records when a policy was published. So a policy may
 have been in force since the last such entry that names another one.
@@ -37,7 +37,7 @@ class PoliciesInForce:
         return cls([at for at, _ in found], [version for _, version in found])
 
     def explain(self, decision: Decision, version: str) -> str:
-        """Return why a decision differs although the record names the replayed policy, or an empty text."""
+        """Return why a decision differs although the recorded entries name the tested policy, or an empty text."""
         if decision.same or version not in self.versions:
             return ""
         index = bisect_right(self.times, decision.at)

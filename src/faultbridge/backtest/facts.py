@@ -1,4 +1,4 @@
-"""Facts of the record: the conditions, the placement and the operator orders of nodes, rebuilt from entries."""
+"""Recorded facts: the conditions, the placement and the operator orders of nodes, rebuilt from entries."""
 
 from __future__ import annotations
 

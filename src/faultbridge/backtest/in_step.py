@@ -1,4 +1,4 @@
-"""In step: compares each recorded decision about a node with what the other policy decides at the same point."""
+"""In step: compares each recorded decision about a node with what the tested policy decides at the same point."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _DECIDED = {(None, "open"), ("open", "queued"), ("open", "resolved"), ("queued",
 
 @dataclass(slots=True)
 class InStep:
-    """Replays commits of a node whose case agrees with the record, and compares each decision about the case."""
+    """Replays the commits of a node whose decisions so far agree with the recorded ones, and compares the next ones."""
 
     reader: FactReader
     cluster: ClusterReplay
 
     def replay(self, track: Track, commit: Commit) -> list[Decision]:
-        """Replay one commit. After a decision that differs, `track.state` is the node under the other policy."""
+        """Replay one commit. After a decision that differs, `track.state` is the node under the tested policy."""
         before = placed(track.state, commit)
         changes, conditions = self.reader.changes(before, commit)
         before = replace(before, conditions=conditions)
@@ -84,9 +84,9 @@ class InStep:
         commit: Commit,
         recorded: Iterable[Event],
     ) -> tuple[list[Decision], NodeState]:
-        """Compare what the record and the stage after observations or a timer decide about a case.
+        """Compare a recorded decision after observations or a timer with that of the tested policy.
 
-        Returns the decision, if there is any, and the node under the other policy.
+        Returns the decision, if there is any, and the node under the tested policy.
         """
         theirs = [_of_event(one) for one in recorded if _is_decided(one)]
         if any(text.startswith("open") for text in theirs) and state.ignored is not None:
@@ -170,7 +170,7 @@ class InStep:
 
 
 def replace_state(track: Track, state: NodeState) -> Track:
-    """Set the state of a track's node under the other policy, and return the track."""
+    """Set the state of a track's node under the tested policy, and return the track."""
     track.state = state
     return track
 
@@ -227,7 +227,7 @@ def _case_id(commit: Commit) -> str | None:
 
 
 def _with_recorded_id(state: NodeState, commit: Commit) -> NodeState:
-    """Give a case that both policies opened the id that the record contains."""
+    """Give a case that both policies opened its recorded id."""
     opened = [one for one in commit.of_type(EntryType.CASE_STATUS) if one["data"]["from"] is None]
     if not opened or state.case is None:
         return state

@@ -52,7 +52,7 @@ class RecordedAttempt:
 
 @dataclass(slots=True)
 class Trail:
-    """The recorded course of one case. `complete` is False if the record begins after the case was opened.
+    """The recorded course of one case. `complete` is False if the first entry is later than the opening of the case.
 
     `verdicts` are the results of its diagnostics in order, True for passed. `lost` is GPU time in milliseconds.
     """

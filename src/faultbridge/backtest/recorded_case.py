@@ -23,7 +23,7 @@ _PROVEN = frozenset({Resolution.RECOVERED, Resolution.REPAIRED, Resolution.REPLA
 
 
 def follow_case(state: NodeState, commit: Commit, limits: Limits, catalog: Catalog) -> NodeState:
-    """Return a node with its case after a commit of the record. A verified repair begins a probation."""
+    """Return a node with its case as it is after a recorded commit. A verified repair begins a probation."""
     for event in commit.of_type(EntryType.CASE_STATUS):
         state = replace(state, case=_moved(state.case, event))
         case = state.case
@@ -38,7 +38,7 @@ def follow_case(state: NodeState, commit: Commit, limits: Limits, catalog: Catal
 
 
 def ordered(state: NodeState, order: str) -> NodeState:
-    """Return a node with its case after the operator order `replace`, `return` or `cancelled`.
+    """Return a node with its case as it is after the operator order `replace`, `return` or `cancelled`.
 
     Another order, or a node without a live case, changes nothing.
     """

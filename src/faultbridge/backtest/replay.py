@@ -1,4 +1,4 @@
-"""Replay: passes a cluster's record through the pure stages under another policy."""
+"""Replay: passes the recorded entries of a cluster through the pure stages under the tested policy."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Evidence:
 
 
 def replay(events: Sequence[Event], rules: Rules, evidence: Evidence) -> Replayed:
-    """Replay the record of one cluster under the policy of `rules`.
+    """Replay the recorded entries of one cluster under the policy of `rules`, the tested policy.
 
-    Where the other policy decides as recorded, the recorded times and outcomes apply. From a decision that differs,
-    the case follows the other policy; its node returns to the record when both cases are closed.
+    Where it decides as recorded, the recorded times and outcomes apply. From a decision that differs, the case follows
+    the tested policy. Its node follows the entries again when the recorded and the simulated case are closed.
     """
     found = trails(events)
     reader = FactReader(evidence.catalog, evidence.policies)
@@ -67,7 +67,7 @@ class _Run:
     at: datetime | None = None
 
     def take(self, commit: Commit) -> None:
-        """Replay one commit of the record."""
+        """Replay one recorded commit."""
         self.at = commit.at
         self._note_policy(commit)
         if commit.node is None:
@@ -100,7 +100,7 @@ class _Run:
             self.in_step.cluster.recorded_limits = policy.breakers
 
     def advance(self, until: datetime) -> None:
-        """Continue the cases that follow the other policy up to a time."""
+        """Continue the cases that follow the tested policy up to a time."""
         while True:
             due = timers(self.in_step.cluster.tracks.values(), self.alone)
             if not due or due[0][0] > until:
@@ -115,14 +115,14 @@ class _Run:
             self.alone.rejoin(track, at)
 
     def finish(self) -> None:
-        """End the replay: cases that follow the other policy continue for a day; a case still live then has no end."""
+        """End the replay: cases that follow the tested policy continue for a day; a case still live then has no end."""
         if self.at is not None:
             self.advance(self.at + AFTER_END)
         live = sum(one.course is not None for one in self.in_step.cluster.tracks.values())
         self.result.add_gap("a case is still live under the other policy a day after the record ends", live)
 
     def _record(self, track: Track, commit: Commit) -> None:
-        """Set the node to its state in the record."""
+        """Set the node to its recorded state."""
         state = placed(track.recorded, commit)
         _, conditions = self.in_step.reader.changes(state, commit)
         policy, catalog = self.in_step.cluster.rules.policy, self.in_step.reader.catalog
@@ -134,7 +134,7 @@ class _Run:
 
 
 def _first_status(commit: Commit) -> NodeStatus:
-    """Return the status of a node before its first entry in the record."""
+    """Return the status of a node before its first recorded entry."""
     for event in commit.of_type(EntryType.NODE_STATUS):
         if event["data"]["from"]:
             return NodeStatus(event["data"]["from"])

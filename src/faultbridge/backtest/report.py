@@ -1,4 +1,4 @@
-"""Report: totals of the record and of the other policy, decisions that differ, and what the record does not hold."""
+"""Report: totals of the recorded cases and under the tested policy, decisions that differ, and missing data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HOUR = timedelta(hours=1) // timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """One case of the record or of the other policy, for the totals. `lost` is None if it is unknown."""
+    """One recorded case, or one case under the tested policy, for the totals. `lost` is None if it is unknown."""
 
     node: str
     actions: tuple[RepairAction, ...]
@@ -57,7 +57,7 @@ def backtest_document(cluster: str, events: Sequence[Event], replayed: Replayed,
 
 
 def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the report `after`, compared with the policy of the report `before` instead of with the record."""
+    """Return the report `after`, compared with the policy of the report `before`, not with the recorded decisions."""
     old, new = ({(one["at"], one["node"]): one for one in report["differences"]} for report in (before, after))
     differences = []
     for key in sorted({**old, **new}):

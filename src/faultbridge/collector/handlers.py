@@ -50,7 +50,7 @@ class RecordStore:
 
 @dataclass(slots=True)
 class NodeHandler:
-    """Stores the records of nodes that changed."""
+    """Stores the records of Kubernetes nodes whose state has changed."""
 
     store: RecordStore
     states: SentStates
@@ -81,11 +81,11 @@ class NodeHandler:
             self._listed.discard(name)
 
     def begin_list(self) -> None:
-        """Start a list of all nodes."""
+        """Start a list of all nodes, which `end_list` ends."""
         self._listed.clear()
 
     def end_list(self) -> None:
-        """Forget the nodes that the list did not contain."""
+        """End a list of all nodes: forget the nodes that it did not contain."""
         self.states.keep_only(self._listed)
 
 

@@ -1,4 +1,4 @@
-"""Page documents: the documents that one page is built from."""
+"""Page documents: the items read from the table, as JSON documents, from which one page of the console is built."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from faultbridge.presentation.entry_rows import Document
 
 @dataclass(frozen=True, slots=True)
 class CaseDocuments:
-    """The documents of a case page; `older` states that earlier entries were not read."""
+    """The documents of a case page; `older` is true if the case has earlier entries that were not read."""
 
     facts: CaseFacts
     pages: tuple[Document, ...]
@@ -19,9 +19,9 @@ class CaseDocuments:
 
 @dataclass(frozen=True, slots=True)
 class StreamDocuments:
-    """The documents of a node, job or incident page; `older` states that earlier entries were not read.
+    """The documents of a node, job or incident page; `older` is true if there are earlier entries that were not read.
 
-    For a node, also its last case, its first jobs, and in `followed` the number of all its jobs.
+    Only a node page has `case` (the node's last case), `jobs` (its first jobs) and `followed` (the number of its jobs).
     """
 
     document: Document

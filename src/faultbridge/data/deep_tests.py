@@ -28,9 +28,10 @@ class DeepTest:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What an instance type must show: the number of EFA devices, and the bus bandwidth of an all-reduce in GB/s.
+    """The values that a healthy instance of a type has: its EFA devices, and its NCCL all-reduce bus bandwidth.
 
-    The bandwidth is that over the GPUs of one instance and, with `pair`, that over the GPUs of two instances.
+    `nccl_gigabytes_per_second` is measured over the GPUs of one instance, and `nccl_pair_gigabytes_per_second` over
+    those of two instances.
     """
 
     nccl_gigabytes_per_second: float
@@ -52,7 +53,7 @@ def peer_tests() -> tuple[DeepTest, ...]:
 
 @cache
 def expected_by_instance_type() -> Mapping[str, Expected]:
-    """Return what each EC2 instance type must show (HyperPod adds the prefix `ml.`)."""
+    """Return the expected values of each EC2 instance type, by its name without HyperPod's prefix `ml.`."""
     return {name: Expected(**row) for name, row in _document()["instance_types"].items()}
 
 

@@ -25,7 +25,7 @@ _UPTIME = re.compile(r"\[ {0,6}\d{1,10}\.\d{1,9}\]")
 
 
 def with_kernel_lines(source: str, decoded: Decoded, body: bytes, events: Sequence[LogEvent], hints: Hints) -> Decoded:
-    """Return `decoded` with what its source did not read of the kernel's lines: faults, or a count in `unparsed`."""
+    """Return `decoded` with the kernel lines that its decoder skipped: as faults, or as a count in `unparsed`."""
     texts = [event.message for event in events] or [text_of(body)]
     if source in _READ and not events and (unwrapped := wrapped_lines(body)):
         texts = [text_of(unwrapped)]
@@ -67,7 +67,7 @@ def _may_hold_lines(text: str) -> bool:
 
 
 def _kernel_lines(text: str) -> Iterator[str]:
-    """Yield the lines that have the kernel's prefix and a phrase that a reader knows."""
+    """Yield the lines that have a prefix of the kernel log and a phrase that the kernel decoder searches for."""
     from faultbridge.decoders.kernel.line_filter import matching_lines
 
     for line in matching_lines(text) if _may_hold_lines(text) else ():
@@ -93,7 +93,11 @@ def _wrapped(line: str, event: LogEvent) -> str:
 
 
 def _unread(texts: Sequence[str], lines: Sequence[str], observations: Sequence[Observation]) -> list[str]:
-    """Return the Xid records in the texts that are neither in the kernel's lines nor the evidence of a fault."""
+    """Return the Xid records of the input that were not understood.
+
+    These are the records in `texts` that are neither in `lines`, which the kernel decoder reads, nor in the evidence of
+    an observed fault.
+    """
     read = "\n".join(lines)
     known = "\n".join(fault.evidence for one in observations for fault in faults_of(one))
     records = [found for text in texts for found in RECORD.findall(text)]

@@ -95,7 +95,7 @@ class Catalog:
         return self.rows.get(code) or Row(code, "not in the catalog", Severity.ERROR, Action.CONTACT_SUPPORT)
 
     def canonical(self, code: str) -> str:
-        """Return the code under which conditions of this code are stored."""
+        """Return the code under which a condition with this code is stored; equivalent codes share one stored code."""
         return self.row(code).same_as or code
 
     def row_of(self, fault: Fault) -> Row:

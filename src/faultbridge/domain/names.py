@@ -75,7 +75,7 @@ def short_name(name: str) -> str:
 
 
 def is_host_name(name: str, host_names: Iterable[str]) -> bool:
-    """Return whether a name is, with or without its domain, one of the names of a host."""
+    """Return whether a name is one of the names of a host; domains are ignored."""
     return short_name(name) in map(short_name, host_names)
 
 

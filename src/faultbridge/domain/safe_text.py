@@ -18,12 +18,15 @@ _UNSAFE = re.compile(
 
 
 def visible(text: str) -> str:
-    r"""Return a text with each unsafe character as a JSON escape such as `\u001b`; JSON keeps its meaning."""
+    r"""Return a text with each control or invisible character as a JSON escape such as `\u001b`.
+
+    A text that is JSON remains equivalent JSON.
+    """
     return _UNSAFE.sub(_escape, text)
 
 
 def visible_line(text: str) -> str:
-    """Return a text on one line, with each unsafe character escaped as `visible` does."""
+    """Return a text on one line, with control and invisible characters escaped as `visible` does."""
     return visible(re.sub(r"[\n\t]+", " ", text))
 
 

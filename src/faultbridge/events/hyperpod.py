@@ -58,7 +58,7 @@ class StackLocation:
 
 @dataclass(frozen=True, slots=True)
 class MirroredEvent:
-    """One copy: detail-type, resources, and detail as JSON text."""
+    """A copy of an event in HyperPod's format: detail-type, resources, and detail as JSON text."""
 
     detail_type: str
     resources: tuple[str, ...]

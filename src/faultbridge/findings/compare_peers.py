@@ -90,7 +90,7 @@ class ComparePeers:
         return True
 
     def _record(self, rules: Rules, states: Mapping[str, NodeState], compared: Comparisons) -> int:
-        """Open, end and judge the findings of a cluster; returns how many were opened."""
+        """Open and end the findings of a cluster, and mark those that a case proved; returns how many were opened."""
         rows = query_all(self.append.table, stored.finding_key(rules.config.cluster, "").pk, prefix=stored.FINDING)
         known = [stored.read_finding(row) for row in rows]
         live = {(one.node, one.detector): one for one in known if one.ended_at is None}

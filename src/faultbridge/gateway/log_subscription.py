@@ -60,7 +60,7 @@ class LogSubscription:
         return record_id
 
     def _sent_at(self, event: Any) -> datetime | None:  # noqa: ANN401 - any JSON value
-        """Return the time of a log event, at most now, or None when it has no valid time."""
+        """Return the time of a log event, limited to the current time, or None when it has no valid time."""
         try:
             return min(from_milliseconds(int(event["timestamp"])), self.clock.now())
         except (KeyError, TypeError, ValueError, OverflowError):

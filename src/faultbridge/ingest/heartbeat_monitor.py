@@ -106,7 +106,7 @@ class HeartbeatMonitor:
         return not _in_service(state) or _is_due(arrived, due, timeout, self.append.clock.now())
 
     def clear(self, node: NodeKey, at: datetime) -> None:
-        """End `host.silent` of a node whose heartbeat arrived at a time.
+        """End the fault `host.silent` of a node, because a heartbeat arrived at the time `at`.
 
         Usually ingest has ended it already. This covers a heartbeat that arrived while the fault was being recorded.
         """

@@ -77,11 +77,11 @@ class Jobs:
     ) -> Job:
         """Record that a job starts on some nodes, given by node name, other alias or instance id.
 
-        `ranks` are the global ranks of these names, such as `0-7`. Raises Rejected `unknown_node` for a name of no
-        node in the cluster, `bad_ranks` for ranks of other nodes or of two nodes, and `job_runs` while the job runs
-        on other nodes or since another time. A job that has ended may start again with the same id, because schedulers
-        requeue jobs. A start of a running job on the same nodes only sets the name, ranks and stall limit that it
-        contains. With `again`, the scheduler started the job anew: a run on other nodes is ended first.
+        `ranks` maps these names to global ranks, such as `0-7`. Raises Rejected `unknown_node` for a name without a
+        node in the cluster, `bad_ranks` for ranks of a node that is not listed or for a rank on two nodes, and
+        `job_runs` while the job runs on other nodes or since another time. An ended job may start again with the same
+        id, because schedulers requeue jobs. A repeated start on the same nodes only updates name, ranks and stall limit
+        if given. `again` means that the scheduler requeued the job: a run on other nodes is ended first.
         """
         names = resolved_nodes(self.table, cluster, nodes)
         placed, placed_ranks = tuple(sorted(set(names.values()))), ranks_by_node(names, ranks)

@@ -41,7 +41,7 @@ def statistics(names: Sequence[object], faults: Sequence[_Fault], hosts: int, se
 
 
 def compare(trace: Trace, hosts: int, seeds: Sequence[int]) -> dict[str, Mapping[str, float]]:
-    """Return each statistic of the trace, its mean over the generated processes, and their ratio."""
+    """Return each statistic of the trace, its mean over fault processes generated from `seeds`, and their ratio."""
     ours = statistics([fault.server for fault in trace.faults], trace.faults, trace.servers, trace.seconds)
     generated = []
     for seed in seeds:

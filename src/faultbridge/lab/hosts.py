@@ -31,7 +31,7 @@ class Hosts:
     """The true state of all hosts of a scenario. Times are seconds since its begin."""
 
     def __init__(self, scenario: Scenario) -> None:
-        """Put all hosts beyond the fleet's nodes into the pool."""
+        """Start without faults; the hosts that back no node form the pool of replacements."""
         self.scenario = scenario
         self.active: dict[int, Active] = {}
         self.reappearing: list[tuple[float, int]] = []

@@ -20,12 +20,11 @@ BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 class Physics:
     """Assumptions about hosts that a trace does not state.
 
-    A fault that the trace's operators repaired within `soft_repair` is cured by a restart; every other fault is cured
-    only where the host is repaired, in the trace's repair time. A verification detects a hidden fault with the
-    probability `detection`. A fault that a restart hides comes back after a gap drawn from the trace.
-    `false_alarms` is their number per 1,000 node-days; one lasts from 10 seconds to `longest_alarm`, log-uniform.
-    A released host without a fault is inspected for `inspection`. An operator repairs an escalated node in at least
-    `operator`.
+    Durations are in seconds. A restart cures a fault whose repair in the trace took at most `soft_repair`. It only
+    hides any other fault for a time drawn from the trace; a repair of the host cures it in the trace's repair time.
+    A verification detects a hidden fault with the probability `detection`. `false_alarms` is the number of false alarms
+    per 1,000 node-days; each lasts from 10 seconds to `longest_alarm`, log-uniform. A released host without a fault is
+    inspected for `inspection`. An operator takes at least `operator` to repair an escalated node.
     """
 
     soft_repair: float = HOUR

@@ -67,8 +67,8 @@ class Trace:
 def read_trace(text: str, servers: int | None = None) -> Trace:
     """Parse a trace: a JSON list of events with `node_id`, `event_time` in days, `event_type` and `fault_type`.
 
-    `servers` is the number of servers that were observed; without it, those that have a fault. A fault without an end
-    lasts until the end of the trace. Raises Rejected with reason `bad_trace`.
+    `servers` is the number of servers that were observed. The default is the number of servers that have a fault. A
+    fault without an end lasts until the end of the trace. Raises Rejected with reason `bad_trace`.
     """
     try:
         events = json.loads(text)

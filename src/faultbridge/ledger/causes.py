@@ -124,7 +124,7 @@ def _neighbor(table: Table, item: Item, step: int) -> Item | None:
 
 
 def _is_of_case(one: Item, item: Item) -> bool:
-    """Return whether an entry is about the case of another one, in the same stream, and is not a fault."""
+    """Return whether `one` belongs to the same case and stream as `item`, and is not an entry about a fault."""
     same = one["pk"] == item["pk"] and one.get("case_id") == item.get("case_id") is not None
     return same and one.get("type") not in FAULT_TYPES
 

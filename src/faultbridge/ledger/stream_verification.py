@@ -118,7 +118,7 @@ class StreamVerification:
         return found
 
     def _row_breaks(self, stored: Item) -> list[Break]:
-        """Compare the state, and the rows that are derived from it, with the entries."""
+        """Return a break for each difference between the entries and the stored state or the rows derived from it."""
         if self.stream.node is None:
             cluster = items.read_cluster(self.stream.cluster, stored)
             found = cluster_differences(self.table, stored, cluster, self._facts)

@@ -40,7 +40,7 @@ def client(service: str, environment: Mapping[str, str]) -> Any:  # noqa: ANN401
 
 
 def stack_client(service: str, state: StackState) -> Any:  # noqa: ANN401 - as above
-    """Return a boto3 client for the stack with this state."""
+    """Return a boto3 client for the embedded stack whose ports `state` contains."""
     return client(service, client_environment(state.ports))
 
 

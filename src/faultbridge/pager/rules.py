@@ -131,9 +131,9 @@ EVENT_TYPES = tuple(dict.fromkeys(rule.event_type for rule in RULES))
 
 
 def rules_for(event: Mapping[str, Any]) -> Iterator[PageRule]:
-    """Return the rules that apply to an event, those that resolve a page before those that trigger one.
+    """Return the rules that apply to an event; rules that resolve pages precede rules that trigger them.
 
-    In this order, a case has one open page at a time.
+    An event can resolve one page of a case and trigger another. In this order, only one of them is open at a time.
     """
     found = (rule for rule in RULES if rule.applies_to(event))
     return iter(sorted(found, key=lambda rule: rule.state is PageState.TRIGGERED))

@@ -60,7 +60,7 @@ def placement_data(placement: Placement) -> dict[str, Any]:
 
 
 def fault_change(change: Change, state: NodeState, catalog: str, policy: Policy) -> Draft:
-    """Draft the entry of a changed condition; a change without a condition becomes a note."""
+    """Draft the entry that records a change: that of its condition, or a note if the change has no condition."""
     if change.condition is None:
         return note(
             kind=_NOTE_KINDS[change.kind],

@@ -18,7 +18,7 @@ from faultbridge.storage.jobs import FollowedJob
 
 @dataclass(frozen=True, slots=True)
 class FollowedJobs:
-    """Some of the followed jobs of a cluster or a node, by id, and how many there are in all."""
+    """Some of the followed jobs of a cluster or a node, in the order of their ids, and their total number."""
 
     listed: tuple[Job, ...]
     total: int
@@ -49,7 +49,7 @@ class JobViews:
         return self._read(cluster, rows[:limit]), rows[limit - 1].id if len(rows) > limit else None
 
     def _rows(self, cluster: str, after: str | None = None, page_size: int | None = None) -> Iterator[FollowedJob]:
-        """Read the rows of followed jobs, by id."""
+        """Yield the rows of followed jobs (`FollowedJob`) in the order of their ids."""
         after_row = jobs.followed_job_key(cluster, after).sk if after is not None else None
         partition = jobs.followed_partition(cluster)
         rows = query_all(self.table, partition, prefix=jobs.FOLLOWED, after=after_row, page_size=page_size)

@@ -113,8 +113,8 @@ class Registration:
     def pin_roles_of(self, cluster: str, nodes: Iterable[NewNode]) -> None:
         """Add the IAM roles of the instances of new nodes to the node roles, before any of them reports.
 
-        Raises the error of the provider if they cannot be read and the cluster has no node roles: then a session of any
-        role would pass for an instance, as far as the queue lets it.
+        Raises the error of the provider if the roles cannot be read and the cluster has no node roles. Without node
+        roles, a record from a session of any role that may send to the queue would be accepted as an instance's own.
         """
         config = self.cluster(cluster)
         inventory = self.inventories.get(config.provider)

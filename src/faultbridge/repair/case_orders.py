@@ -105,10 +105,11 @@ class CaseOrders:
         return self._order(case_id, revise)
 
     def cancel(self, case_id: str, order: OperatorOrder) -> NodeState:
-        """Cancel a case, so that no instance is released for it. Raises `past_intent` once an intent is recorded.
+        """Cancel a case, so that no instance is released for it.
 
-        A running attempt stops before its intent. The case of a node in service ends. A node out of service is verified
-        and returned to service. Orders to replace or quarantine the node end with the case.
+        A running attempt stops before its intent, which is its point of no return. Raises `past_intent` after the
+        intent. If the node is in service, its case ends. Otherwise the node is verified and returned to service. Orders
+        to replace or quarantine the node are withdrawn.
         """
 
         def revise(state: NodeState, case: Case, now: datetime) -> Transition:

@@ -92,7 +92,7 @@ class ClusterRollup:
         return after
 
     def _first_registration(self, config: ClusterConfig) -> str | None:
-        """Return the id of the last status change of the first listed node, or None in a cluster without nodes."""
+        """Return the id of the last status change of any one node, as the cause of an entry; None without nodes."""
         row = next(shard_rows(self.table, config, keys.NODE_ROW), None)
         key = NodeKey(config.cluster, str(row["node"])) if row else None
         return items.read_state(key, self.table.get(keys.node_state(key))).status_event if key else None

@@ -192,9 +192,10 @@ class Dispatch:
     def _still_admitted(
         self, ready: Sequence[ReadyCase], control: Control, rules: Rules, now: datetime
     ) -> list[ReadyCase]:
-        """Return the cases that `admit` still picks, with their nodes as just read and the chosen repair actions.
+        """Apply the limits of admission again to the current state of the nodes, and return the cases that pass.
 
-        The row of a case may be older than its node: since then an operator may have ordered another repair action.
+        The queue from which the cases were picked may be older than the nodes: an operator may have ordered another
+        repair action since.
         """
         rows = [(one.repair_action, row) for one in ready if (row := queue_row(one.state, now)) is not None]
         # The approval of this very repair action was checked when the case was made ready.

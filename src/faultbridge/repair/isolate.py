@@ -76,9 +76,10 @@ class Isolate:
     def as_read(
         self, state: NodeState, rules: Rules, control: Control | None = None, *, ordered: bool = False
     ) -> IsolationResult:
-        """Isolate one node as it was just read.
+        """Isolate one node whose state the caller has just read.
 
-        `control` is the cluster's control state as just read; a breaker that is open there is not read again.
+        `control` is the cluster's control state if the caller has just read it. A breaker that is open in it is not
+        read again.
         """
         config = rules.config
         permitted = state.registered and opted_out_until(state, config, self.append.clock.now()) is None

@@ -42,11 +42,11 @@ class IsolateMany:
     def __call__(
         self, cluster: str, nodes: Sequence[str], control: Control | None = None
     ) -> Mapping[str, Callable[[], Results]]:
-        """Read the nodes, and return functions, each of which isolates one node or a group of them.
+        """Read the nodes, and return functions that isolate them, by the names of their nodes joined by `, `.
 
-        The key of a function consists of the names of its nodes, joined by `, `.
-
-        `control` is the cluster's control state as just read; a breaker that is open there is not read again.
+        Each function isolates one node, or a group of up to 15 nodes where the cluster has no orchestrator.
+        `control` is the cluster's control state if the caller has just read it. A breaker that is open in it is not
+        read again.
         """
         if not nodes:
             return {}

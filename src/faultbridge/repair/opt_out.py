@@ -34,9 +34,9 @@ class OptOut:
         return self._write(key, revise)
 
     def end(self, key: NodeKey, order: OperatorOrder) -> NodeState:
-        """Stop ignoring a node, also one that a label or tag excludes.
+        """Stop ignoring a node, whether an operator, a label or a tag excluded it.
 
-        A label or tag that stays set excludes the node again at the next sync of the inventory.
+        A label or tag that is still set excludes the node again at the next sync of the inventory.
         """
 
         def revise(state: NodeState, now: datetime) -> Transition:

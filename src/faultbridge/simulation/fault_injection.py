@@ -225,7 +225,7 @@ class FaultInjectingSeam(Seam):
 
 @dataclass(frozen=True, slots=True)
 class _CallContext:
-    """Raises the drawn fault after a call."""
+    """Raises a fault after a call has taken effect, as the fault injector decided for this call."""
 
     injector: FaultInjector
     kind: FaultKind

@@ -109,24 +109,24 @@ def draw_nodes_in_rack(seed: int) -> int | None:
 
 
 def draw_growing(seed: int) -> bool:
-    """Draw whether the group of the repaired cluster grows; never with racks or a launch template."""
+    """Draw whether the group of the cluster that Faultbridge repairs grows; never with racks or a launch template."""
     if draw_nodes_in_rack(seed) is not None or draw_spares(seed) is not None:
         return False
     return Random(f"growing {seed}").random() < 0.25  # noqa: PLR2004 - one in four of the others
 
 
 def draw_reserving(seed: int) -> bool:
-    """Draw whether the capacity of the repaired cluster comes and goes; more often where it has spares."""
+    """Draw whether the cluster that Faultbridge repairs lacks capacity at times; more often if it has spares."""
     return Random(f"capacity {seed}").random() < (0.5 if draw_spares(seed) else 0.15)
 
 
 def draw_volumes(seed: int) -> bool:
-    """Draw whether the nodes of the repaired cluster have volumes that the policy moves."""
+    """Draw whether the nodes of the cluster that Faultbridge repairs have volumes that the policy moves."""
     return Random(f"volumes {seed}").random() < 0.25  # noqa: PLR2004 - one in four
 
 
 def draw_wrong_clocks(seed: int) -> bool:
-    """Draw whether each instance of the repaired cluster has a clock of its own; never with racks."""
+    """Draw whether each instance of the cluster that Faultbridge repairs has a clock of its own; never with racks."""
     return draw_nodes_in_rack(seed) is None and Random(f"clocks {seed}").random() < 0.4  # noqa: PLR2004 - of the others
 
 

@@ -18,7 +18,7 @@ MAX_NESTING = 2
 class ScheduledCall(NamedTuple):
     """A call scheduled for a time; calls for the same time run in the order of scheduling.
 
-    The number of each call is unique, so that a comparison of two calls ends with it.
+    `number` is unique and rises with each call, so that the queue never compares names or actions.
     """
 
     at: datetime

@@ -167,7 +167,7 @@ class SimulatedSystem:
         self.deliver_changes()
 
     def _add_node(self, cluster: str, name: str, rack: str | None) -> None:
-        """Launch an instance, as of yesterday, and register it as a node; all racks are behind one switch."""
+        """Register a node with an instance that was launched a day ago. All nodes with a rack share one switch."""
         yesterday = self.clock.now() - timedelta(days=1)
         instance = self.fleet.launch(GROUPS[cluster], at=yesterday)
         self.node_names[instance] = name

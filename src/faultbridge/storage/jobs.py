@@ -22,7 +22,7 @@ FOLLOWED = "FOLLOWED#"
 
 @dataclass(frozen=True, slots=True)
 class FollowedJob:
-    """The row of a followed job: it runs, may become resumable, or has callbacks or node updates left.
+    """The row of a followed job: one that runs, may become resumable, or still has callbacks or node updates to make.
 
     The row suffices to decide whether a node's fault concerns the job, so that the job itself need not be read.
     """
@@ -46,12 +46,12 @@ def job_key(cluster: str, job_id: str) -> Key:
 
 
 def followed_job_key(cluster: str, job_id: str) -> Key:
-    """Return the key of the row that lists a followed job."""
+    """Return the key of a job's row in the list of followed jobs; see `FollowedJob`."""
     return Key(followed_partition(cluster), f"{FOLLOWED}{job_id}")
 
 
 def followed_partition(cluster: str) -> str:
-    """Return the partition of the rows of followed jobs: the work rows of the cluster's first shard."""
+    """Return the partition that lists a cluster's followed jobs (`FollowedJob`): that of the cluster's first shard."""
     return shard_partition(cluster, 0)
 
 
@@ -67,7 +67,7 @@ def job_of(partition: str) -> tuple[str, str]:
 
 
 def progress_key(cluster: str, job_id: str) -> Key:
-    """Return the key of what the heartbeats of a job reported."""
+    """Return the key of the item with a job's progress, as heartbeats reported it."""
     return Key(job_partition(cluster, job_id), "PROGRESS")
 
 
@@ -130,7 +130,7 @@ def job_writes(job: Job, before: Job | None, now: datetime) -> tuple[Write, ...]
 
 
 def unfollow(cluster: str, followed: FollowedJob) -> Write:
-    """Return the write that removes a job from the followed ones; it fails if the job changed."""
+    """Return the write that removes the row of a followed job; it fails if the job changed."""
     return Delete(followed_job_key(cluster, followed.id), when=Equals("version", followed.version))
 
 
@@ -164,7 +164,7 @@ def _verdict(row: Mapping[str, Any]) -> JobVerdict:
 
 
 def read_followed(row: Mapping[str, Any]) -> FollowedJob:
-    """Return the followed job that a row describes: one that runs, or that may become resumable."""
+    """Return the followed job that a row describes."""
     ended_at = from_text(row["ended_at"]) if row["ended_at"] else None
     nodes, affected, is_marked = frozenset(row["nodes"]), frozenset(row["affected"]), bool(row.get("is_marked", True))
     version = int(row["version"])

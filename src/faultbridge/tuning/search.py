@@ -24,7 +24,7 @@ class Tried:
     needless_evictions: float
 
     def is_beaten_by(self, other: Tried) -> bool:
-        """Return whether another policy is at least as good in both aims and better in one."""
+        """Return whether another policy is no worse in GPU-hours and evictions, and better in one of them."""
         mine = self.lost_gpu_hours, self.needless_evictions
         theirs = other.lost_gpu_hours, other.needless_evictions
         return theirs != mine and all(one <= two for one, two in zip(theirs, mine, strict=True))
@@ -64,7 +64,7 @@ def chosen(tried: Sequence[Tried]) -> Tried:
 
 
 def best_tradeoffs(tried: Sequence[Tried]) -> tuple[Tried, ...]:
-    """Return the policies for which no other policy is at least as good in both aims and better in one."""
+    """Return the Pareto-optimal policies: those that no other policy beats (`Tried.is_beaten_by`)."""
     return tuple(one for one in tried if not any(one.is_beaten_by(other) for other in tried))
 
 

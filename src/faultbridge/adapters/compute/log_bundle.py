@@ -35,7 +35,7 @@ class SsmLogCollector:
         self._bucket = bucket
 
     def collect(self, instance_id: str, token: str) -> Bundle:
-        """Send the script unless one was sent with this token; returns the state of the bundle."""
+        """Start the collection unless it was started with this token before, and return the state of the bundle."""
         key = f"{PREFIX}/{instance_id}/{token}.tar.gz"
         place, command_token = f"s3://{self._bucket}/{key}", f"{token} bundle"
         with translated(f"collecting the logs of {instance_id}"):
@@ -69,7 +69,7 @@ class SsmLogCollector:
         return Bundle(BundleState.KEPT, place)
 
     def _send(self, instance_id: str, command_token: str, key: str) -> str:
-        """Send the script; returns the command id."""
+        """Send the script that collects and uploads the logs; returns the id of the SSM command."""
         lines = script(self.presigned_url(key))
         return ssm_commands.send(self._ssm, instance_id, command_token, lines, seconds=SECONDS)
 

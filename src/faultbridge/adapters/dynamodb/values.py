@@ -52,7 +52,7 @@ def from_typed(typed: Mapping[str, Any]) -> Value:
 
 
 def _packed(value: bytes | str) -> Packed:
-    """Return bytes as a packed value; in the records of a stream, Lambda gives them as text in base 64."""
+    """Return a binary attribute; boto3 passes it as bytes, and Lambda passes it as base64 text in stream records."""
     return Packed(base64.b64decode(value) if isinstance(value, str) else value)
 
 

@@ -124,7 +124,7 @@ def _events(component: Mapping[str, Any], mapped: Mapping[str, Any]) -> Iterator
 
 
 def _fault(message: str, row: Mapping[str, Any], component: Mapping[str, Any]) -> Fault:
-    """Return a fault with the code of the Xid or SXid in a text, else the code of the component."""
+    """Return a fault with the code of the Xid or SXid in a message, else of a mapped text, else of the component."""
     found = _XID_IN_TEXT.search(message)
     stated = _stated(message, row)
     code = f"{found[1].lower()}.{int(found[2])}" if found else str(stated or row["code"])
@@ -138,9 +138,9 @@ def _stated(message: str, row: Mapping[str, Any]) -> str | None:
 
 
 def _named(message: str, row: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the GPU that a mapped text names, as attributes of its fault.
+    """Return the identifiers of the GPU that a message names, as attributes of a fault found by its text.
 
-    The fault itself names no GPU, so that a healthy state, which names none, can end it.
+    The component of such a fault has no identifiers: gpud's later healthy state has none, and must match to end it.
     """
     return identifiers(gpu_named_in(message)) if _stated(message, row) else {}
 

@@ -100,15 +100,15 @@ class _Buffer:
         return self.fill(len(self.data) + 1)
 
     def taken(self, end: int) -> bytes:
-        """Return the data from `at` to `end`, and move `at` to `end`."""
+        """Return the data from the position `at` up to `end`, and set `at` to `end`."""
         start, self.at = self.at, max(end, self.at)
         return self.data[start : self.at]
 
 
 def journal_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield pieces of whole lines unchanged, or with each entry of a journal as one object.
+    """Convert each entry of a systemd journal to one JSON object on one line; yield any other input unchanged.
 
-    Every other line of an entry is replaced by an empty one, so that the lines keep their numbers.
+    Each piece must end at the end of a line. The other lines of an entry become empty, so that line numbers stay valid.
     """
     pieces = iter(pieces)
     first = next(pieces, b"")
@@ -127,9 +127,10 @@ def journal_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _converted(line: bytes, entry: dict[str, str], *, is_proven: bool) -> Iterator[bytes]:
-    """Yield what one line of a journal completes: the entry before it, a value's text as a record, or the line itself.
+    """Convert one line of a journal, and yield the lines of output that are complete.
 
-    A field of the entry is only collected in `entry`.
+    A line with a field is added to `entry` and yields nothing. A line that starts the next entry yields `entry` as one
+    JSON object. A line within a value of several lines yields a JSON object, and any other line is yielded unchanged.
     """
     field, head = _FIELD.match(line), _HEAD.match(line)
     is_next = not line.strip() or head is not None or (field is not None and field[1].decode() in entry)

@@ -55,7 +55,7 @@ _FAULTY = "Encountered FaultyInstance"
 
 @dataclass(frozen=True, slots=True)
 class HealthDetails:
-    """The details of one health event, the same for all of its four shapes."""
+    """The details of one health event. The agent logs events in four JSON shapes; all are converted to this one."""
 
     text: str
     condition: str | None = None

@@ -36,7 +36,8 @@ _Link = Mapping[str, Any]
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     """Return a health snapshot of the interfaces in use and a counter sample of each physical interface.
 
-    For ethtool's settings, the snapshot is the comparison of rates, and there is none if no rates can be compared.
+    The output of ethtool does not show which interfaces are in use. Its snapshot only compares the rates of the ports,
+    and is left out if no rates can be compared.
     """
     text = text_of(body)
     if is_ethtool_settings(text):

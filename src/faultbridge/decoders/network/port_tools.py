@@ -105,7 +105,7 @@ def _of_mlxlink(device: tuple[str, int] | None, text: str) -> Iterator[Port]:
 
 
 def _of_json(text: str) -> dict[str, Any]:
-    """Return the fields of all sections; a list of lanes becomes text with commas."""
+    """Return the fields in the JSON output of mlxlink; the values of several lanes are joined with commas."""
     try:
         output = members(members(members(loads(text)).get("result")).get("output"))
     except (ValueError, RecursionError) as error:

@@ -42,7 +42,7 @@ _COUNTERS: Mapping[str, str] = {
 
 @dataclass(slots=True)
 class _LinkedGpu:
-    """One GPU with the states of its links, and the sums of their errors in each listing, the earliest first."""
+    """One GPU: the state of each link, and for each listing of errors the sums over its links, the earliest first."""
 
     component: Component
     model: str
@@ -56,7 +56,7 @@ def is_links(text: str) -> bool:
 
 
 def read_links(source: str, text: str) -> tuple[Observation, ...]:
-    """Return a snapshot of the links whose states are listed, and a counter sample of each listing of errors."""
+    """Return a health snapshot of the link states, and a counter sample of each GPU in each listing of errors."""
     gpus = list(_gpus(text))
     samples = (CounterSample(source, gpu.component, errors) for gpu in gpus for errors in gpu.errors)
     has_states = any(gpu.states for gpu in gpus)

@@ -54,9 +54,9 @@ def listed_condition_events(node: NodeConditions) -> Iterator[HealthEvent]:
 
 
 def without_doubtful(events: Sequence[HealthEvent]) -> list[HealthEvent]:
-    """Return the events of nodes without the recoveries of a node on which another check is unhealthy.
+    """Return the events without the healthy ones of nodes on which any check is unhealthy.
 
-    No condition names the device of its fault, so such a recovery could end the fault of the other check.
+    A condition does not name its device, so a healthy check could end the fault that another check reports.
     """
     unhealthy = {event.node for event in events if not event.healthy}
     return [event for event in events if not event.healthy or event.node not in unhealthy]

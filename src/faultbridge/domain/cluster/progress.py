@@ -52,11 +52,11 @@ class Progress:
         return seen, False
 
     def is_old(self, now: datetime, stall_after: timedelta) -> bool:
-        """Return whether no heartbeat was stored for a quarter of the limit."""
+        """Return whether the last stored heartbeat is older than a quarter of the stall limit."""
         return now - self.seen_at >= stall_after / 4
 
     def is_stalled(self, now: datetime, stall_after: timedelta) -> bool:
-        """Return whether the step has not advanced for the limit."""
+        """Return whether the step has not advanced for the whole stall limit."""
         return now >= self.advanced_at + stall_after
 
 

@@ -70,9 +70,11 @@ class ProviderCondition:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """One group: its desired number of instances, whether that many serve, and the update that its owner runs.
+    """What the provider reports about one group of instances.
 
-    `occupied` are instances that the provider itself starts, updates or tests, so that no job runs on them.
+    `desired` is the desired number of instances, and `complete` is true if that many are in service. `update` is an
+    update of the group that its owner started. `occupied` contains the ids of the instances on which no job runs,
+    because the provider starts, updates or tests them.
     """
 
     desired: int

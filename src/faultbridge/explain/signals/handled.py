@@ -26,10 +26,11 @@ _LINES_AFTER = 2
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One text that shows that a process continued, and where it stands relative to the error.
+    """A pattern of text near an error that shows that the process handled the error and continued.
 
-    `introduction`: in the two lines above the traceback, or in its first line. `frame`: in a frame of the traceback.
-    `start`: before the error in its own line. `line`: anywhere in that line. `after`: in the next two lines.
+    `places` names where the text may be: `introduction` is the two lines above the traceback and its first line,
+    `frame` is a frame of the traceback, `start` is the error's line up to the error, `line` is that whole line, and
+    `after` is the next two lines.
     """
 
     name: str

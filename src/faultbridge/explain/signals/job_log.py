@@ -53,21 +53,21 @@ class JobContext:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A run of steps with rising numbers: how often the number rose, and its smallest rise."""
+    """Consecutive log lines with rising training step numbers: how often the number rose, and the smallest increase."""
 
     rises: int = 0
     least: float = float("inf")
 
     @property
     def steps(self) -> int:
-        """Return the minimum number of steps that the run made.
+        """Return the minimum number of training steps that these lines prove.
 
         Too few rises count as 0 steps, because an unrelated number can cause them.
         """
         return int(self.rises * self.least) if self.rises >= STEPS_OF_SURVIVAL else 0
 
     def risen(self, by: float) -> _Run:
-        """Return the run after another increase of the step number, by `by` steps."""
+        """Return a copy that counts another increase of the step number, by `by` steps."""
         return replace(self, rises=self.rises + 1, least=min(self.least, by))
 
 

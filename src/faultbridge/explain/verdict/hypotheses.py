@@ -17,7 +17,7 @@ _MAX_CONFIRMED = 2
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One piece of evidence: its weight, its points, and the signal that shows it."""
+    """One piece of evidence: the name of its weight, the points that it adds or subtracts, and its signal."""
 
     weight: str
     points: int
@@ -26,7 +26,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """One mechanism, the signal `lead` with which it can have started, and the points for and against it."""
+    """A possible cause of a job's failure, with the evidence for and against it.
+
+    `lead` is the signal that may have started the failure. `points` are the weighted pieces of evidence.
+    """
 
     mechanism: Mechanism
     lead: Signal

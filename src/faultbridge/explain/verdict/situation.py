@@ -1,4 +1,4 @@
-"""What a mechanism is scored against: the time line of a job, its files, and how a signal fits the failure in time."""
+"""The evidence against which mechanisms are scored: a job's time line, its files, and how signals fit the failure."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _OF_PLATFORM = ("scheduler.", "memory.")
 
 @dataclass(frozen=True)
 class Situation:
-    """What hypotheses are scored against: the time line, the files, the mechanisms and the weights.
+    """The evidence about a failed job, and the mechanisms and weights with which hypotheses about it are scored.
 
-    A log may repeat an error thousands of times. Of signals that count the same only the first can change a score:
-    `leads` has the first one of each node, `firsts` only the first one in the whole job.
-    `nodes` are the node of each rank, as far as it is known.
+    A log may repeat an error thousands of times, but only the first of equivalent signals can change a score. `leads`
+    are the first equivalent signals of each node, and `firsts` those of the whole job. `nodes` maps each rank to its
+    node, where that is known.
     """
 
     line: TimeLine
@@ -33,12 +33,12 @@ class Situation:
 
     @cached_property
     def leads(self) -> tuple[Signal, ...]:
-        """Return the first signal of each node for each combination of name, role, file and timing."""
+        """Return the signals of each node without those equivalent to an earlier one (name, role, file, timing)."""
         return firsts_of(self.line.signals, lambda one: (*self._sort(one), one.node))
 
     @cached_property
     def firsts(self) -> tuple[Signal, ...]:
-        """Return the first signal of all nodes for each combination of name, role, file and timing."""
+        """Return the signals of the job without those equivalent to an earlier one (name, role, file, timing)."""
         return firsts_of(self.line.signals, self._sort)
 
     def _sort(self, one: Signal) -> tuple[Hashable, ...]:

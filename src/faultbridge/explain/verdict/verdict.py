@@ -37,10 +37,9 @@ class Hardware:
 class Verdict:
     """What ended a job and whether it may restart.
 
-    `cause` is None where no mechanism is likely enough. `nodes` are left out of the restart; `check` are other nodes to
-    be tested before it, with a fault of their own or named only by the job or its dumps, and `checks` the signals that
-    name them. `is_shared` states that most
-    nodes show the same fault, so that no node is blamed.
+    `cause` is None where no mechanism is likely enough. `nodes` are left out of the restart. `check` are other nodes
+    that must be tested before it, because they have a fault or because only the job or its dumps name them. `checks`
+    are the signals that name them. `is_shared` is true if most nodes show the same fault, so that no node is blamed.
     """
 
     outlook: Outlook
@@ -66,10 +65,10 @@ def decide(
     nodes: Mapping[int, str],
     affected: AbstractSet[str] = frozenset(),
 ) -> Verdict:
-    """Return the verdict on the evidence of one job. Faults of nodes that are not the job's are left out.
+    """Return the verdict on the evidence of one job. Faults of nodes on which the job did not run are ignored.
 
-    `affected` are nodes with a recorded fault while the job ran: with one, no hardware is acquitted, and those that the
-    restart does not leave out are to be tested.
+    `affected` are the nodes with a recorded fault while the job ran. If there is one, the state of the hardware is not
+    `acquitted`. Those that the restart does not leave out must be tested.
     """
     job_nodes = set(nodes.values())
     signals = [one for one in evidence.signals if not job_nodes or one.node is None or one.node in job_nodes]
@@ -198,9 +197,9 @@ def _hardware(
     *,
     is_clear: bool,
 ) -> Hardware:
-    """Return what is known about the hardware. An acquittal needs a clear other cause, or a clean log of each node.
+    """Return the state of the hardware: `acquitted` requires a clear other cause, or a log of each node without faults.
 
-    Only a node's own source blames it. With `doubtful`, nodes with a fault or left out, nothing is acquitted.
+    Only a node's own source blames it. If there are `doubtful` nodes (faulty or left out), it is not `acquitted`.
     """
     checked = {
         one.node for one in situation.spans if one.trust is Trust.NODE and one.node and covers(one, situation.line)

@@ -1,4 +1,4 @@
-"""Cluster view: what the product's indexes hold, kept in memory: due timers, queued cases and failing nodes."""
+"""Cluster view: an in-memory replacement for the table's indexes of due timers, queued cases and failing nodes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PAGED_NOTES = frozenset({"approval"})
 
 
 class ClusterView:
-    """Follows every commit, so that no decision needs a scan of the nodes."""
+    """Indexes of the nodes that each commit updates, so that no decision needs a scan of all nodes."""
 
     def __init__(self, services: FleetServices, log: FleetLog) -> None:
         """Start with healthy nodes only."""
@@ -47,7 +47,7 @@ class ClusterView:
         self._breaker_again: datetime | None = None
 
     def update(self, before: NodeState, after: NodeState, drafts: tuple[Draft, ...], at: float) -> None:
-        """Follow one commit of a node."""
+        """Update timers, queue and failing nodes after one commit of a node."""
         if after.due_at is not None and after.due_at != before.due_at:
             heapq.heappush(self._timers, (after.due_at, after.key))
         case, old = after.live_case, before.live_case

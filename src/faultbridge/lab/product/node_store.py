@@ -58,7 +58,7 @@ class NodeStore(Append):
         return Appended(self.store(before, transition, actor))
 
     def store(self, before: NodeState, transition: Transition, actor: Actor) -> NodeState:
-        """Check and keep a transition; frees the repair slot of a case that is no longer in progress."""
+        """Validate a transition and store its state; free the repair slot of a case that is no longer in progress."""
         head, drafts, after = before.head, transition.drafts, transition.state
         if drafts or before.status is not after.status or _status(before) is not _status(after):
             check_moves(before, after, drafts, actor)

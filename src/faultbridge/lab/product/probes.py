@@ -1,7 +1,7 @@
-"""Probes: schedules at once all probes of a step that find its restart or verification still running.
+"""Probes: saves simulation time by skipping the probes that would find a restart or verification still running.
 
-Such a probe changes only when the next one is due. Skipping it is exact: the next probe that is made is the one that
-the product would make after the end of the restart or verification.
+Such a probe only schedules the next one. Skipping it does not change the results: the probe that is made is the one
+that finds the restart or verification ended.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ PROBE_INTERVAL = timedelta(seconds=30)
 def skip_probes(
     state: NodeState, ready_at: Callable[[str], datetime | None], now: datetime, begin: datetime
 ) -> NodeState | None:
-    """Return the node with its next probe moved to the first sweep after its operation ends.
+    """Return the node with its next probe postponed until the operation that it waits for has ended.
 
-    Earlier probes would have no result, and count as made. None means that the probe that is due is not moved.
-    `ready_at` returns when an operation ends. Sweeps, which make the probes, run in whole minutes after `begin`.
+    The skipped probes are counted as tries. Returns None if no probe can be skipped. `ready_at` returns when an
+    operation ends, given its name. Sweeps make the probes, each minute from `begin` on.
     """
     case = state.live_case
     attempt = case.attempt if case else None

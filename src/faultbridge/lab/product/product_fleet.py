@@ -188,12 +188,12 @@ class ProductFleet:
         return Transition(passed.state, passed.drafts)
 
     def _escalate(self) -> None:
-        """Escalate the cases that waited for an incident, as the correlation does without one."""
+        """Continue the cases that no incident explained in time with repairs of their own, as the correlation does."""
         for key in self.view.to_escalate(self.clock.now()):
             self.services.escalate_alone(key)
 
     def _react(self) -> None:
-        """Do what the product does for new entries, until there are none: breakers, isolation, admission."""
+        """Update breakers, isolate nodes and admit repairs, as a stack does, until there are no new entries."""
         while self._changed:
             changed, self._changed = sorted(self._changed), set()
             self._escalate()

@@ -37,7 +37,7 @@ class _Question(NamedTuple):
 
 
 class _Shown(NamedTuple):
-    """The cases to show for one set of inputs; `recorded` if admission has recorded all its refusals of them."""
+    """The cases to show for one set of inputs; `recorded` is true if admission has recorded all refusals of them."""
 
     question: _Question
     cases: list[QueuedCase]
@@ -72,7 +72,7 @@ class RepairQueue:
         return len(self._cases)
 
     def put(self, queued: QueuedCase) -> None:
-        """Add a queued case, or replace what is known about it."""
+        """Add a queued case, or replace the stored one of the same node."""
         self.remove(queued.key)
         self.changes += 1
         self._cases[queued.key] = queued
@@ -88,7 +88,7 @@ class RepairQueue:
             self._sort_out(queued)
 
     def unrecorded(self, control: Control, policy: Policy, now: datetime) -> bool:
-        """Return whether admission would still record a refusal."""
+        """Return whether a run of admission would record a refusal that is not recorded yet."""
         shown = self._show(control, policy, now, ())
         return not shown.recorded and _unrecorded(control, policy, shown.cases, now)
 

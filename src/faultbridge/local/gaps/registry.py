@@ -30,12 +30,12 @@ COMPUTE_PLANE = (
 
 
 def gaps_of(modules: tuple[str, ...]) -> Iterator[Gap]:
-    """Yield the gaps of these modules in the order of their application."""
+    """Yield the gaps that these modules declare, in the order in which they are applied."""
     for module in modules:
         yield from import_module(f"faultbridge.local.gaps.{module}").GAPS
 
 
 def apply_all(modules: tuple[str, ...]) -> None:
-    """Patch the emulator for all gaps of these modules."""
+    """Patch the emulator in this process to close the gaps that these modules declare."""
     for gap in gaps_of(modules):
         gap.apply()

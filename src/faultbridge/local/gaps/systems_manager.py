@@ -154,7 +154,7 @@ def _describe_instance_information(response: Any) -> Any:  # noqa: ANN401 - moto
 
 
 def _wanted_ids(response: Any) -> set[str] | None:  # noqa: ANN401 - moto's types
-    """Return the instance ids that the request's old or new filter parameter names; None if it names none."""
+    """Return the instance ids in `InstanceInformationFilterList` and `Filters`; None if they do not filter by id."""
     old = response._get_param("InstanceInformationFilterList", [])
     new = response._get_param("Filters", [])
     ids = [each["valueSet"] for each in old if each["key"] == "InstanceIds"]

@@ -120,7 +120,7 @@ class ComputeFaults:
 
 @dataclass(frozen=True, slots=True)
 class LaunchFault:
-    """The faults of one launch."""
+    """The injected faults of one launch: it fails, it is slow, or its instance fails verification."""
 
     fails: bool = False
     slow: bool = False

@@ -41,7 +41,7 @@ class OnsetHistory:
     version: int = 0
 
     def expected(self, family: Family, domain: FailureDomain, nodes: int, window: timedelta, now: datetime) -> float:
-        """Return the expected number of onsets in a window, at least that of a domain without a history."""
+        """Return how many onsets the history predicts for a window: at least the number for a domain without onsets."""
         prior = nodes * (window / PRIOR_PER_NODE)
         counted = self.counts.get(_key(family, domain))
         if counted is None or self.since is None:
@@ -67,9 +67,9 @@ class OnsetHistory:
 
 
 def is_unlikely(number: int, expected: float, odds: int) -> bool:
-    """Return whether `number` or more events have a probability below one in `odds` (Poisson).
+    """Return whether `number` or more events have a probability below one in `odds`.
 
-    `expected` is above 0: a domain has at least one node.
+    The events have a Poisson distribution with the mean `expected`, which must be above 0.
     """
     below = sum(math.exp(k * math.log(expected) - expected - math.lgamma(k + 1)) for k in range(number))
     return 1 - below < 1 / odds

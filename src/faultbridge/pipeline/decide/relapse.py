@@ -73,6 +73,6 @@ def _begin_probation(
 def _find_relapse(
     probations: Iterable[Probation], condition: Condition, instance: int | None, now: datetime
 ) -> Probation | None:
-    """Return the probation that a condition violates, or None; of several the one with the strongest action."""
+    """Return the probation that a condition violates (if several, that with the strongest action), or None."""
     found = [one for one in probations if one.instance == instance and now < one.until and one.is_relapse(condition)]
     return max(found, key=lambda one: _ORDER.index(one.repair_action), default=None)

@@ -70,7 +70,7 @@ class Change:
 class Folded:
     """The result of fold: the node's next state, the changes to record, and each record's outcome.
 
-    `remaining` are the observations that would change more than one commit may contain; fold them after the commit.
+    `remaining` are the observations whose changes exceed the limits of one commit. Fold them again after the commit.
     """
 
     state: NodeState

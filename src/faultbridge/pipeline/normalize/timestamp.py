@@ -117,8 +117,8 @@ class _Clock:
 def slow_by(state: NodeState, observations: Iterable[Observation] = ()) -> timedelta:
     """Return how far the clock of a node is behind, as its heartbeats report; zero if it is not.
 
-    `observations` are those of the records that arrive with the node's state; what their heartbeats report is newer
-    than what the state holds.
+    `observations` are those of the records that are being processed. Their heartbeats are newer than the node's state
+    and take precedence.
     """
     snapshots = (one for one in observations if isinstance(one, Snapshot) and one.source == HEARTBEAT)
     reports = [fault.attributes for one in snapshots for fault in one.present if fault.code == CLOCK]
@@ -127,10 +127,10 @@ def slow_by(state: NodeState, observations: Iterable[Observation] = ()) -> timed
 
 
 def clock_has_moved(known: Mapping[str, str], reported: Mapping[str, str]) -> bool:
-    """Return whether the attributes of two reports show a clock that moved by more than the tolerance.
+    """Return whether two reports about a node's clock differ by more than the tolerance.
 
-    A clock moves when it is set in part, or when another instance takes the place of the node's instance. A `known`
-    report without a difference, such as that of a health agent, counts as no difference.
+    They differ if the clock was set in the meantime, or if another instance now backs the node. `known` and `reported`
+    are the attributes of the reports. A known report without seconds, such as a health agent's, counts as 0 seconds.
     """
     try:
         return abs(int(known.get(SECONDS_OFF, "0")) - int(reported[SECONDS_OFF])) > TOLERANCE.total_seconds()

@@ -20,7 +20,7 @@ from faultbridge.pipeline.decide.open_case import Cause, Rules, open_case
 
 
 def verify_before_service(registered: Transition, rules: Rules, now: datetime) -> Transition:
-    """Require the verification of a node that was registered with an instance which joined its group."""
+    """Require that a newly registered node is verified before it serves; a node without an instance is unchanged."""
     if registered.state.incarnation is None:
         return registered
     reason = f"{registered.state.incarnation.instance_id} joined the group and has not been verified"

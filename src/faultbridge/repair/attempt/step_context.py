@@ -97,7 +97,7 @@ class StepContext:
 
     @property
     def moves_volumes(self) -> bool:
-        """Return whether the policy names volumes, or an earlier call recorded some."""
+        """Return whether this repair moves volumes: the policy names some, or volumes are already being moved."""
         return bool(self.rules.policy.volumes or self.state.moving_volumes)
 
     @property

@@ -34,7 +34,7 @@ def no_other_accounts(config: ClusterConfig) -> ComputeAccess:
 
 
 def without_incidents(_cluster: str) -> None:
-    """Do nothing; for installations that correlate no faults, such as the policy lab."""
+    """Do nothing; the default of `StepTools.update_incidents`, for installations that do not correlate faults."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -229,7 +229,7 @@ def _finish_failed(
 
 
 def _confirm(context: StepContext) -> StepContext:
-    """Record that the failed verification confirms the claimed conditions of the instance."""
+    """Record that the failed verification confirms the reports of senders that did not prove to be the node."""
     if without_claims(context.state) == context.state:
         return context
 

@@ -35,19 +35,22 @@ DRY_FOR = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class CapacityCheck:
-    """The answers of the sources of capacity, or the result of a step that ends for lack of capacity."""
+    """The result of the search for capacity for a successor: the answer of each source, such as spares or reservations.
+
+    `result` is set if the step must end, because no capacity was found or an operator must approve the release.
+    """
 
     answers: tuple[SourceAnswer, ...]
     result: StepResult | None = None
 
     @property
     def used(self) -> SourceAnswer | None:
-        """Return the answer that permits the release, or None if there is none."""
+        """Return the answer that permits the release of the old instance, or None if there is none."""
         return next((one for one in self.answers if one.decision is Decision.USED), None)
 
     @property
     def source(self) -> CapacitySource | None:
-        """Return the source that permits the release, or None if there is none."""
+        """Return the source that permits the release of the old instance, or None if there is none."""
         return self.used.source if self.used else None
 
     @property
@@ -57,7 +60,7 @@ class CapacityCheck:
 
     @property
     def reason(self) -> str:
-        """Return why the source permits the release, or what each existing source lacks if none does."""
+        """Return why a source's capacity permits the release of the old instance, or why no source's does."""
         if self.used:
             return self.used.reason
         return "; ".join(one.reason for one in self.answers if one.reason and one.decision is not Decision.ABSENT)
@@ -83,7 +86,7 @@ class CapacityCheck:
 
 
 def is_left(context: StepContext, found: CapacityCheck, control: Control) -> bool:
-    """Return whether the used source still has an instance left, after the intents of other repairs meanwhile."""
+    """Return whether the source still has an instance left after other repairs that have used it since the check."""
     if found.used is None or context.launcher is not None or not found.used.is_shared:
         return True
     return found.used.is_enough_for(count_pending(context, control))

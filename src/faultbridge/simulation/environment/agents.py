@@ -18,7 +18,7 @@ MAX_CONDITIONS = 130
 
 
 class AgentActions(SourceActions):
-    """Carries out the actions of agents on many nodes, or with many faults, in the repaired cluster."""
+    """Carries out the actions of agents on many nodes, or with many faults, in the cluster that Faultbridge repairs."""
 
     def _heartbeats(self, action: ExternalAction) -> None:
         """Start the heartbeats of one node or of all nodes, for up to half an hour; then they are missing."""
@@ -83,5 +83,5 @@ class AgentActions(SourceActions):
         return [pick(running, action.selector)] if running else []
 
     def _running(self) -> list[FakeInstance]:
-        """Return the running instances of the repaired cluster."""
+        """Return the running instances of `REPAIRED`, the cluster that Faultbridge repairs."""
         return [*self.system.fleet.running(GROUPS[REPAIRED])]

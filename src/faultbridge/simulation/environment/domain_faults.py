@@ -26,7 +26,7 @@ REPEATS = 30
 
 
 class DomainFaultActions(AgentActions):
-    """Carries out the faults of failure domains in the repaired cluster."""
+    """Causes the faults of failure domains in the cluster that Faultbridge repairs."""
 
     def _links_lost(self, action: ExternalAction) -> None:
         """Take down the links of a rack or all racks; two times in three, half of the nodes follow minutes later."""
@@ -38,7 +38,7 @@ class DomainFaultActions(AgentActions):
         self.system.schedule.after(60 + 600 * action.fraction, "agent", lambda: self._take_down(domain, later, action))
 
     def _links_lost_during_repair(self, action: ExternalAction) -> None:
-        """Break a GPU of one node; 1 to 21 minutes later, perhaps during its repair, its rack loses its links."""
+        """Break a GPU of one node; 1 to 21 minutes later, perhaps during its repair, the rack loses its links."""
         domain, instances = self._of_domain(action)
         if instances:
             self._break_gpu(pick(instances, action.selector), action)

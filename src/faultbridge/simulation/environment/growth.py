@@ -1,4 +1,4 @@
-"""Growth: the group of the repaired cluster gains instances, some of them bad, while other things happen."""
+"""Growth: a group of the cluster that Faultbridge repairs gains instances, some of them bad, during other actions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the product's inventory when the instances of watched groups or the number of nodes have changed."""
+"""Runs the inventory sync of the simulated system when the instances of its groups or its nodes have changed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from faultbridge.simulation.fault_injection import Crash
 
 @dataclass(slots=True)
 class InventoryRuns:
-    """Runs `sync`, the product's inventory, for the instances of `groups`.
+    """Runs `sync`, the inventory sync, for the instances of `groups`.
 
-    `reported` returns everything else that changes what a run finds. `was_read` is called after a run that read
-    everything while nothing changed.
+    `reported` returns the other inputs of a sync, in order to detect their changes. `was_read` is called after a sync
+    that read every source and during which nothing changed.
     """
 
     fleet: FakeFleet
@@ -27,7 +27,7 @@ class InventoryRuns:
     _synced: tuple[object, ...] | None = None
 
     def run_if_changed(self) -> None:
-        """Run the inventory, unless nothing has changed since the last run that found nothing to report."""
+        """Run a sync, unless its inputs are the same as those of the last sync that found nothing to change."""
         if not self.groups:
             return
         now = self._now()

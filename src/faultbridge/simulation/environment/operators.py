@@ -82,17 +82,17 @@ class OperatorActions(Actions):
         self.run_command(lambda app: app.registry.registration.add_node(REPAIRED, node))
 
     def _pause_repairs(self, _action: ExternalAction) -> None:
-        """Pause the repairs of the repaired cluster."""
+        """Pause repairs in the `REPAIRED` cluster."""
         self._log("an operator pauses repairs")
         self.run_command(lambda app: app.repair.controls.pause(REPAIRED, paused=True))
 
     def _resume_repairs(self, _action: ExternalAction) -> None:
-        """Resume the repairs of the repaired cluster."""
+        """Resume repairs in the `REPAIRED` cluster."""
         self._log("an operator resumes repairs")
         self.run_command(lambda app: app.repair.controls.pause(REPAIRED, paused=False))
 
     def _close_breakers(self, _action: ExternalAction) -> None:
-        """Close the breakers of the repaired cluster."""
+        """Close the breakers of the cluster that Faultbridge repairs."""
         self._log("an operator closes the breakers")
         self.run_command(lambda app: app.repair.controls.close_breakers(REPAIRED))
 
@@ -139,7 +139,7 @@ class OperatorActions(Actions):
             self.run_command(lambda app: order(app, key))
 
     def _nodes(self) -> list[NodeState]:
-        """Return the registered nodes of the repaired cluster."""
+        """Return the registered nodes of the cluster that Faultbridge repairs."""
         view = SystemView(self.system)
         return [state for state in view.nodes if state.key.cluster == REPAIRED and state.registered]
 
@@ -167,6 +167,6 @@ def _is_escalated(state: NodeState) -> bool:
 
 
 def _retry_all(app: Installation) -> None:
-    """Retry the rejects of the repaired cluster, and those without a cluster."""
+    """Retry the rejects of the cluster that Faultbridge repairs, and those without a cluster."""
     for reject in [*app.ingestion.rejects.list(REPAIRED), *app.ingestion.rejects.list(keys.NO_CLUSTER)]:
         app.ingestion.rejects.retry(reject)

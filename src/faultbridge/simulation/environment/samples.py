@@ -102,7 +102,7 @@ def alert_group(nodes: Iterable[str], at: datetime, *, resolved: bool) -> bytes:
 
 
 def normalized_faults(number: int, *, kind: str, large: bool) -> bytes:
-    """Return a number of normalized faults or clears on as many ports; `large` ones have 32 KB of attributes."""
+    """Return normalized faults or clears, each on a port of its own; with `large`, each has 32 KB of attributes."""
     attributes = {f"attribute-{one}": "x" * 512 for one in range(64)} if large else {}
     documents = (
         {

@@ -1,4 +1,4 @@
-"""Actions of sources, the agents that send records. One method per kind of action."""
+"""Simulated actions of the agents that send records to Faultbridge. One method per kind of action."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _CLOCK_SKEWS = (*[0.0] * 8, 30.0, 30.0, -90.0, -90.0, 1800.0, -7200.0, 12 * YEAR
 
 
 class SourceActions(CloudActions):
-    """Carries out the actions of sources in a simulated system."""
+    """Sends the records of agents in a simulated system, with repeated and late ones."""
 
     def __init__(self, system: SimulatedSystem) -> None:
         super().__init__(system)
         self.sent: list[tuple[str, str, datetime]] = []
 
     def _report(self, action: ExternalAction) -> None:
-        """Send a record from a running instance; most hardware faults also make the instance bad."""
+        """Send a record from a running instance. A hardware fault usually also makes the instance fail verification."""
         repaired = [*self.system.fleet.running(GROUPS[REPAIRED])]
         watched = [*self.system.fleet.running(GROUPS[WATCHED])]
         followed = [*self.system.fleet.running(GROUPS[FOLLOWED])]
@@ -103,7 +103,7 @@ class SourceActions(CloudActions):
         self._send_until_accepted(raw_input, skew, 3, observed_at=now)
 
     def _heartbeat_of(self, instance: FakeInstance, number: int, skew: float) -> RawInput:
-        """Return a heartbeat of an instance of the repaired cluster whose clock is off by some seconds."""
+        """Return a heartbeat of an instance in the `REPAIRED` cluster, with a clock that is off by some seconds."""
         name, boot = instance.instance_id, self.system.health.boot_id(instance.instance_id)
         body = heartbeat(number, self.system.clock.now() + timedelta(seconds=skew))
         return RawInput("heartbeat", REPAIRED, body, self._node_name(instance), name, boot)

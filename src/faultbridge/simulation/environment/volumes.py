@@ -1,4 +1,4 @@
-"""Volumes: every node of the repaired cluster has two, and the policy moves one; calls about them fail or hang."""
+"""Volumes: each node of the `REPAIRED` cluster has two; the policy moves one of them, and calls may fail or hang."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FAILURES = (
 
 
 def give_volumes(system: SimulatedSystem) -> None:
-    """Give each node of the repaired cluster two volumes, and set a policy that names one of them."""
+    """Give each node of the cluster that Faultbridge repairs two volumes, and set a policy that names one of them."""
     mover = system.ports.volume_mover
     for instance in system.fleet.running(GROUPS[REPAIRED]):
         for name in (NAMED, UNNAMED):

@@ -56,9 +56,9 @@ class StreamRecord:
 class FakeTable:
     """Implements `Table` (fake): `index_lag` delays the indexes, `page_size` limits every page of a query.
 
-    Reads by key and queries of the base table are consistent; a read that need not be lags as the indexes do. Items
-    and transactions that are too large for DynamoDB are refused as it refuses them. `stream` holds every change in the
-    order of the writes. With `shared`, a read item is no copy and refuses changes, which saves time.
+    Reads are consistent; queries of an index, and reads with `consistent=False`, return data as old as `index_lag`.
+    Items and transactions above DynamoDB's size limits are refused as on AWS. `stream` lists every change in the
+    order of the writes. With `shared`, reads return read-only items instead of copies, which saves time.
     """
 
     def __init__(

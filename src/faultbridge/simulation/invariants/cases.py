@@ -99,7 +99,7 @@ def _has_status(state: NodeState, status: CaseStatus) -> bool:
 
 
 def _missing_cases(view: SystemView) -> Iterator[str]:
-    """Find nodes of the repaired cluster with an active fault that requires a repair but without a live case."""
+    """Find nodes of the `REPAIRED` cluster that have a fault that requires a repair, but no live case."""
     for state in view.nodes:
         if state.key.cluster != "train-a" or state.live_case is not None or state.status is None:
             continue

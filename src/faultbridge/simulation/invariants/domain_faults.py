@@ -59,9 +59,9 @@ class LostLinks:
 
 @dataclass(slots=True)
 class _Node:
-    """What the entries say about one node: its faults with action and time, its status, and since when it waits.
+    """The state of one node by its entries: `faults` maps code and component to action and time.
 
-    `repaired_in` is the case of its last intent.
+    `absorbed_at` is when its case began to wait for an incident. `repaired_in` is the case of its last intent.
     """
 
     faults: dict[tuple[str, str], tuple[str, datetime]] = field(default_factory=dict)

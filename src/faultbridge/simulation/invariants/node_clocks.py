@@ -1,4 +1,4 @@
-"""Clocks of nodes: a fault has its true time, whatever its node's clock shows, once heartbeats show how slow it is."""
+"""Node clocks: faults are recorded with their true time once heartbeats have shown how far a node's clock is behind."""
 
 from __future__ import annotations
 

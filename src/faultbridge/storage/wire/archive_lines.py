@@ -102,7 +102,7 @@ def _line(entry: Mapping[str, Any]) -> ArchiveLine:
 
 
 def object_key(cluster: str, day: str, body: bytes, label: str = "part") -> str:
-    """Return the key of an object with these lines; it contains a hash, so a repeated write is harmless."""
+    """Return the key of the archive object with this body; a hash of the body makes a repeated write idempotent."""
     return f"{day_prefix(cluster, day)}{label}-{digest(body)[:32]}.jsonl.gz"
 
 

@@ -69,7 +69,7 @@ class RecordedRequest:
         return Recorded(RecordedWindow(label, self.cluster, named, at - (span or WINDOW_OF_TIME), at))
 
     def _span(self, now: datetime) -> timedelta | None:
-        """Return how long before the end faults count, if that is given."""
+        """Return the length of `--window`, the time before the failure in which faults count; None without it."""
         if self.window is None:
             return None
         since = parse_age(self.window, now)
