@@ -81,7 +81,7 @@ def _end_failures(system: SimulatedSystem) -> None:
 
 
 def _resume(system: SimulatedSystem) -> None:
-    """Resume the repairs of the repaired cluster, and stop ignoring its nodes."""
+    """Resume repairs in the `REPAIRED` cluster, and stop ignoring its nodes."""
     app = system.workers.application()
     if system.ports.table.get(keys.cluster_control(REPAIRED)) is not None:
         app.repair.controls.pause(REPAIRED, paused=False)

@@ -147,7 +147,7 @@ class SimulatedSystem:
         self.deliver_changes()
 
     def let_group_grow(self) -> None:
-        """Start the inventory of the repaired cluster; its first run reads the group before the group grows."""
+        """Start the inventory of the `REPAIRED` cluster; its first run reads the group before the group grows."""
         self.growing = True
         # The replay of the watched cluster knows only records, not what an inventory adds.
         self.ports.repaired_inventory.omitted_groups.add(GROUPS[WATCHED])
@@ -157,7 +157,7 @@ class SimulatedSystem:
         self.deliver_changes()
 
     def launch_from_templates(self, spares: int) -> None:
-        """Configure the repaired cluster to launch from a launch template, with a number of spares."""
+        """Configure the `REPAIRED` cluster to launch from a launch template, with a number of spares."""
         self.by_template, self.spares = True, spares
         self.fleet.templates.add(GROUPS[REPAIRED])
         self.ports.provider.known_capacity = Capacity(CapacityEvidence.LAUNCH_FIRST)
@@ -194,7 +194,7 @@ class SimulatedSystem:
         return self.checks.activity != before
 
     def _reported(self) -> tuple[object, ...]:
-        """Return the number of nodes of the repaired cluster, without retired nodes, and what its owner does."""
+        """Return the number of nodes of the `REPAIRED` cluster, without retired nodes, and what its owner does."""
         stored = next(iter(self.ports.table.items_at(*keys.cluster_config(REPAIRED))), None)
         return items.read_config(stored).expected if stored else 0, *self.owner.reported(self.clock.now())
 

@@ -22,7 +22,7 @@ Body = dict[str, Any]
 
 
 def intents(view: SystemView) -> Iterator[tuple[Body, datetime]]:
-    """Yield each intent of the repaired cluster to change an instance, and its time."""
+    """Yield each intent of the `REPAIRED` cluster to change an instance, and its time."""
     for entries in view.bodies.values():
         for body in entries:
             data = body["data"]
