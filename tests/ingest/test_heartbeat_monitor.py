@@ -394,10 +394,13 @@ def test_a_sweep_reads_the_canary_once_however_many_nodes_are_silent() -> None:
     assert [call.argument for call in reads].count(LAST_RECORDED) == 1
 
 
-def test_a_silent_node_is_forgotten_after_a_day_and_watched_again_after_its_next_heartbeat() -> None:
+def test_a_silent_node_is_forgotten_after_a_week_and_watched_again_after_its_next_heartbeat() -> None:
     world = World(**OBSERVE)
     beat(world)
     pass_time(world, 7)
+    assert stored(world) == {KEY.node: NOON}
+    world.ports.clock.advance(timedelta(days=6))
+    pass_time(world, 1)
     assert stored(world) == {KEY.node: NOON}
     world.ports.clock.advance(timedelta(days=1))
     pass_time(world, 1)

@@ -36,10 +36,11 @@ def test_without_any_condition_the_rules_of_the_attempt_before_govern_the_next_o
     assert removed.name == "gone"
 
 
-def test_the_rules_of_active_conditions_govern_instead_of_those_of_the_attempt_before() -> None:
-    policy = Policy("p", (Rule("all"), Rule("joined")))
+def test_the_rules_of_the_attempts_before_govern_beside_those_of_active_conditions() -> None:
+    policy = Policy("p", (Rule("all"), Rule("joined", approval=(REPLACE,))))
     attempted = replace(UNKNOWN, rule="all", governed_by=("joined",))
-    assert [rule.name for rule in governing_rules(FAULTY, attempted, policy, RepairAction.RESET_GPU)] == ["all"]
+    assert [rule.name for rule in governing_rules(FAULTY, attempted, policy, REPLACE)] == ["all", "joined"]
+    assert with_governing_rules(FAULTY, attempted, policy).governed_by == ("all", "joined")
 
 
 def test_each_rule_counts_once() -> None:

@@ -163,7 +163,7 @@ class Case:
     the incident that an absorbed case waits for, `held_from` its status before, or `escalated` if it awaited
     correlation. A case keeps `incident` if its node is only verified afterwards. `relapse_of` is the case after whose
     repair the fault came back in probation. `confirmed_at` is when a verification confirmed what listed senders claim.
-    `governed_by` names the rules that governed the last attempt; they govern the next one if no condition is left.
+    `governed_by` names the rules that governed its attempts; they govern the next one too.
     """
 
     id: str

@@ -28,13 +28,19 @@ def is_repeated(state: NodeState) -> bool:
     return not _TRIED.isdisjoint(case.marks)
 
 
-def is_former(state: NodeState, condition: Condition) -> bool:
-    """Return whether a condition is about an instance that a repair of the node's live case has replaced since."""
+def is_replaced(state: NodeState) -> bool:
+    """Return whether a repair of the node's live case has replaced its instance, and the new one has not rebooted."""
     case, incarnation = state.live_case, state.incarnation
     if case is None or incarnation is None or Phase.INTENT.value not in case.marks:
         return False
     first_boot = incarnation.instance > 1 and incarnation.boot == 1  # another boot is still the same instance
-    return first_boot and incarnation.since >= case.opened_at and condition.last_at <= incarnation.since
+    return first_boot and incarnation.since >= case.opened_at
+
+
+def is_former(state: NodeState, condition: Condition) -> bool:
+    """Return whether a condition is about an instance that a repair of the node's live case has replaced since."""
+    since = state.incarnation.since if state.incarnation else None
+    return is_replaced(state) and since is not None and condition.last_at <= since
 
 
 def is_faulty(state: NodeState) -> bool:

@@ -69,7 +69,7 @@ def _hold_draft(incident: Incident, at: datetime, limits: CorrelationLimits, *, 
         domain=incident.domain.name,
         counts={"affected": incident.affected, "of": incident.of},
         operator=incident.operator,
-        until=incident.opened_at + limits.max_age if incident.expires and not held_before else None,
+        until=None if held_before else incident.opened_at + limits.max_age,
         name=f"{incident.id}:hold",
         incident=incident.id,
     )

@@ -36,7 +36,7 @@ OVERLAP = timedelta(minutes=2)
 STORE_LAST_AFTER = timedelta(minutes=5)
 """Time after which the last heartbeats are stored again; until then each sweep reads the batches since."""
 
-FORGET_AFTER = timedelta(days=1)
+FORGET_AFTER = timedelta(days=7)
 """A silent node is forgotten after this time; its next heartbeat adds it again."""
 
 MAX_REMEMBERED = 50_000

@@ -121,6 +121,19 @@ def test_after_the_maximum_age_a_failed_repair_is_verified_again_and_an_operator
     assert case.reason.endswith(f"incident {incidents(world)[0].id} still affects its failure domain")
 
 
+@pytest.mark.parametrize("node", [1, 12], ids=["in it", "outside"])
+def test_an_old_incident_does_not_stop_the_first_replacement_of_a_node_whose_reset_and_reboot_failed(node: int) -> None:
+    world = world_of(16, catalog=load_catalog(), rules=(RESET, NETWORK_WAITS))
+    lose_links(world, OTHERS)
+    world.until(lambda: incidents(world)[0].status is IncidentStatus.EXPIRED)
+    restore_links(world, range(3, 9))
+    world.verifier.result = Verification(Verdict.FAILED, ("memory: fail",))
+    world.fault(node, "xid.48")
+    world.process_entries()
+    world.until(lambda: "replace_node" in intents(world, node))
+    assert incidents(world)[0].status is IncidentStatus.EXPIRED
+
+
 def test_an_expired_incident_frees_a_failed_repair_from_later_ones_of_its_family_and_domain() -> None:
     rack, other, zone = (FailureDomain(DomainKind.RACK, "r-1"), FailureDomain(DomainKind.RACK, "r-2"),
                          FailureDomain(DomainKind.ZONE, "z-1"))  # fmt: skip

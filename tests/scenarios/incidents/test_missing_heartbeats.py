@@ -96,20 +96,17 @@ def test_a_failed_intake_is_its_own_incident_without_a_fault_and_without_a_repai
     assert world.app.repair.controls.read(KEY.cluster).incident_of("n-00", (), ()) is None
 
 
-def test_a_failed_intake_holds_repairs_for_as_long_as_no_records_arrive():
+def test_a_failed_intake_holds_repairs_until_the_maximum_age_and_no_second_incident_follows():
     world = HeartbeatWorld(4)
     record_canary(world)
     world.ports.clock.advance(timedelta(minutes=4))
     world.beat(*world.names)
     world.outcomes(world.message(node="n-03"))
-    world.pass_minutes(600)
-    (incident,) = world.incidents()
-    assert (incident.domain.kind, incident.status) == ("intake", "open")
+    world.pass_minutes(100)
     assert world.waits_for_incident("n-03")
-    for _ in range(5):
-        record_canary(world)
-        world.pass_minutes(4, *world.names)
-    assert world.incidents()[0].status == "closed"
+    world.pass_minutes(300)
+    (incident,) = world.incidents()
+    assert (incident.domain.kind, incident.status) == ("intake", "expired")
     assert not world.waits_for_incident("n-03")
 
 
@@ -136,17 +133,20 @@ def test_a_failed_intake_admits_no_repair_that_was_already_waiting():
     assert world.ports.providers["ec2-auto-scaling"].replaced == []
 
 
-def test_nodes_that_were_reported_before_the_canary_was_missed_wait_too():
+def test_nodes_that_were_reported_before_the_canary_was_missed_wait_until_the_maximum_age_too():
     world = HeartbeatWorld(10)
     world.beat(*world.names)
     world.ports.clock.advance(timedelta(minutes=6))
     record_canary(world)
     world.pass_minutes(4)
     assert world.silent() == set(world.names)
-    world.pass_minutes(300)
+    world.pass_minutes(100)
     (incident,) = world.incidents()
     assert (incident.domain.kind, incident.status) == ("intake", "open")
     assert world.cases() == {CaseStatus.ABSORBED}
+    world.pass_minutes(100)
+    assert world.incidents()[0].status == "expired"
+    assert CaseStatus.ABSORBED not in world.cases()
 
 
 def test_a_missing_canary_alone_holds_no_repair_while_heartbeats_arrive():

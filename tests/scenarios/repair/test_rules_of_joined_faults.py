@@ -90,8 +90,11 @@ def test_a_replacement_after_a_failed_reboot_needs_the_approval_of_each_active_f
     assert (world.case().waiting_for, world.released_instances()) == (WaitingFor.APPROVAL, [])
 
 
+@pytest.mark.parametrize("mild", [False, True], ids=["alone", "beside a mild fault"])
 @pytest.mark.parametrize("joins", ["while queued", "orchestrator.drain"])
-def test_a_replacement_needs_the_approval_of_a_joined_fault_that_the_reboot_before_it_ended(joins: str) -> None:
+def test_a_replacement_needs_the_approval_of_a_joined_fault_that_the_reboot_before_it_ended(
+    joins: str, mild: bool
+) -> None:
     asks = Rule("asks-later", Match(codes=("xid.48",)), approval=(REPLACE,), release_without_capacity=True)
     world = with_rules(asks, Rule("reboots", Match(codes=("xid.95",)), release_without_capacity=True))
     world.verifier.result = Verification(Verdict.FAILED, ("memory: fail",))
@@ -107,6 +110,8 @@ def test_a_replacement_needs_the_approval_of_a_joined_fault_that_the_reboot_befo
     for code in ("xid.95", "xid.48"):
         world.clear(code=code)
     assert list(world.node().active()) == []
+    if mild:
+        world.fault(code="net.link_down", source="link-state", severity=Severity.WARNING, action=Action.RUN_DIAGNOSTICS)
     world.advance_minutes(180)
     assert (world.case().waiting_for, world.released_instances()) == (WaitingFor.APPROVAL, [])
     world.orders.approve(world.case().id, ADA, action=REPLACE)

@@ -73,7 +73,7 @@ INCIDENT_GUARDS: tuple[PlantedBug, ...] = (
         _LIFE_CYCLE,
         "_advance",
         "an incident holds repairs for ever",
-        "if incident.status.holds and incident.expires and now >=",
+        "if incident.status.holds and now >=",
         "if False and now >=",
     ),
     planted(
@@ -211,15 +211,15 @@ PLANTED: tuple[PlantedBug, ...] = (
         "pipeline/decide/governing_rules.py",
         "governing_rules",
         "only the rule of the case is asked",
-        "rules = (rule_of_case(state, case, policy), *(requiring or [one.rule for one in found] or former))",
+        "rules = (rule_of_case(state, case, policy), *(requiring or [one.rule for one in found]), *former)",
         "rules = (rule_of_case(state, case, policy),)",
     ),
     planted(
         "pipeline/decide/governing_rules.py",
         "governing_rules",
         "a rule is forgotten when a reboot ends its fault but not the defect",
-        " or former))",
-        "))",
+        ", *former)",
+        ")",
     ),
     planted(
         "repair/attempt/intent.py",

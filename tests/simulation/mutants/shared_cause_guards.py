@@ -218,8 +218,15 @@ REPEATED_REPAIR_GUARDS: tuple[PlantedBug, ...] = (
         "repair/attempt/next_action.py",
         "try_next_action",
         "a failed repair is repeated in a failure domain whose incident outlasts its maximum age",
-        "if (expired := expired_incident(context)) is not None:",
-        "if (expired := None) is not None:",
+        "(expired := expired_incident(context)) is not None:",
+        "(expired := None) is not None:",
+    ),
+    planted(
+        "repair/attempt/next_action.py",
+        "try_next_action",
+        "an expired incident stops the repairs of nodes that it never affected",
+        "if is_replaced(context.state) and ",
+        "if ",
     ),
 )
 """The guards of failed repairs; `tests/scenarios/incidents/test_failed_repairs.py` notices each of them."""
@@ -320,13 +327,6 @@ INTAKE_GUARDS: tuple[PlantedBug, ...] = (
         "a failed intake holds only silent nodes",
         "every_node = self.domain.kind is DomainKind.INTAKE",
         "every_node = False",
-    ),
-    planted(
-        "domain/cluster/incidents.py",
-        "Incident.expires",
-        "repairs start although no records arrive, once the incident of the intake is old",
-        "return self.domain.kind is not DomainKind.INTAKE",
-        "return True",
     ),
 )
 """The guards of the intake; `tests/scenarios/incidents/test_missing_heartbeats.py` notices each of them."""

@@ -128,16 +128,12 @@ class Incident:
 
     @property
     def exempt(self) -> tuple[str, ...]:
-        """Return the nodes of an expired incident, whose repairs no further incident of the family delays."""
-        return tuple(sorted({*self.nodes, *self.left})) if self.status is IncidentStatus.EXPIRED else ()
+        """Return the nodes of an expired incident, whose repairs no further incident of the family delays.
 
-    @property
-    def expires(self) -> bool:
-        """Return whether repairs wait for at most a maximum age. For a failed intake they wait until it ends.
-
-        While no records arrive, nothing is known about any node.
+        A failed intake exempts none: it affects all nodes.
         """
-        return self.domain.kind is not DomainKind.INTAKE
+        expired = self.status is IncidentStatus.EXPIRED and self.domain.kind is not DomainKind.INTAKE
+        return tuple(sorted({*self.nodes, *self.left})) if expired else ()
 
     @property
     def summary(self) -> str:

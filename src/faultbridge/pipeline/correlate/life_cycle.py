@@ -181,7 +181,7 @@ def _advance(incident: Incident, snapshot: ClusterSnapshot, limits: CorrelationL
     )
     if incident.quiet_since is not None and now >= incident.quiet_since + limits.quiet:
         return close_incident(incident, now, _QUIET)
-    if incident.status.holds and incident.expires and now >= incident.opened_at + limits.max_age:
+    if incident.status.holds and now >= incident.opened_at + limits.max_age:
         reason = "maximum age reached; the cases that it held continue"
         return replace(incident, status=IncidentStatus.EXPIRED, expired_at=now, reason=reason)
     if incident.status.holds:
@@ -193,11 +193,15 @@ def _advance(incident: Incident, snapshot: ClusterSnapshot, limits: CorrelationL
 def _members(
     snapshot: ClusterSnapshot, incident: Incident, limits: CorrelationLimits, now: datetime
 ) -> Iterator[AffectedNode]:
-    """Yield the affected nodes of an incident; an expired incident keeps its nodes and those that left it recently."""
+    """Yield the affected nodes of an incident; an expired incident keeps its nodes and those that left it recently.
+
+    A failed intake affects all nodes, also those that have been added since.
+    """
+    grows = incident.status.holds or incident.domain.kind is DomainKind.INTAKE
     known = frozenset((*incident.nodes, *recently_left(incident, incident.nodes, limits, now)))
     for one in snapshot.of_family(incident.family):
         belongs = incident.domain in one.domains and one.since >= incident.evidence_since
-        if belongs and (incident.status.holds or one.node in known):
+        if belongs and (grows or one.node in known):
             yield one
 
 

@@ -1,8 +1,8 @@
 """Governing rules: the rules that decide whether a repair action of a case may start.
 
 A case keeps the rule of one condition. Each other active condition that requires the same repair action has a rule of
-its own, whose approvals and maintenance windows apply too. If all conditions end, for example by a reboot, and the node
-still fails its verification, the rules of the attempt before apply.
+its own, whose approvals and maintenance windows apply too. The rules of the attempts before apply as well: a reboot
+ends conditions, and the node may still fail its verification.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def governing_rules(state: NodeState, case: Case, policy: Policy, action: Repair
     """Return the rule of the case and those of the active conditions that require this repair action.
 
     A stronger action than any condition requires, such as the one after a failed attempt, is required by all of them.
-    Without any condition, the rules that governed the attempt before are returned.
+    The rules that governed the attempts before are among them, also if their conditions have ended.
     """
     found = requirements(state, policy)
     least = _ORDER.index(action)
@@ -97,7 +97,7 @@ def governing_rules(state: NodeState, case: Case, policy: Policy, action: Repair
         one.rule for one in found if one.repair_action is not None and _ORDER.index(one.repair_action) >= least
     ]
     former = [policy.rule_named(one) if _is_known(one, policy) else _asking_rule(one) for one in case.governed_by]
-    rules = (rule_of_case(state, case, policy), *(requiring or [one.rule for one in found] or former))
+    rules = (rule_of_case(state, case, policy), *(requiring or [one.rule for one in found]), *former)
     return tuple({rule.name: rule for rule in rules}.values())
 
 

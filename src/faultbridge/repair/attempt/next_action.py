@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from faultbridge.domain.cases import RepairAction, WaitingFor
 from faultbridge.domain.entries import Draft
+from faultbridge.domain.repeated_repairs import is_replaced
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.governing_rules import rule_of_case, strongest_requirement
 from faultbridge.pipeline.decide.repair_actions import next_higher, next_repair_action
@@ -34,8 +35,8 @@ def try_next_action(
     """Queue the case for the next permitted repair action, or escalate it to an operator if there is none.
 
     After the strongest action, the same action is tried again until the attempts of the policy are used up. While an
-    incident of the node's failure domain is open, the failure proves nothing about the instance: the case waits. If the
-    incident outlasts its maximum age, an operator decides, because another instance may fail for the same cause.
+    incident of the node's failure domain is open, the failure proves nothing about the instance: the case waits. If it
+    outlasts its maximum age, an operator decides on another replacement, because it may fail for the same cause.
     """
     case, policy = context.case, context.rules.policy
     incident = None if case.cancelled else incident_of_failure(context)
@@ -49,7 +50,7 @@ def try_next_action(
     same = action is case.repair_action
     if action is None or case.cancelled or (same and case.counted_attempts >= policy.limits.attempts):
         return context.escalate_to_operator(reason, draft)
-    if (expired := expired_incident(context)) is not None:
+    if is_replaced(context.state) and (expired := expired_incident(context)) is not None:
         return context.escalate_to_operator(f"{reason}; incident {expired} still affects its failure domain", draft)
     reason = f"{reason}; {f'{action.value} is tried again' if same else f'next repair action: {action.value}'}"
     # There are few repair actions, so the policy limits only retries of the same action.

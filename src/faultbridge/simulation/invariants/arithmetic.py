@@ -120,8 +120,8 @@ def unapproved_repairs(bodies: Iterable[Body], asking: Sequence[AskingRule]) -> 
 
     `asking` holds the code patterns of each rule and the repair actions that need an approval under it; the first rule
     that matches a code applies. The rules of the faults that require the action count, or of all active faults if none
-    does; after all faults ended, such as by a reboot, those of the attempt before. `bodies` are in order. The rule that
-    the product applied is not read.
+    does, and those of the attempts before: a reboot ends faults, not defects. `bodies` are in order. The rule that the
+    product applied is not read.
     """
     asked: dict[tuple[str, int], str] = {}
     approved: set[tuple[str, int, str]] = set()
@@ -140,9 +140,9 @@ def unapproved_repairs(bodies: Iterable[Body], asking: Sequence[AskingRule]) -> 
         if not started and (data.get("step"), data.get("outcome")) != ("intent", "committed"):
             continue
         action, attempt = data["repair_action"], data["attempt"]
-        codes = _codes_requiring(active, action)
+        codes = [*_codes_requiring(active, action), *before.get(case, ())]
         if not codes and started and data["rule"] != "inventory":
-            codes = before.get(case) or [data["cause"]["code"]]
+            codes = [data["cause"]["code"]]
         before[case] = codes
         if (case, attempt, action) not in approved and any(action in _asks(code, asking) for code in codes):
             yield f"{case}: attempt {attempt} is {action}"
