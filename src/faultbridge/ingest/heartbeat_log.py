@@ -1,7 +1,8 @@
 """Heartbeat log: ingest writes the heartbeats of each batch once, and the sweep keeps the last one of each node.
 
 If this process wrote a heartbeat of a node shortly before, it does not write the next one. The sweep reads the stored
-last heartbeats and the batches since then. It stores the result every five minutes, or when a node stops or starts.
+last heartbeats and the batches since then. It stores the result only every five minutes, or when a node becomes silent
+or returns.
 
 A heartbeat also carries the times of its node's health snapshots whose state is not stored. Records whose heartbeats or
 snapshots cannot be stored or read go back to the queue.
@@ -82,8 +83,6 @@ class ClusterHeartbeats:
 
     def before_return(self, nodes: Collection[str]) -> ClusterHeartbeats:
         """Return a copy in which these nodes, which have returned, are still silent since their stored heartbeats."""
-        if not nodes:
-            return self
         silent = {
             node: shard.last[node] for shard in self.stored for node in shard.silent.intersection(nodes, shard.last)
         }
@@ -199,8 +198,9 @@ def _by_shard(nodes: Iterable[str], shards: int) -> Mapping[int, Sequence[str]]:
 
 def _must_store(before: LastHeartbeats | None, after: LastHeartbeats) -> bool:
     """Return whether a shard has its first heartbeat, has other silent nodes, or was stored five minutes ago."""
-    changed = before is not None and after.silent != before.silent
-    return bool(after.last) if before is None else changed or after.read_to - before.read_to >= STORE_LAST_AFTER
+    if before is None:
+        return bool(after.last)
+    return after.silent != before.silent or after.read_to - before.read_to >= STORE_LAST_AFTER
 
 
 def record_heartbeats(

@@ -88,7 +88,7 @@ class HeartbeatMonitor:
         After a repair or an operator's return, the timeout begins anew: the node has returned without a heartbeat.
         `arrived` is when the last canary or heartbeat that arrived was sent. Returns False, and records nothing, if
         `arrived` is too early to show that a heartbeat of this node would have arrived, or if the new timeout is not
-        over: the next sweep checks again. If `arrived` is None, no canary has arrived so far, and it is recorded.
+        over: the next sweep checks again. If `arrived` is None, no canary has arrived yet: the fault is recorded.
         """
         timeout = rules_of(self.log.rulebook, node.cluster).policy.limits.heartbeat_timeout
         if not _is_conclusive(arrived, last, timeout):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from faultbridge.log import log_cause
@@ -15,33 +17,13 @@ class Failures:
     lines: list[str] = field(default_factory=list)
     first_error: Exception | None = None
 
-    def collect(self, part: str) -> _Part:
+    @contextmanager
+    def collect(self, part: str) -> Iterator[None]:
         """Run one part as a `with` block; an exception is logged and recorded with the part's name, and not raised."""
-        return _Part(self, part)
-
-    def add(self, part: str, error: Exception) -> None:
-        """Log and record the failure of one part."""
-        reason = f"{type(error).__name__}: {error}"
-        log_cause("part_failed", reason=reason, level=logging.WARNING, part=part)
-        self.lines.append(f"{part}: {reason}")
-        self.first_error = self.first_error or error
-
-
-class _Part:
-    """One part of a run; a bug in it must not stop the others."""
-
-    __slots__ = ("_failures", "_name")
-
-    def __init__(self, failures: Failures, name: str) -> None:
-        self._failures = failures
-        self._name = name
-
-    def __enter__(self) -> None:
-        """Start the part."""
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        """Record an exception instead of raising it; the end of the process is raised."""
-        if not isinstance(error, Exception):
-            return False
-        self._failures.add(self._name, error)
-        return True
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - a bug in one part must not stop the others; all are reported
+            reason = f"{type(error).__name__}: {error}"
+            log_cause("part_failed", reason=reason, level=logging.WARNING, part=part)
+            self.lines.append(f"{part}: {reason}")
+            self.first_error = self.first_error or error
