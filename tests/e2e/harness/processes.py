@@ -68,7 +68,7 @@ def is_gone(pid: int) -> bool:
     """Return whether a process has ended or is a zombie."""
     try:
         return _state_and_parent(pid)[0] == "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter if it ends while its file is read
         return True
 
 
