@@ -12,8 +12,8 @@ from faultbridge.errors import Conflict, Rejected, Transient
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.ingest.rejects import MAX_PER_HOUR, Rejects
 from faultbridge.simulation.fakes import FakeObjects, FakeQueue, FakeTable, ManualClock, raise_once
-from faultbridge.storage import keys
 from faultbridge.storage.wire.message import Message, decode_message, encode_message, raw_key
+from faultbridge.storage.work_index import Work
 from faultbridge.storage.writes import WORK, Key
 from tests.races import run_before_write
 
@@ -46,7 +46,11 @@ def pass_time(rejects: Rejects, **units: float) -> None:
 
 def retry_due(rejects: Rejects) -> int:
     """Retry the rejects whose timer is due, as the sweep does."""
-    rows = (row for timers in keys.RETRIES for row in rejects.table.query(timers, up_to=now(rejects), index=WORK).items)
+    rows = (
+        row
+        for timers in Work.RETRY.partitions()
+        for row in rejects.table.query(timers, up_to=now(rejects), index=WORK).items
+    )
     return sum(rejects.retry_at(Key(str(row["pk"]), str(row["sk"]))) for row in rows)
 
 
@@ -180,7 +184,7 @@ def test_a_reject_without_its_bytes_stays_and_is_not_retried_automatically(caplo
     (line,) = [vars(record) for record in caplog.records if record.message == "reject_retries_stopped"]
     assert (line["reason"], line["cluster"], line["record_ids"]) == ("raw_gone", "train-a", ["r-1"])
     assert len(list(rejects.list("train-a"))) == 1
-    assert [row for timers in keys.RETRIES for row in rejects.table.query(timers, index=WORK).items] == []
+    assert [row for timers in Work.RETRY.partitions() for row in rejects.table.query(timers, index=WORK).items] == []
 
 
 def test_a_record_of_an_unknown_node_is_retried_automatically() -> None:

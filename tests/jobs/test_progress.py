@@ -13,8 +13,8 @@ from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.faults import Action, Component, ComponentType, Severity
 from faultbridge.errors import Rejected
 from faultbridge.jobs.progress import JobProgress
-from faultbridge.storage import keys
 from faultbridge.storage.jobs import progress_key
+from faultbridge.storage.work_index import Work
 from faultbridge.storage.writes import WORK
 from tests.events.validate import assert_valid_event
 from tests.jobs.test_reads import calls
@@ -88,7 +88,10 @@ def test_a_job_that_sends_no_heartbeat_or_ended_is_never_stalled() -> None:
     world.advance_minutes(40)
     assert changes(world) == ["started", "ended"]
     assert [
-        row for timer in keys.TIMERS for row in world.table.query(timer, index=WORK).items if "JOB" in row["pk"]
+        row
+        for timer in Work.TIMER.partitions()
+        for row in world.table.query(timer, index=WORK).items
+        if "JOB" in row["pk"]
     ] == []
 
 

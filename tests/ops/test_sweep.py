@@ -8,10 +8,12 @@ from datetime import timedelta
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.errors import Misconfigured, Transient
+from faultbridge.ledger.queries import cluster_config
 from faultbridge.ops.sweep import Sweep
 from faultbridge.ports import ProviderFailure
 from faultbridge.storage import keys
-from faultbridge.storage.items import item
+from faultbridge.storage.items import config_item, item
+from faultbridge.storage.work_index import NUMBERS, Work
 from faultbridge.storage.writes import Key, Put
 from tests.jobs.test_callbacks import repaired
 from tests.jobs.test_resume import changes
@@ -51,7 +53,7 @@ def test_a_due_reject_is_retried():
     world = World()
     retried: list[Key] = []
     key = keys.reject("-", world.clock.now(), "r-1")
-    due = {"gsi4pk": keys.retry("r-1"), "gsi4sk": "2026-02-03T12:00:00.000Z"}
+    due = Work.RETRY.row("-", 0, "r-1", "2026-02-03T12:00:00.000Z")
     world.table.write(Put(item(key, world.clock.now(), due)))
     sweep = replace(world.sweep, retry_reject=retried.append)
     assert sweep().rejects == 1
@@ -93,7 +95,7 @@ def test_a_sweep_without_time_stops_and_reports_itself_unfinished():
 def test_a_node_of_an_unregistered_cluster_is_reported_and_stops_no_other_work():
     world = World(nodes=1)
     lost = keys.node_state(world.key(9)._replace(cluster="gone"))
-    due = {"gsi4pk": keys.due("gone/node-9"), "gsi4sk": "2026-02-03T12:00:00.000Z"}
+    due = Work.TIMER.row("gone", 0, "gone/node-9", "2026-02-03T12:00:00.000Z")
     world.table.write(Put(item(lost, world.clock.now(), due)))
     swept = world.sweep()
     assert any(Misconfigured.__name__ in line for line in swept.failures)
@@ -139,7 +141,9 @@ def test_slow_publication_leaves_every_other_part_its_share_of_time():
 
 def test_under_overload_every_shard_of_rejects_is_processed_eventually():
     world = World()
-    for shard in keys.RETRIES:
+    large = replace(cluster_config(world.table, CLUSTER), shards=len(NUMBERS))
+    world.table.write(Put(config_item(large, world.clock.now())))
+    for shard in Work.RETRY.partitions():
         key = keys.reject("-", world.clock.now(), shard)
         world.table.write(Put(item(key, world.clock.now(), {"gsi4pk": shard, "gsi4sk": "2026-02-03T12:00:00.000Z"})))
     retried: set[str] = set()
@@ -152,7 +156,7 @@ def test_under_overload_every_shard_of_rejects_is_processed_eventually():
     for _ in range(100):
         assert sweep().rejects <= 3
         world.clock.advance(timedelta(minutes=1))
-    assert len(retried) == len(keys.RETRIES)
+    assert len(retried) == len(NUMBERS)
 
 
 def test_rejects_are_retried_after_all_nodes_and_clusters_and_leave_them_their_time():
@@ -160,7 +164,7 @@ def test_rejects_are_retried_after_all_nodes_and_clusters_and_leave_them_their_t
     world.fault(code="xid.92")
     for number in range(50):
         key = keys.reject("-", world.clock.now(), str(number))
-        due = {"gsi4pk": keys.retry(str(number)), "gsi4sk": "2026-02-03T12:00:00.000Z"}
+        due = Work.RETRY.row("-", 0, str(number), "2026-02-03T12:00:00.000Z")
         world.table.write(Put(item(key, world.clock.now(), due)))
     world.clock.advance(timedelta(hours=2))
     swept = replace(world.sweep, retry_reject=lambda _: world.clock.advance(5))()

@@ -4,6 +4,7 @@ Reading order:
 
 - `react`: processes the nodes and clusters that have new entries, seconds after each entry.
 - `sweep`: performs, each minute, the work that is due and the work that was not finished or whose trigger was lost.
+- `sweep_plan`: the clusters and the partitions of waiting work that a sweep reads, in the order of a minute.
 - `cluster_steps`: the steps of a sweep for one cluster, in their order.
 - `tick_node`: ends the waiting periods, delays and conditions of a node whose time is over.
 - `sweep_result`: what a sweep did, what failed, and the time that a part may take.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import chain
 
 from faultbridge.domain.times import from_text, to_text, truncate
 from faultbridge.ingest.canary import INTERVAL_MINUTES, LAST_RECEIVED, LAST_RECORDED, last_sent_at
@@ -12,6 +13,7 @@ from faultbridge.ledger.queries import query_all
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, keys
 from faultbridge.storage.rejects import COUNTERS
+from faultbridge.storage.work_index import Work
 from faultbridge.storage.writes import WORK, Key, Put
 
 LAST_SWEEP = Key("SWEEP", "LAST")
@@ -19,6 +21,9 @@ LAST_SWEEP = Key("SWEEP", "LAST")
 
 OVERDUE = timedelta(minutes=5)
 """The age from which waiting work is overdue; the stream and the sweep normally do it much earlier."""
+
+DUE_WORK = (Work.TIMER, Work.RETRY)
+"""The kinds of work that wait for a time."""
 
 CANARY_OVERDUE = timedelta(minutes=3 * INTERVAL_MINUTES)
 """The age from which a missing canary is overdue: three canaries were lost."""
@@ -57,15 +62,15 @@ class Backlog:
 
     def overdue(self) -> int:
         """Count the timers, and the retries of rejected records, that have been due for more than five minutes."""
-        return len(list(self._times((*keys.TIMERS, *keys.RETRIES), self.clock.now() - OVERDUE)))
+        return len(list(self._times(DUE_WORK, self.clock.now() - OVERDUE)))
 
     def _entries(self) -> BacklogItem:
         """Return the entries that are not published yet."""
-        return self._waiting("unpublished", self._times(keys.OUTBOXES))
+        return self._waiting("unpublished", self._times((Work.UNPUBLISHED,)))
 
     def _timers(self) -> BacklogItem:
         """Return the timers, and the retries of rejected records, that are due."""
-        return self._waiting("timers", self._times((*keys.TIMERS, *keys.RETRIES), self.clock.now()))
+        return self._waiting("timers", self._times(DUE_WORK, self.clock.now()))
 
     def _rejects(self) -> BacklogItem:
         """Return the rejected records of all clusters; they are never overdue."""
@@ -93,11 +98,11 @@ class Backlog:
         note = "reached the table, not the bus" if reached_table else "does not reach the table"
         return BacklogItem("canary", 0, received, stuck=stuck, note=note if stuck else "")
 
-    def _times(self, shards: Iterable[str], up_to: datetime | None = None) -> Iterator[datetime]:
-        """Yield the time of each waiting row in these shards of the index, at most until `up_to`."""
+    def _times(self, kinds: Iterable[Work], up_to: datetime | None = None) -> Iterator[datetime]:
+        """Yield the time of each waiting row of these kinds of work, at most until `up_to`."""
         until = to_text(up_to) if up_to else None
-        for shard in shards:
-            for row in query_all(self.table, shard, up_to=until, index=WORK):
+        for partition in chain.from_iterable(kind.partitions() for kind in kinds):
+            for row in query_all(self.table, partition, up_to=until, index=WORK):
                 yield from_text(str(row["gsi4sk"]))
 
     def _waiting(self, what: str, times: Iterable[datetime]) -> BacklogItem:

@@ -8,8 +8,7 @@ One sweep runs these parts in order; a failed part does not stop the others:
 4. deliver job callbacks, whose receivers may be slow,
 5. retry rejected records; this part is the last, because any sender can cause rejects.
 
-Each part gets a share of the remaining time. Shards and clusters are taken in a random order that changes each
-minute: in a fixed order, the last shards would never be reached under overload.
+Each part gets a share of the remaining time. `sweep_plan` says which clusters and partitions are read, in which order.
 """
 
 from __future__ import annotations
@@ -17,9 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import lru_cache
-from random import Random
-from typing import TypeVar
 
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.times import to_text
@@ -30,11 +26,12 @@ from faultbridge.ops.cluster_steps import ClusterSteps
 from faultbridge.ops.failures import Failures
 from faultbridge.ops.missing_heartbeats import report_missing_heartbeats
 from faultbridge.ops.silent_instances import ProbeInstance
+from faultbridge.ops.sweep_plan import SweepPlan, read_plan
 from faultbridge.ops.sweep_result import SweepResult, TimeLimit
 from faultbridge.ops.tick_node import TickNode
 from faultbridge.ports import Clock
-from faultbridge.storage import keys
 from faultbridge.storage.jobs import JOB
+from faultbridge.storage.work_index import Work
 from faultbridge.storage.writes import WORK, Key
 
 UNPUBLISHED_AFTER = timedelta(minutes=2)
@@ -44,7 +41,6 @@ MAX_PUBLISHED = 500
 """How many entries of one outbox a sweep publishes."""
 
 NODE_PREFIX = "NODE#"
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +61,21 @@ class Sweep:
     def __call__(self, seconds: float = 40) -> SweepResult:
         """Sweep for at most this many seconds; failures are part of the result, and none is raised."""
         until = self.clock.now() + timedelta(seconds=seconds)
-        result, failures = SweepResult(), Failures()
+        result, failures, plan = SweepResult(), Failures(), SweepPlan()
+        with failures.collect("listing the clusters"):
+            plan = read_plan(self.table, self.clock.now())
         parts = {self._publish: 4, self._due_timers: 3, self._clusters: 2, self._callbacks: 2, self._rejects: 1}
         for part, fraction in parts.items():
             share = (until - self.clock.now()) / fraction
             with failures.collect(part.__name__.lstrip("_")):
-                part(result, failures, TimeLimit(self.clock, self.clock.now() + share, result))
+                part(plan, result, failures, TimeLimit(self.clock, self.clock.now() + share, result))
         result.failures = failures.lines
         return result
 
-    def _publish(self, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
+    def _publish(self, plan: SweepPlan, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
         """Publish entries that the stream did not publish within two minutes."""
         horizon = to_text(self.clock.now() - UNPUBLISHED_AFTER)
-        for outbox in self._shuffled(keys.OUTBOXES):
+        for outbox in plan.partitions(Work.UNPUBLISHED):
             page = self.table.query(outbox, up_to=horizon, index=WORK, limit=MAX_PUBLISHED)
             waiting = [Key(str(row["pk"]), str(row["sk"])) for row in page.items]
             if limit.is_over():
@@ -87,9 +85,9 @@ class Sweep:
                     self.publish(waiting)
                     result.published += len(waiting)
 
-    def _due_timers(self, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
+    def _due_timers(self, plan: SweepPlan, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
         """Process the due timers of nodes and jobs."""
-        for key in self._due(keys.TIMERS):
+        for key in self._due(plan.partitions(Work.TIMER)):
             if limit.is_over():
                 return
             if key.pk.startswith(JOB):
@@ -100,16 +98,16 @@ class Sweep:
                 with failures.collect(f"updating {node.stream}"):
                     self.tick_node(node, result)
 
-    def _rejects(self, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
+    def _rejects(self, plan: SweepPlan, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
         """Put the rejected records on the queue again whose retry is due."""
-        for key in self._due(keys.RETRIES):
+        for key in self._due(plan.partitions(Work.RETRY)):
             if limit.is_over():
                 return
             with failures.collect(f"retrying the reject {key.pk} {key.sk}"):
                 self.retry_reject(key)
                 result.rejects += 1
 
-    def _callbacks(self, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
+    def _callbacks(self, _plan: SweepPlan, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
         """Deliver the job callbacks of the clusters in which some wait."""
         for cluster in result.with_callbacks:
             if limit.is_over():
@@ -117,35 +115,21 @@ class Sweep:
             with failures.collect(f"delivering job callbacks of {cluster}"):
                 self.deliver_callbacks(cluster, limit.until)
 
-    def _due(self, shards: Iterable[str]) -> Iterator[Key]:
+    def _due(self, partitions: Iterable[str]) -> Iterator[Key]:
         now = to_text(self.clock.now())
-        for timer in self._shuffled(shards):
-            for row in query_all(self.table, timer, up_to=now, index=WORK):
+        for partition in partitions:
+            for row in query_all(self.table, partition, up_to=now, index=WORK):
                 yield Key(str(row["pk"]), str(row["sk"]))
 
-    def _clusters(self, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
+    def _clusters(self, plan: SweepPlan, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
         """Report missing heartbeats, then run the steps of each cluster."""
-        clusters = self._shuffled(str(row["sk"]) for row in query_all(self.table, keys.CLUSTERS))
-        result.intake = report_missing_heartbeats(self.heartbeat_monitor, clusters, failures, self.probe)
-        for cluster in clusters:
+        result.intake = report_missing_heartbeats(self.heartbeat_monitor, plan.clusters, failures, self.probe)
+        for cluster in plan.clusters:
             if limit.is_over():
                 return
             with self.table.once(cluster):
                 self.cluster_steps(cluster, result, failures, limit)
             result.clusters += 1
-
-    def _shuffled(self, things: Iterable[T]) -> list[T]:
-        """Return shards or clusters in a random order, which differs each minute."""
-        minute, listed = int(self.clock.now().timestamp()) // 60, list(things)
-        return [listed[place] for place in _order(minute, len(listed))]
-
-
-@lru_cache(maxsize=8)
-def _order(minute: int, count: int) -> tuple[int, ...]:
-    """Return a random order of a number of things for a minute; the shards of all kinds have the same one."""
-    order = list(range(count))
-    Random(minute).shuffle(order)  # noqa: S311 - an order, not a secret
-    return tuple(order)
 
 
 def _node_of(key: Key) -> NodeKey:

@@ -3,7 +3,8 @@
 Nothing here calls AWS: `adapters/dynamodb` executes the writes, and a fake table does in tests. Reading order:
 
 - `writes`: puts, updates, deletes, checks and their conditions.
-- `keys`: the key of every kind of item, and the shards of the indexes.
+- `keys`: the key of every kind of item.
+- `work_index`: the index of waiting work (unpublished entries, timers, retries), and which partitions a cluster uses.
 - `codec`: converts domain values to item attributes and back.
 - `items`: the items of nodes, entries, cases, clusters, aliases and spares.
 - `projections`: rows derived from a node's state (unhealthy nodes, repair queue, case index), and rows that lead from a

@@ -17,6 +17,7 @@ from faultbridge.domain.times import to_text
 from faultbridge.storage import keys
 from faultbridge.storage.codec import dump, pack
 from faultbridge.storage.stored_values import LATEST, stored_value
+from faultbridge.storage.work_index import Work
 from faultbridge.storage.writes import Item, Key
 
 CLOSED_ALIAS_RETENTION = timedelta(days=30)
@@ -32,7 +33,7 @@ def state_item(state: NodeState, now: datetime) -> Item:
     """Return the item of a node's state, packed, and indexed by its timer if it has one."""
     row = item(keys.node_state(state.key), now, {"version": state.head.version, "state": pack(dump(state))})
     if state.due_at is not None:
-        row |= {"gsi4pk": keys.due(state.key.stream), "gsi4sk": to_text(state.due_at)}
+        row |= Work.TIMER.row(state.key.cluster, state.shard, state.key.stream, to_text(state.due_at))
     return row
 
 
@@ -65,8 +66,7 @@ def entry_item(entry: Entry, partition: str, shard: int, instance_id: str | None
             "hash": entry.hash,
             "gsi1pk": keys.timeline(stream.cluster, shard),
             "gsi1sk": position,
-            "gsi4pk": keys.outbox(stream.name),
-            "gsi4sk": recorded,
+            **Work.UNPUBLISHED.row(stream.cluster, shard, stream.name, recorded),
             "gsi5pk": keys.event(entry.event_id),
         },
     )

@@ -11,7 +11,8 @@ from faultbridge.domain.cluster.jobs import Job, JobVerdict
 from faultbridge.domain.cluster.progress import STALL_AFTER, Progress
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.storage import items
-from faultbridge.storage.keys import due, shard_partition
+from faultbridge.storage.keys import shard_partition
+from faultbridge.storage.work_index import Work
 from faultbridge.storage.writes import Absent, Delete, Equals, Key, Put, Update, Write
 
 JOB = "JOB#"
@@ -82,7 +83,7 @@ def progress_write(job: Job, before: Progress | None, after: Progress, due_at: d
         "losses": [repr(one) for one in after.losses],
         "rollback": list(after.rollback) if after.rollback else None,
     }
-    timer = {"gsi4pk": due(f"{job.cluster}/{job.id}"), "gsi4sk": to_text(due_at)} if due_at else {}
+    timer = Work.TIMER.row(job.cluster, 0, job.id, to_text(due_at)) if due_at else {}
     unchanged = Equals("version", before.version) if before else Absent()
     return Put(items.item(progress_key(job.cluster, job.id), now, row | timer), when=unchanged)
 

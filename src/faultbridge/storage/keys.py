@@ -1,15 +1,13 @@
-"""Keys: the key of every kind of item in the table, and the shards that prevent hot index partitions."""
+"""Keys: the key of every kind of item in the table, and the names of index partitions."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from faultbridge.domain.cluster.config import shard_of
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.times import to_text
 from faultbridge.storage.writes import Key
 
-WORK_SHARDS = 16
 ENTRY = "ENTRY#"
 SPARE = "SPARE#"
 NODE_ROW = "NODE#"
@@ -182,26 +180,6 @@ def mapping(version: str) -> Key:
 
 
 CURRENT_MAPPING = Key("MAPPING", "CURRENT")
-
-
-def outbox(name: str) -> str:
-    """Return the shard of the outbox index for a stream: its entries stay there until they are published."""
-    return f"OUT#{shard_of(name, WORK_SHARDS)}"
-
-
-def due(name: str) -> str:
-    """Return the shard of the timer index for a node or a cluster."""
-    return f"DUE#{shard_of(name, WORK_SHARDS)}"
-
-
-def retry(name: str) -> str:
-    """Return the shard of the timer index for the retry of a reject; the timers of nodes have shards of their own."""
-    return f"RETRY#{shard_of(name, WORK_SHARDS)}"
-
-
-OUTBOXES = tuple(f"OUT#{shard}" for shard in range(WORK_SHARDS))
-TIMERS = tuple(f"DUE#{shard}" for shard in range(WORK_SHARDS))
-RETRIES = tuple(f"RETRY#{shard}" for shard in range(WORK_SHARDS))
 
 
 def timeline(cluster: str, shard: int) -> str:

@@ -13,6 +13,7 @@ from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump, load
 from faultbridge.storage.stored_values import LATEST
 from faultbridge.storage.wire.message import Message
+from faultbridge.storage.work_index import Work
 from faultbridge.storage.writes import Item, Key, Path, Value
 
 RETENTION = timedelta(days=30)
@@ -70,7 +71,7 @@ def item(reject: Reject) -> Item:
         },
     )
     if reject.due_at is not None:
-        row |= {"gsi4pk": keys.retry(reject.record_id), "gsi4sk": to_text(reject.due_at)}
+        row |= Work.RETRY.row(reject.cluster, 0, reject.record_id, to_text(reject.due_at))
     return row
 
 

@@ -33,7 +33,7 @@ from faultbridge.local import clients
 from faultbridge.ports import RecordQueueDepth
 from faultbridge.registry.registration import NewNode
 from faultbridge.registry.views import Views
-from faultbridge.storage import keys
+from faultbridge.storage.work_index import Work
 from faultbridge.storage.writes import WORK
 from tests.e2e.harness.processes import Completed, clients_of, is_gone, parent_of, run_cli
 from tests.e2e.harness.proxy import RecordingProxy
@@ -160,7 +160,7 @@ class Installation:
     def unpublished(self) -> int:
         """Return the number of entries that are not on the bus yet."""
         table = self.application.ports.table
-        return sum(len(table.query(outbox, index=WORK).items) for outbox in keys.OUTBOXES)
+        return sum(len(table.query(outbox, index=WORK).items) for outbox in Work.UNPUBLISHED.partitions())
 
     def states(self, cluster: str) -> dict[str, NodeState]:
         """Return every node of a cluster by name."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from random import Random
 
 from faultbridge.domain.cases import Case, WaitingFor
 from faultbridge.domain.cluster.breakers import Breaker, BreakerScope, BreakerState
@@ -18,11 +17,13 @@ from faultbridge.domain.times import to_text
 from faultbridge.lab.fleet_log import FleetLog
 from faultbridge.lab.product.fleet_services import CLUSTER, FleetServices
 from faultbridge.lab.trace import HOUR
+from faultbridge.ops.sweep_plan import numbers_to_read
 from faultbridge.pipeline.decide.breaker import FailingNode, evaluate_breakers, failing_node
 from faultbridge.pipeline.decide.case_moves import SETTLE
 from faultbridge.storage import items, keys
 from faultbridge.storage.projections import queue_row
 from faultbridge.storage.queue_rows import read_queued
+from faultbridge.storage.work_index import Work
 
 TRIGGERS = frozenset({EntryType.NODE_STATUS, EntryType.CASE_STATUS})
 _CONTROL = keys.cluster_control(CLUSTER)
@@ -217,10 +218,10 @@ def _in_order(due: list[NodeState], now: datetime) -> list[NodeState]:
     """Return nodes in the order in which the product's sweep of this minute reads their timers."""
     if len(due) <= 1:
         return due
-    order = list(keys.TIMERS)
-    Random(int(now.timestamp()) // 60).shuffle(order)  # noqa: S311 - the order of the product's sweep
-    return sorted(due, key=lambda one: (order.index(keys.due(one.key.stream)), _timer_order(one)))
+    partitions = list(Work.TIMER.partitions(numbers_to_read({CLUSTER: max(one.shard for one in due) + 1}, now)))
+    return sorted(due, key=lambda one: _timer_order(one, partitions))
 
 
-def _timer_order(state: NodeState) -> tuple[str, str]:
-    return to_text(state.due_at) if state.due_at else "", keys.node_state(state.key).pk
+def _timer_order(state: NodeState, partitions: Sequence[str]) -> tuple[int, str, str]:
+    row = Work.TIMER.row(CLUSTER, state.shard, state.key.stream, to_text(state.due_at) if state.due_at else "")
+    return partitions.index(row["gsi4pk"]), row["gsi4sk"], keys.node_state(state.key).pk

@@ -94,14 +94,18 @@ def _held(view: SystemView) -> Iterator[str]:
 
 
 def _pages(view: SystemView) -> Iterator[str]:
-    """Find incidents without a page of their own, and incidents with more than one page."""
-    sent = {page.key for page in view.ports.pager.sent if page.attributes["state"] == "triggered"}
-    counted = Counter(key.rpartition(":")[2] for key in sent if ":incident:" in key)
+    """Find incidents without a page of their own, and incidents with more than one page.
+
+    An incident that ends before its page could be sent needs none: either the bus had not taken its first event, or the
+    pager refused the page. In the second case its resolve is sent, because the refused page may have arrived.
+    """
+    sent = {(page.key, page.attributes["state"]) for page in view.ports.pager.sent}
+    counted = Counter((key.rpartition(":")[2], state) for key, state in sent if ":incident:" in key)
+    summarized = any(":summary:" in key for key, state in sent if state == "triggered")
     for name, one in view.system.checks.incidents.last.items():
-        summarized = any(":summary:" in key for key in sent)
-        # The page of an incident that is over before the bus took its first event would come too late.
-        if counted[name] > 1 or (counted[name] == 0 and not summarized and not one.ended_unpublished):
-            yield f"{name} of {one.cluster} sent {counted[name]} pages"
+        triggered, ended_unsent = counted[name, "triggered"], one.ended_unpublished or counted[name, "resolved"]
+        if triggered > 1 or (triggered == 0 and not summarized and not ended_unsent):
+            yield f"{name} of {one.cluster} sent {triggered} pages"
 
 
 INVARIANTS = (
