@@ -132,13 +132,17 @@ class NodeBatch:
     def _arrivals(self, parts: ResolvedParts, state: NodeState, now: datetime) -> list[Arrival]:
         """Return the observations of the records, and the faults found by comparing their counter samples."""
         if self.continued is not None:
-            remaining, samples = self.continued
-            self.compared = ComparedSamples(with_faults=samples)
+            remaining, puts = self.continued
+            self.compared = ComparedSamples(with_faults=puts)
             return list(remaining)
         arrivals = [arrival for part, row in parts for arrival in _arrivals(part, row, state)]
-        values = {part.record.record_id: part.record.values for part, _ in parts}
+        samples = [arrival for arrival in arrivals if isinstance(arrival.observation, CounterSample)]
         read, self.read = self.read, NOT_READ
-        self.compared = self.counter_store.compare(state, arrivals, now, values, read)
+        if not samples:
+            self.compared = ComparedSamples()
+            return arrivals
+        values = {part.record.record_id: part.record.values for part, _ in parts}
+        self.compared = self.counter_store.compare(state, samples, now, values, read)
         return [*arrivals, *self.compared.faults]
 
 
