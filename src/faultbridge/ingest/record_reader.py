@@ -22,8 +22,8 @@ from faultbridge.pipeline.normalize.trust import TRUST_ALL, Trust
 from faultbridge.ports import ObjectStore
 from faultbridge.storage.keys import NO_CLUSTER
 from faultbridge.storage.wire.body_encodings import MAX_UNPACKED_BYTES
-from faultbridge.storage.wire.message import MAX_BODY_BYTES, Message, decode_message, raw_key
-from faultbridge.storage.wire.shared_message import split_records
+from faultbridge.storage.wire.decode_message import decode_message, split_records
+from faultbridge.storage.wire.message import MAX_BODY_BYTES, Message, raw_key
 
 UNREADABLE_PREFIX = "unread-"
 """Start of the id that is given to a message without the raw record format."""
