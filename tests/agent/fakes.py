@@ -11,7 +11,7 @@ from pathlib import Path
 
 from faultbridge.agent.delivery.records import OutgoingRecord
 from faultbridge.agent.delivery.sender import SendFailed
-from faultbridge.storage.wire.message import decode_message
+from faultbridge.storage.wire.decode_message import decode_message
 
 BOOT = "11111111-2222-3333-4444-555555555555"
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)

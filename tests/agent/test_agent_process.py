@@ -20,8 +20,8 @@ from faultbridge.agent.cursors import Cursor, CursorFile
 from faultbridge.agent.resource_limits import CPU_BURST_SECONDS, CPU_SHARE, DISK_BYTES, MEMORY_BYTES
 from faultbridge.decoders import registry
 from faultbridge.domain.faults import Severity
-from faultbridge.storage.wire.message import Message, decode_message
-from faultbridge.storage.wire.shared_message import split_records
+from faultbridge.storage.wire.decode_message import decode_message, split_records
+from faultbridge.storage.wire.message import Message
 from tests.agent.fakes import BOOT, Ring, script
 from tests.waiting import BUSY_FACTOR
 

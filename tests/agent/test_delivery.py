@@ -17,7 +17,7 @@ from faultbridge.agent.delivery.records import OutgoingRecord, RecordPacker, Wai
 from faultbridge.agent.delivery.sender import SHARE_SECONDS, Sender
 from faultbridge.agent.delivery.spool import BLOCK_BYTES, Spool, SpoolFull
 from faultbridge.agent.log_follower import Follower, Log, LogLine
-from faultbridge.storage.wire.message import decode_message
+from faultbridge.storage.wire.decode_message import decode_message
 from tests.agent.fakes import BOOT, NOON, FakeTransport, ManualClock
 
 

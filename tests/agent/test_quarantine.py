@@ -18,8 +18,7 @@ from faultbridge.agent.delivery.spool import BLOCK_BYTES, Spool
 from faultbridge.agent.delivery.transport import AwsTransport, HttpResponse
 from faultbridge.decoders import registry
 from faultbridge.domain.faults import Severity
-from faultbridge.storage.wire.message import decode_message
-from faultbridge.storage.wire.shared_message import split_records
+from faultbridge.storage.wire.decode_message import decode_message, split_records
 from tests.agent.fakes import ManualClock
 
 PACKER = RecordPacker("train-a", "n-1", "i-0123456789abcdef0", "b1", has_bucket=True)

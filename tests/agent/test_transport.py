@@ -26,7 +26,7 @@ from faultbridge.agent.delivery.signing import (
     signed_headers,
 )
 from faultbridge.agent.delivery.transport import AwsTransport, HttpResponse
-from faultbridge.storage.wire.shared_message import split_records
+from faultbridge.storage.wire.decode_message import split_records
 from tests.agent.fakes import NOON, ManualClock
 
 KEYS = Credentials("AKIDEXAMPLE", "wJalrXUtnFEMI", "token+/=")

@@ -18,14 +18,8 @@ from faultbridge.agent.delivery.sender import SHARE_SECONDS, Sender
 from faultbridge.agent.delivery.spool import Spool
 from faultbridge.domain import names
 from faultbridge.storage.wire.body_encodings import MAX_UNPACKED_BYTES
-from faultbridge.storage.wire.message import (
-    MAX_MESSAGE_BYTES,
-    MAX_SHARED_RECORDS,
-    Message,
-    encode_message,
-    raw_key,
-)
-from faultbridge.storage.wire.shared_message import split_records
+from faultbridge.storage.wire.decode_message import split_records
+from faultbridge.storage.wire.message import MAX_MESSAGE_BYTES, MAX_SHARED_RECORDS, Message, encode_message, raw_key
 from tests.agent.fakes import FakeTransport, ManualClock
 from tests.builders import NOON
 

@@ -17,8 +17,9 @@ from datetime import datetime
 from faultbridge import data
 from faultbridge.decoders import registry
 from faultbridge.decoders.common.decoder import Hints
+from faultbridge.domain.faults import faults_of
 from faultbridge.pipeline.fold.changes import Arrival
-from faultbridge.pipeline.normalize.oversized_records import limit_faults
+from faultbridge.pipeline.normalize.oversized_records import MAX_FAULTS, limit_faults
 from faultbridge.pipeline.normalize.timestamp import assign_times
 from faultbridge.pipeline.observe import observe
 from tests.bench.decoders import best
@@ -59,7 +60,9 @@ def core(source: str, records: list[Record]) -> None:
         arrivals: list[Arrival] = []
         at = records[start][1]
         for name, at, body in records[start : start + BATCH]:
-            decoded = limit_faults(registry.decode(source, body, Hints(at, "n", "c")), source, data.load_catalog())
+            decoded = registry.decode(source, body, Hints(at, "n", "c"))
+            if sum(len(faults_of(one)) for one in decoded) > MAX_FAULTS:
+                decoded = limit_faults(decoded, source, data.load_catalog())
             seen = assign_times(decoded, sent_at=at, received_at=at)
             arrivals += [Arrival(one, one.observed_at or at, name) for one in seen]
         state = observe(state, arrivals, rebooted=False, rules=used_rules, catalog=catalog, now=at).state

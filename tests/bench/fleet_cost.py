@@ -26,8 +26,8 @@ from faultbridge.agent.delivery.records import OutgoingRecord
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.rules.rulebook import rules_of
 from faultbridge.storage.heartbeats import batch_put
-from faultbridge.storage.wire.message import decode_message, encode_message
-from faultbridge.storage.wire.shared_message import join_records
+from faultbridge.storage.wire.decode_message import decode_message
+from faultbridge.storage.wire.message import encode_message, join_records
 from tests.bench import node_minutes
 from tests.bench.calls import MIX, TEMPLATE, TEXTS, BatchingMapping, Run, configured
 from tests.bench.case import month_of_sweeps

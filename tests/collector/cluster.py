@@ -16,7 +16,8 @@ from faultbridge.agent.settings import AgentSettings
 from faultbridge.collector.collector import Collector, build_collector
 from faultbridge.local.kubernetes.api import SERVICE_ACCOUNT_TOKEN
 from faultbridge.local.kubernetes.cluster import Cluster, RunningInstance
-from faultbridge.storage.wire.message import Message, decode_message
+from faultbridge.storage.wire.decode_message import decode_message
+from faultbridge.storage.wire.message import Message
 from tests.agent.fakes import FakeTransport
 from tests.contracts.schedulers import served
 from tests.waiting import eventually

@@ -11,8 +11,8 @@ from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.messaging.sqs import SqsQueue
 from faultbridge.ports import ReceivedMessage, RecordQueue, RecordQueueDepth
 from faultbridge.simulation.fakes import FakeQueue
-from faultbridge.storage.wire.message import MAX_MESSAGE_BYTES
-from faultbridge.storage.wire.shared_message import join_records, split_records
+from faultbridge.storage.wire.decode_message import split_records
+from faultbridge.storage.wire.message import MAX_MESSAGE_BYTES, join_records
 from tests.contracts.aws import fresh
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from faultbridge.decoders import registry
 from faultbridge.domain.faults import Fault
-from faultbridge.storage.wire.message import decode_message
+from faultbridge.storage.wire.decode_message import decode_message
 from tests.builders import KEY
 from tests.gateway.requests import SECRET
 from tests.gateway.server import Gateway

@@ -16,7 +16,7 @@ from faultbridge.ingest.record_reader import Delivery, RecordReader
 from faultbridge.ingest.send import RawInput, Send
 from faultbridge.pipeline.normalize.trust import EVENT_BUS
 from faultbridge.simulation.fakes import FakeObjects, FakeQueue, FakeReceipts
-from faultbridge.storage.wire.cloud_event import SOURCES
+from faultbridge.storage.wire.decode_message import SOURCES
 from tests.agent.fakes import BOOT, NOON, ManualClock
 from tests.agent.fakes import FakeTransport as AgentQueue
 from tests.decoders.captures import HERE, Capture, expected, held

@@ -10,7 +10,8 @@ import pytest
 from faultbridge.errors import Transient
 from faultbridge.gateway.forward import Forward
 from faultbridge.simulation.fakes import FakeObjects, FakeQueue
-from faultbridge.storage.wire.message import Message, decode_message
+from faultbridge.storage.wire.decode_message import decode_message
+from faultbridge.storage.wire.message import Message
 from tests.builders import NOON
 
 

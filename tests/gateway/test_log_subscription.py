@@ -13,7 +13,7 @@ from faultbridge.domain.records import Outcome
 from faultbridge.entrypoints.intake import intake
 from faultbridge.errors import Transient
 from faultbridge.simulation.fakes import raise_once
-from faultbridge.storage.wire.message import decode_message
+from faultbridge.storage.wire.decode_message import decode_message
 from tests.gateway.requests import HMA, IntakeClient, batch
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from faultbridge.domain.records import Outcome
 from faultbridge.gateway.webhooks import REFUSAL_TTL, REPEAT_WINDOW
-from faultbridge.storage.wire.message import decode_message
+from faultbridge.storage.wire.decode_message import decode_message
 from tests.builders import KEY
 from tests.gateway.requests import NEXT_SECRET, SECRET, IntakeClient
 

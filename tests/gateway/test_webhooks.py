@@ -19,7 +19,7 @@ from faultbridge.gateway.signature import body_content, sign
 from faultbridge.gateway.webhooks import MAX_BYTES, SENDERS_TTL
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.simulation.fakes import raise_once
-from faultbridge.storage.wire.message import decode_message
+from faultbridge.storage.wire.decode_message import decode_message
 from tests.builders import KEY
 from tests.gateway.requests import ALERT, NEXT_SECRET, SECRET, IntakeClient, signed_headers
 from tests.world import World

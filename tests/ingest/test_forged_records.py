@@ -11,7 +11,7 @@ from faultbridge.domain.cluster.config import HYPERPOD, Mode
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.pipeline.normalize.trust import EVENT_BUS
 from faultbridge.storage import keys
-from faultbridge.storage.wire.shared_message import join_records
+from faultbridge.storage.wire.message import join_records
 from tests.builders import KEY
 from tests.ingest.test_sender_identity import SENDER_PROOF, SWEEP
 from tests.world import XID_79, World

@@ -15,8 +15,7 @@ from faultbridge.errors import Rejected
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.simulation.fakes.seam import Call
 from faultbridge.storage.wire.body_encodings import MAX_UNPACKED_BYTES
-from faultbridge.storage.wire.message import MAX_BODY_BYTES, Message, encode_message, raw_key
-from faultbridge.storage.wire.shared_message import join_records
+from faultbridge.storage.wire.message import MAX_BODY_BYTES, Message, encode_message, join_records, raw_key
 from tests.bench.hostile_messages import pack
 from tests.builders import KEY
 from tests.ingest.test_secret_masking import SECRET, stored_text

@@ -10,8 +10,8 @@ import pytest
 from faultbridge.errors import Transient
 from faultbridge.ingest.redrive import Redrive
 from faultbridge.simulation.fakes import FakeQueue, ManualClock, raise_once
-from faultbridge.storage.wire.message import Message, decode_message, encode_message
-from faultbridge.storage.wire.shared_message import join_records
+from faultbridge.storage.wire.decode_message import decode_message
+from faultbridge.storage.wire.message import Message, encode_message, join_records
 
 
 def setup(*bodies: str) -> tuple[Redrive, FakeQueue, FakeQueue, ManualClock]:

@@ -12,9 +12,9 @@ from faultbridge.errors import Conflict, Rejected, Transient
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.ingest.rejects import MAX_PER_HOUR, Rejects
 from faultbridge.simulation.fakes import FakeObjects, FakeQueue, FakeTable, ManualClock, raise_once
-from faultbridge.storage.wire.message import Message, decode_message, encode_message, raw_key
-from faultbridge.storage.work_index import Work
-from faultbridge.storage.writes import WORK, Key
+from faultbridge.storage.wire.decode_message import decode_message
+from faultbridge.storage.wire.message import Message, encode_message, raw_key
+from faultbridge.storage.writes import WORK, Key, Work
 from tests.races import run_before_write
 
 UNKNOWN = Rejected("unknown_node", "ip-10-0-0-9")

@@ -17,7 +17,8 @@ from faultbridge.ingest.record_reader import Delivery
 from faultbridge.pipeline.fold.daily_notes import MAX_PER_DAY, UNREGISTERED
 from faultbridge.pipeline.normalize.trust import EVENT_BUS
 from faultbridge.storage import items, keys
-from faultbridge.storage.wire.message import decode_message, encode_message
+from faultbridge.storage.wire.decode_message import decode_message
+from faultbridge.storage.wire.message import encode_message
 from tests.builders import KEY
 from tests.world import XID_79, World
 

@@ -18,8 +18,8 @@ from faultbridge.ingest.poison_messages import ALONE_FROM_RECEIVES, MAX_ATTEMPTS
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.simulation.fakes import raise_once
 from faultbridge.storage.keys import NO_CLUSTER
-from faultbridge.storage.wire.message import decode_message, encode_message, raw_key
-from faultbridge.storage.wire.shared_message import join_records, split_records
+from faultbridge.storage.wire.decode_message import decode_message, split_records
+from faultbridge.storage.wire.message import encode_message, join_records, raw_key
 from tests.builders import KEY
 from tests.ingest.test_isolation import break_decoding
 from tests.world import XID_31, XID_79, World

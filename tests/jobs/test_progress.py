@@ -14,8 +14,7 @@ from faultbridge.domain.faults import Action, Component, ComponentType, Severity
 from faultbridge.errors import Rejected
 from faultbridge.jobs.progress import JobProgress
 from faultbridge.storage.jobs import progress_key
-from faultbridge.storage.work_index import Work
-from faultbridge.storage.writes import WORK
+from faultbridge.storage.writes import WORK, Work
 from tests.events.validate import assert_valid_event
 from tests.jobs.test_reads import calls
 from tests.jobs.test_resume import changes, job_data, jobs

@@ -13,8 +13,7 @@ from faultbridge.ops.sweep import Sweep
 from faultbridge.ports import ProviderFailure
 from faultbridge.storage import keys
 from faultbridge.storage.items import config_item, item
-from faultbridge.storage.work_index import NUMBERS, Work
-from faultbridge.storage.writes import Key, Put
+from faultbridge.storage.writes import NUMBERS, Key, Put, Work
 from tests.jobs.test_callbacks import repaired
 from tests.jobs.test_resume import changes
 from tests.scenarios.world import CLUSTER, World

@@ -11,7 +11,7 @@ from faultbridge.domain.cluster.config import MAX_SHARDS
 from faultbridge.errors import Transient
 from faultbridge.ops.sweep_plan import SweepPlan, numbers_to_read, read_plan
 from faultbridge.simulation.fakes import raise_once
-from faultbridge.storage.work_index import NUMBERS, Work
+from faultbridge.storage.writes import NUMBERS, Work
 from tests.scenarios.world import CLUSTER, World
 
 QUARTER_PAST = datetime(2026, 2, 3, 12, 15, tzinfo=UTC)

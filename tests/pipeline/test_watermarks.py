@@ -15,7 +15,7 @@ from faultbridge.domain.records import Outcome
 from faultbridge.pipeline.fold.capacity import MAX_CONDITIONS, MAX_TOMBSTONES
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.fold.daily_notes import INFORMATION, MAX_PER_DAY
-from faultbridge.pipeline.fold.expire import end_scopes, ignore_observations, quiet_until
+from faultbridge.pipeline.fold.expire import end_scopes, ignore_observations
 from faultbridge.pipeline.fold.node_conditions import MAX_SNAPSHOTS
 from tests.builders import GPU, NOON, OTHER_GPU, after, arrival, fault, folded, node
 
@@ -98,7 +98,7 @@ def test_a_quiet_condition_ends_exactly_at_the_end_of_its_quiet_period() -> None
 
     state = folded(node(), arrival(fault("xid.92"), at=NOON)).state
     (condition,) = state.conditions.values()
-    until = quiet_until(condition)
+    until = condition.quiet_until
     assert until is not None
     assert expire(state, now=until - MILLISECOND).changes == ()
     assert len(expire(state, now=until).changes) == 1

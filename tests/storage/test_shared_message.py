@@ -12,17 +12,14 @@ from hypothesis import strategies as st
 
 from faultbridge.errors import Rejected
 from faultbridge.storage.wire.body_encodings import MAX_UNPACKED_BYTES
+from faultbridge.storage.wire.decode_message import decode_message, split_records
 from faultbridge.storage.wire.message import (
     MAX_SHARED_RECORDS,
-    Message,
-    decode_message,
-    encode_message,
-    raw_key,
-)
-from faultbridge.storage.wire.shared_message import (
     OVERHEAD_BYTES,
+    Message,
+    encode_message,
     join_records,
-    split_records,
+    raw_key,
     unpacked_bytes,
 )
 from tests.builders import NOON

@@ -8,7 +8,7 @@ from faultbridge.domain.cases import Case
 from faultbridge.errors import Misconfigured
 from faultbridge.storage import items
 from faultbridge.storage.codec import dump, pack, unpack
-from faultbridge.storage.stored_values import stored_value
+from faultbridge.storage.items import stored_value
 from faultbridge.storage.writes import Packed
 from tests.builders import KEY, NOON, node
 

@@ -11,7 +11,7 @@ from itertools import accumulate
 from faultbridge.decoders.common.decoder import Decoded, Hints
 from faultbridge.decoders.common.spread_documents import LogEvent
 from faultbridge.domain.copies import replace
-from faultbridge.domain.faults import Clear, CounterSample, Fault, Observation, Snapshot
+from faultbridge.domain.faults import ELLIPSIS, Clear, CounterSample, Fault, Observation, Snapshot
 from faultbridge.errors import Rejected
 
 Read = Callable[[bytes, Hints], Decoded]
@@ -72,7 +72,7 @@ class _EventFinder:
         return self._by_evidence(one) or self._by_decoding(one) or default
 
     def _by_evidence(self, one: Observation) -> LogEvent | None:
-        mark = one.evidence.partition("\n")[0].removesuffix("\u2026") if isinstance(one, Fault | Clear) else ""
+        mark = one.evidence.partition("\n")[0].removesuffix(ELLIPSIS) if isinstance(one, Fault | Clear) else ""
         if not mark or self._misses >= _MAX_MISSES:
             return None
         # The same text again is that of a later event.

@@ -6,12 +6,16 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from faultbridge.domain.catalog import Scope
 from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Action, Component, ComponentType, Family, Severity
 
 HOURS_KEPT = 24
+REMEMBERED = 512
+"""How many different end conditions are remembered; the catalog has fewer."""
+
 _HOUR = len("2026-02-03T12")
 _DEVICE = re.compile(r"([a-z]+)/(pci|uuid|index)=(.+?)(?:/link=([0-9]+))?", re.DOTALL)
 
@@ -90,10 +94,27 @@ class Condition:
         """Return the sources that assert the condition."""
         return frozenset(source for source, reporter in self.reporters.items() if reporter.active)
 
+    @property
+    def quiet_for(self) -> timedelta | None:
+        """Return the quiet period after which the condition ends, or None if it does not end by time."""
+        return _shortest_quiet(self.ends_on)
+
+    @property
+    def quiet_until(self) -> datetime | None:
+        """Return when the condition ends without a further observation, or None if it does not end by time."""
+        quiet = self.quiet_for
+        return None if quiet is None else self.last_at + quiet
+
     def counted_within(self, hours: int) -> int:
         """Count the observations in the clock hour of the last observation and in the `hours - 1` hours before it."""
         earliest = hour_of(self.last_at - timedelta(hours=hours - 1))
         return sum(count for hour, count in self.hours.items() if hour >= earliest)
+
+
+@lru_cache(REMEMBERED)
+def _shortest_quiet(ends_on: tuple[str, ...]) -> timedelta | None:
+    seconds = [int(end.removeprefix("quiet:")) for end in ends_on if end.startswith("quiet:")]
+    return timedelta(seconds=min(seconds)) if seconds else None
 
 
 def hour_of(at: datetime) -> str:

@@ -82,6 +82,9 @@ class ComponentType(StrEnum):
     JOB = "job"
 
 
+ELLIPSIS = "\u2026"
+"""The last character of a text that a decoder truncated."""
+
 GPU_PARTS = frozenset({ComponentType.GPU, ComponentType.NVLINK})
 """Components whose identifiers are those of a GPU."""
 
@@ -130,6 +133,11 @@ class Fault:
     action: Action | None = None
     node: str | None = None
     count: int = 1
+
+    @property
+    def is_truncated(self) -> bool:
+        """Return whether a decoder truncated the evidence to what an event can carry."""
+        return self.evidence.endswith(ELLIPSIS)
 
     def classified(self, severity: Severity, action: Action) -> Fault:
         """Return the fault with this severity and action where the source stated none."""

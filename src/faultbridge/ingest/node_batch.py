@@ -14,7 +14,7 @@ from faultbridge.decoders.native.heartbeat import SOURCE as HEARTBEAT
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.copies import replace as copied
-from faultbridge.domain.faults import CounterSample, Snapshot
+from faultbridge.domain.faults import CounterSample, Snapshot, faults_of
 from faultbridge.domain.nodes import AliasRow, NodeKey, NodeState
 from faultbridge.domain.records import Outcome
 from faultbridge.domain.times import truncate
@@ -26,7 +26,7 @@ from faultbridge.log import log_cause
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.fold.write_filter import must_write
-from faultbridge.pipeline.normalize.oversized_records import limit_faults
+from faultbridge.pipeline.normalize.oversized_records import MAX_FAULTS, limit_faults
 from faultbridge.pipeline.normalize.resolve import INCARNATION_MARGIN, IncarnationMatch, match_incarnation, record_boot
 from faultbridge.pipeline.normalize.timestamp import correct_observation, correct_record, slow_by
 from faultbridge.pipeline.observe import observe
@@ -132,13 +132,17 @@ class NodeBatch:
     def _arrivals(self, parts: ResolvedParts, state: NodeState, now: datetime) -> list[Arrival]:
         """Return the observations of the records, and the faults found by comparing their counter samples."""
         if self.continued is not None:
-            remaining, samples = self.continued
-            self.compared = ComparedSamples(with_faults=samples)
+            remaining, puts = self.continued
+            self.compared = ComparedSamples(with_faults=puts)
             return list(remaining)
         arrivals = [arrival for part, row in parts for arrival in _arrivals(part, row, state)]
-        values = {part.record.record_id: part.record.values for part, _ in parts}
+        samples = [arrival for arrival in arrivals if isinstance(arrival.observation, CounterSample)]
         read, self.read = self.read, NOT_READ
-        self.compared = self.counter_store.compare(state, arrivals, now, values, read)
+        if not samples:
+            self.compared = ComparedSamples()
+            return arrivals
+        values = {part.record.record_id: part.record.values for part, _ in parts}
+        self.compared = self.counter_store.compare(state, samples, now, values, read)
         return [*arrivals, *self.compared.faults]
 
 
@@ -196,8 +200,10 @@ def prepare_records(parts: ResolvedParts, state: NodeState, catalog: Catalog) ->
 
 
 def _limited(part: RecordPart, catalog: Catalog) -> RecordPart:
-    observations = limit_faults(part.observations, part.record.source, catalog)
-    return part if observations is part.observations else replace(part, observations=observations)
+    # Counting all faults is cheap, and for most records it is enough.
+    if sum(len(faults_of(observation)) for observation in part.observations) <= MAX_FAULTS:
+        return part
+    return replace(part, observations=limit_faults(part.observations, part.record.source, catalog))
 
 
 def _with_instance_type_checks(part: RecordPart, state: NodeState) -> RecordPart:

@@ -137,7 +137,8 @@ class NodeCommits:
 
     def _finish(self, batch: NodeBatch, appended: Appended) -> CachedNode:
         """Store counters without faults, update the node cache, and set the outcomes of a committed batch."""
-        self.counter_store.write_alone(batch.compared)
+        if batch.compared.alone:
+            self.counter_store.write_alone(batch.compared)
         latest = batch.unwritten or CachedNode(appended.state, appended.state)
         self.node_cache.update(latest)
         for part, _ in batch.parts:

@@ -12,18 +12,18 @@ from typing import Any
 from faultbridge.decoders.common.decoder import READ_WITH_MAPPINGS, Decoded, Hints
 from faultbridge.decoders.common.wrapped_lines import unpacked
 from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.faults import Observation
+from faultbridge.domain.faults import Observation, faults_of
 from faultbridge.domain.records import CANARY, JOB_REPORT, RawRecord
 from faultbridge.errors import Rejected
 from faultbridge.pipeline.normalize.mask_secrets import mask
-from faultbridge.pipeline.normalize.oversized_records import add_evidence_object, any_truncated
+from faultbridge.pipeline.normalize.oversized_records import add_evidence_object
 from faultbridge.pipeline.normalize.timestamp import assign_times, bounded_sent_at, shift_last_sent
 from faultbridge.pipeline.normalize.trust import TRUST_ALL, Trust
 from faultbridge.ports import ObjectStore
 from faultbridge.storage.keys import NO_CLUSTER
 from faultbridge.storage.wire.body_encodings import MAX_UNPACKED_BYTES
-from faultbridge.storage.wire.message import MAX_BODY_BYTES, Message, decode_message, raw_key
-from faultbridge.storage.wire.shared_message import split_records
+from faultbridge.storage.wire.decode_message import decode_message, split_records
+from faultbridge.storage.wire.message import MAX_BODY_BYTES, Message, raw_key
 
 UNREADABLE_PREFIX = "unread-"
 """Start of the id that is given to a message without the raw record format."""
@@ -162,7 +162,7 @@ class RecordReader:
         hints = Hints(record.received_at, record.node, record.cluster, mappings)
         found = self.decode(record.source, record.body, hints)
         decoded = found.observations
-        complete = add_evidence_object(decoded, self._store_shortened(record, decoded))
+        complete = self._with_full_record(record, decoded)
         observations = assign_times(complete, sent_at=message.sent_at, received_at=record.received_at)
         if record.node or record.instance_id or not observations:
             return (RecordPart(delivery, record, None, tuple(observations), found.unparsed),)
@@ -187,16 +187,16 @@ class RecordReader:
         if refusal is not None:
             raise Rejected("untrusted", refusal)
 
-    def _store_shortened(self, record: RawRecord, observations: tuple[Observation, ...]) -> str | None:
-        """Store the full record if an excerpt was shortened, and return its key.
+    def _with_full_record(self, record: RawRecord, observations: tuple[Observation, ...]) -> tuple[Observation, ...]:
+        """Store the full record if an excerpt was truncated, and add its key to the faults with such an excerpt.
 
         The key is made from the content, so a repetition stores the same object.
         """
-        if not any_truncated(observations):
-            return None
+        if not any(fault.is_truncated for observation in observations for fault in faults_of(observation)):
+            return observations
         key = raw_key(record.cluster, record.sent_at, record.body)
         self.objects.put(key, record.body)
-        return key
+        return add_evidence_object(observations, key)
 
     def _record(self, delivery: Delivery, message: Message, budget: BodyBudget | None) -> RawRecord:
         """Return the raw record of a message, with its body from the object store if it is stored there."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from faultbridge.errors import Rejected, Transient
 from faultbridge.log import log_cause
 from faultbridge.ports import ReceivedMessage, RecordQueue
-from faultbridge.storage.wire.message import decode_message, encode_message
-from faultbridge.storage.wire.shared_message import split_records
+from faultbridge.storage.wire.decode_message import decode_message, split_records
+from faultbridge.storage.wire.message import encode_message
 
 DEFAULT_GROUP = "unread"
 """Message group of a message that has no group and does not name one."""

@@ -12,7 +12,7 @@ from faultbridge.domain.cluster.jobs import Job
 from faultbridge.domain.records import Outcome, RawRecord
 from faultbridge.errors import Rejected, Transient, UnknownName
 from faultbridge.jobs.reports import MAX_REPORT, RecordReport, read_report
-from faultbridge.storage.wire.cloud_event import is_cloud_event
+from faultbridge.storage.wire.decode_message import is_cloud_event
 
 WAIT_FOR_START = timedelta(minutes=2)
 """How long the end of an unknown job is retried: queues deliver in any order."""

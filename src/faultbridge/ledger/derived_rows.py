@@ -21,7 +21,6 @@ from faultbridge.storage import items, keys, projections
 from faultbridge.storage.item_kinds import kind_of
 from faultbridge.storage.projections import index_rows
 from faultbridge.storage.proof import Proof
-from faultbridge.storage.stored_values import upcast
 from faultbridge.storage.writes import Item, Key
 
 _STATUS_TYPES = frozenset({EntryType.NODE_STATUS, EntryType.CLUSTER_STATUS})
@@ -140,7 +139,7 @@ def differences(key: Key, stored: Mapping[str, Any] | None, expected: Mapping[st
         yield key, "the item is missing"
         return
     try:
-        current = upcast(stored)
+        current = items.upcast(stored)
     except (KeyError, TypeError, ValueError, Misconfigured):
         yield key, "schema: no release writes it"
         return

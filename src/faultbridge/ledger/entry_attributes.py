@@ -18,7 +18,6 @@ from faultbridge.ledger.streams import partition
 from faultbridge.storage import items
 from faultbridge.storage.item_kinds import proof_of
 from faultbridge.storage.proof import Proof
-from faultbridge.storage.stored_values import upcast
 from faultbridge.storage.wire.archive_lines import line_of
 
 StoredForm = Callable[[Entry, Mapping[str, Any]], Mapping[str, Any]]
@@ -94,7 +93,7 @@ def misplaced(parsed: ParsedEntry) -> list[str]:
 def altered_attributes(parsed: ParsedEntry, stored: Mapping[str, Any], form: StoredForm) -> list[str]:
     """Return the names of the stored attributes that differ from what the body of the entry determines."""
     try:
-        current = upcast(stored)
+        current = items.upcast(stored)
     except (KeyError, TypeError, ValueError, Misconfigured):
         return ["schema"]
     expected, evidence = form(parsed.entry, current), parsed.entry.evidence

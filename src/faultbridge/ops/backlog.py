@@ -13,8 +13,7 @@ from faultbridge.ledger.queries import query_all
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, keys
 from faultbridge.storage.rejects import COUNTERS
-from faultbridge.storage.work_index import Work
-from faultbridge.storage.writes import WORK, Key, Put
+from faultbridge.storage.writes import WORK, Key, Put, Work
 
 LAST_SWEEP = Key("SWEEP", "LAST")
 """The item with the time and result of the latest completed sweep."""

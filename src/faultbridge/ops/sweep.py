@@ -31,8 +31,7 @@ from faultbridge.ops.sweep_result import SweepResult, TimeLimit
 from faultbridge.ops.tick_node import TickNode
 from faultbridge.ports import Clock
 from faultbridge.storage.jobs import JOB
-from faultbridge.storage.work_index import Work
-from faultbridge.storage.writes import WORK, Key
+from faultbridge.storage.writes import WORK, Key, Work
 
 UNPUBLISHED_AFTER = timedelta(minutes=2)
 """The stream publishes an entry within seconds. After this time, the stream has lost it."""

@@ -15,7 +15,7 @@ from typing import TypeVar
 from faultbridge.ledger.queries import query_all
 from faultbridge.ports import Table
 from faultbridge.storage import items, keys
-from faultbridge.storage.work_index import NUMBERS, Work, used_numbers
+from faultbridge.storage.writes import NUMBERS, Work, used_numbers
 
 MINUTES_IN_HOUR = 60
 T = TypeVar("T")

@@ -12,16 +12,17 @@ from datetime import datetime
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.catalog import Catalog, Scope
 from faultbridge.domain.copies import replace
+from faultbridge.domain.faults import Snapshot
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.records import Outcome
 from faultbridge.pipeline.decide.approval_timeout import expire_approval
 from faultbridge.pipeline.decide.decide import decide
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.decide.shadow import note_shadow
-from faultbridge.pipeline.fold.changes import Arrival
+from faultbridge.pipeline.fold.changes import Arrival, Folded
 from faultbridge.pipeline.fold.expire import end_scopes, expire
 from faultbridge.pipeline.fold.fold import fold
-from faultbridge.pipeline.fold.sightings import record_sightings
+from faultbridge.pipeline.fold.sightings import Sightings, record_sightings
 
 SCOPES_ENDED_BY_REBOOT = (Scope.PROCESS, Scope.BOOT)
 
@@ -36,13 +37,18 @@ def observe(
     now: datetime,
 ) -> Transition:
     """Apply new observations to a node; with `rebooted` the conditions of the previous boot end first."""
-    ended = end_scopes(state, SCOPES_ENDED_BY_REBOOT if rebooted else (), at=now, reason="reboot")
+    ended = end_scopes(state, SCOPES_ENDED_BY_REBOOT, at=now, reason="reboot") if rebooted else Folded(state)
     arrivals = tuple(arrivals)
-    seen = record_sightings(ended.state, arrivals, now - rules.policy.limits.remember_for)
+    snapshots = [arrival for arrival in arrivals if isinstance(arrival.observation, Snapshot)]
+    seen = Sightings(ended.state)
+    if snapshots:
+        seen = record_sightings(ended.state, snapshots, now - rules.policy.limits.remember_for)
     changed = len(ended.changes) + seen.weight
     folded = fold(seen.state, arrivals, now=now, catalog=catalog, limits=rules.policy.limits, changed=changed)
     changes = ended.changes + seen.changes + folded.changes
-    decided = note_shadow(decide(folded.state, changes, rules, now), folded.state, changes, rules, now)
+    decided = decide(folded.state, changes, rules, now)
+    if rules.shadow is not None:
+        decided = note_shadow(decided, folded.state, changes, rules, now)
     recorded = {change.record_id: Outcome.RECORDED for change in seen.changes if change.record_id}
     return replace(decided, outcomes={**folded.outcomes, **recorded}, remaining=folded.remaining)
 

@@ -2,11 +2,10 @@
 
 Nothing here calls AWS: `adapters/dynamodb` executes the writes, and a fake table does in tests. Reading order:
 
-- `writes`: puts, updates, deletes, checks and their conditions.
+- `writes`: puts, updates, deletes, checks and their conditions, and the indexes with the partitions of waiting work.
 - `keys`: the key of every kind of item.
-- `work_index`: the index of waiting work (unpublished entries, timers, retries), and which partitions a cluster uses.
 - `codec`: converts domain values to item attributes and back.
-- `items`: the items of nodes, entries, cases, clusters, aliases and spares.
+- `items`: the items of nodes, entries, cases, clusters, aliases and spares, and items of earlier releases.
 - `projections`: rows derived from a node's state (unhealthy nodes, repair queue, case index), and rows that lead from a
   job or a device to its entries.
 - `jobs`, `rejects`: the items of training jobs and of rejected records.
@@ -15,7 +14,6 @@ Nothing here calls AWS: `adapters/dynamodb` executes the writes, and a fake tabl
 - `incidents`, `heartbeats`, `counter_samples`: the items of incidents, heartbeats and counter samples.
 - `devices`: where devices were seen, and which had faults.
 - `proof`, `item_kinds`: how `faultbridge verify` proves each attribute of each kind of item.
-- `stored_values`: reads a value from an item, also from one that an earlier release wrote.
 - `wire/`: formats outside the table: queue messages, EventBridge events, archive lines.
 
 Tests: tests/storage.

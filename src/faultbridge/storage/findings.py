@@ -12,7 +12,6 @@ from faultbridge.domain.findings import Baseline, Finding
 from faultbridge.domain.times import from_text, to_milliseconds, to_text
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump
-from faultbridge.storage.stored_values import stored_value
 from faultbridge.storage.writes import Absent, AnyOf, Below, Item, Key, Put
 
 FINDING, BASELINES = "FINDING#", "PEERS#"
@@ -52,7 +51,7 @@ def finding_item(finding: Finding, now: datetime) -> Item:
 
 def read_finding(row: Mapping[str, Any]) -> Finding:
     """Return the finding in an item."""
-    return stored_value(Finding, row, "finding")
+    return items.stored_value(Finding, row, "finding")
 
 
 def baselines_put(cluster: str, part: int, baselines: Baselines, now: datetime) -> Put:
@@ -69,4 +68,4 @@ def compared_at(row: Mapping[str, Any]) -> datetime:
 
 def read_baselines(row: Mapping[str, Any]) -> Baselines:
     """Return the baselines in an item."""
-    return stored_value(Baselines, row, "baselines")
+    return items.stored_value(Baselines, row, "baselines")

@@ -10,7 +10,6 @@ from faultbridge.domain.cluster.incidents import Incident
 from faultbridge.domain.times import to_milliseconds
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump
-from faultbridge.storage.stored_values import stored_value
 from faultbridge.storage.writes import Item, Key
 
 INCIDENT = "INCIDENT#"
@@ -43,4 +42,4 @@ def incident_item(incident: Incident, now: datetime) -> Item:
 
 def read_incident(row: Mapping[str, Any]) -> Incident:
     """Return the incident in an item."""
-    return stored_value(Incident, row, "incident")
+    return items.stored_value(Incident, row, "incident")

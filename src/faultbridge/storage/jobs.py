@@ -12,8 +12,7 @@ from faultbridge.domain.cluster.progress import STALL_AFTER, Progress
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.storage import items
 from faultbridge.storage.keys import shard_partition
-from faultbridge.storage.work_index import Work
-from faultbridge.storage.writes import Absent, Delete, Equals, Key, Put, Update, Write
+from faultbridge.storage.writes import Absent, Delete, Equals, Key, Put, Update, Work, Write
 
 JOB = "JOB#"
 

@@ -11,10 +11,8 @@ from faultbridge.domain.records import CANARY
 from faultbridge.domain.times import to_milliseconds, to_text, truncate
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump, load
-from faultbridge.storage.stored_values import LATEST
 from faultbridge.storage.wire.message import Message
-from faultbridge.storage.work_index import Work
-from faultbridge.storage.writes import Item, Key, Path, Value
+from faultbridge.storage.writes import Item, Key, Path, Value, Work
 
 RETENTION = timedelta(days=30)
 COUNTERS = "HOUR#"
@@ -101,7 +99,7 @@ def counter_label(reject: Reject) -> Mapping[Path, Value]:
     return {
         ("reason",): reject.reason,
         ("source",): reject.message.source,
-        ("schema",): LATEST,
+        ("schema",): items.LATEST,
         ("updated_at",): to_text(hour),
         ("expires_at",): to_milliseconds(hour + RETENTION) // 1000,
     }

@@ -1,4 +1,4 @@
-"""Conditional table writes as values, executed by the DynamoDB adapter and by the fake table.
+"""Conditional table writes and the indexes of the table as values, for the DynamoDB adapter and the fake table.
 
 An item is a mapping of strings, packed values, integers, booleans, None, lists and mappings. Floats and sets are
 excluded, because DynamoDB does not return them unchanged.
@@ -6,9 +6,12 @@ excluded, because DynamoDB does not return them unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import NamedTuple, TypeAlias
+
+from faultbridge.domain.cluster.config import shard_of
 
 
 class Packed(bytes):
@@ -141,3 +144,40 @@ WORK = Index("gsi4", "gsi4pk", "gsi4sk", keys_only=True)
 EVENTS = Index("gsi5", "gsi5pk", "gsi1sk", keys_only=True)
 EFFECTS = Index("gsi6", "gsi6pk", "gsi1sk", keys_only=True)
 INDEXES = (TIMELINE, CASES, DEVICES, WORK, EVENTS, EFFECTS)
+
+NUMBERS = range(16)
+"""The numbers of the partitions of each kind of work."""
+
+USED_BY_SHARD = 2
+"""How many partitions the nodes of one shard of a cluster use, because most of their changes write two rows."""
+
+
+class Work(Enum):
+    """The kinds of waiting work in the index `WORK`; the value begins the name of the partitions of its rows.
+
+    The partitions are numbered. A small cluster uses few of them, so that a sweep reads few. A large cluster uses all
+    of them, so that no partition exceeds DynamoDB's limit of writes. Different clusters start at different numbers.
+    """
+
+    UNPUBLISHED = "OUT"
+    TIMER = "DUE"
+    RETRY = "RETRY"
+
+    def row(self, cluster: str, shard: int, name: str, since: str) -> dict[str, str]:
+        """Return the index attributes of an item: `shard` is that of its node in the cluster, `since` its time."""
+        number = shard_of(cluster, len(NUMBERS)) + USED_BY_SHARD * shard + shard_of(name, USED_BY_SHARD)
+        return {"gsi4pk": self.partition(number % len(NUMBERS)), "gsi4sk": since}
+
+    def partition(self, number: int) -> str:
+        """Return the index partition with a number."""
+        return f"{self.value}#{number}"
+
+    def partitions(self, numbers: Iterable[int] = NUMBERS) -> Iterator[str]:
+        """Yield the index partitions with these numbers; without numbers, all of them."""
+        return map(self.partition, numbers)
+
+
+def used_numbers(cluster: str, shards: int) -> Iterator[int]:
+    """Yield the numbers of the partitions that a cluster with this number of shards uses."""
+    first = shard_of(cluster, len(NUMBERS))
+    return ((first + used) % len(NUMBERS) for used in range(min(USED_BY_SHARD * shards, len(NUMBERS))))

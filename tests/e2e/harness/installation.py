@@ -33,8 +33,7 @@ from faultbridge.local import clients
 from faultbridge.ports import RecordQueueDepth
 from faultbridge.registry.registration import NewNode
 from faultbridge.registry.views import Views
-from faultbridge.storage.work_index import Work
-from faultbridge.storage.writes import WORK
+from faultbridge.storage.writes import WORK, Work
 from tests.e2e.harness.processes import Completed, clients_of, is_gone, parent_of, run_cli
 from tests.e2e.harness.proxy import RecordingProxy
 from tests.e2e.harness.queues import EventQueue, PageQueue, RecordingQueue

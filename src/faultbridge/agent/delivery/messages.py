@@ -7,8 +7,13 @@ from dataclasses import dataclass, field
 
 from faultbridge.agent.delivery.records import OutgoingRecord
 from faultbridge.storage.wire.body_encodings import MAX_UNPACKED_BYTES
-from faultbridge.storage.wire.message import MAX_MESSAGE_BYTES, MAX_SHARED_RECORDS
-from faultbridge.storage.wire.shared_message import OVERHEAD_BYTES, join_records, unpacked_bytes
+from faultbridge.storage.wire.message import (
+    MAX_MESSAGE_BYTES,
+    MAX_SHARED_RECORDS,
+    OVERHEAD_BYTES,
+    join_records,
+    unpacked_bytes,
+)
 
 
 def to_messages(records: Sequence[OutgoingRecord]) -> list[list[OutgoingRecord]]:

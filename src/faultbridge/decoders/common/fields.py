@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, TypeVar
 
-from faultbridge.domain.faults import normalize_pci
+from faultbridge.domain.faults import ELLIPSIS, normalize_pci
 from faultbridge.errors import Rejected
 
 _Item = TypeVar("_Item")
@@ -71,7 +71,7 @@ def truncate(message: str, limit: int = MAX_MESSAGE) -> str:
     """Return a text of at most `limit` bytes of UTF-8; a truncated text ends with an ellipsis."""
     if len(message) * 4 <= limit or len(encoded := message.encode("utf-8", "replace")) <= limit:
         return message
-    return encoded[: limit - 3].decode("utf-8", "ignore") + "\u2026"
+    return encoded[: limit - 3].decode("utf-8", "ignore") + ELLIPSIS
 
 
 def evidence(raw: str) -> str:

@@ -23,7 +23,7 @@ from faultbridge.pipeline.decide.case_moves import SETTLE
 from faultbridge.storage import items, keys
 from faultbridge.storage.projections import queue_row
 from faultbridge.storage.queue_rows import read_queued
-from faultbridge.storage.work_index import Work
+from faultbridge.storage.writes import Work
 
 TRIGGERS = frozenset({EntryType.NODE_STATUS, EntryType.CASE_STATUS})
 _CONTROL = keys.cluster_control(CLUSTER)

@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 
 from faultbridge.domain.cases import Attempt
 from faultbridge.domain.nodes import NodeState
-from faultbridge.pipeline.fold.expire import quiet_until
 from faultbridge.repair.attempt.progress import probe_time, update_attempt
 from faultbridge.repair.attempt.step_runner import current_step
 
@@ -46,4 +45,4 @@ def _only_probe_is_due(state: NodeState, attempt: Attempt, now: datetime) -> boo
     """Return whether nothing but the probe of the current step is due on a node."""
     if attempt.probe_at != state.due_at or current_step(attempt) is None or attempt.task_token is None:
         return False
-    return all(ends is None or ends > now for ends in map(quiet_until, state.active()))
+    return all(ends is None or ends > now for ends in (condition.quiet_until for condition in state.active()))

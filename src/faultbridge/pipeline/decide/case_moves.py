@@ -14,7 +14,6 @@ from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.domain.times import earliest
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.opt_out import FOREVER
-from faultbridge.pipeline.fold.expire import quiet_until
 
 SETTLE = timedelta(seconds=10)
 """The reports of nodes with one shared fault arrive within this time; the next correlation escalates the others."""
@@ -30,7 +29,7 @@ def due_at(state: NodeState, now: datetime | None = None, *, case: Case | None =
     `case` takes the place of the node's live case.
     """
     case = case or state.live_case
-    timers = [quiet_until(condition) for condition in state.active()]
+    timers = [condition.quiet_until for condition in state.active()]
     if now is not None and _recovered(state):
         timers.append(now)
     # A node with a live case opens no other: a deferred case is due when the live one is closed.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timedelta
-from functools import lru_cache
+from datetime import datetime
 
 from faultbridge.domain.cases import REPAIR_ACTION_OF, RepairAction
 from faultbridge.domain.catalog import Catalog, Scope
@@ -25,9 +24,6 @@ SCOPES_FIXED_BY: Mapping[RepairAction, frozenset[Scope]] = {
 
 _UNUSED = Catalog("")
 """The catalog classifies new faults; what ends here is classified already."""
-
-REMEMBERED = 512
-"""How many different end conditions are remembered; the catalog has fewer."""
 
 ORDERED = "operator."
 """The start of the codes of conditions that an operator's order opens."""
@@ -104,24 +100,7 @@ def _last_time(tombstone: Tombstone) -> datetime:
 
 def expire(state: NodeState, *, now: datetime) -> Folded:
     """End each condition that was not observed for the time that the catalog sets for it."""
-    return _end(state, now, "no further observation within the quiet period", quiet_until)
-
-
-def quiet_until(condition: Condition) -> datetime | None:
-    """Return when a condition ends without a further observation, or None if it does not end by time."""
-    quiet = quiet_for(condition)
-    return None if quiet is None else condition.last_at + quiet
-
-
-def quiet_for(condition: Condition) -> timedelta | None:
-    """Return the quiet period after which a condition ends, or None if it does not end by time."""
-    return _shortest_quiet(condition.ends_on)
-
-
-@lru_cache(REMEMBERED)
-def _shortest_quiet(ends_on: tuple[str, ...]) -> timedelta | None:
-    seconds = [int(end.removeprefix("quiet:")) for end in ends_on if end.startswith("quiet:")]
-    return timedelta(seconds=min(seconds)) if seconds else None
+    return _end(state, now, "no further observation within the quiet period", lambda condition: condition.quiet_until)
 
 
 def _end(state: NodeState, now: datetime, reason: str, ends_at: Callable[[Condition], datetime | None]) -> Folded:

@@ -24,7 +24,6 @@ from faultbridge.domain.conditions import Condition
 from faultbridge.domain.copies import replace
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Policy
-from faultbridge.pipeline.fold.expire import quiet_for
 
 SNAPSHOT_PRECISION = timedelta(minutes=10)
 LOGGED_SNAPSHOT_PRECISION = timedelta(hours=2)
@@ -90,5 +89,5 @@ def _precision(condition: Condition, source: str, catalog: Catalog) -> timedelta
     from_log = source in LOG_SOURCES and condition.code.startswith(LOG_CODES)
     if not from_log or catalog.row(condition.code).kind is not Kind.EDGE:
         return REPORT_PRECISION
-    quiet = quiet_for(condition)
+    quiet = condition.quiet_for
     return LOG_REPORT_PRECISION if quiet is None else min(LOG_REPORT_PRECISION, quiet / QUIET_PERIOD_DIVISOR)

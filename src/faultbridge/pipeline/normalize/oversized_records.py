@@ -10,32 +10,21 @@ from datetime import datetime
 from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.faults import NODE_COMPONENT, Component, Fault, Observation, Severity, Snapshot, faults_of
 
-ELLIPSIS = "\u2026"
-"""The last character of an excerpt that a decoder truncated."""
-
 MAX_FAULTS = 64
 """Different faults of one record about one node."""
 
 _Name = tuple[str, Component]
 
 
-def any_truncated(observations: Iterable[Observation]) -> bool:
-    """Return whether the excerpt of any fault is truncated."""
-    return any(_is_truncated(fault) for observation in observations for fault in faults_of(observation))
-
-
-def add_evidence_object(observations: tuple[Observation, ...], key: str | None) -> tuple[Observation, ...]:
-    """Add the S3 key of the full record to each fault with a truncated excerpt; None adds nothing."""
-    if key is None:
-        return observations
+def add_evidence_object(observations: tuple[Observation, ...], key: str) -> tuple[Observation, ...]:
+    """Add the S3 key of the full record to each fault with a truncated excerpt."""
     return tuple(_with_evidence_object(observation, key) for observation in observations)
 
 
 def limit_faults(observations: tuple[Observation, ...], source: str, catalog: Catalog) -> tuple[Observation, ...]:
     """Limit a record with more than 64 different faults to the 63 worst, and one that stands for the others."""
-    # Counting all faults first is cheap, and for most records it is enough.
-    total = sum(len(faults_of(observation)) for observation in observations)
-    if total <= MAX_FAULTS or (different := count_conditions(observations)) <= MAX_FAULTS:
+    different = count_conditions(observations)
+    if different <= MAX_FAULTS:
         return observations
     ranks: dict[_Name, int] = {}
     times: list[datetime] = []
@@ -88,10 +77,6 @@ def _with_evidence_object(observation: Observation, key: str) -> Observation:
 
 
 def _link_fault(fault: Fault, key: str) -> Fault:
-    if not _is_truncated(fault):
+    if not fault.is_truncated:
         return fault
     return replace(fault, attributes={**fault.attributes, "evidence_object": key})
-
-
-def _is_truncated(fault: Fault) -> bool:
-    return fault.evidence.endswith(ELLIPSIS)

@@ -13,7 +13,8 @@ from faultbridge.simulation.environment.samples import HARDWARE_FAULTS, SAMPLES,
 from faultbridge.simulation.fakes.fleet import FakeInstance, host_name
 from faultbridge.simulation.fault_injection import Crash
 from faultbridge.simulation.simulated_system import FOLLOWED, GROUPS, REPAIRED, WATCHED, SimulatedSystem
-from faultbridge.storage.wire.message import decode_message, encode_message
+from faultbridge.storage.wire.decode_message import decode_message
+from faultbridge.storage.wire.message import encode_message
 
 TICK = timedelta(milliseconds=1)
 TRUE_ALARM_SHARE = 0.8

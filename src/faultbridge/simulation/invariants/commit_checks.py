@@ -23,7 +23,7 @@ from faultbridge.simulation.invariants.incidents import IncidentChecks
 from faultbridge.simulation.journal import Journal, Kind
 from faultbridge.simulation.simulated_ports import SimulatedPorts
 from faultbridge.storage import keys
-from faultbridge.storage.stored_values import stored_value
+from faultbridge.storage.items import stored_value
 from faultbridge.storage.writes import Item
 
 HOUR = timedelta(hours=1)

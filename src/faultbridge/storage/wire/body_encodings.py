@@ -47,3 +47,21 @@ UNPACK: Mapping[str, Callable[[str], bytes]] = {
     "base64": lambda text: base64.b64decode(text, validate=True),
     "gzip+base64": _unzip,
 }
+
+_SIZE_CHARACTERS, _SIZE_BYTES = 8, 4  # gzip ends with the size of its content; base64 has 4 characters for 3 bytes
+
+
+def unpacked_size(frame: object) -> int | None:
+    """Return the unpacked size of a record's body, as the body states it; None if it is in the object store.
+
+    A gzip body that states a wrong size cannot be unpacked. A record that is no JSON object counts 0 bytes; it is
+    rejected later, alone.
+    """
+    if not isinstance(frame, dict):
+        return 0
+    if "pointer" in frame:
+        return None
+    body = str(frame.get("body", ""))
+    if frame.get("encoding") != "gzip+base64":
+        return len(body)
+    return int.from_bytes(base64.b64decode(body[-_SIZE_CHARACTERS:], validate=True)[-_SIZE_BYTES:], "little")
