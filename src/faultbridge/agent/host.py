@@ -17,7 +17,7 @@ _INSTANCE_ID = re.compile(r"i-[0-9a-f]{8,17}")
 
 
 class AgentClock(Protocol):
-    """The clocks that the agent reads; tests replace them."""
+    """The clocks that the agent reads. Tests replace it."""
 
     def now(self) -> datetime:
         """Return the wall clock time in UTC, which an operator or NTP can change."""
@@ -49,12 +49,12 @@ class SystemClock:
 
 
 def host_name() -> str | None:
-    """Return the host name without its domain, or None where it is empty."""
+    """Return the host name without its domain, or None if it is empty."""
     return socket.gethostname().partition(".")[0] or None
 
 
 def boot_id(path: Path) -> str | None:
-    """Return the id of the current boot, or None where the file cannot be read."""
+    """Return the id of the current boot, or None if the file at `path` cannot be read."""
     try:
         return path.read_text(encoding="ascii").strip()[:64] or None
     except (OSError, ValueError):

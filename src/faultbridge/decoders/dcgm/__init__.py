@@ -1,4 +1,4 @@
 """The decoders of DCGM: `health` (`health_table`), `metrics`, `nvlink`, `policy_violations`, and `diag`.
 
-`diag` uses `diag_report` and `diag_table`. `texts` names the fault that a message without a number states.
+`diag` uses `diag_report` and `diag_table`. `texts` finds the fault code of a DCGM message that has no error number.
 """
