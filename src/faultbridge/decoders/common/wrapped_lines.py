@@ -162,10 +162,10 @@ def joined_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def spread_events(events: Sequence[LogEvent]) -> bytes | None:
-    """Return log messages as JSON lines with one line per record, if a record is spread over several lines.
+    """Return log messages as JSON lines with one line per record, or None if each record is on one line.
 
-    Returns None if no record is. Each JSON object has the text (`log`), the time and the host. The lines of a record
-    that is not complete stay as they are.
+    Each JSON object has the text (`log`), the time and the host. The lines of a record that is not complete stay as
+    they are.
     """
     messages = [one.message.strip() for one in events]
     has_lines = any(one in {"{", "["} or (one[:1] == "{" and "\n" in one) for one in messages)

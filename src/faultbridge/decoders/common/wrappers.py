@@ -1,4 +1,4 @@
-"""Unwraps a log line that a collector stored in a JSON object (journald, Docker, Fluent Bit and others).
+"""Unwraps a log line that a collector such as journald, Docker or Fluent Bit stored in a JSON object.
 
 The log line is a string, a list of bytes, or a nested object. An object without a log line is not changed, so that a
 decoder can read it.
@@ -52,7 +52,7 @@ class WrappedLine:
 
 
 def unwrap(text: str) -> WrappedLine | None:
-    """Return the log line in the JSON object at the start of a text, or None if the object has no log line."""
+    """Return the log line in the JSON object at the start of a text, or None if it has no log line."""
     record = embedded(text)
     return line_of(record) if record else None
 

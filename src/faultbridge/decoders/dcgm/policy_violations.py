@@ -1,9 +1,9 @@
-"""Decodes `dcgm-policy`: the policy violations that `dcgmi policy --reg` prints. None of them names a GPU.
+"""Decodes `dcgm-policy`: the policy violations that `dcgmi policy --reg` prints.
 
-Grammar: `Timestamp: T`, a sentence that names the policy, and a line with a value. An Xid is one line, `XID error N
-detected.`. Times: the local time of the node, taken as UTC because it has no time zone. Units: as printed with the
-value (a count, degrees Celsius, watts). Errors: `Rejected(no_framing)` without `Listening for violations.` or a
-violation. Source: dcgmi's Policy.cpp, DCGM 3 and 4.
+No violation names its GPU. Grammar: `Timestamp: T`, a sentence that names the policy, and a line with a value. An Xid
+is one line, `XID error N detected.`. Times: the local time of the node, taken as UTC because it has no time zone.
+Units: as printed with the value (a count, degrees Celsius, watts). Errors: `Rejected(no_framing)` without `Listening
+for violations.` or a violation. Source: dcgmi's Policy.cpp, DCGM 3 and 4.
 """
 
 from __future__ import annotations

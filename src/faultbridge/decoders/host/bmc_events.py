@@ -1,4 +1,4 @@
-"""Decodes `bmc-events`: events of a baseboard management controller, from `ipmitool`, FreeIPMI or Redfish.
+"""Decodes `bmc-events`: events of a baseboard management controller (`ipmitool`, FreeIPMI, Redfish).
 
 Grammar: `ID | MM/DD/[YY]YY | HH:MM:SS[ AM][ ZONE] | SENSOR | EVENT | Asserted or Deasserted` of `ipmitool sel`; `ID |
 MON-DD-YYYY | HH:MM:SS | NAME | TYPE [| STATE] [| DIRECTION] | EVENT` of `ipmi-sel` (see `freeipmi`); or Redfish's

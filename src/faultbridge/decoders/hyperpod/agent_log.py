@@ -67,10 +67,7 @@ class HealthDetails:
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return the health events and failed checks in a log file or a CloudWatch Logs record.
-
-    The output of `aws logs tail` is accepted too.
-    """
+    """Return the health events and failed checks in a log, in any of the forms that the module describes."""
     events = log_events(body)
     framed = events is not None
     if events is None:
@@ -117,10 +114,7 @@ def _observation(record: Mapping[str, Any], at: datetime | None, instance_id: st
 
 
 def _details(record: Mapping[str, Any]) -> HealthDetails:
-    """Return the details of a health event from the first key of `_MEMBERS` that has an object.
-
-    A key may end with `: `.
-    """
+    """Return the details of a health event, from the first key of `_MEMBERS` whose value is an object."""
     members = {key.strip(": ").lower(): value for key, value in record.items()}
     nested: dict[str, Any] = next((members[name] for name in _MEMBERS if isinstance(members.get(name), dict)), {})
     detail = {key.lower(): value for key, value in nested.items()}

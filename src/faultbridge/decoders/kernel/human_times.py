@@ -1,4 +1,7 @@
-"""The times of `dmesg -H`: a line with its minute, then lines of that minute with the seconds since the line before."""
+"""Completes the times of `dmesg -H`.
+
+It prints a line with a new minute in full, and on the following lines only the seconds since the previous line.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,14 @@ _STAMP = re.compile(rb"^(?:(\[[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d\])|\[ {1,8}\+
 
 
 class MinuteCarrier:
-    """Replaces the seconds since the line before by the last minute printed; `dmesg -H` prints each new minute."""
+    """Replaces the relative times of `dmesg -H` by the last minute that was printed."""
 
     def __init__(self) -> None:
-        """Start without a minute."""
+        """Start without a minute, so that relative times before the first minute stay as they are."""
         self._minute = b""
 
     def carried(self, text: bytes) -> bytes:
-        """Return a piece of a log with a minute in place of the seconds since the line before."""
+        """Return a piece of a log in which each relative time is replaced by the minute before it."""
         return _STAMP.sub(self._replaced, text)
 
     def _replaced(self, stamp: re.Match[bytes]) -> bytes:
