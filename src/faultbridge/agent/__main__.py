@@ -19,8 +19,8 @@ ONCE_SECONDS = 45.0
 def run(settings: AgentSettings, *, once: bool = False) -> int:
     """Run the agent in this process and return its exit code.
 
-    Exit code 0 means that the agent ended normally. 75 asks the supervisor to restart the agent, because it used too
-    much memory. With `once`, 1 means that records could not be sent.
+    Exit code 0 means that the agent ended normally. 75 means that it used too much memory and requires a restart by its
+    supervisor. With `once`, 1 means that records could not be sent.
     """
     resource_limits.lower_priority()
     if settings.instance_id is None:

@@ -85,7 +85,7 @@ def _of_envelope(decoder: Decoder, events: Sequence[LogEvent], hints: Hints) -> 
 
 
 def inner_texts(body: bytes) -> Iterator[bytes]:
-    """Yield the texts that a body wraps: first the text of a CloudWatch Logs record, then of wrapped lines.
+    """Yield the texts that a body wraps: the text of a CloudWatch Logs record, and wrapped log lines.
 
     The wrapped lines may be in the body or in that record.
     """
@@ -154,7 +154,10 @@ class TextCleaner:
         return self._without_nuls(joined_text(text) if any(mark in text for mark in PART_MARKS) else text)
 
     def pieces(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield each piece of a body as text without NUL bytes. Raises `Rejected` for a piece that is not text."""
+        """Yield each piece of a body as text without NUL bytes.
+
+        Raises `Rejected` for a piece that is not text.
+        """
         return map(self._without_nuls, joined_parts(text_fields(pieces)))
 
     def _without_nuls(self, body: bytes) -> bytes:

@@ -78,7 +78,10 @@ def get(name: str) -> Decoder:
 
 
 def decode(source: str, body: bytes, hints: Hints = NO_HINTS) -> tuple[Observation, ...]:
-    """Return the observations in one record. Raises `Rejected`, with a stable reason, if it cannot be read."""
+    """Return the observations in one record.
+
+    Raises `Rejected`, with a stable reason, if the record cannot be read.
+    """
     return read(source, body, hints).observations
 
 

@@ -176,11 +176,11 @@ def spread_events(events: Sequence[LogEvent]) -> bytes | None:
 
 
 def wrapped_events(body: bytes) -> Iterator[tuple[LogEvent, ...]]:
-    """Yield up to three readings of a body in which all log lines are wrapped, for the caller to try.
+    """Yield the log lines of a body, unwrapped in up to three ways that the caller can try in order.
 
-    The first reading removes all wrappers, the second removes only the outer wrapper, and the third joins documents
-    that are spread over several lines. The second is needed because a document of a source can look like a wrapper.
-    Yields nothing if a line is not wrapped.
+    The first result removes all wrappers. The second removes only the outer wrapper, because a document of a source can
+    look like a wrapper. The third joins JSON documents that are spread over several lines. A result is left out if a
+    line is not wrapped.
     """
     if len(body) > MAX_JSON_BYTES:
         return

@@ -1,4 +1,4 @@
-"""Decodes `nvidia-smi-text`: `nvidia-smi -q`, its table, `-L`, `nvlink -s` and `-e`, and error messages.
+"""Decodes `nvidia-smi-text`: `nvidia-smi -q`, its table, `-L`, `nvlink -s` and `-e`, error messages.
 
 Grammar: `-q` prints `Key : Value` lines and headings, indented by four spaces per level (`full_query_text`). The other
 outputs print one or two lines per GPU. A key occurs at several levels, so a field is identified by its whole path. A

@@ -39,7 +39,7 @@ class HealthEvent:
 
 
 def health_events(document: object, depth: int = 0) -> Iterator[HealthEvent]:
-    """Yield the health events in a JSON document, which can be nested in up to six levels of other objects."""
+    """Yield the health events in a JSON document. Up to six levels of other objects may contain them."""
     if isinstance(document, list):
         for item in document:
             yield from health_events(item, depth + 1) if depth < _MAX_NESTED else ()

@@ -126,7 +126,7 @@ def _with_reason(name: str, state: str, reason: str) -> SlurmNode:
 
 
 def _of_log(body: str) -> Iterator[SlurmNode]:
-    """Yield the node updates in the log of slurmctld, which prints the reason of an update before its state."""
+    """Yield the node updates in a slurmctld log, which prints the reason of an update before its state."""
     reasons: dict[str, str] = {}
     for found in _UPDATE.finditer(body):
         at, name, field, value = found.groups()

@@ -1,4 +1,7 @@
-"""Mechanisms: how a job dies, as data. A customer's documents add to the packaged ones or replace them by name."""
+"""Mechanisms: the possible ways in which a job dies, defined as data.
+
+The documents of a customer add mechanisms to the packaged ones, or replace a mechanism of the same name.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +36,11 @@ class Outlook(StrEnum):
 class Mechanism:
     """One way in which a job dies.
 
-    `initiators` maps the names of its initiating signals to a strength; `causes` are the names of signals that can
-    follow. With `expects_node`, the node's own logs should show it, and a signal of the job alone counts less. With
-    `trusts_job`, a line of the job, such as its scheduler's, is enough to name the node. `after_progress` is the
-    outlook after a good start, `on_many_ranks` that where several ranks report the same error. `settles` names what
-    proves or refutes the mechanism.
+    `initiators` maps the names of signals that start the mechanism to a strength. `causes` are the names of signals
+    that can follow. With `expects_node`, the logs of the node should show the mechanism, and a signal of the job alone
+    counts less. With `trusts_job`, a line of the job, such as a line of its scheduler, is enough to name the node.
+    `after_progress` is the outlook if the job made progress before it failed. `on_many_ranks` is the outlook if many
+    ranks report the same error. `settles` names what would prove or refute the mechanism.
     """
 
     name: str
@@ -55,17 +58,17 @@ class Mechanism:
     trusts_job: bool = False
 
     def strength(self, signal: Signal) -> str | None:
-        """Return how strongly a signal initiates this mechanism; None if it does not initiate the mechanism."""
+        """Return how strongly a signal shows the start of this mechanism, or None if it does not show it."""
         return next((one for glob, one in self.initiators.items() if signal.matches(glob)), None)
 
     def can_cause(self, signal: Signal) -> bool:
-        """Return whether a signal can follow from this mechanism."""
+        """Return whether a signal can be a part or a consequence of this mechanism."""
         return self.strength(signal) is not None or any(fnmatchcase(signal.name, glob) for glob in self.causes)
 
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """All log patterns, roles of fault codes and mechanisms."""
+    """All log patterns, roles of fault codes, and mechanisms that a verdict uses."""
 
     patterns: tuple[LogPattern, ...]
     roles: Mapping[str, Role]
@@ -74,7 +77,7 @@ class Book:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The points of each kind of evidence, and the limits of the judgment by name, such as `skew_seconds`."""
+    """The points of each kind of evidence, and limits of the decision by name, such as `skew_seconds`."""
 
     points: Mapping[str, int]
     limits: Mapping[str, int]
@@ -82,13 +85,13 @@ class Weights:
 
 @cache
 def packaged_book() -> Book:
-    """Return the packaged patterns and mechanisms."""
+    """Return the packaged patterns, roles of fault codes, and mechanisms."""
     return read_book(packaged_mechanisms())
 
 
 @cache
 def packaged_weights() -> Weights:
-    """Return the packaged weights and limits."""
+    """Return the packaged points of evidence, and the packaged limits."""
     found = explain_weights()
     return Weights(
         {one["name"]: one["points"] for one in found["weights"]}, {one["name"]: one["value"] for one in found["limits"]}
@@ -96,7 +99,10 @@ def packaged_weights() -> Weights:
 
 
 def extended_book(documents: Iterable[Mapping[str, Any]]) -> Book:
-    """Return the packaged book with a customer's documents before it; an invalid document is `Misconfigured`."""
+    """Return the packaged data extended by the documents of a customer, which take precedence.
+
+    Raises `Misconfigured` for an invalid document.
+    """
     own = read_book([_validated(one) for one in documents])
     base, names = packaged_book(), {one.name for one in own.mechanisms}
     kept = tuple(one for one in base.mechanisms if one.name not in names)
@@ -104,7 +110,7 @@ def extended_book(documents: Iterable[Mapping[str, Any]]) -> Book:
 
 
 def read_book(documents: Iterable[Mapping[str, Any]]) -> Book:
-    """Return the patterns, roles and mechanisms of valid documents."""
+    """Return the patterns, roles and mechanisms in documents that were already validated."""
     documents = list(documents)
     rows = [row for one in documents for row in one.get("signals", ())]
     roles = {row["code"]: Role(row["role"]) for one in documents for row in one.get("faults", ())}
