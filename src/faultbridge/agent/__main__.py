@@ -1,4 +1,4 @@
-"""`python -m faultbridge.agent`: runs the node agent where the `faultbridge` command is missing."""
+"""`python -m faultbridge.agent`: runs the node agent if the `faultbridge` command is not installed."""
 
 from __future__ import annotations
 

@@ -77,9 +77,9 @@ class Agent:
             raise self.sender_error
 
     def poll(self) -> None:
-        """Do one round without blocking: read the logs, run the probes, read the files of other programs.
+        """Do one round: read the logs, run the probes, and read files that other programs wrote. Never blocks.
 
-        Other programs put their files into the drop folder.
+        Other programs write their files into the drop folder.
         """
         for follower in self.followers:
             follower.poll()

@@ -20,7 +20,7 @@ _CHUNK_BYTES = 256 * 1024
 
 
 class Outcome(StrEnum):
-    """How a probe ended; `absent` means that the node does not have the program or the files."""
+    """How a probe ended. `absent` means that the node does not have the program or the files to read."""
 
     DONE = "done"
     FAILED = "failed"
@@ -119,7 +119,7 @@ class ChildProcess:
 
 
 class BackgroundRead:
-    """Runs a read that may hang in a daemon thread, so that the agent can abandon it."""
+    """Runs a read in a daemon thread. If the read hangs, the agent can abandon the thread."""
 
     def __init__(self, function: Callable[[], bytes]) -> None:
         self._result: ProbeResult | None = None

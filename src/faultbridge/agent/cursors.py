@@ -1,8 +1,8 @@
-"""Cursors: the position up to which each log was read, stored so that a full disk cannot damage it.
+"""Stores cursors, the positions up to which each log was read, so that a full disk cannot damage them.
 
 A cursor file has two halves. Each update overwrites the older half with the cursor and a checksum. A crash during a
 write damages only that half, and the other half is still valid. The size of the file does not change, except when a
-cursor does not fit into a half: then the file is replaced by a larger one.
+cursor does not fit into a half. Then a larger file replaces it.
 """
 
 from __future__ import annotations

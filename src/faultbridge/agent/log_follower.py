@@ -85,7 +85,7 @@ class LineBatch:
         self._new_since = now if self._new_since is None else self._new_since
 
     def due(self, now: float) -> bool:
-        """Return whether the batch should become a record now, because it is full or waited long enough."""
+        """Return whether the batch should become a record now, because it is full or has waited long enough."""
         delay = BURST_FLUSH_DELAY_SECONDS if now - self._taken_at < REPEAT_WINDOW_SECONDS else FLUSH_DELAY_SECONDS
         new_lines_due = self._new_since is not None and now - self._new_since >= delay
         repeats_due = self._repeats_since is not None and now - self._repeats_since >= REPEAT_WINDOW_SECONDS
@@ -168,7 +168,7 @@ class Follower:
     _in_memory: bool = False
 
     def poll(self) -> None:
-        """Read the available lines and store the batch if it is due."""
+        """Read the available lines, and store the batch of lines as a record if it is due."""
         if not self._make_pending_safe():
             return
         now = self.clock.monotonic()

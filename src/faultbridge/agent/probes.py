@@ -89,7 +89,7 @@ class ProbeScheduler:
         return not all(state.finished_once for state in self._states.values())
 
     def failing(self) -> dict[str, str]:
-        """Return the probes that currently fail: the outcome by probe name."""
+        """Return the probes that fail now: a mapping from the name of a probe to its outcome."""
         return {name: state.failing.value for name, state in self._states.items() if state.failing is not None}
 
     def poll(self) -> Iterator[tuple[str, bytes]]:
@@ -185,7 +185,7 @@ def probe_fault(probe: str, code_prefix: str, result: ProbeResult, *, at: dateti
 def probe_clear(probe: str, code_prefix: str, outcome: Outcome, *, at: datetime, now: Outcome | None) -> bytes:
     """Encode the clear of a probe fault as JSON.
 
-    `outcome` is the failure that ended. `now` is the failure that replaces it, or None if the probe works again.
+    `outcome` is the failure that has ended. `now` is the failure that replaces it, or None if the probe works again.
     """
     code = f"{code_prefix}.{_CODES_AND_MESSAGES[outcome][0]}"
     replaced_by = f"{code_prefix}.{_CODES_AND_MESSAGES[now][0]}" if now else None

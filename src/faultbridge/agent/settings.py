@@ -24,7 +24,7 @@ class AgentSettings:
     """The settings of one agent. A probe interval of 0 disables the probe.
 
     Unchanged probe output is sent again only after `unchanged_seconds`; with 0, all output is sent. A record that is
-    not urgent waits up to `hold_seconds` so that it shares a call to the queue with others; with 0, no record waits.
+    not urgent waits up to `hold_seconds`, so that several records are sent in one call; with 0, no record waits.
     """
 
     cluster: str

@@ -116,8 +116,9 @@ class UnchangedOutput:
     def select(self, source: str, body: bytes, at: datetime, now: float) -> Iterator[Selected]:
         """Yield the outputs to send when a source has a new output.
 
-        That is nothing for unchanged output; otherwise the new output, after the last unsent sample if a counter has
-        changed. `at` is the wall clock time of the output. `now` is seconds of a monotonic clock.
+        Unchanged output is not sent until `repeat_seconds` have passed. If a counter changes after samples that were
+        not sent, the last of these samples is yielded before the new output. `at` is the wall clock time of the output.
+        `now` is seconds of a monotonic clock.
         """
         relevant, wait, values = RELEVANT.get(source), Wait.SHORT, None
         if relevant is not None:

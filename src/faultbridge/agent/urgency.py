@@ -1,8 +1,8 @@
-"""Urgency: decides which lines of a log may wait for the next message of the node.
+"""Urgency: decides which log lines may wait for the next message of the node.
 
-A line may wait only if the decoder reads it as a mild fault: information, or a warning that opens no case. Each other
-line is urgent: a serious fault, a line that the decoder does not understand, and each line of a log that the decoder
-cannot read.
+A line may wait only if the decoder reads it as a mild fault: information, or a warning that opens no case. Every other
+line is urgent: a serious fault, a line that the decoder does not understand, and each line of a log for which the agent
+has no decoder.
 """
 
 from __future__ import annotations

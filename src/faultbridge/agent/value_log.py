@@ -29,7 +29,7 @@ class ValueLog:
     _files: dict[str, CursorFile] = field(default_factory=dict)
 
     def add(self, source: str, digest: str, at: datetime) -> SentValues:
-        """Log that a value set is sent now, and return what its record states about sent values.
+        """Log that a value set is sent now, and return what the record states about sent values.
 
         If the log cannot be stored, the result has no digest. Ingest then stores the samples, because the agent could
         not state after a restart when they were sent. Ingest stores equal samples at most every five minutes, so a

@@ -52,7 +52,7 @@ class Collector:
     def run_once(self, seconds: float) -> str | None:
         """List all objects and send their records, within about `seconds`.
 
-        Returns the reason when some records were not sent, or None.
+        Returns the reason when some records were not sent, or None when all were sent.
         """
         for follower in self.followers:
             follower.list_all()

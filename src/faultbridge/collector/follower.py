@@ -23,11 +23,11 @@ class Handler(Protocol):
     """
 
     def handle(self, found: Mapping[str, Any], /) -> None:
-        """Handle a listed or changed object."""
+        """Process an object that was listed or has changed."""
         ...
 
     def remove(self, found: Mapping[str, Any], /) -> None:
-        """Handle a deleted object."""
+        """Process an object that was deleted."""
         ...
 
     def begin_list(self) -> None:

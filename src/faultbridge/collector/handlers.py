@@ -61,7 +61,7 @@ class NodeHandler:
     _logged: set[str] = field(default_factory=set)
 
     def handle(self, node: Mapping[str, Any]) -> None:
-        """Store each record of a node if it differs from the last stored one, or if that is 30 minutes old."""
+        """Store each record of a node that differs from the last stored record, or was stored 30 minutes ago."""
         name = name_of(node)
         if name is None:
             return
@@ -79,7 +79,7 @@ class NodeHandler:
     def remove(self, node: Mapping[str, Any]) -> None:
         """Forget a deleted node, and store nothing.
 
-        The deletion is no fault: the inventory of the provider shows whether the instance still exists.
+        A deletion is no fault. The inventory of the provider shows whether the instance of the node still exists.
         """
         name = name_of(node)
         if name is not None:
@@ -87,7 +87,7 @@ class NodeHandler:
             self._listed.discard(name)
 
     def begin_list(self) -> None:
-        """Start a list of all nodes."""
+        """Start a list of all nodes: clear the names of the nodes that the previous list contained."""
         self._listed.clear()
 
     def end_list(self) -> None:

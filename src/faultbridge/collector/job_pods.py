@@ -154,7 +154,7 @@ def _time(value: object) -> datetime | None:
 
 
 def _reason(status: Mapping[str, Any], ends: Iterable[Mapping[str, Any]]) -> str:
-    """Return the end reasons of a pod: of the pod itself and of its first failed container.
+    """Return the reasons why a pod ended: those of the pod, and those of its first failed container.
 
     Messages are left out, because they contain data of users.
     """

@@ -118,7 +118,7 @@ def _source_of(condition: Mapping[str, Any]) -> str:
 
 
 def _instance_of(node: Mapping[str, Any]) -> str | None:
-    """Return the instance id in `spec.providerID` (`aws:///ZONE/INSTANCE`), or None if it has none."""
+    """Return the instance id in `spec.providerID` (`aws:///ZONE/INSTANCE`) of a node, or None."""
     provider_id = text(members(node.get("spec")).get("providerID"), 256) or ""
     candidate = provider_id.rpartition("/")[2]
     return candidate if names.INSTANCE_ID.fullmatch(candidate) else None

@@ -92,7 +92,7 @@ def _is_first_tool(one: Observation, tool: str, tools: dict[tuple[str, Component
 
 
 def _with_sections(parts: Sequence[Part]) -> list[Part]:
-    """Return the parts after joining each unrecognized section of a log to the log before it."""
+    """Return the parts of a capture, with unrecognized sections joined to the log before them."""
     found = list[tuple[Part, list[CommandOutput]]]()
     for part in parts:
         if found and part.source is None and part.output.is_section and found[-1][0].source in LINE_SOURCES:

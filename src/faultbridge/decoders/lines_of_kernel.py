@@ -25,7 +25,7 @@ _UPTIME = re.compile(r"\[ {0,6}\d{1,10}\.\d{1,9}\]")
 
 
 def with_kernel_lines(source: str, decoded: Decoded, body: bytes, events: Sequence[LogEvent], hints: Hints) -> Decoded:
-    """Add the kernel lines that the decoder of a log skipped to its result.
+    """Return `decoded` with the kernel lines that its decoder skipped.
 
     If no job can write to the log, the kernel lines become faults. Otherwise they only increase `unparsed`.
     """
@@ -51,7 +51,10 @@ def with_kernel_lines(source: str, decoded: Decoded, body: bytes, events: Sequen
 
 
 def from_first_line(body: bytes, size: int) -> bytes:
-    """Return up to `size` bytes, starting at the first kernel line with a known phrase; empty without one."""
+    """Return up to `size` bytes of a body, starting at its first relevant kernel line.
+
+    A line is relevant if it has a phrase that the kernel decoder knows. The result is empty without such a line.
+    """
     from faultbridge.decoders.kernel.line_filter import pieces_of, whole_lines
 
     at = 0
@@ -91,7 +94,7 @@ def _decoded(lines: Sequence[tuple[str, LogEvent | None]], hints: Hints) -> Deco
 
 
 def _wrapped(line: str, event: LogEvent) -> str:
-    """Return a line and the time and node of its event as JSON, in the form that log collectors write."""
+    """Return a line as JSON with the time and node of its event, in the form that log collectors write."""
     return json.dumps({"log": line, "time": event.at and event.at.isoformat(), "host": event.node})
 
 

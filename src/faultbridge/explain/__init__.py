@@ -1,5 +1,6 @@
 """Explains why a job died, and decides whether it may restart. It uses no clock, network or files.
 
 `dumps` finds the ranks that other ranks wait for, in dumps of the PyTorch Flight Recorder. `signals` converts logs and
-dumps to signals. `verdict` scores the mechanisms, which are possible causes that packaged data and customers define.
+dumps to signals. `verdict` compares the signals with failure mechanisms, which are known ways in which jobs die. The
+package and customers define these mechanisms as data.
 """

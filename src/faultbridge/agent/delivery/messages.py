@@ -37,8 +37,8 @@ def text_of(records: Sequence[OutgoingRecord]) -> str:
 class _Filling:
     """A queue message to which records are added until it is full.
 
-    `size` is the size of the message in bytes. `unpacked` is the size of the bodies of its records before compression,
-    in bytes. `shares` is False if the message must not contain a second record.
+    `size` is the size of the message in bytes. `unpacked` is the total size in bytes of the bodies of its records
+    before compression. `shares` is False if no other record may be added to the message.
     """
 
     records: list[OutgoingRecord] = field(default_factory=list)

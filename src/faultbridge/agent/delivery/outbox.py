@@ -21,9 +21,9 @@ class Outbox:
     """Passes records from the main loop to the sender thread, on disk or in memory.
 
     A record is in memory when the disk has no room for it. `dropped` counts the records and lines that were not stored.
-    `quarantined` counts the records that the queue refused, and `refusal` is the reason for the last of these refusals.
-    The event `urgent` is set when a record must be sent at once, and the event `changed` when a record must be sent
-    within seconds.
+    `quarantined` counts the records that AWS refused, and `refusal` is the reason for the last of these refusals. The
+    event `urgent` is set when a record must be sent at once, and the event `changed` when a record must be sent within
+    seconds.
     """
 
     def __init__(self, spool: Spool) -> None:
@@ -48,7 +48,7 @@ class Outbox:
     def store(self, record: OutgoingRecord, on_safe: Callable[[], object] = _nothing) -> bool:
         """Store a record on disk. Returns False when the disk has no room.
 
-        Calls `on_safe` when the record is on disk, before it can be sent.
+        Calls `on_safe` when the record is on disk, before the record can be sent.
         """
         try:
             self.spool.store(record, on_safe)
@@ -99,10 +99,10 @@ class Outbox:
     def next_batch(
         self, max_records: int, max_bytes: int, skip: Container[str] = ()
     ) -> list[tuple[str, OutgoingRecord]]:
-        """Return the records to send next, each with its name in the outbox, except the names in `skip`.
+        """Return the records to send next, each with its name in the outbox.
 
-        A record that is kept in memory is returned first and alone. Otherwise the batch is within `max_records` and
-        `max_bytes`.
+        Records whose names are in `skip` are left out. A record that is kept in memory is returned first and alone.
+        Otherwise the batch is within `max_records` and `max_bytes`.
         """
         with self._lock:
             held = [(name, record) for name, (record, _) in self._in_memory.items() if name not in skip][:1]
@@ -110,7 +110,7 @@ class Outbox:
         return held or self.spool.oldest(max_records, max_bytes, skip)
 
     def quarantine(self, name: str, reason: str) -> bool:
-        """Stop sending a record that AWS refuses, and keep it on disk for an operator.
+        """Stop sending a record that AWS refuses, and keep it on disk.
 
         Returns False when the record could not be kept on disk.
         """

@@ -36,7 +36,7 @@ class PostponedRecords:
         """Postpone a record that could not be sent. Returns whether the record must not be sent again.
 
         The result is True if the record was refused at least three times, and other records were accepted since its
-        first failure. `sent` is the number of records that were accepted so far.
+        first failure. `sent` is the number of records that the queue accepted so far.
         """
         record = self._records.setdefault(name, _Record(now, 0, 0, sent))
         record.tries += 1

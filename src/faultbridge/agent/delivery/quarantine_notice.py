@@ -1,4 +1,4 @@
-"""Quarantine notice: publishes an information entry of the node when AWS refused one of its records."""
+"""Quarantine notice: an information entry of the node, which reports that AWS refused a record."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ MAX_TEXT = 500
 
 @dataclass(slots=True)
 class QuarantineNotice:
-    """Stores at most one notice per hour, so that a notice that is refused causes no endless notices.
+    """Stores at most one quarantine notice per hour.
 
-    The number of refused records is in the heartbeats.
+    A notice that AWS refuses therefore does not cause an endless series of notices. The number of refused records is in
+    the heartbeats.
     """
 
     packer: RecordPacker

@@ -137,7 +137,7 @@ class Sender:
     def _due_heartbeats(self, now: float, *, early: bool) -> int:
         """Return 1 if a heartbeat is due, else 0. The heartbeat is sent in one call with the waiting records.
 
-        `early` means that records are sent now: then a heartbeat is already due after a quarter of its interval.
+        `early` means that records are sent now. Then a heartbeat is already due after a quarter of its interval.
         """
         interval = self.heartbeat_seconds * (EARLY_HEARTBEAT if early and self.outbox.waiting else 1)
         if self.new_heartbeat is None or now - self._heartbeat_at < interval:
@@ -148,7 +148,7 @@ class Sender:
     def _send_heartbeats(self, number: int, records: Sequence[NamedRecord]) -> None:
         """Send records and, if `number` is not 0, a new heartbeat.
 
-        A heartbeat that was not accepted is due again within a minute.
+        If the heartbeat is not accepted, a new heartbeat is due after at most a minute.
         """
         due = [("", self.new_heartbeat())] if self.new_heartbeat and number else []
         accepted = self._send([*due, *records])
@@ -177,7 +177,7 @@ class Sender:
         )
 
     def _with_objects(self, batch: Sequence[NamedRecord]) -> Iterator[NamedRecord]:
-        """Write the S3 objects of a batch, and yield its records. Postpones a record whose object write fails."""
+        """Write the S3 objects of a batch, and yield the records. Postpones a record whose object write fails."""
         for name, record in batch:
             try:
                 if record.object_key is not None:

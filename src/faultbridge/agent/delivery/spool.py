@@ -84,9 +84,9 @@ class Spool:
             self._files.append((name, size))
 
     def oldest(self, max_records: int, max_bytes: int, skip: Container[str] = ()) -> list[tuple[str, OutgoingRecord]]:
-        """Read the oldest records within both limits, except the names in `skip`.
+        """Read the oldest records within both limits, each with its name.
 
-        Each record is returned with its name. The first record may be larger than `max_bytes`.
+        Records whose names are in `skip` are left out. The first record may be larger than `max_bytes`.
         """
         with self._lock:
             names = list(islice((name for name, _ in self._files if name not in skip), max_records))
@@ -130,7 +130,10 @@ class Spool:
         return sum(size for _, size in self._quarantined)
 
     def _take(self, name: str) -> list[tuple[str, int]]:
-        """Remove a file from the list of files to send. Returns its entry in a list, or an empty list."""
+        """Remove a file from the list of files to send.
+
+        Returns a list with its entry, which is empty if the file was not in the list.
+        """
         taken = [file for file in self._files if file[0] == name]
         for file in taken:
             self._files.remove(file)

@@ -145,12 +145,12 @@ def _repeated(message: KernelMessage, match: re.Match[str], _: datetime | None) 
 
 
 def _facility(priority: int) -> str:
-    """Return `kern` for the kernel's facility 0, else `user`, because a program imitated the kernel."""
+    """Return `kern` for facility 0 (the kernel), else `user`: a program imitated the kernel's format."""
     return _KERNEL if priority >> 3 == _KERNEL_FACILITY else USER
 
 
 def _of_kernel(message: KernelMessage) -> None:
-    """Mark a message as a program's if its syslog facility is not the kernel's, despite its prefix."""
+    """Mark a message as written by a program if its syslog facility is not the kernel's."""
     if message.facility not in {None, _KERNEL}:
         message.facility = USER
 

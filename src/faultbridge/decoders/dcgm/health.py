@@ -101,7 +101,7 @@ def _value(node: object) -> str:
 
 
 def _text(node: object) -> str:
-    """Return the message of a system as one text, which DCGM split between words."""
+    """Return the message of a system as one text. DCGM prints a long message in several pieces."""
     pieces = node.get("overflow") if isinstance(node, dict) else None
     return " ".join(str(piece).strip() for piece in pieces) if isinstance(pieces, list) else ""
 

@@ -67,7 +67,7 @@ class HealthDetails:
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return the health events and failed checks in a log, in any of the forms that the module describes."""
+    """Return the health events and failed checks in a log file, `aws logs tail` output or AWS record."""
     events = log_events(body)
     framed = events is not None
     if events is None:
@@ -182,7 +182,7 @@ def _fault(details: HealthDetails, code: str, component: Component) -> Fault:
 
 
 def _time(record: Mapping[str, Any], prefix: str, ingested_at: datetime | None) -> datetime | None:
-    """Return the outer time of a record, because its inner time can be a day wrong, else `ingested_at`."""
+    """Return the outer time of a record, or else `ingested_at`. The inner time can be a day wrong."""
     texts = (_string(record.get("ts")), *prefix.split()[:1])
     return next((at for text in texts if text and (at := iso_time(text)) is not None), ingested_at)
 

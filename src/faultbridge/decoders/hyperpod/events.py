@@ -1,8 +1,8 @@
 """Decodes `hyperpod-event`: HyperPod's events on EventBridge, and the response of ListClusterEvents.
 
 An unhealthy node is a fault, a healthy node is a health snapshot, and the repairs that HyperPod does itself are
-recorded. Events about provisioning, scaling and lifecycle scripts yield nothing: a failed creation means missing
-capacity, whatever its level.
+recorded. Events about provisioning, scaling and lifecycle scripts yield nothing. A failed creation of an instance only
+means missing capacity, even if its event has the level `Error`.
 
 Grammar: EventBridge events with fields in `detail` (state change, node health) or in `detail.EventDetails` (cluster
 event). Metadata is at one of two nesting levels. ListClusterEvents returns the same records without the EventBridge

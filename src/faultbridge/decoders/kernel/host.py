@@ -97,7 +97,10 @@ class HostReader:
         return last is not None and abs(self._last_crash - last) <= _SAME_CRASH_SECONDS
 
     def _is_stated(self, rule: Rule, component: Component, message: KernelMessage) -> bool:
-        """Return whether a message only adds detail to a message of its device in the last ten seconds."""
+        """Return whether a message only adds detail to another message that its device logged recently.
+
+        Recently means at most ten seconds before.
+        """
         key, at = (rule.code, component.pci), _seconds(message)
         last, self._last_stated[key] = self._last_stated.get(key), at
         return rule.phrase == _STATED[rule.code] and last is not None and abs(at - last) <= _SAME_RESET_SECONDS
@@ -139,7 +142,10 @@ def _component(rule: Rule, details: dict[str, str]) -> Component:
 
 
 def _code(rule: Rule, details: dict[str, str]) -> str:
-    """Return the fault code of a rule: its code for corrected errors if the error was corrected."""
+    """Return the fault code of a rule that matches a message.
+
+    If the hardware corrected the error, it is the code that the rule defines for corrected errors.
+    """
     if rule.corrected is None:
         return rule.code
     status = details.get("status")

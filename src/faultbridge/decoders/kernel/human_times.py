@@ -1,6 +1,7 @@
-"""Completes the times of `dmesg -H`.
+"""Completes the times that `dmesg -H` prints.
 
-It prints a line with a new minute in full, and on the following lines only the seconds since the previous line.
+`dmesg -H` prints the full minute only on the first line of that minute. The other lines have the seconds since the line
+before.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ _STAMP = re.compile(rb"^(?:(\[[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d\])|\[ {1,8}\+
 
 
 class MinuteCarrier:
-    """Replaces the relative times of `dmesg -H` by the last minute that was printed."""
+    """Replaces the relative times that `dmesg -H` prints by the last minute that it printed."""
 
     def __init__(self) -> None:
-        """Start without a minute, so that relative times before the first minute stay as they are."""
+        """Start without a minute. Relative times before the first minute are not replaced."""
         self._minute = b""
 
     def carried(self, text: bytes) -> bytes:
-        """Return a piece of a log in which each relative time is replaced by the minute before it."""
+        """Return a piece of a log in which the last printed minute replaces each relative time."""
         return _STAMP.sub(self._replaced, text)
 
     def _replaced(self, stamp: re.Match[bytes]) -> bytes:

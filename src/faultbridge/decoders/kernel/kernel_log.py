@@ -206,7 +206,7 @@ class _LogReader:
         self.framed = any(_is_framed(line) for line in lines)
 
     def result(self) -> tuple[Observation, ...]:
-        """Return the observations in input order. Each GPU has the UUID and serial number that were printed."""
+        """Return the observations in input order, each GPU with its printed UUID and serial number."""
         of_kernel = self._gpu.with_device_names(self._gpu.without_duplicate_losses())
         return (*of_kernel, *self._faults_of_service()) if self._of_service else of_kernel
 

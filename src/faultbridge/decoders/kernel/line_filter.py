@@ -113,7 +113,7 @@ def _heads_within(prefix: bytes) -> Iterator[re.Pattern[bytes]]:
 
 
 def _not_in_prefix(place: int, head: bytes) -> bytes:
-    """Return a regular expression part that prevents a match on `head` in the prefix of the line.
+    """Return a part of a regular expression that excludes the match of `head` in the prefix of a line.
 
     The prefix has `head` at column `place`. If `place` is negative, the prefix does not have it, and the part is empty.
     """
@@ -125,7 +125,7 @@ class BenignLineFilter:
     """Skips lines that start like harmless lines of the same log, and keeps each line that may be a fault."""
 
     def __init__(self) -> None:
-        """Start without learned words, so that the first piece is not filtered by words."""
+        """Start without learned words."""
         self._starts = _StartCache()
         self._words: dict[bytes, None] = {}
         self._patterns: dict[int, re.Pattern[bytes]] = {}

@@ -4,7 +4,7 @@ Grammar: `DRIVER BDF: [AER: ]PCIe Bus Error: severity=S, type=T, ...`, then line
 differ: they write `Corrected` or `Correctable`, `Uncorrected (Fatal)` or `Uncorrectable (Fatal)`, and `id=0010` or a
 device.
 
-Corrected errors are normal. They are added up for each device of one input, and only 100 or more of them are a fault.
+Corrected errors are normal. They are added up for each device of one input, and 100 or more of them are a warning.
 Source: drivers/pci/pcie/aer.c of Linux 4 to 6.
 """
 

@@ -1,4 +1,4 @@
-"""Separates the crash dumps that pstore kept from an earlier boot from the rest of a kernel log.
+"""Finds the crash dumps of an earlier boot, which pstore kept, in a kernel log.
 
 Grammar: a first line `Panic#1 Part1`, then lines `<LEVEL>[UPTIME] TEXT`. The dump ends at a heading `==> FILE <==`, at
 the end of the log, or at a line without a level if the other lines of the dump have one. Times and units: none. Errors:
@@ -29,7 +29,7 @@ class DumpSplitter:
     _end: re.Pattern[bytes] | None = None
 
     def parts(self, text: bytes) -> Iterator[tuple[bytes, bool]]:
-        """Yield the sections of a piece in order, each with whether it is a crash dump of an earlier boot."""
+        """Yield the sections of a piece in order, and for each whether it is a crash dump."""
         position = 0
         while position < len(text):
             search_from = position
@@ -55,7 +55,7 @@ class DumpSplitter:
 def of_previous_boot(observation: _Observation) -> _Observation:
     """Mark a fault as a fault of an earlier boot.
 
-    If the fault has no time, it gets severity `info` and no action, because it may have been repaired since.
+    A fault without a time is only recorded: it gets severity `info` and no action.
     """
     if not isinstance(observation, Fault):
         return observation

@@ -130,7 +130,10 @@ def device_fault(
 
 
 def origin(message: KernelMessage) -> dict[str, str]:
-    """Return the origin of a message as attributes: uptime, boot id, and `user` if a program wrote it."""
+    """Return what the prefix of a message states about its origin, as attributes.
+
+    The attributes are the uptime, the boot id, and the facility `user` if a program wrote the message.
+    """
     details: dict[str, str] = {}
     if message.uptime is not None:
         details["uptime"] = message.uptime

@@ -71,7 +71,10 @@ class LogRecord:
 
 
 def records_of(text: str, received_at: datetime | None) -> Iterator[LogRecord]:
-    """Yield the log records of a text. Lines before the first record are skipped, because it was cut off."""
+    """Yield the log records of a text.
+
+    Lines before the first record are skipped, because they belong to a record whose start was cut off.
+    """
     current: LogRecord | None = None
     continuation: list[str] = []
     status: list[str] = []

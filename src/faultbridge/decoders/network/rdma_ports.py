@@ -45,7 +45,7 @@ class Port:
 
     @property
     def component(self) -> Component:
-        """Return the port as a component. Port 1 has the name of the device; other names add the port number."""
+        """Return the port as a component, named by its device. Ports other than port 1 add their number."""
         name = self.device if self.number in {0, 1} else f"{self.device}/{self.number}"
         return Component(ComponentType.NIC, name=name)
 

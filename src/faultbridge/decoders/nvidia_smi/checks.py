@@ -1,6 +1,7 @@
-"""Checks the nvidia-smi fields of one GPU. A check returns a fault, no fault, or None if unreadable.
+"""Checks the nvidia-smi fields of one GPU. A check returns None if its fields cannot be read.
 
-A field has its path in the XML as name, whatever the output format: `ecc_errors/volatile/dram_uncorrectable`.
+The name of a field is its path in the XML output, such as `ecc_errors/volatile/dram_uncorrectable`. Other output
+formats use the same names.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads the error messages that nvidia-smi prints instead of its output or within it.
+"""Reads the error messages that nvidia-smi prints, instead of its usual output or within it.
 
 A lost GPU is `Unable to determine the device handle for GPU 0000:02:00.0: GPU is lost. ...` or `...: Unknown Error`,
 with or without a space before the address, and with or without an index. The other messages are about the driver.

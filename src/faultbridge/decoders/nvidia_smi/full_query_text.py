@@ -1,4 +1,4 @@
-"""Parses the text of `nvidia-smi -q`: `Key : Value` lines and headings, indented by four per level."""
+"""Parses the output of `nvidia-smi -q`: `Key : Value` lines and headings, with four spaces per level."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _MIG_ECC = "mig_device/ecc_errors/volatile/sram_uncorrectable"
 class FullQuery:
     """One `nvidia-smi -q` output: its time, its GPUs, and whether it lists all GPUs of the node.
 
-    `missing` is the number of GPUs that the output counts as attached but does not list.
+    `missing` is the number of attached GPUs that the output does not list.
     """
 
     at: datetime | None = None
@@ -119,7 +119,7 @@ def _sections(fields: Mapping[str, str]) -> set[str]:
 def _end(fields: dict[str, str]) -> str:
     """Return the path of the last field of a GPU.
 
-    For a GPU with a processes section, it is the path of that section, because its fields differ by GPU.
+    If the GPU has a processes section, the path of that section is returned, because its fields differ by GPU.
     """
     return _PROCESSES if _PROCESSES in _sections(fields) else next(reversed(fields), "")
 

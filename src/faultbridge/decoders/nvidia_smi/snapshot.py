@@ -24,7 +24,10 @@ _MAX_INDEX = 3
 
 @dataclass(frozen=True, slots=True)
 class GpuOutput:
-    """The output about one GPU: its fields and its component. Some formats also provide all its texts."""
+    """The output about one GPU: its fields and its component.
+
+    `texts` are all texts in the output, which only some formats need.
+    """
 
     fields: Fields
     component: Component

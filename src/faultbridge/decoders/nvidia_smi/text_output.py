@@ -97,7 +97,7 @@ def is_table(text: str) -> bool:
 
 
 def read_list(text: str) -> Iterator[GpuOutput]:
-    """Yield the GPUs of `nvidia-smi -L`, which prints no fields of them."""
+    """Yield the GPUs that `nvidia-smi -L` lists. They have no health fields."""
     for found in _LISTED.finditer(text):
         yield GpuOutput({}, gpu_component("", found[2], "", index_of(found[1])))
 

@@ -137,7 +137,7 @@ class SmiLog:
 
 
 def read_log(body: bytes, texts: tuple[bytes, ...] = ()) -> SmiLog:
-    """Return the parsed document. Raises `Rejected` for anything else than one complete document.
+    """Return the parsed document. Raises `Rejected` unless the body is one complete document.
 
     A DOCTYPE line is accepted but not followed. Entity declarations are rejected. To save time, the texts of the GPUs
     are collected only if the body contains at least one of the strings in `texts`.

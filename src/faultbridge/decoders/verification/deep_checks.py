@@ -42,11 +42,11 @@ class Instance:
 class DeepChecks:
     """The tests that run after the DCGM diagnostics, and the decoder of their output.
 
-    Each test has a lowest level of the verification. It runs at that level and at all higher levels.
+    Each test runs at its lowest verification level and at all higher levels.
     """
 
     def script(self, level: int) -> tuple[str, ...]:
-        """Return the lines of the script that runs the tests of a level, empty if the level has no test."""
+        """Return the lines of the script that runs the tests of a level. It is empty if the level has no test."""
         return script_of(_tests_at(level))
 
     def seconds(self, level: int) -> int:
@@ -166,7 +166,7 @@ def _judge_efa(name: str, section: Section, instance: Instance) -> DeepResult:
 
 
 def unverified(name: str, reason: str) -> DeepResult:
-    """Return the result of a test that neither passed nor failed."""
+    """Return the result of a test that neither passed nor failed, with the reason."""
     return DeepResult(None, f"{name} not verified: {reason}")
 
 

@@ -44,7 +44,7 @@ def script_of(tests: Sequence[DeepTest]) -> tuple[str, ...]:
 
 
 def split(output: bytes) -> tuple[bytes, Mapping[str, Section]]:
-    """Return the output before the first test, and the section of each test by name.
+    """Return the output before the first test, and a mapping from each test to its section.
 
     A test that occurs twice has no section, because its output is ambiguous.
     """

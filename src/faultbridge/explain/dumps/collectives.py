@@ -14,7 +14,7 @@ from faultbridge.explain.dumps.waiting import Call, Waiting, unfinished, waiting
 
 
 class State(StrEnum):
-    """Why other ranks wait for a rank."""
+    """The reason why other ranks wait for a rank."""
 
     NO_DUMP = "no_dump"
     BEHIND = "behind"
@@ -27,7 +27,7 @@ class State(StrEnum):
 class Finding:
     """A rank that other ranks wait for, and the operation that shows this: its group, number and name.
 
-    `waiting` lists the ranks that wait in this operation, which is their first pending operation.
+    `waiting` lists the ranks whose first pending operation is this operation.
     """
 
     rank: int
@@ -58,12 +58,12 @@ class Explained:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """Return the ranks that other ranks wait for."""
+        """Return the ranks that other ranks of the job wait for, in ascending order."""
         return tuple(sorted({one.rank for one in self.findings}))
 
 
 def explain(dumps: Iterable[Dump]) -> Explained:
-    """Return the ranks that other ranks wait for, each with the operation that shows this.
+    """Return the ranks that other ranks wait for, each with the operation in which they wait.
 
     Raises `Rejected` for two dumps of one rank.
     """

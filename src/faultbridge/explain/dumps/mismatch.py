@@ -37,7 +37,10 @@ def _calls(job: Job, group: Group) -> dict[int, dict[int, Operation]]:
 
 
 def _signature(one: Operation) -> Signature:
-    """Return what must be equal on all group members: the name, and for some operations also the shape."""
+    """Return the parts of a call that must be equal on all group members.
+
+    These are the name and, for some operations, the shape.
+    """
     has_equal_shapes = any(name in one.name for name in _EQUAL_SHAPES)
     return (one.name, *one.shape) if has_equal_shapes else (one.name,)
 
@@ -48,7 +51,7 @@ def _majority(votes: Counter[Signature]) -> Signature | None:
 
 
 def _usual(job: Job, group: Group, sequence: int, signatures: set[Signature]) -> Counter[Signature]:
-    """Count how often each of these signatures occurs in groups with the same description.
+    """Count how often each signature in `signatures` occurs in groups with the same description.
 
     The call with this number in this group is not counted, because it is the call to explain.
     """

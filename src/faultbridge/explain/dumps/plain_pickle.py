@@ -34,8 +34,9 @@ _CREATING = frozenset({*_LITERALS, *_EMPTY, *_TUPLES, *_PUTS, "TUPLE", "MEMOIZE"
 def load_plain(body: bytes) -> Any:  # noqa: ANN401 - a document of any shape
     """Return the data in a pickle: dicts, lists, tuples, strings and numbers.
 
-    Raises `Rejected` for a damaged pickle, and for any other opcode, such as one that imports a name or calls a
-    function. Also raises `Rejected` for too many opcodes, because one byte of a pickle can create a dict of 64 bytes.
+    Raises `Rejected` for a damaged pickle, and for an opcode that does not build such data, for example one that
+    imports a name or calls a function. Also raises `Rejected` for too many opcodes, because one byte of a pickle can
+    create a dict of 64 bytes.
     """
     stack, created = _Stack(), 0
     try:
@@ -52,7 +53,7 @@ def load_plain(body: bytes) -> Any:  # noqa: ANN401 - a document of any shape
 
 
 def _bounded(document: Any) -> Any:  # noqa: ANN401 - as above
-    """Return a document that is within the limits on its depth and on its number of values.
+    """Return the document if it is within the limits on its depth and on its number of values.
 
     Raises `Rejected` if the document is nested too deeply, contains itself, or has too many values. A pickle may refer
     to one value many times. Each reference counts, so that no later step takes exponential time.

@@ -42,7 +42,8 @@ class Call:
 class Waiting:
     """The first pending call of each waiting rank, and the ranks that each call waits for.
 
-    `absent` and `queued` have the meaning that the module describes.
+    `absent` has the ranks that have not enqueued the call. `queued` has the ranks that have enqueued it behind another
+    pending operation.
     """
 
     calls: dict[int, Call] = field(default_factory=dict)
@@ -52,7 +53,7 @@ class Waiting:
 
 
 def unfinished(job: Job) -> dict[int, Operation]:
-    """Return the first pending collective of each rank that another rank has already finished.
+    """Return, for each rank, its first pending collective that another rank has already finished.
 
     Only operations count that no rank can finish before all ranks have joined. A broadcast does not count, because its
     root can finish early.
@@ -69,7 +70,10 @@ def _is_late(one: Operation, furthest: Mapping[str, int]) -> bool:
 
 
 def waiting(job: Job, sinks: Mapping[int, Operation]) -> Waiting:
-    """Return what each rank waits for. The ranks in `sinks` wait for no other rank."""
+    """Return the call in which each rank waits, and the ranks that each call waits for.
+
+    `sinks` are ranks that are late themselves. They are treated as ranks that wait for no other rank.
+    """
     result = Waiting()
     heads = {rank: pending[0] for rank in job.dumps if rank not in sinks and (pending := job.pending[rank])}
     for rank, head in heads.items():

@@ -29,7 +29,8 @@ class EvidenceStore:
     ) -> bool:
         """Return whether a signal is new and must be added.
 
-        Otherwise it is counted as a repetition, and its time and line are stored as those of the last repetition.
+        A signal that is not new is counted as a repetition, and its time and line are stored as those of the last
+        repetition.
         """
         key = _key(name, at, rank, part)
         if key not in self._found:

@@ -66,10 +66,10 @@ def handled() -> tuple[Row, ...]:
 
 
 def how_handled(name: str, error: Surroundings) -> str:
-    """Return the name of the pattern which shows that the process continued after an error, or empty.
+    """Return the name of the packaged pattern which shows that a process continued after an error.
 
-    `name` is the name of the signal. A log may repeat an error endlessly, so the text around the line is searched only
-    if the line itself matches no pattern.
+    The result is empty if no pattern shows this. `name` is the name of the error's signal. A log may repeat an error
+    endlessly, so the text around the line is searched only if the line itself matches no pattern.
     """
     rows = [row for row in handled() if any(fnmatchcase(name, glob) for glob in row.signals)]
     own = {"start": [error.line[: error.position]], "line": [error.line]}

@@ -117,7 +117,7 @@ class JobLogReader:
         return self._store.signals(), span
 
     def _read_piece(self, piece: bytes, *, is_end: bool) -> None:
-        """Read a piece. It is searched only if it contains one of FRAGMENTS or is at the end of the log."""
+        """Read a piece. It is searched only if it has a text of FRAGMENTS or is at the end of the log."""
         hits = self._hits(piece, is_end=is_end) if is_end or any(one in piece for one in FRAGMENTS) else {}
         received_at = self._context.received_at
         self._first_at = self._first_at or time_of(_text(piece[:_BEFORE]), received_at)

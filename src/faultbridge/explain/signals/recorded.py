@@ -38,7 +38,7 @@ def recorded_evidence(
     heartbeats: Mapping[str, datetime],
     roles: Mapping[str, Role],
 ) -> tuple[tuple[Signal, ...], tuple[LogSpan, ...]]:
-    """Return the recorded faults of nodes as signals, and the time that the record covers of each node.
+    """Return the recorded faults of nodes as signals, and for each node the time range that is covered.
 
     A node is covered until its last heartbeat, unless it has a fault `host.silent`. A node without heartbeats is not
     covered, so the absence of a fault proves nothing about it.

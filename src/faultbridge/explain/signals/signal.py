@@ -63,11 +63,12 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class LogSpan:
-    """What one log file covers: its trust, its node, and the times of its lines and of the job's progress.
+    """What one log file covers: how far it is trusted, its node, and the times of its lines.
 
-    `steps_at` and `steps_line` are the time and line of the last training step but one. An error before that step ended
-    no rank. `first_step_line` is the line of the first step. `steps` is a minimum for the number of steps in one
-    attempt of the job.
+    `progress_at` and `progress_line` are the time and line at which the job last made progress. `steps_at` and
+    `steps_line` are the time and line of the last training step but one. An error before that step ended no rank.
+    `first_step_line` is the line of the first step. `steps` is a minimum for the number of steps in one attempt of the
+    job.
     """
 
     file: str

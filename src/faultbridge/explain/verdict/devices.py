@@ -44,7 +44,10 @@ class RankMap:
 
 
 def devices_document(verdict: Verdict, evidence: Evidence, rank_map: RankMap) -> list[dict[str, Any]]:
-    """Return the GPUs in the signals of the cause, then the GPUs of the ranks that other ranks wait for."""
+    """Return the affected GPUs as JSON: those in signals of the cause, and those of awaited ranks.
+
+    An awaited rank is a rank that other ranks wait for.
+    """
     found: dict[tuple[object, ...], dict[str, Any]] = {}
     for one in (*_of_signals(verdict, rank_map), *_of_ranks(evidence, rank_map)):
         found.setdefault((one["node"], one["index"], one["pci"], one["rank"]), one)

@@ -1,4 +1,4 @@
-"""Doubts about STOP: reasons why a job whose program reported an error may not fail again."""
+"""Doubts about the outlook STOP: reasons why a job with an error in its program may not fail again."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ _OF_HARDWARE = frozenset({"cuda.ecc", "cuda.nvlink", "cuda.hardware_stack", "cud
 
 
 def doubts(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iterator[tuple[str, Signal]]:
-    """Yield the doubts about a mechanism that stops a job, as (name of the weight, signal that shows it).
+    """Yield each reason to doubt that a job must stay stopped, with the signal that shows the reason.
 
-    For a mechanism that permits a restart, nothing is yielded. `lead` is the signal that may have started the failure.
+    A reason is the name of a weight. `mechanism` is the assumed failure mechanism, and `lead` is the signal that may
+    have started the failure. Nothing is yielded for a mechanism that permits a restart.
     """
     if mechanism.outlook is not Outlook.STOP:
         return
@@ -45,7 +46,7 @@ def doubts(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iterator
 
 
 def _doubts_about_an_error(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iterator[tuple[str, Signal]]:
-    """Yield the doubts about an error that the job itself reports."""
+    """Yield each reason to doubt that an error, which the job itself reports, would stop the job again."""
     if lead.handled:
         yield "handled", lead
     earlier = _failure_before(situation, lead) or _failure_long_before(situation, lead)
@@ -64,7 +65,7 @@ def _doubts_about_an_error(situation: Situation, mechanism: Mechanism, lead: Sig
 
 
 def _failure_long_before(situation: Situation, lead: Signal) -> Signal | None:
-    """Return the first failure of the job if it came long before `lead`, or None.
+    """Return the first failure of the job if it came long before the signal `lead`, or None.
 
     The time between them must be more than the tolerance for clocks that differ (`skew_seconds`). The result is also
     None if `lead` repeats an error from which the job recovered earlier.
@@ -107,7 +108,7 @@ def _failure_before(situation: Situation, lead: Signal) -> Signal | None:
 
 
 def _can_be_the_reason(situation: Situation, lead: Signal, earlier: Signal) -> bool:
-    """Return whether an earlier failure can be the reason why the later error `lead` was printed."""
+    """Return whether an earlier failure can be the reason for the later error `lead`."""
     if earlier.name == HANG:
         return True
     if lead.name == _INTERRUPTED:
@@ -153,7 +154,7 @@ def _error_of_another_node(situation: Situation, lead: Signal) -> Signal | None:
 def _earlier_on_the_same_rank(situation: Situation, mechanism: Mechanism, lead: Signal) -> Signal | None:
     """Return an earlier error of the same name and rank from which the job recovered, or None.
 
-    It counts only for a mechanism whose error several ranks should report, if only one rank reports it.
+    It is returned only if `mechanism` would cause the error on several ranks, but only one rank has it.
     """
     ranks, _ = _with_same_error(situation, lead)
     if mechanism.on_many_ranks is None or len(ranks) != 1:
@@ -174,8 +175,8 @@ def _with_same_error(situation: Situation, lead: Signal) -> tuple[set[int], set[
 def is_on_many_ranks(situation: Situation, mechanism: Mechanism, one: Signal) -> bool:
     """Return whether many ranks, on at least two known nodes, printed the same error as `one`.
 
-    The result is also True if many nodes show `mechanism` in their own sources. The limit `many_ranks` is the smallest
-    number that counts as many.
+    The result is also True if the own sources of many nodes show the failure mechanism. The limit `many_ranks` is the
+    smallest number that counts as many.
     """
     many = situation.weights.limits["many_ranks"]
     ranks, nodes = _with_same_error(situation, one)

@@ -1,4 +1,4 @@
-"""Tests the log patterns and mechanisms with golden cases: inputs with the result that they must give."""
+"""Tests log patterns and failure mechanisms with golden cases: inputs with their expected results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mechanisms: the possible ways in which a job dies, defined as data.
+"""Failure mechanisms: the known ways in which jobs die, defined as data.
 
 The documents of a customer add mechanisms to the packaged ones, or replace a mechanism of the same name.
 """
@@ -34,7 +34,7 @@ class Outlook(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """One way in which a job dies.
+    """A failure mechanism: one way in which jobs die.
 
     `initiators` maps the names of signals that start the mechanism to a strength. `causes` are the names of signals
     that can follow. With `expects_node`, the logs of the node should show the mechanism, and a signal of the job alone
@@ -58,17 +58,20 @@ class Mechanism:
     trusts_job: bool = False
 
     def strength(self, signal: Signal) -> str | None:
-        """Return how strongly a signal shows the start of this mechanism, or None if it does not show it."""
+        """Return how strongly a signal indicates that this failure mechanism started, or None.
+
+        None means that the signal does not indicate it.
+        """
         return next((one for glob, one in self.initiators.items() if signal.matches(glob)), None)
 
     def can_cause(self, signal: Signal) -> bool:
-        """Return whether a signal can be a part or a consequence of this mechanism."""
+        """Return whether a signal can belong to this failure mechanism, as its start or as a consequence."""
         return self.strength(signal) is not None or any(fnmatchcase(signal.name, glob) for glob in self.causes)
 
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """All log patterns, roles of fault codes, and mechanisms that a verdict uses."""
+    """The data for a verdict: all log patterns, roles of fault codes, and failure mechanisms."""
 
     patterns: tuple[LogPattern, ...]
     roles: Mapping[str, Role]
@@ -77,7 +80,7 @@ class Book:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The points of each kind of evidence, and limits of the decision by name, such as `skew_seconds`."""
+    """The points that each kind of evidence adds, and the limits of the decision, such as `skew_seconds`."""
 
     points: Mapping[str, int]
     limits: Mapping[str, int]
@@ -85,13 +88,13 @@ class Weights:
 
 @cache
 def packaged_book() -> Book:
-    """Return the packaged patterns, roles of fault codes, and mechanisms."""
+    """Return the log patterns, roles of fault codes, and failure mechanisms in this package."""
     return read_book(packaged_mechanisms())
 
 
 @cache
 def packaged_weights() -> Weights:
-    """Return the packaged points of evidence, and the packaged limits."""
+    """Return the weights in this package: the points of each kind of evidence, and the limits."""
     found = explain_weights()
     return Weights(
         {one["name"]: one["points"] for one in found["weights"]}, {one["name"]: one["value"] for one in found["limits"]}
@@ -99,9 +102,9 @@ def packaged_weights() -> Weights:
 
 
 def extended_book(documents: Iterable[Mapping[str, Any]]) -> Book:
-    """Return the packaged data extended by the documents of a customer, which take precedence.
+    """Return the data in this package, extended by the documents of a customer.
 
-    Raises `Misconfigured` for an invalid document.
+    The documents take precedence. Raises `Misconfigured` for an invalid document.
     """
     own = read_book([_validated(one) for one in documents])
     base, names = packaged_book(), {one.name for one in own.mechanisms}
@@ -110,7 +113,7 @@ def extended_book(documents: Iterable[Mapping[str, Any]]) -> Book:
 
 
 def read_book(documents: Iterable[Mapping[str, Any]]) -> Book:
-    """Return the patterns, roles and mechanisms in documents that were already validated."""
+    """Return the log patterns, roles of fault codes and failure mechanisms in validated documents."""
     documents = list(documents)
     rows = [row for one in documents for row in one.get("signals", ())]
     roles = {row["code"]: Role(row["role"]) for one in documents for row in one.get("faults", ())}

@@ -1,4 +1,4 @@
-"""Finds what nodes themselves report: faults shortly before the failure, and logs that continue after."""
+"""Finds what nodes report: faults shortly before a job failed, and logs that continue afterwards."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ NODE_DOMAINS = frozenset({"hardware", "network"})
 
 
 def faults_shortly_before(situation: Situation) -> tuple[Signal, ...]:
-    """Return the decisive faults that nodes reported shortly before or during the failure of the job.
+    """Return the decisive hardware faults that nodes reported shortly before the job failed.
 
-    The time range starts some minutes before the job began to fail (limit `fault_seconds`), and ends at its first
-    failure.
+    A decisive fault is enough to prove a failure mechanism. The time range starts some minutes before the job began to
+    fail (limit `fault_seconds`), and ends at its first failure.
     """
     since, until = situation.line.failing_since, situation.line.failed_at
     if since is None or until is None:
@@ -29,10 +29,10 @@ def faults_shortly_before(situation: Situation) -> tuple[Signal, ...]:
 
 
 def continues_after(situation: Situation, sign: Signal) -> bool:
-    """Return whether the log of a node shows that the node was alive after a line of the job named it.
+    """Return whether a node's log continues after the line of the job that names the node.
 
-    If the line has no time, the time of the job's first failure is used. If that is unknown too, any time in the node's
-    log is enough.
+    If it does, the node was still alive. If the line has no time, the time of the job's first failure is used. If that
+    is unknown too, any time in the log of the node is enough.
     """
     at = sign.at or situation.line.failed_at
     skew = timedelta(seconds=situation.weights.limits["skew_seconds"])

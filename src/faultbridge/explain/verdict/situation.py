@@ -1,4 +1,4 @@
-"""The evidence for scoring mechanisms: the time line of a job, its files, and how signals fit them."""
+"""The evidence for scoring failure mechanisms: the time line of a job, its files, and its nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OF_PLATFORM = ("scheduler.", "memory.")
 
 @dataclass(frozen=True)
 class Situation:
-    """The evidence about a failed job, and the mechanisms and weights with which hypotheses are scored.
+    """The evidence about a failed job, with the failure mechanisms and weights for scoring hypotheses.
 
     A log may repeat an error thousands of times, but only the first of equivalent signals can change a score. `leads`
     are the first equivalent signals of each node, and `firsts` are those of the whole job. `nodes` maps each rank to
@@ -61,7 +61,7 @@ def firsts_of(signals: Iterable[Signal], key: Callable[[Signal], Hashable]) -> t
 
 
 def timing(situation: Situation, signal: Signal) -> str | None:
-    """Return the weight name for a node's signal whose time does not fit the failure of the job, or None.
+    """Return why the time of a node's signal does not fit the failure of the job, as the name of a weight.
 
     The result is None if the time fits, and for each signal that is not from a node's own source.
     """
@@ -80,7 +80,7 @@ def timing(situation: Situation, signal: Signal) -> str | None:
 
 
 def is_in_teardown(situation: Situation, one: Signal) -> bool:
-    """Return whether a program printed an initiating signal after the launcher started to end processes."""
+    """Return whether a program printed an error only after the launcher started to end its processes."""
     if one.trust is not Trust.JOB or one.role is not Role.INITIATING or one.name.startswith(_OF_PLATFORM):
         return False
     signals = (each for each in situation.firsts if each.name in _TERMINATED and each.trust is Trust.JOB)
@@ -88,7 +88,10 @@ def is_in_teardown(situation: Situation, one: Signal) -> bool:
 
 
 def is_same_attempt(situation: Situation, ended: Signal, one: Signal) -> bool:
-    """Return whether no progress of the job is known between a failure and a later line of the same file."""
+    """Return whether an earlier failure and a later line of a file are of the same attempt of the job.
+
+    They are of different attempts if the job made progress between them.
+    """
     progress = max((each.progress_line or 0 for each in situation.spans if each.file == one.file), default=0)
     return not (ended.file == one.file and (ended.line or 0) < progress <= (one.line or 0))
 

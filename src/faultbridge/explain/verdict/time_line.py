@@ -17,11 +17,11 @@ _ROLE_ORDER = {role: number for number, role in enumerate(Role)}
 
 @dataclass(frozen=True, slots=True)
 class TimeLine:
-    """The signals of a job in order. `symptom` is the first failure in the job's logs or dumps.
+    """The signals of a job in the order of time, with its first failure and its end.
 
-    `recovered` are signals after which the job made progress. `claims` are lines of the job log that look like kernel
-    lines. `progress_at` is the last time at which the job made progress, if its logs show it. `has_started_well` is
-    True if the job made progress for some time.
+    `symptom` is the first failure in the logs or dumps of the job. `recovered` are signals after which the job made
+    progress. `claims` are lines of the job log that look like kernel lines. `progress_at` is the last time at which the
+    job made progress, if its logs show it. `has_started_well` is True if the job made progress for some time.
     """
 
     signals: tuple[Signal, ...]
@@ -61,7 +61,7 @@ class TimeLine:
 
 
 def time_line(signals: Iterable[Signal], spans: Iterable[LogSpan], limits: Mapping[str, int]) -> TimeLine:
-    """Order the signals of a job; separate errors that it survived, and lines that imitate the kernel."""
+    """Order the signals of a job; separate errors it survived, and lines that imitate kernel messages."""
     spans = [one for one in spans if one.trust is Trust.JOB]
     by_file = {one.file: one for one in spans}
     progress_at = max((one.progress_at for one in spans if one.progress_at), default=None)

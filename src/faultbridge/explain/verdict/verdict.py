@@ -1,4 +1,4 @@
-"""The verdict: the likeliest mechanism, the nodes to leave out, and the state of the hardware."""
+"""The verdict: the likeliest failure mechanism, the nodes to leave out, and the hardware's state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MIN_SHARED = 3
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """What the files show about the hardware: `state` is `blamed`, `acquitted` or `not_shown`.
+    """Whether the hardware caused the failure: `state` is `blamed`, `acquitted` or `not_shown`.
 
     `checked` are the nodes whose own log covers the first failure of the job. `not_checked` are the other nodes.
     """
@@ -37,10 +37,10 @@ class Hardware:
 class Verdict:
     """What ended a job, and whether the job may restart.
 
-    `cause` is None if no mechanism is likely enough. `nodes` are left out of the restart. `check` are other nodes that
-    must be tested before the restart, because they have a fault, or because only the job or its dumps name them.
-    `checks` are the signals that name these nodes. `is_shared` is True if most nodes show the same fault, so that no
-    node is blamed.
+    `cause` is None if no failure mechanism is likely enough. `nodes` are left out of the restart. `check` are other
+    nodes that must be tested before the restart, because they have a fault, or because only the job or its dumps name
+    them. `checks` are the signals that name these nodes. `is_shared` is True if most nodes show the same fault, so that
+    no node is blamed.
     """
 
     outlook: Outlook
@@ -55,7 +55,7 @@ class Verdict:
 
     @property
     def domain(self) -> str:
-        """Return the domain of the cause, or `unknown` without a cause."""
+        """Return the domain of the cause, such as `hardware` or `network`, or `unknown` without a cause."""
         return self.cause.mechanism.domain if self.cause else UNKNOWN
 
 
@@ -122,7 +122,7 @@ def _is_shown_by_node(one: Hypothesis) -> bool:
 
 
 def _outlook(situation: Situation, cause: Hypothesis | None, ranked: Sequence[Hypothesis], *, blamed: bool) -> Outlook:
-    """Return the outlook of the cause.
+    """Return what to do with the job, given the cause of its failure.
 
     `STOP` requires that the score of the cause exceeds the score of each hypothesis that permits a restart by a margin.
     """
@@ -146,7 +146,11 @@ def _own_outlook(situation: Situation, one: Hypothesis) -> Outlook:
 
 
 def _nodes(situation: Situation, cause: Hypothesis) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return two lists of nodes: with a trusted sign of the mechanism around the failure, and with others."""
+    """Return the nodes that a trusted signal connects with the cause, then those of other signals.
+
+    A trusted signal comes from the node itself, at a time that fits the failure, or from a source that the cause
+    trusts.
+    """
     mechanism = cause.mechanism
     signs = [one for one in situation.line.signals if one.node and mechanism.strength(one) is not None]
     if mechanism.domain not in NODE_DOMAINS and mechanism.outlook is not Outlook.RESTART_WITHOUT:
@@ -160,7 +164,7 @@ def _nodes(situation: Situation, cause: Hypothesis) -> tuple[tuple[str, ...], tu
 
 
 def _names_its_node(situation: Situation, mechanism: Mechanism, one: Signal) -> bool:
-    """Return whether a sign is enough to leave its node out of the restart.
+    """Return whether a signal of the cause is enough to leave its node out of the restart.
 
     A line of the job, such as a line of its scheduler, is not enough if the log of the node continues after it.
     """
@@ -176,7 +180,7 @@ def _without_dump(situation: Situation, cause: Hypothesis | None) -> set[str]:
 def _checks(
     situation: Situation, cause: Hypothesis | None, check: Sequence[str], faults: Sequence[Signal]
 ) -> Iterator[Signal]:
-    """Yield, for each node to be tested, the first signal that names the node."""
+    """Yield the first signal of each node that must be tested: the signal that shows why."""
     for node in check:
         signs = (one for one in situation.line.signals if one.node == node)
         of_cause = (
@@ -199,10 +203,10 @@ def _hardware(
     *,
     is_clear: bool,
 ) -> Hardware:
-    """Return the state of the hardware.
+    """Return whether the hardware caused the failure.
 
-    `blamed` requires evidence from a node's own source. `acquitted` requires a clear other cause, or a log without
-    faults of each node. It is not possible if there are `doubtful` nodes, which are faulty or left out.
+    `blamed` requires evidence from a node's own source. `acquitted` requires a clear other cause, or logs without
+    faults from all nodes. It is not possible if there are `doubtful` nodes, which are faulty or left out.
     """
     checked = {
         one.node for one in situation.spans if one.trust is Trust.NODE and one.node and covers(one, situation.line)
@@ -219,7 +223,7 @@ def _hardware(
 
 
 def _is_blamed(situation: Situation, cause: Hypothesis | None) -> bool:
-    """Return whether a node's own source shows the cause, and the cause is a fault of nodes."""
+    """Return whether the cause is a fault of nodes, and a node's own source shows the cause."""
     if cause is None:
         return False
     mechanism = cause.mechanism
@@ -232,9 +236,10 @@ def _is_blamed(situation: Situation, cause: Hypothesis | None) -> bool:
 
 
 def _is_clear(situation: Situation, cause: Hypothesis, outlook: Outlook) -> bool:
-    """Return whether the cause is clear: it is decisive or stops the job, and came before the teardown.
+    """Return whether the cause of the failure is certain enough to acquit the hardware.
 
-    A scheduler that reports a lost node does not state why the node is lost, so its report is never clear.
+    It must be decisive or stop the job, and come before the teardown of the job. A scheduler that reports a lost node
+    does not state why the node is lost, so its report is never clear.
     """
     if cause.mechanism.trusts_job:
         return False
