@@ -108,9 +108,9 @@ class _Round:
 
 
 def counters_with_threshold(output: bytes) -> bytes:
-    """Return the heading and the counters of an `ethtool -S` output that have a threshold.
+    """Return an `ethtool -S` output with only its heading and the counters that have a threshold.
 
-    Ingest compares these counters with their threshold, and ignores all other counters.
+    Ingest compares these counters with their thresholds, and ignores all other counters.
     """
     wanted = {name.encode() for name in counters_of(SOURCE)}
     return b"\n".join([_HEADING, *(line for line in output.splitlines() if _name(line) in wanted), b""])

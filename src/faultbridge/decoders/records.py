@@ -103,8 +103,8 @@ def _joined(events: Sequence[LogEvent]) -> bytes:
 def checked(decoder: Decoder, body: bytes, decoded: Decoded) -> Decoded:
     """Set `unparsed` of a result that has no fault, if the decoder did not set it.
 
-    It is the number of Xid records in the body, or 1 if the result is empty although the format always gives
-    observations.
+    The value is the number of Xid records in the body. Without any, it is 1 if the result is empty although input of
+    this format always gives observations, and else 0.
     """
     if decoded.unparsed or any(isinstance(one, Fault) or _holds_fault(one) for one in decoded.observations):
         return decoded

@@ -50,6 +50,9 @@ class PostponedRecords:
 
 
 def pause_after(tries: int, random: Random) -> float:
-    """Return a random pause in seconds after `tries` failures; the pause doubles with each failure, up to a minute."""
+    """Return a random pause in seconds before the next attempt, after `tries` failures.
+
+    The pause doubles with each failure, up to a minute.
+    """
     longest = min(MIN_BACKOFF_SECONDS * 2 ** min(tries, 8), MAX_BACKOFF_SECONDS)
     return random.uniform(longest / 2, longest)

@@ -127,7 +127,8 @@ def _events(component: Mapping[str, Any], mapped: Mapping[str, Any]) -> Iterator
 def _fault(message: str, row: Mapping[str, Any], component: Mapping[str, Any]) -> Fault:
     """Return a fault with the code of the Xid or SXid in a message.
 
-    If the message has neither, the code is that of a mapped text in the message, or else the code of the component.
+    If the message has neither, the code is that of a text which the mapping `gpud` contains, or else that of the
+    component.
     """
     found = _XID_IN_TEXT.search(message)
     stated = _stated(message, row)
@@ -142,7 +143,7 @@ def _stated(message: str, row: Mapping[str, Any]) -> str | None:
 
 
 def _named(message: str, row: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the GPU identifiers in a message as attributes, for a fault code from a mapped text.
+    """Return the GPU identifiers in a message as attributes, if a text of the mapping gave the code.
 
     The component of such a fault must have no identifiers. The later healthy state of GPUd has none either, and it ends
     the fault only if the components match. For any other fault code the result is empty.

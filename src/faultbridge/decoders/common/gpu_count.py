@@ -37,7 +37,7 @@ def missing_gpus(seen: int | None, instance_type: str | None) -> str | None:
 
 
 def with_same_gpu_count(instance_types: Iterable[str], instance_type: str | None) -> tuple[str, ...]:
-    """Return those of the instance types that have as many GPUs as `instance_type`.
+    """Return the types in `instance_types` that have as many GPUs as `instance_type`.
 
     Returns all of them if the number of GPUs of `instance_type` is unknown.
     """

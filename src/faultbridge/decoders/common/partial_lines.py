@@ -115,7 +115,7 @@ class _Docker:
 
 @dataclass(slots=True)
 class _Lines:
-    """Joins the parts of lines. Until the last part of a line arrives, its parts are kept by stream."""
+    """Joins the parts of lines. Parts are kept by stream (stdout, stderr) until the line is complete."""
 
     form: _Cri | _Docker
     _open: dict[bytes, tuple[_Part, bytearray]] = field(default_factory=dict)

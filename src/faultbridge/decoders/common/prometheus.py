@@ -30,7 +30,7 @@ class Sample:
     at: datetime | None = None
 
     def label(self, *names: str) -> str | None:
-        """Return the value of the first of these labels that is present, or None.
+        """Return the value of the first label in `names` that is present, or None.
 
         Several names are accepted, because exporters name the same label differently.
         """
@@ -38,7 +38,7 @@ class Sample:
 
 
 def samples(text: str, prefixes: tuple[str, ...]) -> Iterator[Sample]:
-    """Yield the samples whose names start with one of the prefixes. All other lines are skipped."""
+    """Yield the samples whose metric names start with one of `prefixes`. All other lines are skipped."""
     for line in text.split("\n"):
         if not line.startswith(prefixes):
             continue

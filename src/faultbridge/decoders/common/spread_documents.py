@@ -125,9 +125,9 @@ def log_records(document: object, depth: int = 0) -> Iterator[Mapping[str, Any]]
 
 
 def log_event(line: str, depth: int = MAX_DEPTH) -> LogEvent | None:
-    """Return the log message in a line that a container runtime or JSON objects wrap, or None.
+    """Return the log message that a container runtime or JSON objects wrap in a line, or None.
 
-    At most `depth` JSON objects are unwrapped. The result is None if the line is not wrapped.
+    At most `depth` JSON objects are unwrapped. The result is None if nothing wraps the line.
     """
     cri = _CRI.match(line.strip("\r"))
     at, text = (iso_instant(cri[1]), cri[3]) if cri else (None, line)

@@ -1,4 +1,4 @@
-"""Reads the log lines in CloudWatch Logs records and in the logs of container runtimes and collectors.
+"""Reads the log lines in CloudWatch Logs records, and in logs of container runtimes and collectors.
 
 A CloudWatch Logs record is JSON, compressed with gzip and encoded as base64. The name of its log stream can contain the
 instance id. `journalctl -o json-pretty` and `dmesg -J` print JSON documents over many lines, and Docker, Fluent Bit,
@@ -55,9 +55,8 @@ def log_events(body: bytes) -> tuple[LogEvent, ...] | None:
 def unpacked(body: bytes, limit: int = MAX_JSON_BYTES) -> bytes:
     """Return the JSON of a packed CloudWatch Logs record; any other body is returned unchanged.
 
-    Raises Rejected if a record cannot be unpacked, is packed twice, or unpacks to more than `limit` bytes. Only this
-    function unpacks records. It runs before secrets in a body are masked, so that decoding reveals no text that was not
-    masked.
+    Raises Rejected if a record cannot be unpacked, is packed twice, or unpacks to more than `limit` bytes. Ingest
+    unpacks a body before it masks secrets. No later step unpacks text, because that text would not be masked.
     """
     if body[:64].lstrip()[:1] != b"{" or b'"awslogs"' not in body[:256]:
         return body

@@ -67,7 +67,7 @@ class HealthDetails:
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return the health events and failed checks in a log file, `aws logs tail` output or AWS record."""
+    """Return the health events and failed checks in a log file or in output of CloudWatch Logs."""
     events = log_events(body)
     framed = events is not None
     if events is None:

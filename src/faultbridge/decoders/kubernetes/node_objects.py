@@ -69,7 +69,10 @@ def node_reports(body: str) -> Iterator[NodeConditions | NodeEvent]:
 
 
 def is_node(body: bytes) -> bool:
-    """Return whether a body is or contains a Kubernetes node object. An event only refers to its node."""
+    """Return whether a body is or contains a Kubernetes node object.
+
+    A Kubernetes event does not count, because it only refers to a node.
+    """
     # A collector that wraps the lines of a document escapes its quotes.
     body = body.replace(b'\\"', b'"') if b'\\"kind' in body else body
     return b'"kind"' in body and b'"Node"' in body and (b'"involvedObject"' not in body or b'"nodeInfo"' in body)

@@ -78,7 +78,7 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether one of the first 50 lines is a record of these services, and none is a kernel line."""
+    """Return whether one of the first 50 lines is a record of this source, and none is a kernel line."""
     lines = text_of(body).split("\n", 50)[:50]
     return any(map(is_head, lines)) and not any(" kernel: " in line for line in lines)
 

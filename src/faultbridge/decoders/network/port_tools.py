@@ -54,7 +54,7 @@ def is_port_tool(body: bytes) -> bool:
 
 
 def ports_of_tools(body: str) -> tuple[Port, ...]:
-    """Return the ports in the output of these tools, in order.
+    """Return the ports in the output of perfquery and mlxlink, in order.
 
     Raises `Rejected` for an output of mlxlink without a device name.
     """

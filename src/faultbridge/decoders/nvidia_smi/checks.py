@@ -207,9 +207,10 @@ _BRAKE = _clocks("smi.hw_power_brake", "An external power brake reduced the cloc
 
 
 def _slowdown(gpu: Fields) -> GpuCheckResult | None:
-    """Check the general slowdown reason.
+    """Check the general reason for reduced clocks, which is reported without a cause.
 
-    It is no fault while one of the two specific reasons is active, because these are reported separately.
+    It is no fault while one of the specific reasons, heat or an external power brake, is active. Those reasons have
+    their own checks.
     """
     found = _SLOWDOWN(gpu)
     causes = (_THERMAL(gpu), _BRAKE(gpu))

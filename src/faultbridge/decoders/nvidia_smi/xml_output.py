@@ -120,7 +120,10 @@ _IRRELEVANT = tuple(
 
 @dataclass(frozen=True, slots=True)
 class GpuLog:
-    """One GPU of the document: its address and its fields. `texts` has all its texts if they were needed."""
+    """One GPU of the document: its address and its fields.
+
+    `texts` has all texts within the GPU element, or is empty if the caller did not need them.
+    """
 
     address: str
     fields: Mapping[str, str]

@@ -128,7 +128,7 @@ def _of_rank(lines: Sequence[str], rank: int | None) -> Iterator[str]:
 def _block(lines: Sequence[str]) -> _Block:
     """Return the traceback that has not ended at the last line, with earlier tracebacks that led to it.
 
-    The result is empty if no traceback is unfinished there.
+    The result is empty if the last traceback has already ended.
     """
     found, end = _Block(), len(lines)
     for number in range(_MAX_CHAIN):

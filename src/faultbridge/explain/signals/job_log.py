@@ -60,7 +60,7 @@ class _Run:
 
     @property
     def steps(self) -> int:
-        """Return the minimum number of training steps that these lines prove.
+        """Return the minimum number of training steps that the lines of the run prove.
 
         Fewer than two increases count as 0 steps, because an unrelated number can cause them.
         """
@@ -117,7 +117,7 @@ class JobLogReader:
         return self._store.signals(), span
 
     def _read_piece(self, piece: bytes, *, is_end: bool) -> None:
-        """Read a piece. It is searched only if it has a text of FRAGMENTS or is at the end of the log."""
+        """Read a piece. Patterns are tried only if it contains one of FRAGMENTS or is at the end of the log."""
         hits = self._hits(piece, is_end=is_end) if is_end or any(one in piece for one in FRAGMENTS) else {}
         received_at = self._context.received_at
         self._first_at = self._first_at or time_of(_text(piece[:_BEFORE]), received_at)
@@ -133,7 +133,7 @@ class JobLogReader:
         self._lines += piece.count(b"\n")
 
     def _hits(self, piece: bytes, *, is_end: bool) -> dict[int, list[LogPattern]]:
-        """Return the offset of each line that contains the fixed text of a pattern, with these patterns."""
+        """Return the offset of each line that contains the fixed text of a pattern, with all such patterns."""
         found: dict[int, list[LogPattern]] = defaultdict(list)
         known = self._search.positions(piece)
         for text, patterns in self._patterns.items():

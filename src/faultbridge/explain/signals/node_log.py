@@ -30,7 +30,7 @@ _KEY = 60
 
 @dataclass(frozen=True, slots=True)
 class NodeContext:
-    """The inputs for reading a file of a node: the roles of fault codes, and the hints for decoders."""
+    """The inputs for reading a file of a node: the role of each fault code, and the hints for decoders."""
 
     roles: Mapping[str, Role]
     hints: Hints

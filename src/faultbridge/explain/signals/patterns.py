@@ -78,8 +78,8 @@ def matches_of(
 ) -> list[tuple[LogPattern, re.Match[str]]]:
     """Return the patterns that match a line, each with its match.
 
-    If only fallback patterns match, only the first of them is returned. `frames` returns the frames of the traceback
-    that ends in the line, with the innermost frame last.
+    If only fallback patterns match, only the first of them is returned. `frames` is a function that returns the frames
+    of the traceback that ends in the line, with the innermost frame last.
     """
     patterns, hedge = tuple(patterns), HEDGES.search(line)
     line = line[: hedge.start()] if hedge else line

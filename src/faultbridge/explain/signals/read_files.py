@@ -37,7 +37,10 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class ReadContext:
-    """The inputs for reading files: patterns, roles of fault codes, the node of each rank, decoder hints."""
+    """The inputs for reading files: patterns, the role of each fault code, ranks and decoder hints.
+
+    `nodes` maps each rank to its node.
+    """
 
     patterns: tuple[LogPattern, ...]
     roles: Mapping[str, Role]
@@ -61,8 +64,8 @@ class Evidence:
 def read_files(files: Iterable[InputFile], context: ReadContext) -> Evidence:
     """Return the signals of all files.
 
-    Raises `Rejected` for a damaged dump. Other binary files are skipped and listed. If the caller names the node of a
-    file, and the file is a document that its decoder cannot read, it is `Rejected` too.
+    Raises `Rejected` for a damaged dump, and for a document that its decoder cannot read if the caller named its node.
+    Other binary files are skipped and listed in `skipped`.
     """
     signals: list[Signal] = []
     spans: list[LogSpan] = []

@@ -17,23 +17,24 @@ _FEW = 64
 class TextSearch:
     """Finds the fixed texts of patterns in the pieces of a log.
 
-    Many texts have a common part such as `rror`. That part is searched for once, and the texts with the part are
-    compared only at its positions. If a piece contains the part too often, each text is searched for separately.
+    Many of these texts share a short text such as `rror`. The shared text is searched for once, and the texts that
+    contain it are compared only at its positions. If a piece contains a shared text too often, each text is searched
+    for separately.
     """
 
     def __init__(self, texts: Iterable[bytes]) -> None:
-        """Store the texts to search for, and select a common part for each of them."""
+        """Store the texts to search for, and select a shared text for each of them."""
         self._keys = {text: next((key for key in _KEYS if key in text), None) for text in texts}
 
     def positions(self, piece: bytes) -> _KeyPositions:
-        """Return the positions of the common parts in a piece, from which the texts are found."""
+        """Return the positions of the shared texts in a piece, from which the full texts are found."""
         return _KeyPositions(piece, self._keys)
 
 
 class _KeyPositions:
-    """The positions of each common part in one piece.
+    """The positions of each shared text (a part of several pattern texts, such as `rror`) in one piece.
 
-    For a part that occurs more than 64 times, no positions are stored.
+    If a shared text occurs more than 64 times, no positions are stored.
     """
 
     def __init__(self, piece: bytes, keys: dict[bytes, bytes | None]) -> None:
@@ -61,7 +62,7 @@ class _KeyPositions:
 
 
 def _few(piece: bytes, key: bytes) -> list[int] | None:
-    """Return the positions of a common part in a piece, or None if it occurs more than 64 times."""
+    """Return the positions of a shared text in a piece, or None if it occurs more than 64 times."""
     found: list[int] = []
     position = piece.find(key)
     while position >= 0:

@@ -34,7 +34,7 @@ class Outlook(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """A failure mechanism: one way in which jobs die.
+    """A failure mechanism: one way in which jobs die, with what to do afterwards (the outlook).
 
     `initiators` maps the names of signals that start the mechanism to a strength. `causes` are the names of signals
     that can follow. With `expects_node`, the logs of the node should show the mechanism, and a signal of the job alone
@@ -71,7 +71,7 @@ class Mechanism:
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """The data for a verdict: all log patterns, roles of fault codes, and failure mechanisms."""
+    """The data for a verdict: log patterns, the role of each fault code, and failure mechanisms."""
 
     patterns: tuple[LogPattern, ...]
     roles: Mapping[str, Role]
@@ -88,7 +88,7 @@ class Weights:
 
 @cache
 def packaged_book() -> Book:
-    """Return the log patterns, roles of fault codes, and failure mechanisms in this package."""
+    """Return the log patterns, fault code roles and failure mechanisms that this package contains."""
     return read_book(packaged_mechanisms())
 
 
@@ -113,7 +113,7 @@ def extended_book(documents: Iterable[Mapping[str, Any]]) -> Book:
 
 
 def read_book(documents: Iterable[Mapping[str, Any]]) -> Book:
-    """Return the log patterns, roles of fault codes and failure mechanisms in validated documents."""
+    """Return the log patterns, fault code roles and failure mechanisms in validated documents."""
     documents = list(documents)
     rows = [row for one in documents for row in one.get("signals", ())]
     roles = {row["code"]: Role(row["role"]) for one in documents for row in one.get("faults", ())}

@@ -33,17 +33,17 @@ class Situation:
 
     @cached_property
     def leads(self) -> tuple[Signal, ...]:
-        """Return the signals without those that are equivalent to an earlier signal of the same node.
+        """Return the signals of each node, without repetitions of an earlier signal of the same node.
 
-        Equivalent signals have the same name, kind, role, file and timing.
+        A repetition has the same name, kind, role, file and timing as the earlier signal.
         """
         return firsts_of(self.line.signals, lambda one: (*self._sort(one), one.node))
 
     @cached_property
     def firsts(self) -> tuple[Signal, ...]:
-        """Return the signals without those that are equivalent to an earlier signal of the job.
+        """Return the signals of the job, without repetitions of an earlier signal.
 
-        Equivalent signals have the same name, kind, role, file and timing.
+        A repetition has the same name, kind, role, file and timing as the earlier signal.
         """
         return firsts_of(self.line.signals, self._sort)
 

@@ -1,4 +1,4 @@
-"""Orders all signals of a job, and finds its first failure, its end, and what it recovered from."""
+"""Orders all signals of a job, and finds its first failure, its end, and errors that it survived."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ _MIN_SHARED = 3
 class Hardware:
     """Whether the hardware caused the failure: `state` is `blamed`, `acquitted` or `not_shown`.
 
-    `checked` are the nodes whose own log covers the first failure of the job. `not_checked` are the other nodes.
+    `acquitted` means that the hardware is ruled out. `checked` are the nodes whose own log covers the first failure of
+    the job. `not_checked` are the other nodes.
     """
 
     state: str
@@ -69,7 +70,7 @@ def decide(
     """Return the verdict on the evidence about one job.
 
     Faults of nodes on which the job did not run are ignored. `nodes` maps each rank to its node. `affected` are the
-    nodes with a recorded fault while the job ran. If there are any, the hardware is not `acquitted`, and those that the
+    nodes with a recorded fault while the job ran. If there are any, the hardware is not ruled out, and those that the
     restart does not leave out must be tested.
     """
     job_nodes = set(nodes.values())
@@ -98,7 +99,7 @@ def decide(
 
 
 def _cause(situation: Situation, ranked: Sequence[Hypothesis]) -> Hypothesis | None:
-    """Return the likeliest hypothesis with enough points, or None.
+    """Return the likeliest hypothesis about the cause that has enough points, or None.
 
     A program can print any error, and any message of a scheduler. A decisive fault that a node itself reported while
     the job failed therefore takes precedence over a cause that leaves no node out of the restart.
@@ -203,7 +204,7 @@ def _hardware(
     *,
     is_clear: bool,
 ) -> Hardware:
-    """Return whether the hardware caused the failure.
+    """Return whether the hardware caused the failure: `blamed`, `acquitted` (ruled out) or `not_shown`.
 
     `blamed` requires evidence from a node's own source. `acquitted` requires a clear other cause, or logs without
     faults from all nodes. It is not possible if there are `doubtful` nodes, which are faulty or left out.
@@ -236,10 +237,10 @@ def _is_blamed(situation: Situation, cause: Hypothesis | None) -> bool:
 
 
 def _is_clear(situation: Situation, cause: Hypothesis, outlook: Outlook) -> bool:
-    """Return whether the cause of the failure is certain enough to acquit the hardware.
+    """Return whether the cause of the failure is certain enough to rule out the hardware.
 
-    It must be decisive or stop the job, and come before the teardown of the job. A scheduler that reports a lost node
-    does not state why the node is lost, so its report is never clear.
+    The cause must be decisive, or require that the job stays stopped. Its signal must not come after the launcher
+    started to end the job. The report of a scheduler is never enough, because it does not state why a node is lost.
     """
     if cause.mechanism.trusts_job:
         return False
