@@ -48,7 +48,7 @@ class RunningProbe(Protocol):
     """A probe that has started: the agent polls it for a result, and kills it after its timeout."""
 
     def poll(self) -> ProbeResult | None:
-        """Return the result, or None while the probe runs; never blocks."""
+        """Return the result of the probe, or None while the probe runs. Never blocks."""
         ...
 
     def kill(self) -> bool:
@@ -127,7 +127,7 @@ class BackgroundRead:
         self._thread.start()
 
     def poll(self) -> ProbeResult | None:
-        """Return the result, or None while the read runs; never blocks."""
+        """Return the result of the read, or None while the read runs. Never blocks."""
         return self._result
 
     def kill(self) -> bool:
@@ -150,9 +150,9 @@ class BackgroundRead:
 
 
 def start_process(argv: Sequence[str]) -> RunningProbe | ProbeResult:
-    """Start a program and return its running probe.
+    """Start a program and return it as a running probe.
 
-    If the program is missing or cannot be started, the function returns the probe result instead.
+    If the program is missing or cannot be started, its probe result is returned instead.
     """
     try:
         return ChildProcess(argv)

@@ -153,9 +153,9 @@ def _origin(entry: Mapping[str, Any]) -> str:
 
 
 def _of_xid(xid: re.Match[str], named: str, fault: Fault) -> Fault:
-    """Return the fault of an Xid in a controller log, where the event may be years old.
+    """Return the fault of an Xid in the log of a management controller.
 
-    A critical Xid therefore needs only diagnostics, and any other Xid needs no action.
+    The event may be years old. A critical Xid therefore only needs diagnostics, and any other Xid needs no action.
     """
     gpu = _GPU.search(named)
     component = Component(ComponentType.GPU, name=gpu[0] if gpu else None)

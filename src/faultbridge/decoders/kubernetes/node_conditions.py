@@ -126,7 +126,7 @@ class ConditionReader:
 
 
 def names_condition_type(body: bytes, source: str) -> bool:
-    """Return whether a body contains a condition type of a source. A whole node object never counts."""
+    """Return whether a body has a condition type of a source, and is not a whole Kubernetes node."""
     if is_node(body):
         return False
     if b"lastTransitionTime" not in body and b"lastHeartbeatTime" not in body:

@@ -67,9 +67,9 @@ def without_doubtful(events: Sequence[HealthEvent]) -> list[HealthEvent]:
 
 
 def joined(observations: Iterable[Observation]) -> Iterator[Snapshot]:
-    """Yield one health snapshot for each node, with all conditions of the node.
+    """Yield one health snapshot for each node, with the observations of all its conditions.
 
-    With one snapshot, a healthy check does not clear a fault that another check of the node reports.
+    In separate snapshots, a healthy check could clear a fault that another check of the node reports.
     """
     covers: defaultdict[str | None, dict[str, dict[Component, None]]] = defaultdict(dict)
     present: defaultdict[str | None, list[Fault]] = defaultdict(list)

@@ -40,7 +40,7 @@ class Instance:
 
 
 class DeepChecks:
-    """The tests that run after the DCGM diagnostics, and the decoder of their output.
+    """Defines the tests that run after the DCGM diagnostics, and reads their output.
 
     Each test runs at its lowest verification level and at all higher levels.
     """

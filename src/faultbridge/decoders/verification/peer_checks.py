@@ -29,7 +29,7 @@ class PeerDecision:
 
 
 class PeerChecks:
-    """The tests between two instances, and the decoder of their output."""
+    """Defines the tests that run between two instances, and reads their output."""
 
     def script(self, server: str) -> tuple[str, ...]:
         """Return the script that both instances run.

@@ -61,7 +61,10 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """The dump of one rank. `operations` are in program order, and `progress` is by group name."""
+    """The Flight Recorder dump of one rank.
+
+    `operations` are in program order. `progress` is by group name.
+    """
 
     file: str
     rank: int
