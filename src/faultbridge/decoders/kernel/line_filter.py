@@ -125,7 +125,7 @@ class BenignLineFilter:
     """Skips lines that start like harmless lines of the same log, and keeps each line that may be a fault."""
 
     def __init__(self) -> None:
-        """Start without learned words."""
+        """Start with no words learned from harmless lines."""
         self._starts = _StartCache()
         self._words: dict[bytes, None] = {}
         self._patterns: dict[int, re.Pattern[bytes]] = {}
@@ -161,7 +161,10 @@ class BenignLineFilter:
         return any(first in text and end.search(text) for first, end in _LINE_ENDS.items())
 
     def _unlearned(self, text: bytes, column: int) -> Sequence[bytes]:
-        """Return the lines that do not start with a learned word. The first line is always returned."""
+        """Return the lines that do not start with a word that was learned from harmless lines.
+
+        The first line is always returned.
+        """
         if not self._words:
             return text.split(b"\n")
         pattern = self._patterns.get(column)

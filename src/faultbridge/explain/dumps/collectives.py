@@ -138,10 +138,10 @@ def _circle(edges: Waiting, ranks: set[int]) -> set[int]:
 
 
 def _finding(job: Job, edges: Waiting, rank: int, state: State, proof: Operation | None) -> Finding:
-    """Return the finding about a rank.
+    """Return the finding that other ranks wait for this rank.
 
-    `proof` is the operation that shows why other ranks wait. If it is None, the call in which most ranks wait for this
-    rank is used.
+    `proof` is the operation that shows why they wait. If it is None, the call in which most ranks wait for this rank is
+    used.
     """
     waiters: dict[Call, list[int]] = {}
     for one, call in edges.calls.items():

@@ -102,7 +102,7 @@ def packaged_weights() -> Weights:
 
 
 def extended_book(documents: Iterable[Mapping[str, Any]]) -> Book:
-    """Return the data in this package, extended by the documents of a customer.
+    """Return the patterns and failure mechanisms in this package, extended by a customer's documents.
 
     The documents take precedence. Raises `Misconfigured` for an invalid document.
     """
