@@ -1,4 +1,4 @@
-"""The node agent: reads logs, runs probes and sends what they report to the queue of raw records.
+"""The node agent: reads logs, runs probes, and sends both as raw records to the queue of ingest.
 
 It runs on production GPU nodes, so its use of CPU, memory and disk is limited (`resource_limits`), and it imports only
 the standard library. Reading order: `__main__` (command line), `settings`, `agent` (main loop), `host` (clocks and

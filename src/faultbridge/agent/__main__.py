@@ -1,4 +1,4 @@
-"""`python -m faultbridge.agent`: runs the node agent where the `faultbridge` command is missing."""
+"""`python -m faultbridge.agent`: runs the node agent if the `faultbridge` command is not installed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ ONCE_SECONDS = 45.0
 def run(settings: AgentSettings, *, once: bool = False) -> int:
     """Run the agent in this process and return its exit code.
 
-    75 asks the supervisor for a restart. With `once`, 1 means that records could not be sent.
+    Exit code 0 means that the agent ended normally. 75 means that it used too much memory and requires a restart by its
+    supervisor. With `once`, 1 means that records could not be sent.
     """
     resource_limits.lower_priority()
     if settings.instance_id is None:

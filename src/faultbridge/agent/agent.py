@@ -39,7 +39,11 @@ class MemoryExceeded(Exception):  # noqa: N818 - names the situation
 
 @dataclass(slots=True)
 class Agent:
-    """All parts of a running agent; `cpu_seconds` and `resident_bytes` measure what it uses."""
+    """All parts of a running agent.
+
+    `cpu_seconds` returns the CPU time that the agent has used, and `resident_bytes` returns its memory. `sender_error`
+    is the error that ended the sender thread.
+    """
 
     clock: AgentClock
     followers: Sequence[Follower]
@@ -73,7 +77,10 @@ class Agent:
             raise self.sender_error
 
     def poll(self) -> None:
-        """Do one round: read the logs, run the probes, read the drop folder. Never blocks."""
+        """Do one round: read the logs, run the probes, and read files that other programs wrote. Never blocks.
+
+        Other programs write their files into the drop folder.
+        """
         for follower in self.followers:
             follower.poll()
         for source, output in self.probes.poll():
@@ -89,7 +96,7 @@ class Agent:
                 self.drop_folder.remove(file)
 
     def close(self) -> None:
-        """Store the lines that were read, and close the logs and the running probe."""
+        """Store the log lines that were already read, stop the running probe, and close the logs."""
         self.probes.stop()
         for follower in self.followers:
             follower.flush()
@@ -98,7 +105,7 @@ class Agent:
     def run_once(self, seconds: float) -> str | None:
         """Read the logs, run each probe once and send the records, within about `seconds`.
 
-        Returns why records could not be sent, or None.
+        Returns the reason when records could not be sent, or None when all were sent.
         """
         deadline = self.clock.monotonic() + seconds
         read_until = deadline - seconds + 1
@@ -128,7 +135,7 @@ class Agent:
 
 
 def build_agent(settings: AgentSettings, transport: Transport | None = None, clock: AgentClock | None = None) -> Agent:
-    """Build the agent of this node; without a transport it sends to AWS."""
+    """Build the agent of this node from its settings. Without a `transport`, the agent sends to AWS."""
     clock = clock or SystemClock()
     services = ServiceClock(clock)
     packer = RecordPacker(

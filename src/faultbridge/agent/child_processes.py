@@ -20,7 +20,7 @@ _CHUNK_BYTES = 256 * 1024
 
 
 class Outcome(StrEnum):
-    """How a probe ended; `absent` means that the node does not have the program or the files."""
+    """How a probe ended. `absent` means that the node does not have the program or the files to read."""
 
     DONE = "done"
     FAILED = "failed"
@@ -34,7 +34,8 @@ class Outcome(StrEnum):
 class ProbeResult:
     """The result of a probe: its outcome, its output, and the error text of the program or of the agent.
 
-    With `incomplete`, the output of some programs of the probe is valid, and the outcome is that of one that failed.
+    A probe may run several programs. `incomplete` means that some of them succeeded and some failed: `output` is the
+    valid output of those that succeeded, and `outcome` is the worst outcome of those that failed.
     """
 
     outcome: Outcome
@@ -44,10 +45,10 @@ class ProbeResult:
 
 
 class RunningProbe(Protocol):
-    """A probe that was started."""
+    """A probe that has started: the agent polls it for a result, and kills it after its timeout."""
 
     def poll(self) -> ProbeResult | None:
-        """Return the result, or None while the probe runs; never blocks."""
+        """Return the result of the probe, or None while the probe runs. Never blocks."""
         ...
 
     def kill(self) -> bool:
@@ -56,7 +57,7 @@ class RunningProbe(Protocol):
 
 
 class ChildProcess:
-    """A program in its own process group; its output is read while it runs, up to a limit."""
+    """Runs a program in its own process group, and reads its output up to a limit while it runs."""
 
     def __init__(self, argv: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         self._output = bytearray()
@@ -77,9 +78,10 @@ class ChildProcess:
             fcntl.fcntl(_descriptor(self._process.stdout), _SET_PIPE_SIZE, _PIPE_BYTES)
 
     def poll(self) -> ProbeResult | None:
-        """Read the available output; return the result once the program has exited or wrote too much, None before.
+        """Read the available output. Returns the result of the program, or None while the program runs.
 
-        A process that the program left behind and that keeps the pipes open does not delay the result.
+        The result is available when the program has exited, or has written more than the limit. A child process that
+        the program left behind does not delay the result, even if it keeps the output pipes open.
         """
         status = self._process.poll()
         _drain(self._process.stdout, self._output, MAX_OUTPUT_BYTES + 1)
@@ -99,7 +101,10 @@ class ChildProcess:
         return ProbeResult(Outcome.DONE, output, error_text)
 
     def kill(self) -> bool:
-        """Kill the process group. A program that is blocked in the driver exits only when the driver returns."""
+        """Kill the process group. Returns False if the program still runs after 0.2 seconds.
+
+        A program that is blocked in the driver exits only when the driver call returns.
+        """
         with suppress(OSError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._close()
@@ -114,7 +119,7 @@ class ChildProcess:
 
 
 class BackgroundRead:
-    """A read that may hang, in a daemon thread that the agent can abandon."""
+    """Runs a read in a daemon thread. If the read hangs, the agent can abandon the thread."""
 
     def __init__(self, function: Callable[[], bytes]) -> None:
         self._result: ProbeResult | None = None
@@ -122,11 +127,14 @@ class BackgroundRead:
         self._thread.start()
 
     def poll(self) -> ProbeResult | None:
-        """Return the result, or None while the read runs; never blocks."""
+        """Return the result of the read, or None while the read runs. Never blocks."""
         return self._result
 
     def kill(self) -> bool:
-        """Return whether the thread has ended. A thread cannot be killed; the agent abandons a blocked one."""
+        """Return whether the thread has ended.
+
+        A thread cannot be killed, so the agent abandons a blocked thread.
+        """
         return not self._thread.is_alive()
 
     def _run(self, function: Callable[[], bytes]) -> None:
@@ -142,9 +150,9 @@ class BackgroundRead:
 
 
 def start_process(argv: Sequence[str]) -> RunningProbe | ProbeResult:
-    """Start a program and return its running probe.
+    """Start a program and return it as a running probe.
 
-    If the program is missing or cannot be started, the function returns the probe result instead.
+    If the program is missing or cannot be started, its probe result is returned instead.
     """
     try:
         return ChildProcess(argv)

@@ -1,7 +1,8 @@
-"""Cursors: the position up to which each log was read, stored so that a full disk cannot damage it.
+"""Stores cursors, the positions up to which each log was read, so that a full disk cannot damage them.
 
-The file has two halves. Each update overwrites one half, in turn, with a checksum. A crash during a write damages one
-half only, and the other half is still valid. The file has a fixed size; a cursor that does not fit makes it larger.
+A cursor file has two halves. Each update overwrites the older half with the cursor and a checksum. A crash during a
+write damages only that half, and the other half is still valid. The size of the file does not change, except when a
+cursor does not fit into a half. Then a larger file replaces it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Cursor:
 
 
 class CursorFile:
-    """The stored cursor of one log. Without a readable file the cursor starts at number 0."""
+    """The file that stores the cursor of one log. If it cannot be read, the cursor starts at number 0."""
 
     def __init__(self, path: Path, log: str) -> None:
         self._log = log
@@ -41,9 +42,9 @@ class CursorFile:
                 path.write_bytes(b" " * 2 * self._half_bytes)
 
     def advance(self, cursor: Cursor) -> bool:
-        """Store a cursor if it is newer than the current one.
+        """Store a cursor if it is newer than the current cursor.
 
-        Returns False, and counts the failure, if the write failed.
+        Returns False if the write failed, and counts the failure in `failures`.
         """
         if cursor.number <= self.cursor.number:
             return True
@@ -65,7 +66,7 @@ class CursorFile:
             os.pwrite(file.fileno(), half.ljust(self._half_bytes), index * self._half_bytes)
 
     def _grow(self, half: bytes, index: int) -> None:
-        """Replace the file by a larger one, because the cursor does not fit into half of the current file."""
+        """Replace the file by a larger file, because the cursor does not fit into half of the current file."""
         size = self._half_bytes
         while size < len(half):
             size *= 2

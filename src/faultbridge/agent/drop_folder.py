@@ -1,4 +1,4 @@
-"""The drop folder: the agent sends files that other programs, such as job hooks, write there."""
+"""The drop folder: other programs, such as job hooks, write files there, and the agent sends them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _FILE_NAME = re.compile(r"([a-z0-9][a-z0-9-]{0,63})\.[A-Za-z0-9_.-]{1,128}")
 
 
 class DropFolder:
-    """A folder with files named `<source>.<anything>`, each of which becomes one record.
+    """A folder of files named `<source>.<anything>`. Each file becomes one record.
 
-    A program writes its file under a name with a leading dot and then renames it.
-    A file is deleted when its record is stored. A file that is empty, too large or has another name is deleted and
-    counted.
+    A program writes a file under a name with a leading dot, and then renames it. The agent deletes the file when its
+    record is stored. It also deletes a file that is empty, is too large or has another name, and counts it in
+    `refused`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -28,7 +28,7 @@ class DropFolder:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def pending(self) -> Iterator[tuple[Path, str, bytes]]:
-        """Yield up to 20 files, each with its source and its content."""
+        """Yield up to 20 files, each as its path, its source and its content."""
         try:
             files = sorted(path for path in self._folder.iterdir() if not path.name.startswith("."))
         except OSError:
@@ -47,6 +47,6 @@ class DropFolder:
             yield file, name[1], body
 
     def remove(self, file: Path) -> None:
-        """Delete a file."""
+        """Delete a file of the folder, if it still exists."""
         with suppress(OSError):
             file.unlink()

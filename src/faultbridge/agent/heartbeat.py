@@ -1,4 +1,4 @@
-"""Heartbeats: report that the agent runs, its failing probes, its losses and its resource use."""
+"""Heartbeats: report that the agent runs, which probes fail, what was lost, and what the agent uses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_REFUSAL = 300
 
 @dataclass(slots=True)
 class HeartbeatBuilder:
-    """Builds heartbeats; `interval_seconds` is the interval that a heartbeat announces."""
+    """Builds heartbeats. `interval_seconds` is the announced time until the next heartbeat."""
 
     packer: RecordPacker
     clock: AgentClock
@@ -38,7 +38,7 @@ class HeartbeatBuilder:
     count: int = 0
 
     def __call__(self) -> OutgoingRecord:
-        """Build a heartbeat of the current state."""
+        """Build a heartbeat of the current state as a record that can be sent."""
         at = self.clock.now()
         self.count += 1
         record = self.packer.pack(SOURCE, json.dumps(self.body(to_text(at))).encode(), at)
@@ -47,7 +47,10 @@ class HeartbeatBuilder:
         return record
 
     def body(self, at: str) -> dict[str, Any]:
-        """Return the fields of a heartbeat; counts are since the agent started, except of what waits now."""
+        """Return the fields of a heartbeat.
+
+        Fields that start with `waiting_` describe the current state. All other counts are since the agent started.
+        """
         return {
             "heartbeat": self.count,
             "at": at,

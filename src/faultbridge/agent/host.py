@@ -17,14 +17,14 @@ _INSTANCE_ID = re.compile(r"i-[0-9a-f]{8,17}")
 
 
 class AgentClock(Protocol):
-    """The clocks that the agent reads; tests replace them."""
+    """The clocks that the agent reads. Tests use a fake."""
 
     def now(self) -> datetime:
         """Return the wall clock time in UTC, which an operator or NTP can change."""
         ...
 
     def monotonic(self) -> float:
-        """Return seconds since boot, on the clock that kernel log times use."""
+        """Return the seconds since boot, by the same clock as the times in the kernel log."""
         ...
 
     def sleep(self, seconds: float) -> None:
@@ -33,14 +33,14 @@ class AgentClock(Protocol):
 
 
 class SystemClock:
-    """The clocks of this host. CLOCK_MONOTONIC is the clock of kernel log times."""
+    """The clocks of this host. Kernel log times also use the clock CLOCK_MONOTONIC."""
 
     def now(self) -> datetime:
         """Return the wall clock time in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Return seconds since boot, without the time that the host was suspended."""
+        """Return the seconds since boot, without the time during which the host was suspended."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
@@ -49,12 +49,12 @@ class SystemClock:
 
 
 def host_name() -> str | None:
-    """Return the host name without its domain, or None where it is empty."""
+    """Return the host name without its domain, or None if it is empty."""
     return socket.gethostname().partition(".")[0] or None
 
 
 def boot_id(path: Path) -> str | None:
-    """Return the id of the current boot, or None where the file cannot be read."""
+    """Return the id of the current boot, or None if the file at `path` cannot be read."""
     try:
         return path.read_text(encoding="ascii").strip()[:64] or None
     except (OSError, ValueError):
@@ -62,7 +62,7 @@ def boot_id(path: Path) -> str | None:
 
 
 def instance_id(base_url: str = METADATA_URL) -> str | None:
-    """Return the EC2 instance id from the instance metadata service, or None outside of EC2."""
+    """Return the EC2 instance id from the instance metadata service, or None outside EC2."""
     try:
         found = read_metadata("instance-id", base_url)
     except (urllib.error.URLError, OSError, ValueError):
@@ -71,7 +71,7 @@ def instance_id(base_url: str = METADATA_URL) -> str | None:
 
 
 def read_metadata(path: str, base_url: str = METADATA_URL) -> str:
-    """Read one path below `meta-data/` of the instance metadata service, version 2."""
+    """Read a path below `meta-data/` from the EC2 instance metadata service, version 2."""
     lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
     token = _get(urllib.request.Request(f"{base_url}/api/token", method="PUT", headers=lifetime))  # noqa: S310 - fixed host
     headers = {"X-aws-ec2-metadata-token": token}

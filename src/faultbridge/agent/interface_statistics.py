@@ -1,4 +1,4 @@
-"""Reads the statistics of a node's network interfaces: runs `ethtool -S` for each in turn, and joins the output."""
+"""Reads the statistics of the network interfaces: runs `ethtool -S` for each one and joins the output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _WORST_FIRST = (Outcome.HUNG, Outcome.CRASHED, Outcome.OVERSIZED, Outcome.FAILED
 
 @dataclass(slots=True)
 class InterfaceStatistics:
-    """Reads the statistics of each interface; a program that cannot be killed is not started a second time."""
+    """The probe of the interface statistics: starts a round of `ethtool -S` over all interfaces.
+
+    While an `ethtool` process of an interface cannot be killed, no second process is started for that interface.
+    """
 
     interfaces: Sequence[str]
     start_program: Callable[[Sequence[str]], RunningProbe | ProbeResult] = start_process
@@ -30,12 +33,12 @@ class InterfaceStatistics:
         return int((TIMEOUT_SECONDS + 1) * len(self.interfaces)) + 1
 
     def start(self) -> RunningProbe:
-        """Start to read the statistics of all interfaces once."""
+        """Start one round over all interfaces, and return it as a running probe."""
         return _Round(self)
 
 
 class _Round:
-    """One pass over all interfaces: those not read yet, the output so far, and the failures."""
+    """One round over all interfaces: those that remain, the output so far, and the failures so far."""
 
     def __init__(self, statistics: InterfaceStatistics) -> None:
         self._statistics = statistics
@@ -47,7 +50,10 @@ class _Round:
         self._absent = False
 
     def poll(self) -> ProbeResult | None:
-        """Check the running program and start the next one; return the result after the last interface."""
+        """Check the running program, or start the next one. Returns the result after the last interface.
+
+        The result is None until then.
+        """
         while self._left:
             result = self._start() if self._running is None else self._check(self._running)
             if result is None:
@@ -57,7 +63,7 @@ class _Round:
         return self._result()
 
     def kill(self) -> bool:
-        """Kill the running program. Returns False while it still runs."""
+        """Kill the running program. Returns False if the program still runs."""
         return self._running is None or self._running.kill()
 
     def _start(self) -> ProbeResult | None:
@@ -102,11 +108,17 @@ class _Round:
 
 
 def counters_with_threshold(output: bytes) -> bytes:
-    """Return the heading of `ethtool -S` and its counters that have a threshold; ingest ignores all others."""
+    """Return an `ethtool -S` output with only its heading and the counters that have a threshold.
+
+    Ingest compares these counters with their thresholds, and ignores all other counters.
+    """
     wanted = {name.encode() for name in counters_of(SOURCE)}
     return b"\n".join([_HEADING, *(line for line in output.splitlines() if _name(line) in wanted), b""])
 
 
 def _name(line: bytes) -> bytes:
-    """Return the name of a counter; some drivers write the number of a queue before it, as in `[0]: rx_errors: 1`."""
+    """Return the name of the counter in a line of `ethtool -S`.
+
+    Some drivers write the number of a queue before the name, as in `[0]: rx_errors: 1`.
+    """
     return line.rpartition(b":")[0].rpartition(b"]:")[2].strip()

@@ -19,9 +19,9 @@ _FIELDS = "MESSAGE,_SYSTEMD_UNIT,__REALTIME_TIMESTAMP,_BOOT_ID"
 
 
 class JournalLog(Log):
-    """Reads the messages of one unit after a journald cursor, with `journalctl --follow`.
+    """Reads the messages of one systemd unit after a journald cursor, with `journalctl --follow`.
 
-    A `journalctl` that exited is restarted, at most every 30 s, and continues after the last message that was read.
+    If `journalctl` exits, it is restarted, at most every 30 s. It continues after the last message that was read.
     """
 
     max_line_bytes = 256 * 1024

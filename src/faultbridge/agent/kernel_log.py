@@ -22,9 +22,9 @@ _RECORD = re.compile(rb"(\d{1,6}),(\d{1,18}),(\d{1,18}),[^,;]{1,16}(?:,[^;]{0,20
 class KernelLog(Log):
     """Reads the kernel ring buffer after a position (boot id, sequence number), without blocking.
 
-    A line starts with the wall clock time at which the kernel printed it, because the first lines of a boot may be read
-    much later. The header of its record follows and contains the facility. The position contains the time of boot, so
-    that a line that is read twice gets the same time.
+    The agent may read the first lines of a boot much later. Each line therefore starts with the wall clock time at
+    which the kernel printed it. The header of the kernel record follows, which contains the facility. The position also
+    contains the time of boot, so that a line that is read twice gets the same time.
     """
 
     name = "kmsg"
@@ -48,7 +48,7 @@ class KernelLog(Log):
         yield from super().read(max_bytes)
 
     def close(self) -> None:
-        """Close the device."""
+        """Close the kernel log device."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

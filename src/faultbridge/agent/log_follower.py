@@ -1,6 +1,6 @@
 """Follows a log: reads its lines, counts repeated lines, and stores them as records with a cursor.
 
-Equal lines within five seconds become one line with a count.
+Lines with equal text within five seconds become one line with a count.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ MAX_RECENT_LINES = 2000
 class LogLine:
     """One line of a log, with the read position after it.
 
-    `text` is the part that is compared for equality; `prefix` is the rest, such as the time. `position` is None
-    where the log has no positions.
+    `text` is the part that is compared with other lines. `prefix` is the part before it, such as the time, which
+    differs between equal messages. `position` is None if the log has no positions.
     """
 
     prefix: str
@@ -46,7 +46,10 @@ class LogLine:
 
 
 class LineBatch:
-    """Collects lines for one record and counts repeated ones; times are seconds of a monotonic clock."""
+    """Collects log lines for one record, and counts repeated lines.
+
+    Times are seconds of a monotonic clock.
+    """
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -64,7 +67,7 @@ class LineBatch:
         return self._size >= MAX_BATCH_BYTES
 
     def add(self, line: LogLine, now: float) -> None:
-        """Add a line: write it if it is new, count it if an equal line came less than five seconds ago."""
+        """Add a line. If an equal line was written less than five seconds ago, the line is only counted."""
         if line.position is not None:
             self.position = line.position
         text = line.text
@@ -82,16 +85,16 @@ class LineBatch:
         self._new_since = now if self._new_since is None else self._new_since
 
     def due(self, now: float) -> bool:
-        """Return whether the batch should become a record now."""
+        """Return whether the batch should become a record now, because it is full or has waited long enough."""
         delay = BURST_FLUSH_DELAY_SECONDS if now - self._taken_at < REPEAT_WINDOW_SECONDS else FLUSH_DELAY_SECONDS
         new_lines_due = self._new_since is not None and now - self._new_since >= delay
         repeats_due = self._repeats_since is not None and now - self._repeats_since >= REPEAT_WINDOW_SECONDS
         return self.full or new_lines_due or repeats_due
 
     def take(self, now: float) -> bytes:
-        """Empty the batch, and return its lines as one text, with counts of repeated lines at the end.
+        """Empty the batch and return its lines as one text, with the counts of repeated lines at the end.
 
-        The text contains the log up to `position`.
+        The text contains all lines of the log up to `position`.
         """
         for text, (count, line) in self._repeats.items():
             self._write(line.prefix + (text if count == 1 else f"message repeated {count} times: [ {text} ]"))
@@ -108,7 +111,7 @@ class LineBatch:
 
 
 class Log(ABC):
-    """A log that can be read without blocking, from a stored position on."""
+    """A log that can be read without blocking, starting at a stored position."""
 
     name: str
     source: str
@@ -136,23 +139,23 @@ class Log(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Close the log."""
+        """Close the log and release its file or process."""
 
     @abstractmethod
     def _read_chunk(self) -> bytes:
-        """Return the next bytes without blocking; empty when none are available."""
+        """Return the next bytes of the log without blocking, or empty bytes when none are available."""
 
     @abstractmethod
     def _parse_line(self, raw: bytes) -> LogLine | None:
-        """Parse one line; None for a line to skip."""
+        """Parse one raw line. Returns None for a line to skip."""
 
 
 @dataclass(slots=True)
 class Follower:
     """Converts one log to records.
 
-    It stops reading while neither the disk nor the network accepts the latest record. A line that does not fit into any
-    message is dropped and counted, and the cursor advances past it.
+    It stops reading while the latest record can be neither stored on disk nor sent. A line that is too long for a
+    message is dropped and counted, and the cursor advances past the line.
     """
 
     log: Log
@@ -165,7 +168,7 @@ class Follower:
     _in_memory: bool = False
 
     def poll(self) -> None:
-        """Read the available lines and store the batch if it is due."""
+        """Read the available lines, and store the batch of lines as a record if it is due."""
         if not self._make_pending_safe():
             return
         now = self.clock.monotonic()
@@ -175,7 +178,7 @@ class Follower:
             self.flush()
 
     def flush(self) -> None:
-        """Store all lines that were read, unless an earlier record is still pending."""
+        """Store all lines that were read as records, unless an earlier record is not stored yet."""
         if self._pending:
             return
         body = self._batch.take(self.clock.monotonic())
@@ -191,7 +194,10 @@ class Follower:
         self._make_pending_safe()
 
     def _pack(self, body: bytes) -> Iterator[OutgoingRecord]:
-        """Yield the records of a text, divided if it does not fit; a line that is too long is dropped and counted."""
+        """Yield the lines as one record, or as several records if they do not fit into one message.
+
+        A single line that does not fit is dropped and counted.
+        """
         wait = Wait.HOLD if can_wait(self.log.source, body) else Wait.NONE
         record = self.packer.pack(self.log.source, body, self.clock.now(), wait=wait)
         if record is not None:
@@ -206,16 +212,16 @@ class Follower:
         yield from self._pack(b"".join(lines[middle:]))
 
     def _make_pending_safe(self) -> bool:
-        """Store or send the pending records in their order; return whether none is left."""
+        """Store or send the pending records in their order. Returns whether all of them are stored or sent."""
         while self._pending and self._make_safe(self._pending[0]):
             self._pending.popleft()
             self._in_memory = False
         return not self._pending
 
     def _make_safe(self, record: OutgoingRecord) -> bool:
-        """Store a record on disk, or hold it in memory; return whether it is stored or sent.
+        """Store a record on disk, or keep it in memory. Returns whether the record is stored or sent.
 
-        The cursor advances when the record is stored or sent, never before.
+        The cursor advances when the record is stored or sent, never earlier.
         """
 
         def advance() -> None:

@@ -1,4 +1,4 @@
-"""The probes of a GPU node: the programs and files to read, and the source of each output."""
+"""Defines the probes of a GPU node: which programs and files they read, and the source of each output."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NVIDIA_SMI_ERRORS = (
 
 
 def node_probes(settings: AgentSettings) -> tuple[Probe, ...]:
-    """List the probes of this node; the scheduler skips a probe with an interval of 0."""
+    """Return the probes of this node. The scheduler skips a probe whose interval is 0."""
     timeout = settings.probe_timeout_seconds
     nvidia_smi = partial(start_process, (settings.nvidia_smi, "-q", "-x"))
     dcgm_health = partial(start_process, (settings.dcgmi, "health", "-c", "-j"))
@@ -92,9 +92,10 @@ def _start_scrape(url: str) -> RunningProbe:
 
 
 def scrape(url: str) -> bytes:
-    """Read the metrics page of an exporter on this host, within 5 s and at most 2 MiB.
+    """Read the metrics page of an exporter on this host, within 5 s and up to 2 MiB.
 
-    Raises FileNotFoundError when no exporter listens, and ValueError for a URL of another host.
+    Raises FileNotFoundError if no exporter listens at the URL, TimeoutError if a limit is exceeded, and ValueError if
+    the URL has another host.
     """
     allowed = ("http://127.0.0.1", "http://localhost", "http://[::1]")
     if not url.startswith(allowed):
@@ -119,7 +120,7 @@ def _start_port_counters(folder: Path) -> RunningProbe | ProbeResult:
 
 
 def port_counters(folder: Path) -> bytes:
-    """Read the state of every RDMA port, and its counters that have a threshold, as `path: value` lines."""
+    """Read the state of each RDMA port, and its counters that have a threshold, as `path: value` lines."""
     lines, with_threshold = [], counters_of("rdma-counters")
     for port in sorted(folder.glob("*/ports/*")):
         files = [port / name for name in _PORT_FILES]

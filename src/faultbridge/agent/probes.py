@@ -37,9 +37,9 @@ _CODES_AND_MESSAGES = {
 class Probe:
     """One probe: how to start it, how often it runs, its timeout, and how its output is recognized.
 
-    `expected_prefix` is the start of valid output. `known_errors` are error texts that the decoder of the source reads
-    too. `second_source` gets the same output.
-    `code_prefix` is the first part of the fault codes that report a failure of the probe itself.
+    Valid output starts with `expected_prefix`, or contains one of `known_errors`, which the decoder of `source` also
+    reads. `second_source` is a second source that receives the same output. `code_prefix` is the first part of the
+    fault codes that report a failure of the probe itself.
     """
 
     name: str
@@ -64,9 +64,9 @@ class _ProbeState:
 
 @dataclass(slots=True)
 class ProbeScheduler:
-    """Runs probes in turn; `cpu_seconds` returns the CPU time used so far.
+    """Runs the probes one after another. `cpu_seconds` returns the CPU time that was used so far.
 
-    Two run at once only when the first one hangs and cannot be killed.
+    Two probes run at the same time only if the first one hangs and cannot be killed.
     """
 
     probes: Sequence[Probe]
@@ -79,21 +79,21 @@ class ProbeScheduler:
     _cpu_at_start: float = 0.0
 
     def __post_init__(self) -> None:
-        """Spread the first runs over a few seconds."""
+        """Schedule the first runs of the probes two seconds apart."""
         now = self.clock.monotonic()
         active = [probe for probe in self.probes if probe.interval_seconds > 0]
         self._states = {probe.name: _ProbeState(now + 2 * number) for number, probe in enumerate(active)}
 
     def first_round_pending(self) -> bool:
-        """Return whether any probe has yet to complete its first run."""
+        """Return whether any probe has not completed its first run yet."""
         return not all(state.finished_once for state in self._states.values())
 
     def failing(self) -> dict[str, str]:
-        """Return the outcome of each probe that fails now, by probe name."""
+        """Return the probes that fail now: a mapping from the name of a probe to its outcome."""
         return {name: state.failing.value for name, state in self._states.items() if state.failing is not None}
 
     def poll(self) -> Iterator[tuple[str, bytes]]:
-        """Check the running probe or start the next one that is due; yields (source, body) for each record."""
+        """Check the running probe or start the next due one. Yields (source, body) of each record to send."""
         if self._running is None:
             probe = self._next_due()
             if probe is not None:
@@ -109,7 +109,7 @@ class ProbeScheduler:
             yield from self._finish(self._current, result)
 
     def stop(self) -> None:
-        """Kill the running probe."""
+        """Kill the running probe, if a probe runs."""
         if self._running is not None:
             self._running.kill()
             self._running = None
@@ -176,14 +176,17 @@ class ProbeScheduler:
 
 
 def probe_fault(probe: str, code_prefix: str, result: ProbeResult, *, at: datetime, seconds: int) -> bytes:
-    """Encode the fault for a failed probe; `seconds` is the timeout of the probe."""
+    """Encode the fault of a failed probe as JSON. `seconds` is the timeout of the probe."""
     code, message = _CODES_AND_MESSAGES[result.outcome]
     evidence = result.error_text or result.output[:MAX_EVIDENCE].decode("utf-8", "replace")
     return _encode("fault", probe, f"{code_prefix}.{code}", f"{probe} {message.format(seconds=seconds)}", at, evidence)
 
 
 def probe_clear(probe: str, code_prefix: str, outcome: Outcome, *, at: datetime, now: Outcome | None) -> bytes:
-    """Encode the clear of a probe fault; `now` is the failure that replaces it, or None if the probe responds again."""
+    """Encode the clear of a probe fault as JSON.
+
+    `outcome` is the failure that has ended. `now` is the failure that replaces it, or None if the probe works again.
+    """
     code = f"{code_prefix}.{_CODES_AND_MESSAGES[outcome][0]}"
     replaced_by = f"{code_prefix}.{_CODES_AND_MESSAGES[now][0]}" if now else None
     message = f"{probe} fails in another way: {replaced_by}" if replaced_by else f"{probe} responds again"

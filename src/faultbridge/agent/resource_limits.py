@@ -1,4 +1,4 @@
-"""Resource limits: the maximum CPU, memory and disk of the agent, and their enforcement."""
+"""Resource limits: enforces the maximum CPU, memory and disk use of the agent."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PAGE_BYTES = resource.getpagesize()
 
 
 def lower_priority() -> None:
-    """Set the lowest CPU and disk priority that the system allows; child processes inherit it."""
+    """Set the lowest CPU and disk priority that the system allows. Child processes inherit it."""
     with suppress(OSError):
         os.nice(NICENESS)
     number = _IOPRIO_SET.get(platform.machine())
@@ -39,7 +39,7 @@ def lower_priority() -> None:
 
 
 def resident_bytes() -> int:
-    """Return the resident memory of this process, or 0 where /proc cannot be read."""
+    """Return the resident memory of this process in bytes, or 0 if /proc cannot be read."""
     try:
         return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * _PAGE_BYTES
     except (OSError, ValueError, IndexError):
@@ -47,7 +47,7 @@ def resident_bytes() -> int:
 
 
 def cpu_seconds() -> float:
-    """Return the CPU time of this process and of its finished child processes."""
+    """Return the CPU time in seconds that this process and its finished child processes have used."""
     return sum(
         used.ru_utime + used.ru_stime
         for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
@@ -58,7 +58,8 @@ def cpu_seconds() -> float:
 class CpuBudget:
     """Computes the pauses that keep CPU use below a share of one core.
 
-    `now` is in seconds of a monotonic clock. `used` is the CPU time in seconds, counted from any starting point.
+    `now` is seconds of a monotonic clock. `used` is CPU time in seconds, counted from the same start as
+    `used_at_start`. `burst` is CPU time in seconds that may be used before the limit applies.
     """
 
     started_at: float
@@ -67,10 +68,10 @@ class CpuBudget:
     burst: float = CPU_BURST_SECONDS
 
     def pause(self, now: float, used: float) -> float:
-        """Return the seconds to sleep now; log lines stay in the kernel ring buffer during the pause."""
+        """Return how many seconds to sleep now. Log lines stay in the kernel ring buffer during the pause."""
         excess = (used - self.used_at_start) - self.burst - (now - self.started_at) * self.share
         return min(max(excess, 0.0) / self.share, MAX_PAUSE_SECONDS)
 
     def used_share(self, now: float, used: float) -> float:
-        """Return the average share of one core used since the start."""
+        """Return the average share of one core that was used since the start."""
         return (used - self.used_at_start) / max(now - self.started_at, 1.0)

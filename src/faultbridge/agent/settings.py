@@ -21,10 +21,10 @@ JOURNAL_UNITS: Mapping[str, str] = {"nvidia-fabricmanager.service": "fabric-mana
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """The settings of one agent; an interval of 0 disables a probe.
+    """The settings of one agent. A probe interval of 0 disables the probe.
 
-    Output of a probe that did not change is sent after `unchanged_seconds`; with 0, all output is sent. Records that
-    are not urgent wait up to `hold_seconds` for a call of the queue; with 0, they do not wait.
+    Unchanged probe output is sent again only after `unchanged_seconds`; with 0, all output is sent. A record that is
+    not urgent waits up to `hold_seconds`, so that several records are sent in one call; with 0, no record waits.
     """
 
     cluster: str
@@ -54,7 +54,10 @@ class AgentSettings:
 
     @classmethod
     def load(cls, file: Path | None = None, environment: Mapping[str, str] | None = None) -> AgentSettings:
-        """Read the file, if it exists, and the environment variables; raises Misconfigured for a bad setting."""
+        """Read the settings file, if it exists, and the environment variables.
+
+        Raises Misconfigured for an unknown, missing or invalid setting.
+        """
         values = _read_file(file) | _read_variables(os.environ if environment is None else environment)
         unknown = values.keys() - _TYPES.keys()
         if unknown:
@@ -73,7 +76,7 @@ class AgentSettings:
         return settings
 
     def with_instance(self, instance_id: str | None) -> AgentSettings:
-        """Return a copy with this instance id, unless one is set already."""
+        """Return a copy of the settings with this instance id. An instance id that is already set is kept."""
         return self if self.instance_id else replace(self, instance_id=instance_id)
 
 

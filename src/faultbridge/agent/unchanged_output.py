@@ -1,10 +1,10 @@
-"""Sends probe output again only when something changed that ingest reads, and otherwise every ten minutes.
+"""Sends probe output again only if a value that ingest reads has changed, or after ten minutes.
 
 AWS charges for each record. Temperatures, loads and clocks change all the time, and no decoder reads them.
 
-Ingest divides the rise of a counter by the time between two samples. So when a counter changes after samples that were
-not sent, the last of these samples is sent too, with its own time. Ingest does not store equal samples again, so each
-record states when the values before it were last sent (`value_log`).
+Ingest divides the increase of a counter by the time between two samples. When a counter changes after samples that were
+not sent, the last unsent sample is therefore sent too, with its own time. Ingest does not store equal samples again, so
+each record states when the previous values were last sent (`value_log`).
 """
 
 from __future__ import annotations
@@ -80,9 +80,10 @@ RELEVANT: Mapping[str, Callable[[bytes], bytes]] = {
 
 
 class Selected(NamedTuple):
-    """An output to send: its time, how long it may wait, and when its values and the values before them were last sent.
+    """One output to send, with its time and how long it may wait.
 
-    `values` is None for a source whose samples ingest does not store.
+    `values` states when the current values and the previous values of the source were last sent. It is None for a
+    source whose samples ingest does not store.
     """
 
     at: datetime
@@ -93,7 +94,11 @@ class Selected(NamedTuple):
 
 @dataclass(slots=True)
 class _Last:
-    """The last sent output of a source: the hash of its relevant part, its time, and the newest unsent sample."""
+    """The last sent output of a source: the hash of the part that ingest reads, and the time.
+
+    `sent_at` is seconds of a monotonic clock. `unsent` is the newest sample that was not sent, with its wall clock
+    time.
+    """
 
     digest: bytes
     sent_at: float
@@ -102,14 +107,19 @@ class _Last:
 
 @dataclass(slots=True)
 class UnchangedOutput:
-    """Selects the output to send; with `repeat_seconds` 0, all of it."""
+    """Selects the probe output to send. If `repeat_seconds` is 0, all output is sent."""
 
     repeat_seconds: float
     values: ValueLog = field(default_factory=ValueLog)
     _last: dict[str, _Last] = field(default_factory=dict)
 
     def select(self, source: str, body: bytes, at: datetime, now: float) -> Iterator[Selected]:
-        """Yield the outputs to send. `now` is of the monotonic clock."""
+        """Yield the outputs to send when a source has a new output.
+
+        Unchanged output is not sent until `repeat_seconds` have passed. If a counter changes after samples that were
+        not sent, the last of these samples is yielded before the new output. `at` is the wall clock time of the output.
+        `now` is seconds of a monotonic clock.
+        """
         relevant, wait, values = RELEVANT.get(source), Wait.SHORT, None
         if relevant is not None:
             digest, last = hashlib.sha256(relevant(body)).digest(), self._last.get(source)
@@ -130,5 +140,5 @@ class UnchangedOutput:
         return self.values.add(source, digest.hex(), at) if source in SAMPLED_SOURCES else None
 
     def forget(self, source: str) -> None:
-        """Send the next output of a source even if it is unchanged, because the last one was not stored."""
+        """Make sure that the next output of a source is sent, because the last one was not stored."""
         self._last.pop(source, None)

@@ -1,7 +1,8 @@
-"""Urgency: decides which lines of a log may wait for the next message of the node.
+"""Urgency: decides which log lines may wait for the next message of the node.
 
-Only lines that the agent's own decoder reads as mild faults may wait: information and warnings that open no case. Any
-other line is urgent: a serious fault, a line that the decoder does not understand, and every log that it cannot read.
+A line may wait only if the decoder reads it as a mild fault: information, or a warning that opens no case. Every other
+line is urgent: a serious fault, a line that the decoder does not understand, and each line of a log for which the agent
+has no decoder.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ MAX_LINES = 20
 
 
 def can_wait(source: str, body: bytes) -> bool:
-    """Return whether a log has few lines, and each of them is a mild fault."""
+    """Return whether log lines may wait: there are at most 20, and each of them is a mild fault."""
     lines = body.splitlines() if source == SOURCE else []
     return 0 < len(lines) <= MAX_LINES and all(map(_is_mild_line, lines))
 

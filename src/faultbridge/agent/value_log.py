@@ -1,4 +1,4 @@
-"""Value log: when the agent last sent which values of a source, so that ingest need not store equal values again.
+"""Value log: when the agent last sent each set of values, so that ingest need not store it again.
 
 The log is written to the spool folder before the record that it describes, so that a restart does not lose it.
 """
@@ -19,17 +19,21 @@ from faultbridge.storage.wire.message import DIGEST_LENGTH, MAX_LAST_SENT
 
 @dataclass(slots=True)
 class ValueLog:
-    """The latest values of each source by digest, and when each was last sent; without a folder, in memory only."""
+    """The latest value sets of each source, as digests, and the time when each was last sent.
+
+    Without a folder, the log is only in memory.
+    """
 
     folder: Path | None = None
     _last_sent: dict[str, Mapping[str, datetime]] = field(default_factory=dict)
     _files: dict[str, CursorFile] = field(default_factory=dict)
 
     def add(self, source: str, digest: str, at: datetime) -> SentValues:
-        """Log that values are sent now; return what their record states, without a digest if the log was not stored.
+        """Log that a value set is sent now, and return what the record states about sent values.
 
-        Without a digest, ingest stores the samples, because the agent cannot state after its next start when they were
-        sent. Ingest stores samples at most every five minutes, so a repetition before that leaves the time as it is.
+        If the log cannot be stored, the result has no digest. Ingest then stores the samples, because the agent could
+        not state after a restart when they were sent. Ingest stores equal samples at most every five minutes, so a
+        value set that is sent again within that time keeps its earlier time.
         """
         digest, before = digest[:DIGEST_LENGTH], self._read(source)
         sent_at = before.get(digest)

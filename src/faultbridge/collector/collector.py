@@ -1,4 +1,4 @@
-"""The collector of one Kubernetes cluster: followers for nodes, their events and optionally pods, and one sender."""
+"""The collector of one Kubernetes cluster: follows nodes, their events and optionally pods."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHUTDOWN_SECONDS = 10.0
 
 @dataclass(slots=True)
 class Collector:
-    """Follows each kind of object in a thread of its own, and sends the records in the calling thread."""
+    """Follows each kind of object in its own thread, and sends the records in the calling thread."""
 
     followers: tuple[Follower, ...]
     sender: Sender
@@ -35,7 +35,7 @@ class Collector:
     _logged_error: str = ""
 
     def run(self) -> None:
-        """Run until `stopping` is set, then send what is stored. Raises the error that ended a follower."""
+        """Run until `stopping` is set, then send the stored records. Raises the error that ended a follower."""
         for follower in self.followers:
             threading.Thread(target=self._follow, args=(follower,), daemon=True, name=follower.kind.value).start()
         self.sender.run(self.stopping, after_each=self._log_failure)
@@ -45,12 +45,15 @@ class Collector:
             raise self._error
 
     def stop(self) -> None:
-        """Let `run` end; safe in a signal handler."""
+        """Make `run` end. A signal handler may call this method."""
         self.stopping.set()
         self.sender.outbox.new_records.set()
 
     def run_once(self, seconds: float) -> str | None:
-        """List all objects and send their records within about `seconds`; returns why some were not sent, or None."""
+        """List all objects and send their records, within about `seconds`.
+
+        Returns the reason when some records were not sent, or None when all were sent.
+        """
         for follower in self.followers:
             follower.list_all()
         return self._send_all(seconds)
@@ -71,7 +74,7 @@ class Collector:
             self.stop()
 
     def _log_failure(self) -> None:
-        """Log why records are not sent, once for each reason."""
+        """Log the reason why records cannot be sent. An unchanged reason is logged only once."""
         error = self.sender.last_error
         if error and error != self._logged_error:
             waiting = self.sender.outbox.waiting
@@ -87,10 +90,10 @@ def build_collector(
     *,
     jobs: bool = False,
 ) -> Collector:
-    """Build the collector of one cluster from the settings of an agent; without a transport it sends to AWS.
+    """Build the collector of one cluster from agent settings. Without a `transport`, it sends to AWS.
 
-    With `jobs`, the collector also follows pods and reports the jobs that they belong to.
-    Of the settings, those of the cluster, the queue, the bucket, the region and the spool are used.
+    With `jobs`, the collector also follows pods and reports the training jobs that they belong to. It uses only the
+    settings of the cluster, the queue, the bucket, the region and the spool.
     """
     clock = clock or SystemClock()
     transport = transport or aws_transport(settings, ServiceClock(clock))

@@ -1,4 +1,4 @@
-"""Follower: lists one kind of object, then watches its changes, and continues after every failure."""
+"""Follower: lists the objects of one kind, then watches their changes, and retries after failures."""
 
 from __future__ import annotations
 
@@ -17,22 +17,25 @@ BACKOFF = Retry(1, first_seconds=2.0, max_seconds=60.0)
 
 
 class Handler(Protocol):
-    """Receives the listed and changed objects; raises Transient to receive an object again."""
+    """Receives the listed and changed objects of a follower.
+
+    A method raises Transient if it must receive the same object again later.
+    """
 
     def handle(self, found: Mapping[str, Any], /) -> None:
-        """Handle a listed or changed object."""
+        """Process an object that was listed or has changed."""
         ...
 
     def remove(self, found: Mapping[str, Any], /) -> None:
-        """Handle a deleted object."""
+        """Process an object that was deleted."""
         ...
 
     def begin_list(self) -> None:
-        """Prepare for a list of all objects; `handle` then gets each of them."""
+        """Prepare for a list of all objects. `handle` is then called for each of them."""
         ...
 
     def end_list(self) -> None:
-        """Finish a list: objects that were not in it no longer exist."""
+        """Finish a list of all objects. Objects that were not in the list no longer exist."""
         ...
 
 
@@ -40,8 +43,9 @@ class Handler(Protocol):
 class Follower:
     """Follows one kind of object until `stopping` is set.
 
-    `version` is the resource version of the last object that was handled. A watch continues after this version, so a
-    lost connection loses no change. When the API no longer has the changes since (410), all objects are listed again.
+    `version` is the resource version of the last handled object. A watch continues after this version, so a lost
+    connection loses no change. If the API no longer has all changes since then (HTTP status 410), all objects are
+    listed again. `listed` is set after the first complete list.
     """
 
     kind: ObjectKind
@@ -55,7 +59,7 @@ class Follower:
     _failures: int = 0
 
     def run(self) -> None:
-        """List and watch until `stopping` is set; a failure is logged and retried after a growing pause."""
+        """List and watch until `stopping` is set. A failure is logged and retried after an increasing pause."""
         while not self.stopping.is_set():
             try:
                 self.follow()
@@ -63,7 +67,7 @@ class Follower:
                 self._pause_after(error)
 
     def follow(self) -> None:
-        """List the objects if necessary, then handle changes until the API ends the watch."""
+        """List the objects if no version is stored, then handle changes until the API ends the watch."""
         if self.version is None:
             self.version = self.list_all()
             self.listed.set()

@@ -1,4 +1,4 @@
-"""Stores the records of the objects that a follower lists and watches."""
+"""Handlers of a follower: store the records of listed and changed nodes and events."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_LOGGED_TYPES = 100
 
 @dataclass(frozen=True, slots=True)
 class RecordStore:
-    """Stores records on disk for the sender, which deletes them after the queue accepted them."""
+    """Stores records on disk. The sender deletes a record after the queue has accepted it."""
 
     cluster: str
     has_bucket: bool
@@ -35,7 +35,10 @@ class RecordStore:
     clock: AgentClock
 
     def store(self, record: CollectedRecord) -> None:
-        """Store a record; raises Transient when the disk has no room, so that the object is read again later."""
+        """Store a record; raises Transient when the disk has no room, so that the object is read again later.
+
+        A record that does not fit into a message is logged and dropped if no bucket is set.
+        """
         new_id = record.record_id or str(uuid.uuid4())
         packer = RecordPacker(
             self.cluster, record.node, record.instance_id, None, has_bucket=self.has_bucket, new_id=lambda: new_id
@@ -50,7 +53,7 @@ class RecordStore:
 
 @dataclass(slots=True)
 class NodeHandler:
-    """Stores the records of Kubernetes nodes whose state has changed."""
+    """Stores the records of Kubernetes nodes when their state changes."""
 
     store: RecordStore
     states: SentStates
@@ -58,7 +61,7 @@ class NodeHandler:
     _logged: set[str] = field(default_factory=set)
 
     def handle(self, node: Mapping[str, Any]) -> None:
-        """Store the records of a node that differ from those stored before, or were last stored 30 minutes ago."""
+        """Store each record of a node that differs from the last stored record, or was stored 30 minutes ago."""
         name = name_of(node)
         if name is None:
             return
@@ -74,38 +77,44 @@ class NodeHandler:
                 log_cause("condition_not_mapped", reason=reason, condition=kind, node=name_of(node))
 
     def remove(self, node: Mapping[str, Any]) -> None:
-        """Forget a deleted node and store nothing: the inventory shows whether its instance still exists."""
+        """Forget a deleted node, and store nothing.
+
+        A deletion is no fault. The inventory of the provider shows whether the instance of the node still exists.
+        """
         name = name_of(node)
         if name is not None:
             self.states.forget(name)
             self._listed.discard(name)
 
     def begin_list(self) -> None:
-        """Start a list of all nodes, which `end_list` ends."""
+        """Start a list of all nodes: clear the names of the nodes that the previous list contained."""
         self._listed.clear()
 
     def end_list(self) -> None:
-        """End a list of all nodes: forget the nodes that it did not contain."""
+        """End a list of all nodes, and forget the nodes that were not in the list."""
         self.states.keep_only(self._listed)
 
 
 @dataclass(frozen=True, slots=True)
 class EventHandler:
-    """Stores the records of events about nodes; ingest removes those that a restart lists again."""
+    """Stores the records of events about nodes.
+
+    After a restart, the records of listed events are stored again, and ingest removes the duplicates.
+    """
 
     store: RecordStore
 
     def handle(self, event: Mapping[str, Any]) -> None:
-        """Store the record of an event of a monitoring agent."""
+        """Store the record of an event, if the EKS agent or node-problem-detector wrote it about a node."""
         record = record_of_event(event)
         if record is not None:
             self.store.store(record)
 
     def remove(self, event: Mapping[str, Any]) -> None:
-        """Do nothing: the API deletes events after an hour."""
+        """Do nothing: Kubernetes deletes events after an hour, and this has no meaning for the node."""
 
     def begin_list(self) -> None:
-        """Do nothing: no event is remembered."""
+        """Do nothing: the handler remembers no events."""
 
     def end_list(self) -> None:
-        """Do nothing: no event is remembered."""
+        """Do nothing: the handler remembers no events."""

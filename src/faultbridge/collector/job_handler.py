@@ -1,6 +1,6 @@
 """Stores reports of training jobs: a job starts when all of its pods run.
 
-It ends when its leading pod succeeds, when a pod fails or is deleted, or when all pods have succeeded.
+A job ends when its leading pod succeeds, when a pod fails or is deleted, or when all pods have succeeded.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from faultbridge.domain.records import JOB_REPORT
 
 @dataclass(slots=True)
 class JobHandler:
-    """Reports the runs of jobs from their pods. A repeated report changes nothing, so a list may report all again.
+    """Reports the start and the end of job runs, derived from the pods of each job.
 
-    `_runs` has the pods of each job's reported run, `_ended` those of its last ended run, which start no other run.
+    Ingest ignores a repeated report, so all jobs may be reported again after a list. By job id, `_runs` has the pods of
+    the run whose start was reported, and `_ended` has the pods of the last run that ended. The pods of an ended run
+    start no new run.
     """
 
     store: RecordStore
@@ -31,7 +33,7 @@ class JobHandler:
     _listed: set[str] | None = None
 
     def handle(self, pod: Mapping[str, Any]) -> None:
-        """Remember a pod, and report its job if this starts or ends a run."""
+        """Remember the state of a pod, and report its job if this state starts or ends a run."""
         found = pod_of(pod)
         if found is None:
             return
@@ -42,17 +44,17 @@ class JobHandler:
             self._listed.add(found.uid)
 
     def remove(self, pod: Mapping[str, Any]) -> None:
-        """Handle a deleted pod; if the pod had not ended, its deletion ends the run."""
+        """Handle a deleted pod. If the pod was still active, its deletion ends the run of its job."""
         found = pod_of(pod)
         if found is not None:
             self._remove([found])
 
     def begin_list(self) -> None:
-        """Start a list of all pods; nothing is reported before its end."""
+        """Start a list of all pods. No job is reported until the list ends."""
         self._listed = set()
 
     def end_list(self) -> None:
-        """Report what the list shows; pods that it does not contain were deleted."""
+        """Report the jobs of the listed pods. Pods that are not in the list were deleted."""
         listed, self._listed = self._listed or set(), None
         known = [pod for pods in self._pods.values() for pod in pods.values()]
         self._remove([pod for pod in known if pod.uid not in listed])
@@ -73,7 +75,7 @@ class JobHandler:
                     known.pop(one.job_id, None)
 
     def _report(self, job_id: str) -> None:
-        """Report the end of a run, and the start of another one when all of its pods run."""
+        """Report the end of a job's run, or the start of a new run when all active pods of the job run."""
         pods, run = self._pods[job_id], self._runs.get(job_id)
         end = end_of(pods[uid] for uid in run if uid in pods) if run is not None else None
         if run is not None and end is not None:
@@ -85,7 +87,10 @@ class JobHandler:
             self._store_start(job_id, active)
 
     def _report_finished(self, job_id: str) -> None:
-        """Report a job that ended before the collector listed its pods, for example while the collector was stopped."""
+        """Report a job that ended before the collector listed its pods.
+
+        This happens if the job ended while the collector was stopped.
+        """
         pods = list(self._pods[job_id].values())
         if job_id in self._runs or job_id in self._ended or any(one.is_active or not one.node for one in pods):
             return

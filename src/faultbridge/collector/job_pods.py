@@ -1,6 +1,6 @@
 """Reads the pods of training jobs: their job, node, GPUs, order and end, from labels and status.
 
-Objects come from the API, but users write their labels: every field is untrusted.
+The objects come from the Kubernetes API, but users write their labels. Every field is therefore untrusted.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ _MAX_REASON = 64
 
 @dataclass(frozen=True, slots=True)
 class JobPod:
-    """A pod with GPUs of a training job.
+    """A pod of a training job that has GPUs.
 
-    `order` is the position of the pod in the job, within its `group`, if labels state it. With `leads`, the success of
-    the pod is the success of the job. `disruption` is why Kubernetes ended the pod, such as `PreemptionByScheduler`.
+    `order` is the position of the pod among the pods of its `group`, or None if no label states it. If `leads` is True,
+    the success of the pod is the success of the job. `disruption` is the reason why Kubernetes ended the pod, such as
+    `PreemptionByScheduler`.
     """
 
     uid: str
@@ -50,12 +51,12 @@ class JobPod:
 
     @property
     def is_active(self) -> bool:
-        """Return whether the pod runs or will run."""
+        """Return whether the pod runs or has not started yet."""
         return self.phase not in {SUCCEEDED, FAILED, DELETED}
 
 
 def pod_of(pod: Mapping[str, Any]) -> JobPod | None:
-    """Return the pod of a training job, or None for a pod of no job or without GPUs."""
+    """Return the pod of a training job, or None if the pod belongs to no job or has no GPU."""
     metadata, spec, status = (members(pod.get(part)) for part in ("metadata", "spec", "status"))
     labels = members(metadata.get("labels"))
     job_label = next((one for one in JOB_LABELS if text(labels.get(one), _MAX_NAME)), None)
@@ -85,10 +86,10 @@ def pod_of(pod: Mapping[str, Any]) -> JobPod | None:
 
 
 def ranks_of_pods(pods: Collection[JobPod]) -> dict[str, str]:
-    """Return the ranks of each node, one for each GPU in the order of the pods; empty if they are ambiguous.
+    """Return the training ranks of each node: one rank for each GPU, in the order of the pods.
 
-    They are ambiguous if a pod has no index or no node, an index is missing, pods differ in their number of GPUs or in
-    their group, or two pods run on one node.
+    The result is empty if the ranks are ambiguous: a pod has no index or no node, an index is missing, pods differ in
+    their number of GPUs or in their group, or two pods run on one node.
     """
     placed = sorted((one.order, one.node) for one in pods if one.order is not None and one.node is not None)
     firsts = dict.fromkeys(order[0] for order, _ in placed)
@@ -101,7 +102,7 @@ def ranks_of_pods(pods: Collection[JobPod]) -> dict[str, str]:
 
 
 def end_of(pods: Iterable[JobPod]) -> dict[str, str] | None:
-    """Return outcome, reason and time of the end of a run, or None while it runs."""
+    """Return the outcome, reason and time of the end of a run, or None while the run continues."""
     found = list(pods)
     failed = sorted((one for one in found if one.phase == FAILED), key=_finished)
     deleted = [one for one in found if one.phase == DELETED]
@@ -153,7 +154,10 @@ def _time(value: object) -> datetime | None:
 
 
 def _reason(status: Mapping[str, Any], ends: Iterable[Mapping[str, Any]]) -> str:
-    """Return the reasons of the pod and of its first failed container, without messages, which are user data."""
+    """Return the reasons why a pod ended: those of the pod, and those of its first failed container.
+
+    Messages are left out, because they contain data of users.
+    """
     parts = [text(status.get("reason"), _MAX_REASON), _disruption(status)]
     failed = next((one for one in ends if number(one.get("exitCode")) != 0 and one), None)
     if failed is not None:

@@ -1,6 +1,6 @@
 """Converts Kubernetes nodes and events to raw records, in the input formats of the decoders.
 
-Objects come from the API, but agents and users write their fields: every field is untrusted.
+The objects come from the Kubernetes API, but agents and users write their fields. Every field is therefore untrusted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ _MAX_NAME = 253
 
 @dataclass(frozen=True, slots=True)
 class CollectedRecord:
-    """One raw record about one node, or about none; `record_id` is None where each sending is a new observation."""
+    """One raw record. `node` is None if the record concerns no single node.
+
+    `record_id` identifies the observation, so that ingest removes a duplicate. It is None if each sent record is a new
+    observation.
+    """
 
     source: str
     node: str | None
@@ -40,17 +44,18 @@ class CollectedRecord:
 
 
 def name_of(node: Mapping[str, Any]) -> str | None:
-    """Return the name of an object, or None if it is no valid node name."""
+    """Return the name of a Kubernetes node, or None if the name is not valid."""
     name = text(members(node.get("metadata")).get("name"), _MAX_NAME)
     return name if name and names.NODE_NAME.fullmatch(name) else None
 
 
 def records_of_node(node: Mapping[str, Any]) -> Iterator[CollectedRecord]:
-    """Yield the conditions of a Kubernetes node, one record per agent that writes them.
+    """Yield the conditions of a Kubernetes node, as one record for each agent that writes conditions.
 
-    The record of the kubelet also has the health labels. An agent is the source of its record, because its next record
-    also clears the faults of its earlier records and events. A record omits the heartbeat times, so that a node without
-    a change gives an equal record. A record of NVSentinel keeps them, because they change only with a new health event.
+    The record of the kubelet also has the health labels of the node. The source of a record is the agent, because the
+    next record of the agent also clears the faults of its earlier records and events. Heartbeat times are left out, so
+    that an unchanged node gives an equal record. A record of NVSentinel keeps them, because there they change only with
+    a new health event.
     """
     name = name_of(node)
     if name is None:
@@ -67,9 +72,10 @@ def records_of_node(node: Mapping[str, Any]) -> Iterator[CollectedRecord]:
 
 
 def record_of_event(event: Mapping[str, Any]) -> CollectedRecord | None:
-    """Return the record of an event that the EKS agent or node-problem-detector wrote about a node, else None.
+    """Return the record of an event about a node, if the EKS agent or node-problem-detector wrote it.
 
-    Its id is derived from the event, so that an event which is listed again counts once.
+    Returns None for any other event. The record id is derived from the event, so that ingest counts an event once even
+    if it is listed again.
     """
     about, metadata = members(event.get("involvedObject")), members(event.get("metadata"))
     node = text(about.get("name"), _MAX_NAME)
@@ -88,7 +94,10 @@ def record_of_event(event: Mapping[str, Any]) -> CollectedRecord | None:
 
 
 def unmapped_types(node: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the types of true conditions that no packaged mapping contains; types of a healthy state are left out."""
+    """Yield the types of true conditions that no packaged mapping contains.
+
+    Types of a healthy state, which end in `Ready` or `Healthy`, are left out.
+    """
     known = members(mapping("conditions", {})["types"])
     for condition in objects_in(members(node.get("status")).get("conditions")):
         kind = text(condition.get("type"), 128)
@@ -98,7 +107,10 @@ def unmapped_types(node: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _source_of(condition: Mapping[str, Any]) -> str:
-    """Return the source of a condition by its type; NODE_SOURCE for a type that no packaged mapping contains."""
+    """Return the source of a condition, which its type determines.
+
+    A type that no packaged mapping contains has the source of Kubernetes node conditions (`NODE_SOURCE`).
+    """
     if is_check(condition):
         return NVSENTINEL_SOURCE
     row = members(mapping("conditions", {})["types"]).get(text(condition.get("type"), 128) or "")
@@ -106,7 +118,7 @@ def _source_of(condition: Mapping[str, Any]) -> str:
 
 
 def _instance_of(node: Mapping[str, Any]) -> str | None:
-    """Return the instance id in `spec.providerID` (`aws:///ZONE/INSTANCE`), or None."""
+    """Return the instance id in `spec.providerID` (`aws:///ZONE/INSTANCE`) of a node, or None."""
     provider_id = text(members(node.get("spec")).get("providerID"), 256) or ""
     candidate = provider_id.rpartition("/")[2]
     return candidate if names.INSTANCE_ID.fullmatch(candidate) else None

@@ -1,7 +1,8 @@
-"""Decoders: turn the raw text of one source into observations, without clock, network or files.
+"""Decoders: convert the raw text of one source into observations, without clock, network or files.
 
-`registry` finds a decoder by source name and imports it on first use. `records` unwraps what collectors wrapped.
-`common` is what decoders share; read it first. The other folders hold the decoders by source family: `kernel`,
-`nvidia_smi`, `dcgm`, `kubernetes`, `hyperpod`, `nvsentinel`, `aws`, `network`, `host`, `alerts`, `slurm`, `training`,
-and `native` for Faultbridge's own formats. `verification` reads the results of tests that Faultbridge starts itself.
+`registry` finds a decoder by source name and imports it on first use. `records` decodes one record, and first removes
+the wrapping that a log collector added. `common` has the parts that all decoders share; read it first. The other
+folders contain the decoders by source family: `kernel`, `nvidia_smi`, `dcgm`, `kubernetes`, `hyperpod`, `nvsentinel`,
+`aws`, `network`, `host`, `alerts`, `slurm`, `training`, and `native` for Faultbridge's own formats. `verification`
+reads the results of tests that Faultbridge starts itself.
 """

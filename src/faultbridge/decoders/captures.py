@@ -1,4 +1,4 @@
-"""Reads a capture of several commands: the output of each with the decoder that recognizes it."""
+"""Decodes a capture of several commands: each output is read by the decoder that recognizes it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _MAX_TITLE = 80
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The output of one command, with the source that recognizes it or the reason why no source does."""
+    """The output of one command in a capture, with the source that recognizes the output.
+
+    If no source recognizes it, `source` is None and `reason` states why.
+    """
 
     output: CommandOutput
     source: str | None
@@ -29,14 +32,15 @@ class Part:
 
 
 def may_be_capture(head: bytes) -> bool:
-    """Return whether the first bytes of a body name a command whose output follows."""
+    """Return whether the start of a body has a line with a command whose output follows."""
     return has_headings(text_of(head))
 
 
 def parts_of(body: bytes) -> tuple[Part, ...]:
-    """Return the outputs in a capture; empty if one source reads the whole body, or no source reads any output.
+    """Return the command outputs in a capture, each with its source.
 
-    The result is also empty for more than 256 outputs.
+    The result is empty if one source reads the whole body, if no source recognizes any output, or if the capture has
+    more than 256 outputs.
     """
     outputs = list(islice(outputs_of(text_of(body)), _MAX_OUTPUTS + 1))
     if len(outputs) > _MAX_OUTPUTS:
@@ -51,7 +55,10 @@ def parts_of(body: bytes) -> tuple[Part, ...]:
 
 
 def read_parts(parts: tuple[Part, ...], hints: Hints = NO_HINTS) -> Decoded:
-    """Decode each output; an output that no source recognizes, or that is rejected, counts as not understood."""
+    """Decode each output of a capture, and return all observations together.
+
+    An output counts as not understood if no source recognizes it or its decoder rejects it.
+    """
     observations, unparsed, notes = list[Observation](), 0, list[str]()
     tools: dict[tuple[str, Component], str] = {}
     for part in parts:
@@ -77,12 +84,15 @@ def _read(part: Part, hints: Hints) -> tuple[Decoded | None, str]:
 
 
 def _is_first_tool(one: Observation, tool: str, tools: dict[tuple[str, Component], str]) -> bool:
-    """Return whether an observation is kept; a sample of a device that another tool sampled is not comparable."""
+    """Return whether to keep an observation; False for a counter sample that another tool also reported.
+
+    Samples of one device that come from different tools cannot be compared, so only those of the first tool are kept.
+    """
     return not isinstance(one, CounterSample) or tools.setdefault((one.source, one.component), tool) == tool
 
 
 def _with_sections(parts: Sequence[Part]) -> list[Part]:
-    """Return the parts, with each section that no source recognizes joined to the log before it."""
+    """Return the parts of a capture, with unrecognized sections joined to the log before them."""
     found = list[tuple[Part, list[CommandOutput]]]()
     for part in parts:
         if found and part.source is None and part.output.is_section and found[-1][0].source in LINE_SOURCES:

@@ -1,7 +1,8 @@
-"""Splits a capture of several commands into their outputs, so that each is read by its own decoder.
+"""Splits a capture of several commands into their outputs, so that the right decoder reads each one.
 
 Grammar: an output follows a line with a shell prompt and its command (`$ COMMAND`, `user@host:~$ COMMAND`, `[user@host
-~]# COMMAND`, `# COMMAND` of a known tool), or a heading (`=== TITLE ===`). What precedes the first one has no title.
+~]# COMMAND`, `# COMMAND` of a known tool), or a heading (`=== TITLE ===`). Text before the first such line is an output
+without a title.
 """
 
 from __future__ import annotations
@@ -32,7 +33,11 @@ _DISK_TOOL = re.compile(r"\b(?:smartctl|nvme)\b[^\n]{0,200}?(/dev/\w{1,32})")
 
 @dataclass(frozen=True, slots=True)
 class CommandOutput:
-    """The output of one command, and the command line or heading before it (empty for the first lines of a capture)."""
+    """The output of one command in a capture, and the command line or heading before it.
+
+    `title` is the command or the text of the heading, and `heading` is the whole line. Both are empty for the first
+    lines of a capture.
+    """
 
     title: str
     text: str
@@ -40,7 +45,10 @@ class CommandOutput:
 
     @property
     def body(self) -> bytes:
-        """Return the output, after a line that names the device if only the command line names it."""
+        """Return the output as bytes for a decoder.
+
+        If only the command line names the device, a first line with the device is added.
+        """
         device = self._device()
         return (f"# {device}\n{self.text}" if device else self.text).encode("utf-8", "replace")
 
@@ -55,14 +63,17 @@ class CommandOutput:
         return self.heading.startswith("=") and _TOOL.fullmatch(self.tool) is None
 
     def followed_by(self, sections: Sequence[CommandOutput]) -> CommandOutput:
-        """Return the output together with sections that are part of it."""
+        """Return this output with the text of the sections added, because they belong to it."""
         if not sections:
             return self
         more = (part for one in sections for part in (f"{one.heading}\n", one.text))
         return replace(self, text="".join((self.text, *more)))
 
     def _device(self) -> str | None:
-        """Return the device as text that the decoders of its tool accept as first line; None if none is named."""
+        """Return the device in the command line, in the form that decoders accept as a first line, or None.
+
+        Examples are `mlx5_0/1` for a port and `/dev/nvme0` for a disk.
+        """
         for tool, option in _DEVICE.items():
             found = option.search(self.title) if tool in self.title else None
             if found is not None:
@@ -73,12 +84,12 @@ class CommandOutput:
 
 
 def has_headings(text: str) -> bool:
-    """Return whether a text has a line that names the command whose output follows."""
+    """Return whether a text has a line that names a command or title, after which its output follows."""
     return _HEADING.search(text) is not None
 
 
 def outputs_of(text: str) -> Iterator[CommandOutput]:
-    """Yield the outputs that have at least one line that is not blank, in order."""
+    """Yield the outputs of a capture in order, without outputs that have only blank lines."""
     title, line, start = "", "", 0
     for heading in _HEADING.finditer(text):
         yield from _output(title, line, text[start : heading.start()])

@@ -1,4 +1,7 @@
-"""Decodes the events of an envelope, or the lines that a collector wrapped, each with the time of its own event."""
+"""Decodes log events together, and gives each observation the time and node of its own event.
+
+The events come from a CloudWatch Logs record, or from lines that a collector wrapped.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,10 @@ _MAX_MISSES = 64
 
 
 def of_events(read: Read, recognize: Callable[[bytes], bool], events: Sequence[LogEvent], hints: Hints) -> Decoded:
-    """Decode each event by itself if each is a whole record, else all as one text.
+    """Decode log events: each one separately if each is a complete record, else all as one text.
 
-    If the text is `Rejected` but some events are whole records, each event is decoded by itself.
+    If the decoder rejects the text but some events are complete records, each event is decoded separately. `recognize`
+    returns whether an event is a complete record.
     """
     filled = [event for event in events if event.message.strip()]
     if not filled:
@@ -56,7 +60,10 @@ def _of_event(read: Read, event: LogEvent, hints: Hints) -> Decoded:
 
 
 class _EventFinder:
-    """Finds the event that an observation of the joined events is from, by its evidence or by decoding each event."""
+    """Finds the event that an observation comes from, after several events were decoded as one text.
+
+    It searches for the evidence of the observation, and otherwise decodes each complete event separately.
+    """
 
     def __init__(self, read: Read, hints: Hints, events: Sequence[LogEvent], whole: Sequence[bool]) -> None:
         self._read, self._hints = read, hints
@@ -67,7 +74,10 @@ class _EventFinder:
         self._misses = 0
 
     def of(self, one: Observation) -> LogEvent:
-        """Return the event of an observation: the last event for counters, and the first event if none is found."""
+        """Return the event that an observation comes from.
+
+        If no event is found, it is the last event for a counter sample, and the first event for any other observation.
+        """
         default = self._events[-1 if isinstance(one, CounterSample) else 0]
         return self._by_evidence(one) or self._by_decoding(one) or default
 
@@ -99,7 +109,7 @@ class _EventFinder:
 
 
 def _key(one: Observation) -> str:
-    """Return what an observation says, without the time and the node that its event gives it."""
+    """Return the content of an observation as a key, without the time and node that come from its event."""
     if isinstance(one, Snapshot):
         return repr((one.part, sorted(one.covers), one.devices, [_key(fault) for fault in one.present]))
     said = one.values if isinstance(one, CounterSample) else (one.code, one.message)
@@ -107,7 +117,7 @@ def _key(one: Observation) -> str:
 
 
 def _filled(one: Observation, event: LogEvent) -> Observation:
-    """Return an observation with the time and the node of its event, unless it has a time or a node of its own."""
+    """Return an observation with the time and node of its event. Its own time and node are kept."""
     return _with(one, event.at, event.node)
 
 

@@ -1,6 +1,6 @@
-"""Reads, or counts, the lines of the kernel in a log of another source: a journal, a syslog or joined files hold both.
+"""Reads or counts the kernel lines in a log of another source, such as a journal or joined files.
 
-A source whose text jobs can write is not trusted with records of the kernel; there they are only counted.
+If jobs can write to that log, its kernel lines could be forged. They are then only counted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ _UPTIME = re.compile(r"\[ {0,6}\d{1,10}\.\d{1,9}\]")
 
 
 def with_kernel_lines(source: str, decoded: Decoded, body: bytes, events: Sequence[LogEvent], hints: Hints) -> Decoded:
-    """Return `decoded` with the kernel lines that its decoder skipped: as faults, or as a count in `unparsed`."""
+    """Return `decoded` with the kernel lines that its decoder skipped.
+
+    If no job can write to the log, the kernel lines become faults. Otherwise they only increase `unparsed`.
+    """
     texts = [event.message for event in events] or [text_of(body)]
     if source in _READ and not events and (unwrapped := wrapped_lines(body)):
         texts = [text_of(unwrapped)]
@@ -48,7 +51,10 @@ def with_kernel_lines(source: str, decoded: Decoded, body: bytes, events: Sequen
 
 
 def from_first_line(body: bytes, size: int) -> bytes:
-    """Return at most `size` bytes from the first line of the kernel with a known phrase; empty without such a line."""
+    """Return up to `size` bytes of a body, starting at its first relevant kernel line.
+
+    A line is relevant if it has a phrase that the kernel decoder knows. The result is empty without such a line.
+    """
     from faultbridge.decoders.kernel.line_filter import pieces_of, whole_lines
 
     at = 0
@@ -67,7 +73,7 @@ def _may_hold_lines(text: str) -> bool:
 
 
 def _kernel_lines(text: str) -> Iterator[str]:
-    """Yield the lines that have a prefix of the kernel log and a phrase that the kernel decoder searches for."""
+    """Yield the lines that have a prefix of the kernel log and a phrase that the kernel decoder knows."""
     from faultbridge.decoders.kernel.line_filter import matching_lines
 
     for line in matching_lines(text) if _may_hold_lines(text) else ():
@@ -88,15 +94,15 @@ def _decoded(lines: Sequence[tuple[str, LogEvent | None]], hints: Hints) -> Deco
 
 
 def _wrapped(line: str, event: LogEvent) -> str:
-    """Return a line with the time and node of its event, as a collector writes it."""
+    """Return a line as JSON with the time and node of its event, in the form that log collectors write."""
     return json.dumps({"log": line, "time": event.at and event.at.isoformat(), "host": event.node})
 
 
 def _unread(texts: Sequence[str], lines: Sequence[str], observations: Sequence[Observation]) -> list[str]:
     """Return the Xid records of the input that were not understood.
 
-    These are the records in `texts` that are neither in `lines`, which the kernel decoder reads, nor in the evidence of
-    an observed fault.
+    These are the Xid records in `texts` that are neither in `lines`, which the kernel decoder reads, nor in the
+    evidence of an observed fault.
     """
     read = "\n".join(lines)
     known = "\n".join(fault.evidence for one in observations for fault in faults_of(one))

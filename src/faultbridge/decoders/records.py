@@ -1,7 +1,7 @@
-"""Decodes one record with a decoder, whatever the record was wrapped in, and counts what was not understood.
+"""Decodes one record, also if it is wrapped, and counts what the decoder did not understand.
 
-A record can be an envelope of CloudWatch Logs, or lines that a container runtime or a collector wrapped. Each wrapped
-line then has a time of its own, which its observations get if the line itself has none.
+A record can be a CloudWatch Logs record, or lines that a container runtime or a collector wrapped. Each wrapped line
+then has its own time. An observation gets this time if the line itself contains none.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MAX_CONTROL_SHARE = 20
 
 
 def read(decoder: Decoder, body: bytes, hints: Hints) -> Decoded:
-    """Decode a body, or the log lines that an envelope or a collector wrapped in it."""
+    """Decode a body, or the log lines that a CloudWatch Logs record or a collector wrapped in it."""
     if decoder.name in _READ_ENVELOPES:
         return _of_body(decoder, body, hints)
     from faultbridge.decoders.lines_of_kernel import with_kernel_lines
@@ -61,7 +61,10 @@ def _of_body(decoder: Decoder, body: bytes, hints: Hints) -> Decoded:
 
 
 def _of_envelope(decoder: Decoder, events: Sequence[LogEvent], hints: Hints) -> Decoded:
-    """Decode the events of an envelope; if nothing is understood, decode the lines that a collector wrapped in them."""
+    """Decode the log events of a CloudWatch Logs record.
+
+    If the decoder understands nothing, the lines that a collector wrapped in the events are decoded instead.
+    """
     found, rejected = Decoded(()), None
     try:
         found = _of_events(decoder, events, hints)
@@ -82,7 +85,10 @@ def _of_envelope(decoder: Decoder, events: Sequence[LogEvent], hints: Hints) -> 
 
 
 def inner_texts(body: bytes) -> Iterator[bytes]:
-    """Yield the text within an envelope, then the text of the lines that a collector wrapped there or in the body."""
+    """Yield the texts that a body wraps: the text of a CloudWatch Logs record, and wrapped log lines.
+
+    The wrapped lines may be in the body or in that record.
+    """
     events = log_events(body)
     if events is not None:
         body = _joined(events)
@@ -95,9 +101,10 @@ def _joined(events: Sequence[LogEvent]) -> bytes:
 
 
 def checked(decoder: Decoder, body: bytes, decoded: Decoded) -> Decoded:
-    """Set `unparsed` of a result without a fault: to its number of Xid records, or to 1 if it is unexpectedly empty.
+    """Set `unparsed` of a result that has no fault, if the decoder did not set it.
 
-    A number that the decoder itself has set is kept.
+    The value is the number of Xid records in the body. Without any, it is 1 if the result is empty although input of
+    this format always gives observations, and else 0.
     """
     if decoded.unparsed or any(isinstance(one, Fault) or _holds_fault(one) for one in decoded.observations):
         return decoded
@@ -124,7 +131,7 @@ def _of_events(decoder: Decoder, events: Sequence[LogEvent], hints: Hints) -> De
 
 
 def is_binary(body: bytes) -> bool:
-    """Return whether a body is mostly not text: it has too many control characters besides NUL."""
+    """Return whether a body is not text, because it has too many control characters other than NUL."""
     if body[:2] in _UTF_16:
         return False
     sample = body[:_SAMPLE].replace(b"\0", b"") or body.replace(b"\0", b"")[:_SAMPLE]
@@ -132,21 +139,25 @@ def is_binary(body: bytes) -> bool:
 
 
 class TextCleaner:
-    """Joins the parts of lines, replaces runs of NUL bytes by line ends, and counts these bytes.
+    """Prepares the text of a body: joins the parts of split lines and removes NUL bytes.
 
-    A crash of the host leaves runs of NUL bytes in a log.
+    A crash of the host leaves runs of NUL bytes in a log. Each run is replaced by a line end, and the bytes are
+    counted.
     """
 
     def __init__(self) -> None:
         self._skipped = 0
 
     def clean(self, body: bytes) -> bytes:
-        """Return a body as text without NUL bytes; one with NUL bytes that is mostly not text is `Rejected`."""
+        """Return a body as text without NUL bytes. Raises `Rejected` for a body that is not text."""
         text = b"".join(text_fields([body]))
         return self._without_nuls(joined_text(text) if any(mark in text for mark in PART_MARKS) else text)
 
     def pieces(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield each piece with its NUL bytes replaced."""
+        """Yield each piece of a body as text without NUL bytes.
+
+        Raises `Rejected` for a piece that is not text.
+        """
         return map(self._without_nuls, joined_parts(text_fields(pieces)))
 
     def _without_nuls(self, body: bytes) -> bytes:
@@ -160,7 +171,7 @@ class TextCleaner:
         return _NULS.sub(b"\n", body)
 
     def noted(self, decoded: Decoded) -> Decoded:
-        """Return a result with a note about the bytes that were skipped."""
+        """Return a result with a note about the number of NUL bytes that were skipped, if there were any."""
         if not self._skipped:
             return decoded
         return replace(decoded, notes=(*decoded.notes, f"{self._skipped} NUL bytes were skipped"))

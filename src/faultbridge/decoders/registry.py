@@ -1,4 +1,4 @@
-"""Finds decoders by source name and runs them; imports a decoder on first use."""
+"""Finds decoders by source name, imports each on first use, and runs them."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ _JSON = re.compile(rb"\s{0,64}(?:\{|\[\s{0,64}\{)")
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all sources."""
+    """Return the names of all sources that have a decoder."""
     return tuple(_DECODERS)
 
 
 @cache
 def get(name: str) -> Decoder:
-    """Return the decoder of a source; an unknown name is `Rejected`."""
+    """Return the decoder of a source. Raises `Rejected` for an unknown name."""
     if name not in _DECODERS:
         raise Rejected("unknown_source", f"unknown source: {name!r}; allowed are {', '.join(_DECODERS)}")
     module, _, attribute = _DECODERS[name].partition(":")
@@ -78,12 +78,18 @@ def get(name: str) -> Decoder:
 
 
 def decode(source: str, body: bytes, hints: Hints = NO_HINTS) -> tuple[Observation, ...]:
-    """Return the observations in one record; unreadable input is `Rejected` with a stable reason."""
+    """Return the observations in one record.
+
+    Raises `Rejected`, with a stable reason, if the record cannot be read.
+    """
     return read(source, body, hints).observations
 
 
 def read(source: str, body: bytes, hints: Hints = NO_HINTS) -> Decoded:
-    """Return the observations in one record, and how much of it was not understood."""
+    """Return the observations in one record, and how much of the record was not understood.
+
+    Raises `Rejected`, with a stable reason, if the record cannot be read.
+    """
     decoder, cleaner = get(source), TextCleaner()
     _reject_unreadable(body)
     decoded = records.read(decoder, cleaner.clean(unpacked(body)), hints)
@@ -91,7 +97,7 @@ def read(source: str, body: bytes, hints: Hints = NO_HINTS) -> Decoded:
 
 
 def read_pieces(source: str, pieces: Iterable[bytes], hints: Hints = NO_HINTS) -> Decoded:
-    """Decode a body that arrives in pieces; only log formats accept bodies too large for memory."""
+    """Decode a body that arrives in pieces. Only log formats support a body that does not fit into memory."""
     decoder, cleaner = get(source), TextCleaner()
     pieces = iter(pieces)
     head = next(pieces, b"")
@@ -103,7 +109,10 @@ def read_pieces(source: str, pieces: Iterable[bytes], hints: Hints = NO_HINTS) -
 
 
 def _is_document(head: bytes) -> bool:
-    """Return whether a body can only be read as a whole: a table, or a JSON document that is not one object a line."""
+    """Return whether a body must be read as a whole, because it is a table or a JSON document.
+
+    JSON with one object per line can be read in pieces.
+    """
     start = head[:_START]
     if b"@message" in start and is_table(text_of(start)):
         return True
@@ -132,7 +141,10 @@ def _with_instance_type(decoded: Decoded, hints: Hints) -> Decoded:
 
 
 def recognize(body: bytes) -> str:
-    """Return the only source whose format a body has; no match or several matches are `Rejected`."""
+    """Return the name of the source whose format a body has.
+
+    Raises `Rejected` if the body matches no source or several.
+    """
     _reject_unreadable(body)
     text = TextCleaner().clean(unpacked(body))
     candidates = _candidates(text) or _later_candidates(text)
@@ -162,10 +174,11 @@ def _candidates(body: bytes) -> list[str]:
 
 
 def _later_candidates(body: bytes) -> list[str]:
-    """Return the sources that recognize a body from its first kernel line on; used if its head has no known format.
+    """Return the sources that recognize the part of a body that starts at its first kernel line.
 
-    A kernel line must have the kernel's prefix and a phrase that a reader knows: a text that only quotes such a line,
-    or has something like a time stamp, stays unknown.
+    This is used if the start of the body has no known format. A kernel line must have the kernel's prefix and a phrase
+    that the kernel decoder knows. A text that only quotes such a line, or contains something like a time stamp, is
+    therefore not recognized.
     """
     from faultbridge.decoders.lines_of_kernel import from_first_line
 
@@ -184,7 +197,7 @@ def _recognizing(head: bytes) -> list[str]:
 
 
 def needs_whole(head: bytes) -> bool:
-    """Return whether a body must be read as a whole to be recognized, because it starts with an envelope."""
+    """Return whether a body must be read as a whole, because it starts as a CloudWatch Logs record."""
     return _JSON.match(head) is not None and (b'"awslogs"' in head[:_START] or b'"logEvents"' in head)
 
 

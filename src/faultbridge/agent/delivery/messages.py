@@ -1,4 +1,4 @@
-"""Messages of the queue: the records that are sent together share a message, because AWS charges for messages."""
+"""Packs several records into one queue message, because AWS charges for each message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from faultbridge.storage.wire.message import (
 
 
 def to_messages(records: Sequence[OutgoingRecord]) -> list[list[OutgoingRecord]]:
-    """Divide records into messages, in order: each has records of one group, within the limits of a message."""
+    """Divide records into queue messages, and keep the order of the records.
+
+    The records of a message have the same SQS message group. Each message is within the size limits of the queue.
+    """
     messages: list[_Filling] = []
     last_of_group: dict[str, _Filling] = {}
     for record in records:
@@ -31,13 +34,17 @@ def to_messages(records: Sequence[OutgoingRecord]) -> list[list[OutgoingRecord]]
 
 
 def text_of(records: Sequence[OutgoingRecord]) -> str:
-    """Return the text of a message with these records."""
+    """Return the body of the queue message that contains these records."""
     return join_records([record.text for record in records])
 
 
 @dataclass(slots=True)
 class _Filling:
-    """A message that may get more records: `size` is its size, `unpacked` the unpacked size of its bodies, in bytes."""
+    """A queue message to which records are added until it is full.
+
+    `size` is the size of the message in bytes. `unpacked` is the total size in bytes of the bodies of its records
+    before compression. `shares` is False if no other record may be added to the message.
+    """
 
     records: list[OutgoingRecord] = field(default_factory=list)
     size: int = OVERHEAD_BYTES
@@ -45,7 +52,7 @@ class _Filling:
     shares: bool = True
 
     def has_room(self, record: OutgoingRecord, unpacked: int) -> bool:
-        """Return whether a record, with a body of `unpacked` bytes, fits into the message."""
+        """Return whether a record whose uncompressed body has `unpacked` bytes fits into the message."""
         return (
             self.shares
             and len(self.records) < MAX_SHARED_RECORDS
@@ -54,7 +61,10 @@ class _Filling:
         )
 
     def add(self, record: OutgoingRecord, unpacked: int | None) -> None:
-        """Add a record; a record whose unpacked size is None stays the only one of its message."""
+        """Add a record. If `unpacked` is None, no other record may be added to the message.
+
+        `unpacked` is the size of the uncompressed body of the record in bytes, or None if it cannot be read.
+        """
         self.records.append(record)
         self.size += record.size + 1
         self.unpacked += unpacked or 0

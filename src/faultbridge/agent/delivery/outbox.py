@@ -18,11 +18,12 @@ def _nothing() -> None:
 
 
 class Outbox:
-    """Passes records from the main loop to the sender thread: on disk, or in memory when the disk has no room.
+    """Passes records from the main loop to the sender thread, on disk or in memory.
 
-    `dropped` counts records and lines that were not stored. `quarantined` counts records that the service refused;
-    `refusal` is the reason of the last one. `urgent` is set when a record waits that must be sent at once, `changed`
-    when one waits that must be sent soon.
+    A record is in memory when the disk has no room for it. `dropped` counts the records and lines that were not stored.
+    `quarantined` counts the records that AWS refused, and `refusal` is the reason for the last of these refusals. The
+    event `urgent` is set when a record must be sent at once, and the event `changed` when a record must be sent within
+    seconds.
     """
 
     def __init__(self, spool: Spool) -> None:
@@ -41,13 +42,13 @@ class Outbox:
 
     @property
     def waiting(self) -> int:
-        """Return the number of records that are not sent yet."""
+        """Return the number of records that have not been sent yet."""
         return self.spool.waiting + len(self._in_memory)
 
     def store(self, record: OutgoingRecord, on_safe: Callable[[], object] = _nothing) -> bool:
         """Store a record on disk. Returns False when the disk has no room.
 
-        Calls `on_safe` when the record is on disk, before it can be sent.
+        Calls `on_safe` when the record is on disk, before the record can be sent.
         """
         try:
             self.spool.store(record, on_safe)
@@ -70,7 +71,10 @@ class Outbox:
         return True
 
     def is_safe(self, record: OutgoingRecord) -> bool:
-        """Return whether a record held in memory was sent, was refused for good, or is now stored on disk."""
+        """Return whether a record that was kept in memory no longer needs memory.
+
+        The record is safe when it was sent, was permanently refused, or could now be stored on disk.
+        """
         with self._lock:
             if record.record_id in self._sent_from_memory:
                 self._sent_from_memory.discard(record.record_id)
@@ -82,9 +86,10 @@ class Outbox:
             return True
 
     def store_repeatable(self, record: OutgoingRecord | None) -> bool:
-        """Store probe output, which the next run repeats. Returns False when it was dropped and counted.
+        """Store probe output. Returns False when the output was dropped and counted in `dropped`.
 
-        It is dropped when no message can contain it (None), or when half of the disk limit is used.
+        Output is dropped if no message can contain it (`record` is None), or if half of the disk limit is used.
+        Dropping it is acceptable, because the next run of the probe repeats the output.
         """
         if record is not None and self.spool.has_room(REPEATABLE_SHARE) and self.store(record):
             return True
@@ -94,14 +99,21 @@ class Outbox:
     def next_batch(
         self, max_records: int, max_bytes: int, skip: Container[str] = ()
     ) -> list[tuple[str, OutgoingRecord]]:
-        """Return the records to send next, without those in `skip`, each with the name by which it is removed."""
+        """Return the records to send next, each with its name in the outbox.
+
+        Records whose names are in `skip` are left out. A record that is kept in memory is returned first and alone.
+        Otherwise the batch is within `max_records` and `max_bytes`.
+        """
         with self._lock:
             held = [(name, record) for name, (record, _) in self._in_memory.items() if name not in skip][:1]
             self._in_flight = {name for name, _ in held}
         return held or self.spool.oldest(max_records, max_bytes, skip)
 
     def quarantine(self, name: str, reason: str) -> bool:
-        """Stop sending a record that the service refuses. Returns False when it could not be kept on disk."""
+        """Stop sending a record that AWS refuses, and keep it on disk.
+
+        Returns False when the record could not be kept on disk.
+        """
         self.quarantined += 1
         self.refusal = reason
         kept = self.spool.quarantine(name)
@@ -120,7 +132,7 @@ class Outbox:
                 self.spool.remove(name)
 
     def _announce(self, wait: Wait) -> None:
-        """Wake up the sender thread as soon as the new record requires."""
+        """Wake up the sender thread at once for an urgent record, or soon for changed probe output."""
         if wait is Wait.NONE:
             self.urgent.set()
             self.new_records.set()
@@ -128,6 +140,6 @@ class Outbox:
             self.changed.set()
 
     def end_batch(self) -> None:
-        """End a send attempt, so that records held in memory may be stored on disk again."""
+        """End an attempt to send, so that the record in memory may be moved to the disk again."""
         with self._lock:
             self._in_flight = set()

@@ -1,4 +1,4 @@
-"""Postponed records: records that could not be sent, when each is sent again, and how often it was refused."""
+"""Postponed records: records that could not be sent, and when each of them is sent again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Record:
 
 @dataclass(slots=True)
 class PostponedRecords:
-    """The postponed records of an outbox, by name; times are of the monotonic clock."""
+    """The postponed records of an outbox, by name. All times are seconds of a monotonic clock."""
 
     random: Random
     _records: dict[str, _Record] = field(default_factory=dict)
@@ -29,13 +29,14 @@ class PostponedRecords:
         return len(self._records)
 
     def paused(self, now: float) -> set[str]:
-        """Return the names of the records whose pause is not over."""
+        """Return the names of the records that must not be sent again yet."""
         return {name for name, record in self._records.items() if now < record.retry_at}
 
     def add(self, name: str, now: float, *, refused: bool, sent: int) -> bool:
-        """Postpone a record that could not be sent; `sent` counts the records that were sent so far.
+        """Postpone a record that could not be sent. Returns whether the record must not be sent again.
 
-        Returns whether it was refused so often, while other records were sent, that it must not be sent again.
+        The result is True if the record was refused at least three times, and other records were accepted since its
+        first failure. `sent` is the number of records that the queue accepted so far.
         """
         record = self._records.setdefault(name, _Record(now, 0, 0, sent))
         record.tries += 1
@@ -44,11 +45,14 @@ class PostponedRecords:
         return record.refusals >= MAX_REFUSALS and sent > record.sent_before
 
     def remove(self, name: str) -> None:
-        """Remove a record that was sent, or is not sent again."""
+        """Remove a record that was sent, or that will not be sent again."""
         self._records.pop(name, None)
 
 
 def pause_after(tries: int, random: Random) -> float:
-    """Return a random pause in seconds after `tries` failures; the pause doubles with each failure, up to a minute."""
+    """Return a random pause in seconds before the next attempt, after `tries` failures.
+
+    The pause doubles with each failure, up to a minute.
+    """
     longest = min(MIN_BACKOFF_SECONDS * 2 ** min(tries, 8), MAX_BACKOFF_SECONDS)
     return random.uniform(longest / 2, longest)

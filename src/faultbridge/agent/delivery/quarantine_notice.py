@@ -1,4 +1,4 @@
-"""Quarantine notice: reports, as an information entry of the node, that AWS refused one of its records."""
+"""Quarantine notice: an information entry of the node, which reports that AWS refused a record."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ MAX_TEXT = 500
 
 @dataclass(slots=True)
 class QuarantineNotice:
-    """Stores at most one notice per hour, so that a refused notice causes no others.
+    """Stores at most one quarantine notice per hour.
 
-    Heartbeats contain the number of refused records.
+    A notice that AWS refuses therefore does not cause an endless series of notices. The number of refused records is in
+    the heartbeats.
     """
 
     packer: RecordPacker
@@ -28,7 +29,7 @@ class QuarantineNotice:
     _stored_at: float = float("-inf")
 
     def __call__(self, text: str) -> None:
-        """Store a notice with this text."""
+        """Store a notice with this text, unless a notice was stored less than an hour ago."""
         if self.clock.monotonic() - self._stored_at < INTERVAL_SECONDS:
             return
         self._stored_at, at = self.clock.monotonic(), self.clock.now()

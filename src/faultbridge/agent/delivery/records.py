@@ -1,4 +1,4 @@
-"""Outgoing records: encoded messages for the queue, how long they may wait, and their file format on disk."""
+"""Outgoing records: encoded messages for the queue, their urgency, and their file format on disk."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ ID_BYTES = 12
 
 
 def new_record_id() -> str:
-    """Return a random record id of 16 characters. Ingest logs the id of every record, and AWS charges for each byte."""
+    """Return a random record id of 16 characters.
+
+    The id is short because ingest logs the id of every record, and AWS charges for each logged byte.
+    """
     while not (found := secrets.token_urlsafe(ID_BYTES))[0].isalnum():
         pass
     return found
 
 
 class Wait(Enum):
-    """How long a record may wait for other records, to be sent in the same call."""
+    """How long a record may wait, so that it is sent in one call with other records."""
 
     NONE = "none"
     """It is sent at once: lines of a log, files of other programs."""
@@ -41,8 +44,9 @@ class Wait(Enum):
 class OutgoingRecord:
     """One encoded message for the queue.
 
-    A body above the message limit is in `object_body`; it is written to the bucket as `object_key` before the message
-    is sent. `wait` is not stored: after a restart, every record is sent at once.
+    A body above the message limit is in `object_body`. It is written to the bucket under the key `object_key` before
+    the message is sent. `cursor` is the position of the log after the lines of the record. `wait` is not stored on
+    disk: after a restart, every record is sent at once.
     """
 
     record_id: str
@@ -55,18 +59,18 @@ class OutgoingRecord:
 
     @property
     def size(self) -> int:
-        """Return the message size on the queue in bytes."""
+        """Return the size of the message in the queue, in bytes."""
         return len(self.text)
 
     def to_bytes(self) -> bytes:
-        """Encode the record as a file: a line of JSON, a line with the message, then the object body."""
+        """Encode the record as file content: a line of JSON, a line with the message, then the object body."""
         cursor = None if self.cursor is None else [self.cursor.log, self.cursor.number, dict(self.cursor.position)]
         head = json.dumps({"id": self.record_id, "group": self.group, "cursor": cursor, "key": self.object_key})
         return b"\n".join((head.encode(), self.text.encode(), self.object_body))
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> OutgoingRecord:
-        """Decode a file; raises ValueError when it has another format."""
+        """Decode the content of a record file; raises ValueError when the content has another format."""
         head, text, body = stored.split(b"\n", 2)
         try:
             fields = json.loads(head)
@@ -97,9 +101,10 @@ class RecordPacker:
         wait: Wait = Wait.NONE,
         values: SentValues | None = None,
     ) -> OutgoingRecord | None:
-        """Encode a body as a record; `at` is the time of the host's clock, and `sent_at` the corrected one.
+        """Encode a body as an outgoing record. Returns None if the body is too large to send.
 
-        A body above the message limit is written to the bucket; without a bucket the result is None.
+        A body above the message limit is written to the bucket; without a bucket, it is too large to send. `at` is the
+        time by the clock of the host. The record contains this time, corrected by the measured offset of that clock.
         """
         offset = self.clock_offset()
         if values is not None and offset:

@@ -1,10 +1,10 @@
-"""Sends stored records to the queue, ten in a call, with increasing pauses after failures.
+"""Sends stored records to the queue, ten in one call, with increasing pauses after failures.
 
-AWS charges for calls. A record that is not urgent waits for the next call (`records.Wait`), and each call takes a
-heartbeat along when one would be due soon, so that a node rarely makes a call for its heartbeat alone.
+AWS charges for calls. A record that is not urgent therefore waits for the next call (`records.Wait`). A call also sends
+the heartbeat if the heartbeat is due soon, so that few calls contain only a heartbeat.
 
-A record that cannot be sent does not stop the others: it is postponed. It is put into quarantine when the queue refuses
-its content, or after three refusals while other records are accepted.
+A record that cannot be sent does not stop other records: it is sent again later. It is put into quarantine when the
+queue refuses its content, or after three refusals while other records are accepted.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class SendFailed(Exception):  # noqa: N818 - names the situation, which the netw
 
 
 class RecordRefused(SendFailed):
-    """The queue or the bucket refused a call because of a record in it."""
+    """The queue or the bucket refused a call because of a record in the call."""
 
 
 class Transport(Protocol):
     """Sends messages to the queue and objects to the bucket."""
 
     def send_batch(self, records: Sequence[OutgoingRecord]) -> tuple[set[str], set[str]]:
-        """Send messages and return the accepted and the permanently refused ids; raises SendFailed."""
+        """Send messages; return the ids of accepted and of permanently refused records, or raise SendFailed."""
         ...
 
     def put_object(self, key: str, body: bytes) -> None:
@@ -64,10 +64,9 @@ class Transport(Protocol):
 class Sender:
     """Sends the records of an outbox, and a new heartbeat every `heartbeat_seconds`.
 
-    A record that may be held waits up to `hold_seconds`.
-    A heartbeat is never stored: ingest would read a late one as a wrong clock on the node. Without `new_heartbeat`,
-    none is sent. `report` receives the reason when a record is put into quarantine. `last_error` is empty after a
-    successful call.
+    A record that is not urgent waits up to `hold_seconds`. Without `new_heartbeat`, no heartbeat is sent. Heartbeats
+    are never stored, because ingest would treat a late heartbeat as a wrong clock on the node. `report` receives the
+    reason when a record is put into quarantine. `last_error` is empty after a successful call.
     """
 
     outbox: Outbox
@@ -88,11 +87,11 @@ class Sender:
     _postponed: PostponedRecords = field(init=False)
 
     def __post_init__(self) -> None:
-        """Start without postponed records: after a restart, each record is sent again at once."""
+        """Start with no postponed records: after a restart, each record is sent again at once."""
         self._postponed = PostponedRecords(self.random)
 
     def run(self, stopping: threading.Event, after_each: Callable[[], None] = lambda: None) -> None:
-        """Send until `stopping` is set, and call `after_each` after each round; never sleeps for long."""
+        """Send until `stopping` is set, and call `after_each` after each round. Never sleeps for long."""
         while not stopping.is_set():
             while self.send_due() and not stopping.is_set():
                 pass
@@ -136,9 +135,9 @@ class Sender:
         return False
 
     def _due_heartbeats(self, now: float, *, early: bool) -> int:
-        """Return 1 if a heartbeat is due, which is sent in the call of the waiting records; else 0.
+        """Return 1 if a heartbeat is due, else 0. The heartbeat is sent in one call with the waiting records.
 
-        With `early`, records are sent now: a heartbeat that would be due soon goes with them.
+        `early` means that records are sent now. Then a heartbeat is already due after a quarter of its interval.
         """
         interval = self.heartbeat_seconds * (EARLY_HEARTBEAT if early and self.outbox.waiting else 1)
         if self.new_heartbeat is None or now - self._heartbeat_at < interval:
@@ -147,7 +146,10 @@ class Sender:
         return 1
 
     def _send_heartbeats(self, number: int, records: Sequence[NamedRecord]) -> None:
-        """Send records and, if `number` is not 0, a new heartbeat; a heartbeat not accepted is due again soon."""
+        """Send records and, if `number` is not 0, a new heartbeat.
+
+        If the heartbeat is not accepted, a new heartbeat is due after at most a minute.
+        """
         due = [("", self.new_heartbeat())] if self.new_heartbeat and number else []
         accepted = self._send([*due, *records])
         if any(heartbeat.record_id not in accepted for _, heartbeat in due):
@@ -158,9 +160,10 @@ class Sender:
         self.outbox.urgent.set()
 
     def _is_due(self, now: float, paused: Collection[str]) -> bool:
-        """Return whether waiting records may be sent: one is urgent, they fill a batch, or one waited long enough.
+        """Return whether waiting records may be sent now.
 
-        A postponed record is due when its pause is over; until then it does not count as waiting.
+        They may be sent if one of them is urgent, they fill a batch, or one of them has waited long enough. A postponed
+        record is due when its pause is over. Until then it does not count as waiting.
         """
         waiting = self.outbox.waiting - len(paused)
         self._waiting_since = _since(self._waiting_since, now, waiting > 0)
@@ -174,7 +177,7 @@ class Sender:
         )
 
     def _with_objects(self, batch: Sequence[NamedRecord]) -> Iterator[NamedRecord]:
-        """Write the objects of a batch; a record whose object cannot be written is postponed."""
+        """Write the S3 objects of a batch, and yield the records. Postpones a record whose object write fails."""
         for name, record in batch:
             try:
                 if record.object_key is not None:
@@ -185,9 +188,9 @@ class Sender:
                 yield name, record
 
     def _send(self, batch: Sequence[NamedRecord]) -> set[str]:
-        """Send messages in one call, and return the accepted ids.
+        """Send messages in one call, and return the ids of the accepted records.
 
-        If the queue refuses their content, each message is sent in a call of its own.
+        If the queue refuses the content of the call, each message is sent again in its own call.
         """
         if not batch:
             return set()
@@ -218,9 +221,10 @@ class Sender:
         return accepted
 
     def _postpone(self, name: str, reason: str, *, refused: bool) -> None:
-        """Send a record again later.
+        """Postpone a record that could not be sent.
 
-        After several refusals while the service accepts other records, put it into quarantine instead.
+        If the record was refused several times while the queue accepted other records, it is put into quarantine
+        instead.
         """
         self.last_error = reason
         if not name:
@@ -237,5 +241,8 @@ class Sender:
 
 
 def _since(since: float | None, now: float, holds: bool) -> float | None:  # noqa: FBT001 - the condition itself
-    """Return since when a condition holds: `since`, or `now` if that is None; None while it does not hold."""
+    """Return the time since which a condition holds, or None while it does not hold.
+
+    This time is `since`, or `now` if `since` is None.
+    """
     return (now if since is None else since) if holds else None

@@ -1,6 +1,7 @@
-"""Service clock: the time of the AWS services, learned from the `Date` header of their responses.
+"""Service clock: the time of the AWS services, which the `Date` header of their responses states.
 
-AWS refuses a signature whose time differs by more than 5 to 15 minutes. The clock of a node may be wrong by more.
+AWS refuses a signature whose time differs from its own by more than 5 to 15 minutes, depending on the service. The
+clock of a node may differ by more.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ TOLERANCE = timedelta(minutes=1)
 
 @dataclass(slots=True)
 class ServiceClock:
-    """The clock of the host, corrected by the difference to the services' clock."""
+    """The clock of the host, corrected by its measured difference from the clock of the AWS services."""
 
     clock: AgentClock
     offset: timedelta = timedelta(0)
 
     def now(self) -> datetime:
-        """Return the host's time, corrected by the last measured offset to the clock of the services."""
+        """Return the time of the host in UTC, corrected by the last measured offset."""
         return self.clock.now() + self.offset
 
     def correct(self, date: str | None) -> bool:
-        """Correct the clock by a `Date` header.
+        """Correct the clock by a `Date` header. Returns whether the clock was corrected.
 
-        Returns False without a valid header, or when the clock differs from it by at most 60 s.
+        The result is False if the header is missing or not valid, or if the clock differs from it by at most 60 s.
         """
         try:
             served = parsedate_to_datetime(date or "")

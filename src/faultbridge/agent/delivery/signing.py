@@ -1,9 +1,10 @@
 """Authenticates calls to AWS with the node's role and Signature Version 4.
 
-It uses the standard library: botocore takes 26 MB of memory and a botocore client 40 MB (measured), of the 64 MB that
-the agent may use.
-Web identities (IRSA) are not supported on purpose: their caller chooses the session name, and the session name proves
-to the queue which instance sent a record. Source: AWS, "Create a signed AWS API request".
+It uses only the standard library, because the agent may use at most 64 MB of memory: importing botocore takes 26 MB and
+a botocore client 40 MB (measured).
+
+Web identities (IRSA) are deliberately not supported. The session name proves to the queue which instance sent a record,
+and the caller of a web identity can choose its session name. Source: AWS, "Create a signed AWS API request".
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class NoCredentials(Exception):  # noqa: N818 - names the situation, which may e
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Access keys of a role; `expires` is None for keys that do not expire."""
+    """Access keys of a role. `expires` is None for keys that do not expire."""
 
     key: str
     secret: str
@@ -63,7 +64,7 @@ class Call:
 def signed_headers(call: Call, credentials: Credentials, at: datetime) -> dict[str, str]:
     """Return the headers of a call with its signature (Signature Version 4).
 
-    `at` is the time of the call in UTC; AWS accepts a difference of up to five minutes.
+    `at` is the time of the call in UTC. AWS accepts a difference of up to five minutes from its own clock.
     """
     url = urlsplit(call.url)
     timestamp, content = f"{at:%Y%m%dT%H%M%SZ}", hashlib.sha256(call.body).hexdigest()
@@ -96,7 +97,7 @@ class Now(Protocol):
 
 @dataclass(slots=True)
 class RoleCredentials:
-    """Returns the credentials of the node's role, and refreshes them ten minutes before they expire."""
+    """Loads the credentials of the node's role, and refreshes them ten minutes before they expire."""
 
     clock: Now
     environment: Mapping[str, str]
@@ -104,7 +105,10 @@ class RoleCredentials:
     _current: Credentials | None = None
 
     def __call__(self) -> Credentials:
-        """Return valid credentials; raises NoCredentials when no source has any."""
+        """Return valid credentials; raises NoCredentials when they are found in no source.
+
+        The sources are the environment, the container and the instance profile, in this order.
+        """
         current = self._current
         if current is None or (
             current.expires is not None and current.expires - REFRESH_BEFORE_EXPIRY <= self.clock.now()

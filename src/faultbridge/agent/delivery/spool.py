@@ -29,12 +29,13 @@ def _nothing() -> None:
 
 
 class Spool:
-    """A folder with one file per record, sent in the order of the file names.
+    """A folder with one file per record. Records are sent in the order of the file names.
 
-    The main loop and the sender thread may use it at the same time.
-    A record appears by a rename, so a crash leaves a whole record or none. The record contains the cursor of its log,
-    so a log line and the note that it was read are stored together. File and folder are synchronized to disk, so a
-    stored record survives a power failure. A record in quarantine is kept and not sent; the next start sends it again.
+    The main loop and the sender thread may use the spool at the same time. A record file is written under a temporary
+    name and then renamed, so a crash leaves a complete record or none. A record also contains the cursor of its log, so
+    a log line and the position after it are stored together. The file and the folder are synchronized to disk, so a
+    stored record survives a power failure. A record in quarantine is kept and not sent; the next start of the agent
+    sends it again.
     """
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
@@ -53,16 +54,16 @@ class Spool:
 
     @property
     def waiting(self) -> int:
-        """Return the number of stored records."""
+        """Return the number of stored records that wait for the queue."""
         return len(self._files)
 
     @property
     def used_bytes(self) -> int:
-        """Return the disk space that the records use, in whole blocks."""
+        """Return the disk space in bytes that the records use, counted in whole blocks."""
         return self._used_bytes
 
     def has_room(self, share: float) -> bool:
-        """Return whether less than this share of the disk limit is used."""
+        """Return whether less than `share` of the disk limit is used; `share` is between 0 and 1."""
         return self._used_bytes < self._max_bytes * share
 
     def store(self, record: OutgoingRecord, on_stored: Callable[[], object] = _nothing) -> None:
@@ -83,9 +84,9 @@ class Spool:
             self._files.append((name, size))
 
     def oldest(self, max_records: int, max_bytes: int, skip: Container[str] = ()) -> list[tuple[str, OutgoingRecord]]:
-        """Read the oldest records within both limits, without those in `skip`.
+        """Read the oldest records within both limits, each with its name.
 
-        The first record may be larger than `max_bytes`.
+        Records whose names are in `skip` are left out. The first record may be larger than `max_bytes`.
         """
         with self._lock:
             names = list(islice((name for name, _ in self._files if name not in skip), max_records))
@@ -103,14 +104,17 @@ class Spool:
         return found
 
     def remove(self, name: str) -> None:
-        """Delete a record."""
+        """Delete the file of a record, and release its disk space."""
         with suppress(OSError):
             (self._folder / (name + _READY)).unlink()
         with self._lock:
             self._used_bytes -= sum(size for _, size in self._take(name))
 
     def quarantine(self, name: str) -> bool:
-        """Keep a record without sending it. Returns False when the record was deleted instead."""
+        """Keep a record without sending it. Returns False if the record was deleted instead.
+
+        Records in quarantine use at most an eighth of the disk limit. Above that, the oldest of them is deleted.
+        """
         with suppress(OSError), self._lock:
             (self._folder / (name + _READY)).rename(self._folder / (name + _QUARANTINED))
             self._quarantined.extend(self._take(name))
@@ -126,7 +130,10 @@ class Spool:
         return sum(size for _, size in self._quarantined)
 
     def _take(self, name: str) -> list[tuple[str, int]]:
-        """Remove a file from the list of files to send, and return its entry; empty if it is not in the list."""
+        """Remove a file from the list of files to send.
+
+        Returns a list with its entry, which is empty if the file was not in the list.
+        """
         taken = [file for file in self._files if file[0] == name]
         for file in taken:
             self._files.remove(file)
@@ -157,7 +164,7 @@ class Spool:
             return None
 
     def _recover(self) -> None:
-        """Load the complete records of an earlier process and the latest cursor of each log."""
+        """Load the complete records that an earlier process stored, and the latest cursor of each log."""
         with suppress(OSError):
             for path in sorted(self._folder.iterdir()):
                 self._recover_file(path)

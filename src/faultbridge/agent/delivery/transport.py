@@ -39,7 +39,7 @@ SERVICE_ERRORS = re.compile(r"AccessDenied|Token|Signature|Credential|Unauthoriz
 
 
 class HttpResponse(NamedTuple):
-    """The response to a call: status, body and `Date` header."""
+    """The response to an HTTP call: status, body and `Date` header."""
 
     status: int
     body: bytes
@@ -51,7 +51,7 @@ HttpCall = Callable[[Call, Mapping[str, str]], HttpResponse]
 
 
 class AwsTransport:
-    """A Transport to SQS and S3. It does not retry; the sender does."""
+    """Sends messages to SQS and objects to S3. It does not retry; the sender does."""
 
     def __init__(
         self,
@@ -78,9 +78,9 @@ class AwsTransport:
         self._bucket_url = f"{s3_endpoint}/{bucket}" if s3_endpoint else f"https://{bucket}.s3.{region}.amazonaws.com"
 
     def send_batch(self, records: Sequence[OutgoingRecord]) -> tuple[set[str], set[str]]:
-        """Send up to ten records in one call; returns the ids that were accepted and those refused permanently.
+        """Send up to ten records in one call; return the ids of accepted and of permanently refused records.
 
-        Records of one group share a message where they fit. Raises SendFailed if the whole call failed.
+        Records of one message group share a message if they fit. Raises SendFailed if the whole call failed.
         """
         messages = to_messages(records)
         entries = [
@@ -99,7 +99,7 @@ class AwsTransport:
         return {record.record_id for record in records} - not_accepted, refused
 
     def put_object(self, key: str, body: bytes) -> None:
-        """Write an object; its key is derived from its content, so a repeated write changes nothing."""
+        """Write an object to the bucket. Its key is derived from its content, so a repeat changes nothing."""
         self._call("PUT", f"{self._bucket_url}/{key}", body, {}, "s3")
 
     def _call(self, method: str, url: str, body: bytes, headers: Mapping[str, str], service: str) -> bytes:
@@ -130,7 +130,8 @@ def _ids(messages: Iterable[Sequence[OutgoingRecord]]) -> set[str]:
 def _refuses_content(response: HttpResponse, service: str) -> bool:
     """Return whether a service refused a call because of its content, so that other calls may succeed.
 
-    A refused object concerns only the record that needs it, whatever the reason.
+    A refused S3 object concerns only the record that needs the object, so the result is True for each client error of
+    S3 except 429.
     """
     if response.status not in HTTP_CLIENT_ERRORS or response.status == HTTP_TOO_MANY_REQUESTS:
         return False
@@ -138,13 +139,16 @@ def _refuses_content(response: HttpResponse, service: str) -> bool:
 
 
 class HttpConnections:
-    """An HttpCall with one open connection per host; a connection that the server closed is reopened once."""
+    """Sends HTTP calls over one open connection per host.
+
+    If the server closed the connection, it is opened again and the call is sent once more.
+    """
 
     def __init__(self) -> None:
         self._connections: dict[tuple[str, str], http.client.HTTPConnection] = {}
 
     def __call__(self, call: Call, headers: Mapping[str, str]) -> HttpResponse:
-        """Send a call and read the response."""
+        """Send a call and return its response; raises OSError or HTTPException when the call fails."""
         url = urlsplit(call.url)
         host = (url.scheme, url.netloc)
         if host in self._connections:
@@ -168,6 +172,6 @@ class HttpConnections:
 
 
 def aws_transport(settings: AgentSettings, clock: ServiceClock) -> AwsTransport:
-    """Return the transport to the queue and the bucket of the settings, with the role of this process."""
+    """Return the transport to the queue and the bucket in the settings, with the role of this process."""
     region = region_of(settings.queue_url, settings.region)
     return AwsTransport(settings.queue_url, settings.bucket, region, RoleCredentials(clock, os.environ), clock)

@@ -1,10 +1,11 @@
-"""Decodes `gpud`: the answers of GPUd's `/v1/states` and `/v1/events`.
+"""Decodes `gpud`: the responses of GPUd's `/v1/states` and `/v1/events`.
 
-An Xid or SXid in a text gets severity and action from the catalog, which already includes GPUd's advice. GPUd's own
-suggestion becomes an attribute.
+A fault whose text contains an Xid or SXid gets severity and action from the catalog, which already includes the advice
+of GPUd. The suggestion of GPUd itself becomes an attribute.
 
 Grammar: a JSON list of components, each with `states` or `events`; `time` can be null. Times: RFC 3339 with a time
-zone. Units: none. Errors: `Rejected(no_framing)` without a component. Source: GPUd's API description and captures.
+zone. Units: none. Errors: `Rejected(no_framing)` if the body has no component. Source: GPUd's API description and
+captures.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _GPU = Component(ComponentType.GPU)
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return a health snapshot of the components' states, and a fault for each bad event."""
+    """Return a health snapshot of the component states, and one fault for each bad event."""
     mapped = mapping("gpud", hints.mappings)
     components = [document for _, document in objects(text_of(body)) if _is_component(document)]
     if not components:
@@ -60,7 +61,7 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has a component with states or events."""
+    """Return whether a body has a component of GPUd with states or events."""
     return b'"component"' in body and (b'"states"' in body or b'"events"' in body) and b'"nodeName"' not in body
 
 
@@ -124,7 +125,11 @@ def _events(component: Mapping[str, Any], mapped: Mapping[str, Any]) -> Iterator
 
 
 def _fault(message: str, row: Mapping[str, Any], component: Mapping[str, Any]) -> Fault:
-    """Return a fault with the code of the Xid or SXid in a message, else of a mapped text, else of the component."""
+    """Return a fault with the code of the Xid or SXid in a message.
+
+    If the message has neither, the code is that of a text which the mapping `gpud` contains, or else that of the
+    component.
+    """
     found = _XID_IN_TEXT.search(message)
     stated = _stated(message, row)
     code = f"{found[1].lower()}.{int(found[2])}" if found else str(stated or row["code"])
@@ -138,9 +143,10 @@ def _stated(message: str, row: Mapping[str, Any]) -> str | None:
 
 
 def _named(message: str, row: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the identifiers of the GPU that a message names, as attributes of a fault found by its text.
+    """Return the GPU identifiers in a message as attributes, if a text of the mapping gave the code.
 
-    The component of such a fault has no identifiers: gpud's later healthy state has none, and must match to end it.
+    The component of such a fault must have no identifiers. The later healthy state of GPUd has none either, and it ends
+    the fault only if the components match. For any other fault code the result is empty.
     """
     return identifiers(gpu_named_in(message)) if _stated(message, row) else {}
 

@@ -1,13 +1,14 @@
-"""Decodes `alertmanager` and `grafana`: alert webhooks of Prometheus Alertmanager and Grafana, and their alert lists.
+"""Decodes `alertmanager` and `grafana`: alert webhooks and alert lists of Alertmanager and Grafana.
 
-The mapping `alerts` selects the label that names the node and the rule that names the fault. An alert without a
-rule becomes `agent.alert`, which changes no node.
+The mapping `alerts` selects the label that names the node, and the rule that determines the fault code. An alert
+without a rule becomes `agent.alert`, which changes the status of no node.
 
-Grammar: a JSON object with `alerts`; each alert has its own status, labels and annotations. Also the answers of
-Prometheus' `/api/v1/alerts` (`data.alerts` with `state` and `activeAt`) and of Alertmanager's `/api/v2/alerts`; pending
-and suppressed alerts are skipped there, because neither notifies. Times: `startsAt`, or `endsAt` of a resolved alert,
-with a time zone; the year 1 means not set. Units: none. Errors: `Rejected(no_framing)` for a body without alerts.
-Source: the webhook formats of Alertmanager and Grafana, the HTTP interfaces of Prometheus and Alertmanager.
+Grammar: a JSON object with `alerts`; each alert has its own status, labels and annotations. The decoder also reads the
+responses of Prometheus' `/api/v1/alerts` (`data.alerts` with `state` and `activeAt`) and of Alertmanager's
+`/api/v2/alerts`. In these lists, pending and suppressed alerts are skipped, because they send no notification. Times:
+`startsAt`, or `endsAt` of a resolved alert, with a time zone; the year 1 means that the time is not set. Units: none.
+Errors: `Rejected(no_framing)` for a body without alerts. Source: the webhook formats of Alertmanager and Grafana, and
+the HTTP APIs of Prometheus and Alertmanager.
 """
 
 from __future__ import annotations
@@ -32,12 +33,15 @@ _Labels = Mapping[str, Any]
 
 
 def _is_webhook(document: Mapping[str, Any]) -> bool:
-    """Return whether a document is a notification with alerts."""
+    """Return whether a JSON document is a webhook notification with alerts."""
     return isinstance(document.get("alerts"), list) and ("groupLabels" in document or "receiver" in document)
 
 
 def _alerts(document: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...] | None:
-    """Return the alerts of a document in the form of a notification's alerts; None for another document."""
+    """Return the alerts of a JSON document in the form that a webhook notification uses.
+
+    Returns None for a document without alerts.
+    """
     if _is_webhook(document):
         return tuple(objects_in(document["alerts"]))
     listed = members(document.get("data")).get("alerts")
@@ -52,7 +56,10 @@ def _alerts(document: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...] | None
 
 
 def _decode(source: str, body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return a fault or clear for each alert; a firing group may contain resolved alerts."""
+    """Return a fault for each firing alert and a clear for each resolved alert.
+
+    A notification of a firing group may also contain resolved alerts.
+    """
     mapped = mapping("alerts", hints.mappings)
     found = [alerts for _, document in objects(text_of(body)) if (alerts := _alerts(document)) is not None]
     if not found:
@@ -130,7 +137,10 @@ def _first(labels: _Labels, names: list[str]) -> str | None:
 
 
 def _node(labels: _Labels, mapped: Mapping[str, Any]) -> str | None:
-    """Return the node named by the first mapped label, without its port; skip loopback addresses."""
+    """Return the node in the first mapped label that has a host name, without the port.
+
+    Loopback addresses are skipped, because they do not identify a node.
+    """
     for label in mapped["node_labels"]:
         match = _PORT.fullmatch(text(labels.get(label), 256) or "")
         name = (match[1] or match[2]) if match else None
@@ -140,14 +150,17 @@ def _node(labels: _Labels, mapped: Mapping[str, Any]) -> str | None:
 
 
 def _recognize_alertmanager(body: bytes) -> bool:
-    """Return whether a body is an alert notification without Grafana's organization field, or a list of alerts."""
+    """Return whether a body is a list of alerts, or a notification that Grafana did not send.
+
+    A notification of Grafana has the field `orgId`.
+    """
     if b'"alerts"' in body:
         return (b'"groupLabels"' in body or b'"activeAt"' in body) and b'"orgId"' not in body
     return b'"startsAt"' in body and b'"fingerprint"' in body and b'"receivers"' in body
 
 
 def _recognize_grafana(body: bytes) -> bool:
-    """Return whether a body is an alert notification with the organization field that only Grafana adds."""
+    """Return whether a body is an alert notification with `orgId`, a field that only Grafana adds."""
     return b'"alerts"' in body and b'"orgId"' in body
 
 

@@ -1,4 +1,5 @@
 """The decoders of AWS notices about instances.
 
-`ec2_events` and `health_events` read events in the envelope of `eventbridge`; `ec2_status` reads status checks.
+`ec2_events` and `health_events` read EventBridge events, whose common fields `eventbridge` reads. `ec2_status` reads
+instance status checks.
 """

@@ -1,7 +1,7 @@
 """Decodes `ec2-event`: state changes and Spot warnings of instances, from Amazon EC2 on EventBridge.
 
-Grammar: one or more events in EventBridge's envelope, with `detail.instance-id`. Times: the envelope's time in UTC.
-Units: none. Errors: `Rejected(no_framing)` without an event of aws.ec2. Source: Amazon EC2's event documentation.
+Grammar: one or more EventBridge events with `detail.instance-id`. Times: `time` of the event, in UTC. Units: none.
+Errors: `Rejected(no_framing)` if the body has no event of aws.ec2. Source: Amazon EC2's event documentation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ _WARNINGS: Mapping[str, tuple[str, str]] = {
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a fault for a stop or warning, and a health snapshot for a running instance; others yield nothing."""
+    """Return a fault for each stop or warning, and a health snapshot for each running instance.
+
+    Other events yield nothing.
+    """
     events = tuple(cloud_events(body, "aws.ec2"))
     if not events:
         raise Rejected("no_framing", "no event of aws.ec2")
@@ -33,7 +36,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether the envelope names EC2 as its source."""
+    """Return whether a body has an EventBridge event whose source is `aws.ec2`."""
     return b'"aws.ec2"' in body and b'"detail-type"' in body
 
 

@@ -1,10 +1,10 @@
-"""Decodes `ec2-status`: the answer of DescribeInstanceStatus, one health snapshot for each instance.
+"""Decodes `ec2-status`: the response of DescribeInstanceStatus, one health snapshot per instance.
 
-The system status is the underlying host's, the instance status is the operating system's; a stopped instance has
-neither.
+The system status describes the underlying host, and the instance status describes the operating system. A stopped
+instance has neither status.
 
 Grammar: JSON with `InstanceStatuses`; details can be null or absent. A scheduled event whose description starts with
-`[Completed]` or `[Canceled]` has ended. Times: `ImpairedSince` with a time zone; a scheduled time is an attribute.
+`[Completed]` or `[Canceled]` has ended. Times: `ImpairedSince` with a time zone; a scheduled time becomes an attribute.
 Units: none. Errors: `Rejected(no_framing)` without `InstanceStatuses`. Source: the EC2 API reference and captures.
 """
 
@@ -39,7 +39,10 @@ _DONE = ("[Completed]", "[Canceled]")
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a health snapshot of each instance; a check without a result neither finds nor clears a fault."""
+    """Return a health snapshot of each instance.
+
+    A status check without a result neither finds nor clears a fault.
+    """
     statuses = tuple(_statuses(text_of(body)))
     if not statuses:
         raise Rejected("no_framing", "no instance status")
@@ -47,7 +50,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has both status checks of EC2."""
+    """Return whether a body contains the instance status and the system status of EC2."""
     return b'"InstanceStatus"' in body and b'"SystemStatus"' in body
 
 

@@ -1,4 +1,4 @@
-"""Reads AWS events in EventBridge's envelope and the instance ids in names and ARNs."""
+"""Reads AWS events from EventBridge, and the instance ids in names and ARNs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INSTANCE = re.compile(r"(?:.{0,256}/)?(i-[0-9a-f]{8,17})")
 
 @dataclass(frozen=True, slots=True)
 class CloudEvent:
-    """One AWS event: its detail-type, detail, time and id."""
+    """One EventBridge event: `detail-type` as `kind`, `detail`, `time` as `at`, and `id`."""
 
     kind: str
     detail: Mapping[str, Any]
@@ -26,7 +26,7 @@ class CloudEvent:
 
 
 def cloud_events(body: bytes, source: str) -> Iterator[CloudEvent]:
-    """Yield the events of one AWS source in a body."""
+    """Yield the EventBridge events in a body whose source is `source`, such as `aws.ec2`."""
     for _, document in objects(text_of(body)):
         if document.get("source") == source and isinstance(document.get("detail"), dict):
             kind = text(document.get("detail-type"), 128) or ""
@@ -36,7 +36,7 @@ def cloud_events(body: bytes, source: str) -> Iterator[CloudEvent]:
 
 
 def instance_of(name: object) -> str | None:
-    """Return the instance id in a name or ARN; None if there is none."""
+    """Return the instance id in a name or ARN, or None if it contains none."""
     # The ARN of a Spot event has neither region nor account.
     found = _INSTANCE.fullmatch(text(name, 512) or "")
     return found[1] if found else None

@@ -1,9 +1,10 @@
 """Decodes `health-event`: AWS Health on EventBridge, one observation for each affected instance.
 
 The mapping `health` translates event types and categories into fault codes.
-Grammar: EventBridge's envelope with `affectedEntities`; page numbers are strings. Times: RFC 1123 or RFC 3339; the
-times of a schedule are in the future and become attributes. Units: none.
-Errors: `Rejected(no_framing)` without an event of aws.health. Source: the AWS Health event schema.
+
+Grammar: EventBridge events with `affectedEntities`; page numbers are strings. Times: RFC 1123 or RFC 3339; the times of
+a scheduled change are in the future and become attributes. Units: none. Errors: `Rejected(no_framing)` if the body has
+no event of aws.health. Source: the AWS Health event schema.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ _ENDED = frozenset({"RESOLVED", "UNIMPAIRED"})
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return a fault or clear for each affected instance of each event; other resources yield nothing."""
+    """Return a fault or a clear for each affected instance of each event.
+
+    Affected resources that are not instances yield nothing.
+    """
     events = tuple(cloud_events(body, "aws.health"))
     if not events:
         raise Rejected("no_framing", "no event of aws.health")
@@ -36,7 +40,7 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether the envelope names AWS Health as its source."""
+    """Return whether a body has an EventBridge event whose source is `aws.health`."""
     return b'"aws.health"' in body and b'"detail-type"' in body
 
 
@@ -60,7 +64,10 @@ def _code(kind: str, detail: Mapping[str, Any], mapped: Mapping[str, Any]) -> st
 
 
 def _noticed_at(event: CloudEvent) -> datetime | None:
-    """Return the time of the notice; None if the envelope of a scheduled change has the scheduled time instead."""
+    """Return the time at which AWS Health published the notice, or None if it is unknown.
+
+    It is unknown if the event of a scheduled change has the scheduled start as its `time`.
+    """
     updated = instant(event.detail.get("lastUpdatedTime"))
     if updated is not None:
         return updated

@@ -28,21 +28,24 @@ _ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:
 
 
 def month_name(text: str) -> str | None:
-    """Return the English name of a month in any of several languages; None for other words."""
+    """Return the English name of a month in one of several languages, or None for other text."""
     word = text.lower().rstrip(".")
     number = _OTHER_NAMES.get(word) or MONTHS.get(word.capitalize())
     return _NAMES[number - 1] if number else None
 
 
 def iso_time(text: str) -> datetime | None:
-    """Return the UTC time of an ISO 8601 text; None for other text. Accepts a comma and 1 to 9 fraction digits."""
+    """Return the UTC time of an ISO 8601 text, or None for other text.
+
+    A fraction of a second may follow a comma or a point and have 1 to 9 digits.
+    """
     return iso_instant(text) if _ISO.fullmatch(text) is not None else None
 
 
 def iso_instant(text: str) -> datetime | None:
-    """Return the UTC time of a text in ISO 8601 form; a time without a zone is UTC.
+    """Return the UTC time of a text in ISO 8601 form, or None if the date does not exist.
 
-    None for a date that does not exist.
+    A time without a zone is taken as UTC.
     """
     try:
         instant = datetime.fromisoformat(text)
@@ -52,15 +55,19 @@ def iso_instant(text: str) -> datetime | None:
 
 
 def calendar_time(month: str, day: str, clock: str, year: str) -> datetime | None:
-    """Return the time in parts such as `Oct 10 03:06:53 2024`; it is taken as UTC, because no zone is given."""
+    """Return the time of parts such as `Oct 10 03:06:53 2024`, or None if the date does not exist.
+
+    The time is taken as UTC, because the parts have no time zone.
+    """
     return _utc_time(int(year), month, day, clock)
 
 
 def yearless_time(month: str, day: str, clock: str, received_at: datetime | None) -> datetime | None:
-    """Return the time in parts such as `Oct 16 20:47:19`, taken as UTC because no zone is given.
+    """Return the time of parts such as `Oct 16 20:47:19`, or None if it cannot be determined.
 
-    The year is that of the receipt, or the year before if the time would be more than a day after the receipt. None
-    if the receipt is unknown or no such date exists.
+    The time is taken as UTC, because the parts have no time zone. Its year is the year of `received_at`, or the year
+    before if the time would otherwise be more than a day after `received_at`. The result is None if `received_at` is
+    None or the date does not exist.
     """
     if received_at is None:
         return None
@@ -86,7 +93,11 @@ _FIRST_YEAR = 1970
 
 
 def instant(value: object) -> datetime | None:
-    """Return the UTC time of a JSON value; None if it is not a time, or stands for a time that is not set."""
+    """Return the UTC time of a JSON value, or None if the value is not a time.
+
+    The value may be a text, an epoch number, or a protobuf object with `seconds` and `nanos`. A value that only means
+    "not set", such as the year 1, also gives None.
+    """
     if isinstance(value, str):
         return _from_text(value.strip())
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""The interface of a decoder (name, example, `recognize`, `decode`) and the hints it receives."""
+"""The interface of a decoder (name, example, `recognize`, `decode`), and the hints that it receives."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ LINE_SOURCES = frozenset({"kernel-log", "fabric-manager-log", "hyperpod-agent-lo
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """Facts about a record that its transport provides and its bytes may lack.
+    """Facts about a record that its sender or transport provides, and that its bytes may lack.
 
-    `received_at` supplies the year of a timestamp without one. `instance_type` gives the expected number of GPUs.
-    `mappings` holds the customer's extensions, by the name of the packaged mapping that each one extends.
+    `received_at` gives the year of a timestamp without a year. `instance_type` gives the expected number of GPUs.
+    `mappings` contains the extensions of the customer, by the name of the packaged mapping that each one extends.
     """
 
     received_at: datetime | None = None
@@ -49,10 +49,11 @@ NO_HINTS = Hints()
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The observations in a record, and what the decoder did not understand.
+    """The observations in a record, and how much of the record the decoder did not understand.
 
-    `unparsed` is the number of lines or documents that look like a fault of the source, or that are in its format, but
-    of which nothing was understood. `notes` are sentences about parts of the input that were skipped.
+    `unparsed` is the number of lines or documents that are in the format of the source, or look like a fault of the
+    source, but of which the decoder understood nothing. `notes` are sentences about parts of the input that were
+    skipped.
     """
 
     observations: tuple[Observation, ...]
@@ -65,12 +66,17 @@ class Decoder:
     """The decoder of one source format.
 
     `summary` and `example` document the format for `faultbridge sources`.
+
     `recognize(head)` returns whether the first bytes of a body are probably in this format.
-    `decode(body, hints)` returns the observations in input order, as `Decoded` if it counts what it did not understand.
-    It raises `Rejected` for a body in another format.
-    `decode_pieces(pieces, hints)` does the same for a body of any length in pieces; only some formats support it.
-    `can_be_silent` marks a log or an event stream: healthy input yields no observation. Healthy input of any other
-    format yields a health snapshot or a counter sample.
+
+    `decode(body, hints)` returns the observations in input order. It returns them as `Decoded` if it counts what it did
+    not understand. It raises `Rejected` for a body in another format.
+
+    `decode_pieces(pieces, hints)` does the same for a body of any length that arrives in pieces. Only some formats
+    support it.
+
+    `can_be_silent` is True for a log or an event stream, whose healthy input yields no observation. Healthy input of
+    any other format yields a health snapshot or a counter sample.
 
         DECODER = Decoder("my-source", "log of my tool", "ERROR gpu 3", recognize, decode)
     """

@@ -1,4 +1,4 @@
-"""Parses JSON input within limits: documents, or one object a line behind a log prefix."""
+"""Parses JSON input within limits: whole documents, or one object per line after a log prefix."""
 
 from __future__ import annotations
 
@@ -19,17 +19,23 @@ _DECODER = json.JSONDecoder()
 
 
 def text_of(body: bytes) -> str:
-    """Return a body as text; bytes that are not UTF-8 become replacement characters."""
+    """Return a body as text. Bytes that are not UTF-8 become replacement characters."""
     return body.decode("utf-8", "replace").removeprefix("\ufeff")
 
 
 def loads(text: str) -> Any:  # noqa: ANN401 - any JSON value
-    """Parse JSON with encodable strings; raise ValueError or RecursionError for other input."""
+    """Parse JSON, and replace characters in strings that cannot be encoded as UTF-8.
+
+    Raises ValueError or RecursionError for other input.
+    """
     return json.loads(_encodable(text))
 
 
 def documents(body: bytes) -> tuple[Any, ...]:
-    """Return the JSON documents of a body in order; any other text in the body is `Rejected`."""
+    """Return the JSON documents of a body in order.
+
+    Raises Rejected for text that is not JSON, for more than 16 MiB, and for more than 100 documents.
+    """
     if len(body) > MAX_JSON_BYTES:
         raise Rejected("too_large", f"{len(body)} bytes of JSON; at most {MAX_JSON_BYTES} are read")
     found = []
@@ -46,7 +52,7 @@ def documents(body: bytes) -> tuple[Any, ...]:
 
 
 def each_document(text: str) -> Iterator[Any]:
-    """Yield the JSON documents of a text; raise ValueError or RecursionError at other text."""
+    """Yield the JSON documents of a text. Raises ValueError or RecursionError at text that is not JSON."""
     text, position = _encodable(text).strip(), 0
     while position < len(text):
         if text[position].isspace():
@@ -57,7 +63,10 @@ def each_document(text: str) -> Iterator[Any]:
 
 
 def leading_documents(text: str) -> Iterator[tuple[Any, int]]:
-    """Yield each JSON document at the start of a text and the position after it, until other or truncated text."""
+    """Yield the JSON documents at the start of a text, each with the position after it.
+
+    Stops at the first text that is not a complete JSON document.
+    """
     text, position = _encodable(text), 0
     while position < len(text):
         if text[position].isspace():
@@ -71,7 +80,7 @@ def leading_documents(text: str) -> Iterator[tuple[Any, int]]:
 
 
 def embedded(text: str) -> dict[str, Any] | None:
-    """Return the JSON object that starts at the first brace of a text; None if there is none."""
+    """Return the JSON object that starts at the first brace of a text, or None if no object starts there."""
     start = text.find("{")
     if start < 0:
         return None
@@ -83,9 +92,9 @@ def embedded(text: str) -> dict[str, Any] | None:
 
 
 def objects(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each JSON object, and the text before it on its line.
+    """Yield each JSON object of a text, together with the text before it on its line.
 
-    The text is either one JSON document, or has at most one object a line.
+    The text is either one JSON document or lines with at most one object each.
     """
     whole = _single_document(text)
     if whole is not None:

@@ -1,4 +1,4 @@
-"""Fault codes that a source names by number: DCGM errors (`DCGM_FR_*` of DCGM 4.6) and Xids."""
+"""Translates numbers to fault codes: DCGM errors (`DCGM_FR_*` of DCGM 4.6) and Xids."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ SETTINGS: frozenset[str] = frozenset(f"dcgm.{name}" for name in _SETTINGS)
 
 
 def code_of_number(number: int) -> str:
-    """Return the fault code of a DCGM error number: 45 is `dcgm.pcie_generation`, 999 is `dcgm.error_999`."""
+    """Return the fault code of a DCGM error number.
+
+    Number 45 is `dcgm.pcie_generation`. A number that DCGM 4.6 does not define, such as 999, is `dcgm.error_999`.
+    """
     return CODES[number] if 0 <= number < len(CODES) else f"dcgm.error_{number}"
 
 
@@ -58,6 +61,6 @@ def code_in_family(family: str, number: int) -> str:
 
 
 def expand_families(codes: Iterable[str]) -> Iterator[str]:
-    """Yield fault codes; a family name (`xid.*`, `dcgm.*`) becomes all codes of that family."""
+    """Yield fault codes, with each family name (`xid.*`, `dcgm.*`) replaced by all codes of that family."""
     for code in codes:
         yield from _FAMILIES.get(code, (code,))

@@ -1,4 +1,4 @@
-"""Reads untrusted values: fields of foreign JSON by type, and limits on text, lists and PCI addresses."""
+"""Reads untrusted values: JSON fields by type, within limits on text, lists and PCI addresses."""
 
 from __future__ import annotations
 
@@ -22,29 +22,35 @@ _PCI = re.compile(r"(?:PCI:)?(?:[0-9a-f]{1,8}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7
 
 
 def text(value: object, limit: int = MAX_TEXT) -> str | None:
-    """Return a string, stripped and cut to `limit` characters; None if it is empty or no string."""
+    """Return a string without outer spaces, cut to `limit` characters, or None if nothing is left.
+
+    A value that is not a string also gives None.
+    """
     if not isinstance(value, str):
         return None
     return value.strip()[:limit] or None
 
 
 def members(value: object) -> Mapping[str, Any]:
-    """Return a JSON object's members; an empty mapping for any other type."""
+    """Return the members of a JSON object, or an empty mapping for a value of another type."""
     return value if isinstance(value, dict) else EMPTY
 
 
 def elements(value: object) -> tuple[Any, ...]:
-    """Return a JSON array's elements; an empty tuple for any other type."""
+    """Return the elements of a JSON array, or an empty tuple for a value of another type."""
     return tuple(value) if isinstance(value, list) else ()
 
 
 def objects_in(value: object) -> tuple[Mapping[str, Any], ...]:
-    """Return the JSON objects among an array's elements."""
+    """Return those elements of a JSON array that are objects; empty for a value of another type."""
     return tuple(item for item in elements(value) if isinstance(item, dict))
 
 
 def number(value: object) -> int | None:
-    """Return an integer from 0 to 2^64 - 1, also from a string of digits; None for anything else."""
+    """Return an integer from 0 to 2^64 - 1, or None for any other value.
+
+    A string of digits is read as an integer.
+    """
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -55,12 +61,15 @@ def number(value: object) -> int | None:
 
 
 def attributes_of(**values: str | None) -> dict[str, str]:
-    """Return the attributes that have a value, each with at most 512 characters."""
+    """Return the attributes of a fault that have a value, each cut to 512 characters."""
     return {name: value[:512] for name, value in values.items() if value}
 
 
 def bounded(items: Iterable[_Item], limit: int = MAX_GPUS) -> list[_Item]:
-    """Return the items as a list; more than `limit` of them are `Rejected` before they use up memory."""
+    """Return the items as a list; raises Rejected for more than `limit` items.
+
+    The error comes before the items use up memory.
+    """
     found = list(islice(items, limit + 1))
     if len(found) > limit:
         raise Rejected("too_many_devices", f"more than {limit} devices of one node; send one node's devices at a time")
@@ -68,17 +77,17 @@ def bounded(items: Iterable[_Item], limit: int = MAX_GPUS) -> list[_Item]:
 
 
 def truncate(message: str, limit: int = MAX_MESSAGE) -> str:
-    """Return a text of at most `limit` bytes of UTF-8; a truncated text ends with an ellipsis."""
+    """Return a text cut to at most `limit` bytes of UTF-8. A text that was cut ends with an ellipsis."""
     if len(message) * 4 <= limit or len(encoded := message.encode("utf-8", "replace")) <= limit:
         return message
     return encoded[: limit - 3].decode("utf-8", "ignore") + ELLIPSIS
 
 
 def evidence(raw: str) -> str:
-    """Return the raw text behind a fault, truncated to the 4 KB that an event can carry."""
+    """Return the raw text behind a fault, cut to the 4 KiB of evidence that an event can contain."""
     return truncate(raw, MAX_EVIDENCE)
 
 
 def pci_of(address: str) -> str | None:
-    """Return a PCI address in normalized form; None if the text is not a PCI address."""
+    """Return a PCI address in normalized form, or None if the text is not a PCI address."""
     return normalize_pci(address) if _PCI.fullmatch(address) else None

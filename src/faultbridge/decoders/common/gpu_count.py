@@ -12,9 +12,10 @@ CODE = "host.gpu_count_mismatch"
 
 
 def add_gpu_count_check(observations: Iterable[Observation], instance_type: str) -> tuple[Observation, ...]:
-    """Add the GPU count check to each health snapshot that lists all GPUs of a node.
+    """Add the GPU count check to each health snapshot that lists the GPUs of a node.
 
-    A lost GPU that is still listed counts as present. Unknown instance types and extra GPUs are no fault.
+    A failed GPU that the snapshot still lists counts as present. An unknown instance type and extra GPUs cause no
+    fault.
     """
     expected = gpus_by_instance_type().get(instance_type.removeprefix("ml."))
     if expected is None:
@@ -25,7 +26,10 @@ def add_gpu_count_check(observations: Iterable[Observation], instance_type: str)
 
 
 def missing_gpus(seen: int | None, instance_type: str | None) -> str | None:
-    """Return a message that GPUs are missing; None if all are present or the expected number is unknown."""
+    """Return a message that GPUs are missing, or None if no GPU is missing.
+
+    The result is also None if `seen` is 0 or None, or if the expected number of the instance type is unknown.
+    """
     expected = gpus_by_instance_type().get((instance_type or "").removeprefix("ml."))
     if not seen or expected is None or seen >= expected:
         return None
@@ -33,7 +37,10 @@ def missing_gpus(seen: int | None, instance_type: str | None) -> str | None:
 
 
 def with_same_gpu_count(instance_types: Iterable[str], instance_type: str | None) -> tuple[str, ...]:
-    """Return the instance types that have as many GPUs as the given type; all types if that number is unknown."""
+    """Return the types in `instance_types` that have as many GPUs as `instance_type`.
+
+    Returns all of them if the number of GPUs of `instance_type` is unknown.
+    """
     gpus = gpus_by_instance_type()
     if instance_type is None or instance_type not in gpus:
         return tuple(instance_types)
@@ -41,7 +48,10 @@ def with_same_gpu_count(instance_types: Iterable[str], instance_type: str | None
 
 
 def _with_check(snapshot: Snapshot, expected: int, instance_type: str) -> Snapshot:
-    """Return a snapshot with the GPU count check, and a fault if GPUs are missing; unchanged if it lists no GPU."""
+    """Return a health snapshot with the GPU count check, and with a fault if GPUs are missing.
+
+    A snapshot that lists no GPU is returned unchanged.
+    """
     seen = sum(device.type is ComponentType.GPU for device in snapshot.devices)
     if seen == 0:
         return snapshot

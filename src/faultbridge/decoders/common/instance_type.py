@@ -1,8 +1,8 @@
-"""The checks that need the instance type of the node: its number of GPUs, and the rates of its EFA devices.
+"""Checks that need the instance type of the node: its number of GPUs, and the rates of EFA devices.
 
-Before 2024-10, Linux's `efa_verbs.c` reports 100 Gb/s for every device. Later it reports the highest rate that the
-device states, or 100 Gb/s if it states none. So 100 Gb/s proves nothing about a faster device and is not judged.
-Units: Gb/s.
+Before 2024-10, the driver source `efa_verbs.c` of Linux reports 100 Gb/s for every device. Later versions report the
+highest rate that the device states, or 100 Gb/s if the device states none. A report of 100 Gb/s therefore proves
+nothing about a faster device, and is not checked. Units: Gb/s.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ FIXED_RATE = 100
 
 
 def add_instance_type_checks(observations: Iterable[Observation], instance_type: str) -> tuple[Observation, ...]:
-    """Add the checks to each health snapshot that they concern; an unknown instance type has no check."""
+    """Add the checks that need the instance type to each health snapshot that they apply to.
+
+    For an unknown instance type, no check is added.
+    """
     name = instance_type.removeprefix("ml.")
     return tuple(
         _with_check(item, item.efa_rates, name) if isinstance(item, Snapshot) and item.efa_rates else item
@@ -27,9 +30,10 @@ def add_instance_type_checks(observations: Iterable[Observation], instance_type:
 
 
 def _with_check(snapshot: Snapshot, rates: EfaRates, instance_type: str) -> Snapshot:
-    """Return a snapshot that also checks the rates of EFA devices, with a fault for each rate that is too low.
+    """Return a health snapshot that also checks the rates of EFA devices.
 
-    A device that reports 100 Gb/s, the fixed rate of older drivers, is checked only if no higher rate is expected.
+    It has a fault for each device whose rate is too low. A device that reports 100 Gb/s, the fixed rate of older
+    drivers, is checked only if no higher rate is expected.
     """
     expected = rates.expected.get(instance_type)
     if expected is None:

@@ -1,7 +1,7 @@
 """Names of virtual network interfaces: those of containers, virtual machines and tunnels.
 
-They appear and disappear with their containers, so a virtual interface that is down is no fault of the node. The names
-are those that Docker, Podman, LXD, libvirt, the common network plugins of Kubernetes and the kernel's tunnels give.
+Such an interface appears and disappears with its container, so it is no fault of the node if it is down. The names are
+those that Docker, Podman, LXD, libvirt, the common network plugins of Kubernetes and the tunnels of the kernel use.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Reads what journalctl prints with one field a line (`-o export`, `-o verbose`), before a decoder reads the lines.
+"""Converts journalctl output with one field per line (`-o export`, `-o verbose`) for the decoders.
 
-`text_fields` rewrites binary fields as lines of text, before NUL bytes are replaced. `journal_lines` converts each
-entry to a line with one JSON object.
+`text_fields` rewrites binary fields as lines of text. It runs before NUL bytes are replaced. `journal_lines` then
+converts each entry to a line with one JSON object.
 
-Grammar: `FIELD=value` lines; an entry ends at an empty line, or at the head of the next one, `Tue 2026-02-03
-04:05:06.123456 UTC [s=...]`. Other lines are unchanged. A field whose value has a line end or a control character is
-`NAME`, a line end, the length of the value as 8 bytes, little-endian, the value, and a line end. Source: systemd's
-journal export format.
+Grammar: `FIELD=value` lines. An entry ends at an empty line, or at the first line of the next entry, such as `Tue
+2026-02-03 04:05:06.123456 UTC [s=...]`. Other lines are unchanged. A field whose value has a line end or a control
+character is binary: `NAME`, a line end, the length of the value (8 bytes, little-endian), the value, and a line end.
+Source: systemd's journal export format.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ _KEPT = frozenset(
 
 
 def text_fields(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield a journal with each binary `MESSAGE` on one line and no other binary value; other input unchanged.
+    """Yield a journal with each binary `MESSAGE` as one line of text, without other binary values.
 
-    After a value whose length is not that of the data, the input is unchanged: a reader must not trust what follows.
+    Input of another format is unchanged. After a value whose length does not match the data, the rest is also
+    unchanged, and a reader must not trust it.
     """
     rest = _Buffer(pieces)
     rest.fill(_START_BYTES)
@@ -67,7 +68,7 @@ def text_fields(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _value(rest: _Buffer, name: re.Match[bytes]) -> bytes | None:
-    """Return the value after the name of a field; None if the data does not have the form of a binary field."""
+    """Return the binary value after the name of a field, or None if the data has another form."""
     start = name.end() + _LENGTH
     rest.fill(start)
     size = int.from_bytes(rest.data[name.end() : start], "little")
@@ -77,7 +78,7 @@ def _value(rest: _Buffer, name: re.Match[bytes]) -> bytes | None:
 
 
 class _Buffer:
-    """The part of the input that is read but not yet yielded; `at` is the position of the next byte to yield."""
+    """The input that was read but not yielded yet. `at` is the position of the next byte to yield."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self.pieces = iter(pieces)
@@ -86,7 +87,7 @@ class _Buffer:
         self.at = 0
 
     def fill(self, size: int) -> bool:
-        """Read until `data` has `size` bytes; return whether the input has that many."""
+        """Read until `data` has `size` bytes. Returns False if the input is shorter."""
         parts, length = [self.data], len(self.data)
         while length < size and (piece := next(self.pieces, None)) is not None:
             parts.append(bytes(piece))
@@ -95,20 +96,21 @@ class _Buffer:
         return length >= size
 
     def read_more(self) -> bool:
-        """Drop what was yielded and read another piece; return whether there is one."""
+        """Drop the bytes that were yielded, and read another piece. Returns False at the end of the input."""
         self.data, self.at = self.data[self.at :], 0
         return self.fill(len(self.data) + 1)
 
     def taken(self, end: int) -> bytes:
-        """Return the data from the position `at` up to `end`, and set `at` to `end`."""
+        """Return the data from position `at` to `end`, and set `at` to `end`."""
         start, self.at = self.at, max(end, self.at)
         return self.data[start : self.at]
 
 
 def journal_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Convert each entry of a systemd journal to one JSON object on one line; yield any other input unchanged.
+    """Convert each entry of a systemd journal to one line with a JSON object.
 
-    Each piece must end at the end of a line. The other lines of an entry become empty, so that line numbers stay valid.
+    Input of another format is yielded unchanged. Each piece must end at the end of a line. The other lines of an entry
+    become empty lines, so that line numbers stay valid.
     """
     pieces = iter(pieces)
     first = next(pieces, b"")
@@ -127,10 +129,10 @@ def journal_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _converted(line: bytes, entry: dict[str, str], *, is_proven: bool) -> Iterator[bytes]:
-    """Convert one line of a journal, and yield the lines of output that are complete.
+    """Convert one line of a journal, and yield the output lines that are complete.
 
     A line with a field is added to `entry` and yields nothing. A line that starts the next entry yields `entry` as one
-    JSON object. A line within a value of several lines yields a JSON object, and any other line is yielded unchanged.
+    JSON object. A line within a value of several lines yields its own JSON object. Any other line is yielded unchanged.
     """
     field, head = _FIELD.match(line), _HEAD.match(line)
     is_next = not line.strip() or head is not None or (field is not None and field[1].decode() in entry)

@@ -1,8 +1,9 @@
-"""Finds the log lines in the answers of AWS APIs and log stores, each with its own time and node.
+"""Finds the log lines in the responses of AWS APIs and log stores, each with its own time and node.
 
-Read are EC2's console output, the output of an SSM command, CloudWatch Logs Insights (also the table that its console
-exports), OpenTelemetry's logs (OTLP as JSON), Loki's streams and events of Splunk's collector. Each line becomes an
-object that `common.wrappers` unwraps.
+It reads the console output of EC2, the output of an SSM command, results of CloudWatch Logs Insights (also the table
+that its console exports), logs of OpenTelemetry (OTLP as JSON), streams of Loki, and events of Splunk's HTTP Event
+Collector. Each line becomes an object that `common.wrappers` can unwrap.
+
 Source: the API references of EC2, SSM and CloudWatch Logs, OTLP, Loki's HTTP API, Splunk's HTTP Event Collector.
 """
 
@@ -21,18 +22,18 @@ _CELL = re.compile(r'(?:"([^"]*(?:""[^"]*)*)"|([^,\n]*?))(,|\r?\n|\Z)')
 
 
 def instance_of(stream: object) -> str | None:
-    """Return the instance id at the end of a log stream's name; None without one."""
+    """Return the instance id at the end of the name of a log stream, or None if the name has none."""
     found = _INSTANCE.search(str(stream or ""))
     return found and found[1]
 
 
 def is_table(head: str) -> bool:
-    """Return whether a text starts as the table (CSV) that the console of CloudWatch Logs Insights exports."""
+    """Return whether a text starts like the CSV table that the CloudWatch Logs Insights console exports."""
     return _TABLE.match(head) is not None
 
 
 def lines_of_table(text: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the log lines of an exported table; a row without a message is a line as it is."""
+    """Yield the log lines of an exported table. A table row without a message is yielded as a log line."""
     rows = _rows_of(text.removeprefix("\ufeff"))
     header = next(rows, [])
     for cells in rows:
@@ -52,7 +53,7 @@ def _rows_of(text: str) -> Iterator[list[str]]:
 
 
 def lines_of_answer(document: object, depth: int = 0) -> Iterator[Mapping[str, Any]]:
-    """Yield the log lines within the JSON answer of an API or a log store; nothing for other documents."""
+    """Yield the log lines in the JSON response of an API or a log store, or nothing for other documents."""
     if isinstance(document, Mapping):
         for member, read in _SHAPES.items():
             if member in document:
@@ -106,7 +107,7 @@ def _row(cells: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _lines(text: object, **beside: object) -> Lines:
-    """Return an object for each line of a text that is not empty; nothing for other values."""
+    """Return one object for each non-empty line of a text, or an empty list for a value of another type."""
     texts = text.split("\n") if isinstance(text, str) else []
     return [{"log": line.rstrip("\r"), **beside} for line in texts if line.strip()]
 

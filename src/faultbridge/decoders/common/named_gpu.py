@@ -1,4 +1,4 @@
-"""Finds the GPU that a message in words names, by its PCI address or its UUID."""
+"""Finds the GPU that a free-text message names, by its PCI address or its UUID."""
 
 from __future__ import annotations
 
@@ -14,13 +14,20 @@ _MAX_TEXT = 4096
 
 
 def identifiers(component: Component) -> dict[str, str | None]:
-    """Return a device's identifiers as attributes, for a fault whose component must not name the device."""
+    """Return the identifiers of a device as attributes of a fault.
+
+    They are needed for a fault whose component must not identify the device, because its clear does not identify it
+    either.
+    """
     index = None if component.index is None else str(component.index)
     return {"pci": component.pci, "uuid": component.uuid, "index": index, "device": component.name}
 
 
 def gpu_named_in(text: str | None) -> Component:
-    """Return the GPU in a message; a GPU without identifiers if the message names none or several."""
+    """Return the GPU that a message names, with its PCI address and UUID.
+
+    If the message names no GPU or several, the result has no identifiers.
+    """
     shown = (text or "")[:_MAX_TEXT]
     addresses = {normalize_pci(address) for address in _ADDRESS.findall(shown)}
     uuids = set(_UUID.findall(shown))

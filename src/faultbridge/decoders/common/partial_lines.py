@@ -1,9 +1,10 @@
-"""Joins the parts of a line that a container runtime cut, because it was longer than 16 KiB.
+"""Joins the parts of a log line that a container runtime split because it was longer than 16 KiB.
 
-Grammar of a Kubernetes runtime (CRI): `TIME STREAM P TEXT` for each part but the last, then `TIME STREAM F TEXT`.
+Grammar of a Kubernetes runtime (CRI): `TIME STREAM P TEXT` for each part except the last, then `TIME STREAM F TEXT`.
 Grammar of Docker (`json-file`): `{"log":"TEXT","stream":"STREAM",...}`; only the text of the last part ends with a line
-end. The parts of two streams can alternate. A joined line has the time of its first part and the place of its last one.
-Source: Kubernetes `kuberuntime/logs`, containerd's `max_container_log_line_size`, Docker's `loggerutils` copier.
+end. The parts of two streams can alternate. A joined line has the time of its first part, and takes the position of its
+last part. Source: Kubernetes `kuberuntime/logs`, containerd's `max_container_log_line_size`, Docker's `loggerutils`
+copier.
 """
 
 from __future__ import annotations
@@ -26,17 +27,20 @@ _MAX_HELD = 1024 * 1024
 
 
 def is_of_container(body: bytes) -> bool:
-    """Return whether a body starts with a line of a container runtime (CRI)."""
+    """Return whether a body starts with a log line of a Kubernetes container runtime (CRI)."""
     return _CRI.match(body) is not None
 
 
 def joined_text(text: bytes) -> bytes:
-    """Return a text with the parts of each line joined; other text unchanged."""
+    """Return the text of a log with the parts of each line joined. Other text is unchanged."""
     return b"".join(joined_parts([text]))
 
 
 def joined_parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the pieces of a log. In a container's log, the parts of each line are joined, also across pieces."""
+    """Yield the pieces of a log, with the parts of each container log line joined, also across pieces.
+
+    A log of another format is yielded unchanged.
+    """
     pieces = iter(pieces)
     rest = next(pieces, b"")
     form = _Cri() if is_of_container(rest) else _Docker() if _DOCKER_START.match(rest) else None
@@ -57,7 +61,11 @@ def joined_parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A line of a log, or a part of one: its stream, its text, and what a whole line has before and after the text."""
+    """A log line or a part of a line.
+
+    `before` and `after` are what a complete line has before and after `text`. `is_last` is True for the last part of a
+    line, or for a complete line.
+    """
 
     stream: bytes
     text: bytes
@@ -67,35 +75,35 @@ class _Part:
 
 
 class _Cri:
-    """The form of a Kubernetes runtime's log."""
+    """Reads log lines of a Kubernetes container runtime (CRI)."""
 
     def has_parts(self, text: bytes) -> bool:
-        """Return whether a line of a text can be a part that is not the last one."""
+        """Return whether a text may have a part of a line after which another part follows."""
         return _CRI_PART in text
 
     def read(self, line: bytes) -> _Part | None:
-        """Return the part of a line at the start of a text; None for another form."""
+        """Return the line, or part of a line, at the start of a text, or None if the text has another format."""
         found = _CRI.match(line)
         return found and _Part(found[2], found[4] or b"", found[1] + b"F ", b"\n", found[3] == b"F")
 
 
 class _Docker:
-    """The form of a log of Docker's `json-file` driver."""
+    """Reads log lines of Docker's `json-file` driver."""
 
     def __init__(self) -> None:
         self._has_line_ends = False
 
     def has_parts(self, text: bytes) -> bool:
-        """Return whether some texts of a log end with a line end and others do not.
+        """Return whether some messages of the log end with a line end and others do not.
 
-        A collector that removes all line ends leaves no sign of a part.
+        Only then can parts be recognized: if a collector removed all line ends, a part looks like a complete line.
         """
         whole = sum(text.count(_LINE_END + end) for end in _DOCKER_ENDS)
         self._has_line_ends = self._has_line_ends or whole > 0
         return self._has_line_ends and whole < sum(map(text.count, _DOCKER_ENDS))
 
     def read(self, line: bytes) -> _Part | None:
-        """Return the part of a line at the start of a text; None for another form."""
+        """Return the line, or part of a line, at the start of a text, or None if the text has another format."""
         found = _DOCKER.match(line)
         if found is None:
             return None
@@ -107,13 +115,13 @@ class _Docker:
 
 @dataclass(slots=True)
 class _Lines:
-    """Joins the parts of lines, and keeps those of lines that have not ended, by stream."""
+    """Joins the parts of lines. Parts are kept by stream (stdout, stderr) until the line is complete."""
 
     form: _Cri | _Docker
     _open: dict[bytes, tuple[_Part, bytearray]] = field(default_factory=dict)
 
     def joined(self, text: bytes) -> bytes:
-        """Return the lines that end in a text of whole lines and parts."""
+        """Return the lines that this text completes. The text consists of whole lines and parts of lines."""
         has_parts = self.form.has_parts(text)
         return b"".join(self._ended(_LINE.findall(text))) if has_parts or self._open else text
 
@@ -130,5 +138,5 @@ class _Lines:
                 del self._open[part.stream]
 
     def left(self) -> bytes:
-        """Return the lines that have no last part."""
+        """Return the lines whose last part never arrived."""
         return b"".join(first.before + text + first.after for first, text in self._open.values())

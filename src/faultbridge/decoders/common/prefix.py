@@ -24,10 +24,10 @@ ANSI = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 
 @dataclass(slots=True)
 class KernelMessage:
-    """One kernel message without its prefixes, with the facts from those prefixes.
+    """One kernel message without its prefixes, and the facts that the prefixes contained.
 
-    `uptime` is the seconds since boot, as printk printed them. `framed` is true if the line had any prefix.
-    The object is filled in place for speed: a burst of errors is tens of thousands of lines.
+    `uptime` is the seconds since boot, as printk printed them. `framed` is True if the line had any prefix. The object
+    is modified in place for speed, because a burst of errors has tens of thousands of lines.
     """
 
     text: str
@@ -41,7 +41,7 @@ class KernelMessage:
 
 
 def unprefixed(line: str, received_at: datetime | None = None) -> KernelMessage:
-    """Return one line as a message without prefixes; `received_at` supplies the year of times without one."""
+    """Return a line without its prefixes; `received_at` supplies the year of a time that has no year."""
     message = KernelMessage(line)
     for _ in range(MAX_PREFIXES):
         if message.text.startswith(_DRIVERS) or not _strip_one(message, received_at):
@@ -145,18 +145,18 @@ def _repeated(message: KernelMessage, match: re.Match[str], _: datetime | None) 
 
 
 def _facility(priority: int) -> str:
-    """Return `kern` for a priority of the kernel's facility 0, else `user`: a program imitated the kernel's format."""
+    """Return `kern` for facility 0 (the kernel), else `user`: a program imitated the kernel's format."""
     return _KERNEL if priority >> 3 == _KERNEL_FACILITY else USER
 
 
 def _of_kernel(message: KernelMessage) -> None:
-    """Mark a message with the kernel's prefix as written by a program if its syslog facility is not the kernel's."""
+    """Mark a message as written by a program if its syslog facility is not the kernel's."""
     if message.facility not in {None, _KERNEL}:
         message.facility = USER
 
 
 def _from_json(message: KernelMessage) -> bool:
-    """Fill a message from the log line in a collector's JSON object; return False for other JSON."""
+    """Fill a message from a log collector's JSON object; return False if it contains no log line."""
     wrapped = unwrap(message.text)
     if wrapped is None:
         return False
@@ -236,7 +236,7 @@ def _from_letter() -> _Patterns:
 
 @cache
 def _rest_of_head() -> _Patterns:
-    """Return the pattern for the end of a /dev/kmsg prefix whose beginning was cut off."""
+    """Return the pattern for the end of a /dev/kmsg prefix whose start was cut off."""
     return ((re.compile(r"-; ?"), _strip_only),)
 
 

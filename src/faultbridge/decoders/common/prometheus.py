@@ -1,4 +1,4 @@
-"""Reads the Prometheus text exposition format, one sample a line."""
+"""Reads the Prometheus text exposition format, one sample per line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BLANKS = range(9223372036854775792, 9223372036854775808)
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One value of one series; `value` is None if it is not a number or is DCGM's blank."""
+    """One value of one metric series. `value` is None if it is not a number, or is DCGM's blank value."""
 
     name: str
     labels: Mapping[str, str]
@@ -30,12 +30,15 @@ class Sample:
     at: datetime | None = None
 
     def label(self, *names: str) -> str | None:
-        """Return the value of the first of these labels that is present: exporters name the same label differently."""
+        """Return the value of the first label in `names` that is present, or None.
+
+        Several names are accepted, because exporters name the same label differently.
+        """
         return next((self.labels[name] for name in names if self.labels.get(name)), None)
 
 
 def samples(text: str, prefixes: tuple[str, ...]) -> Iterator[Sample]:
-    """Yield the samples whose names start with one of the prefixes; other lines are skipped."""
+    """Yield the samples whose metric names start with one of `prefixes`. All other lines are skipped."""
     for line in text.split("\n"):
         if not line.startswith(prefixes):
             continue

@@ -1,6 +1,6 @@
-"""Joins JSON documents that are spread over log lines, and unwraps each of these lines.
+"""Joins JSON documents that are printed over several log lines, and unwraps each of these lines.
 
-Lines of different nodes may be mixed. At most 16 MiB of wrapped lines of documents that have not ended are kept.
+Lines of different nodes may be mixed. At most 16 MiB of lines are kept for documents that are not complete yet.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ _CRI = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\
 
 @dataclass(frozen=True, slots=True)
 class LogEvent:
-    """One log message, its collector's time and node, and the instance id in the name of its log stream."""
+    """One log message, with the time and node that the collector added.
+
+    `instance_id` comes from the name of the log stream.
+    """
 
     message: str
     at: datetime | None = None
@@ -37,7 +40,10 @@ class LogEvent:
 
 @dataclass(slots=True)
 class _Document:
-    """A document whose last line has not been read yet: its lines as they are wrapped, and their texts."""
+    """A JSON document that is not complete yet: its wrapped lines in `lines`, and their texts in `texts`.
+
+    `end` is the line that completes the document.
+    """
 
     end: str
     event: LogEvent
@@ -47,11 +53,11 @@ class _Document:
 
 
 def joined_documents(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the lines, with one line per record in place of each JSON document that is spread over several lines.
+    """Yield log lines, with each multi-line JSON document replaced by one line per log record in it.
 
-    Such a line also has the time and the node that the collector wrote beside the first line of the document. The lines
-    of a document that does not end or is not JSON stay as they are, and so do those of the oldest document if too many
-    lines are kept.
+    Each new line also has the time and the node that the collector wrote for the first line of the document. A document
+    that is never completed, or is not JSON, is yielded as its original lines. If too many lines are kept, the lines of
+    the oldest document are yielded unchanged too.
     """
     found: OrderedDict[str | None, _Document] = OrderedDict()
     size = 0
@@ -99,7 +105,10 @@ def _records_of(document: _Document) -> Iterator[str]:
 
 
 def log_records(document: object, depth: int = 0) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects within a JSON document that have a log line, or the lines of a known answer."""
+    """Yield the objects in a JSON document that contain a log line.
+
+    For a response that `log_answers` reads, its log lines are yielded instead.
+    """
     answer = list(lines_of_answer(document)) if depth == 0 else []
     if answer:
         yield from answer
@@ -116,7 +125,10 @@ def log_records(document: object, depth: int = 0) -> Iterator[Mapping[str, Any]]
 
 
 def log_event(line: str, depth: int = MAX_DEPTH) -> LogEvent | None:
-    """Return the log line within at most `depth` JSON objects or behind a runtime's prefix; None if not wrapped."""
+    """Return the log message that a container runtime or JSON objects wrap in a line, or None.
+
+    At most `depth` JSON objects are unwrapped. The result is None if nothing wraps the line.
+    """
     cri = _CRI.match(line.strip("\r"))
     at, text = (iso_instant(cri[1]), cri[3]) if cri else (None, line)
     node, is_wrapped = None, cri is not None

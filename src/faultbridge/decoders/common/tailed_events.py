@@ -1,8 +1,8 @@
-"""Reads what `aws logs tail` prints: the time of each event, the name of its log stream, and its message.
+"""Reads the output of `aws logs tail`: the time, log stream name and message of each event.
 
-Grammar: `2026-02-03T04:05:06.123000+00:00 STREAM MESSAGE`; the further lines of a message follow as they are. A line of
-syslog has the same form, with a host in place of the stream, so the message must state its source itself. Source: AWS
-CLI, `logs tail`.
+Grammar: `2026-02-03T04:05:06.123000+00:00 STREAM MESSAGE`. Further lines of a message follow without a prefix. A syslog
+line has the same form, with a host in place of the stream. The message itself must therefore show its source. Source:
+AWS CLI, `logs tail`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _OF_INSTANCE = re.compile(rf"^{_TIME}[^\s:]{{0,490}}(?<![^\s/_])(i-[0-9a-f]{{8,1
 
 
 def events_of_instances(text: str) -> tuple[LogEvent, ...] | None:
-    """Return the events of a text whose streams are named after instances; None for a text that starts otherwise."""
+    """Return the events of a text whose log streams have the names of instances.
+
+    Returns None if the text does not start with such an event.
+    """
     if _OF_INSTANCE.match(text) is None:
         return None
     _, *fields = _OF_INSTANCE.split(text)

@@ -1,8 +1,8 @@
-"""Reads log lines of CloudWatch Logs records, container runtimes and collectors.
+"""Reads the log lines in CloudWatch Logs records, and in logs of container runtimes and collectors.
 
-A CloudWatch Logs record is base64 and gzip around JSON; the name of its log stream can contain the instance id.
-`journalctl -o json-pretty` and `dmesg -J` print documents of many lines; Docker, Fluent Bit, Container Insights and CRI
-wrap each line (`spread_documents`).
+A CloudWatch Logs record is JSON, compressed with gzip and encoded as base64. The name of its log stream can contain the
+instance id. `journalctl -o json-pretty` and `dmesg -J` print JSON documents over many lines, and Docker, Fluent Bit,
+Container Insights and CRI wrap each of these lines (`spread_documents`).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _OPENING = re.compile(
 
 
 def log_events(body: bytes) -> tuple[LogEvent, ...] | None:
-    """Return the messages of a CloudWatch Logs subscription record, as `unpacked` returns it; None for any other body.
+    """Return the log messages of an unpacked CloudWatch Logs subscription record.
 
-    A control message yields no messages.
+    Returns None for any other body. A control message of CloudWatch Logs yields no messages.
     """
     if body[:64].lstrip()[:1] != b"{" or b'"logEvents"' not in body:
         return None
@@ -53,10 +53,10 @@ def log_events(body: bytes) -> tuple[LogEvent, ...] | None:
 
 
 def unpacked(body: bytes, limit: int = MAX_JSON_BYTES) -> bytes:
-    """Return the CloudWatch Logs record in a packed body, of at most `limit` bytes; any other body as it is.
+    """Return the JSON of a packed CloudWatch Logs record; any other body is returned unchanged.
 
-    Only this function unpacks, before a body is masked and counted, so that decoding reveals no text that was not. A
-    record that cannot be unpacked, or is packed twice, is `Rejected`.
+    Raises Rejected if a record cannot be unpacked, is packed twice, or unpacks to more than `limit` bytes. Ingest
+    unpacks a body before it masks secrets. No later step unpacks text, because that text would not be masked.
     """
     if body[:64].lstrip()[:1] != b"{" or b'"awslogs"' not in body[:256]:
         return body
@@ -95,15 +95,18 @@ def _instant(milliseconds: object) -> datetime | None:
 
 
 def _may_be_spread(body: bytes) -> bool:
-    """Return whether a wrapped line of a body is only an opening bracket."""
+    """Return whether a body may have a JSON document that is printed over several wrapped log lines.
+
+    The sign is a wrapped line whose text is only an opening bracket.
+    """
     return (b"{" in body or b"[" in body) and _OPENING.search(body) is not None
 
 
 def wrapped_lines(body: bytes) -> bytes | None:
-    """Return a JSON document or a table of log lines as one object a line; None if the body is no such document.
+    """Return the log lines of a JSON document or a table, as one JSON object per line.
 
-    `dmesg -J` and `journalctl -o json-pretty` write such documents, and a collector may wrap each of their lines.
-    A body of one object a line is left as it is.
+    `dmesg -J` and `journalctl -o json-pretty` write such documents, and a collector may wrap each of their lines. The
+    result is None for any other body, and also for a body that already has one JSON object per line.
     """
     if len(body) > MAX_JSON_BYTES:
         return None
@@ -135,7 +138,10 @@ def _lines_of_document(body: bytes) -> bytes | None:
 
 
 def joined_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield pieces of whole lines; if the first piece has a document spread over lines, such documents are joined."""
+    """Yield the pieces of a log, with JSON documents over several lines joined to one line per record.
+
+    Each piece must have whole lines. Documents are joined only if the first piece contains such a document.
+    """
     pieces = iter(pieces)
     head = next(pieces, b"")
     if not _may_be_spread(head):
@@ -155,9 +161,10 @@ def joined_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def spread_events(events: Sequence[LogEvent]) -> bytes | None:
-    """Return the events as JSON lines, one per record, if a record is spread over several lines; else None.
+    """Return log messages as JSON lines with one line per record, or None if each record is on one line.
 
-    Each object has the text (`log`), the time and the host. A record without its end stays as it arrived.
+    Each JSON object has the text (`log`), the time and the host. The lines of a record that is not complete stay as
+    they are.
     """
     messages = [one.message.strip() for one in events]
     has_lines = any(one in {"{", "["} or (one[:1] == "{" and "\n" in one) for one in messages)
@@ -168,10 +175,11 @@ def spread_events(events: Sequence[LogEvent]) -> bytes | None:
 
 
 def wrapped_events(body: bytes) -> Iterator[tuple[LogEvent, ...]]:
-    """Yield the log lines of a body unwrapped; then without one wrapper only; then with spread documents joined.
+    """Yield the log lines of a body, unwrapped in up to three ways that the caller can try in order.
 
-    Yields nothing if a line is not wrapped. A document within a wrapper can be that of a source whose members look
-    like a wrapper, and the join keeps only log lines.
+    The first result removes all wrappers. The second removes only the outer wrapper, because a document of a source can
+    look like a wrapper. The third joins JSON documents that are spread over several lines. A result is left out if a
+    line is not wrapped.
     """
     if len(body) > MAX_JSON_BYTES:
         return
@@ -183,6 +191,6 @@ def wrapped_events(body: bytes) -> Iterator[tuple[LogEvent, ...]]:
 
 
 def _all_wrapped(lines: Iterable[str], depth: int = MAX_DEPTH) -> list[tuple[LogEvent, ...]]:
-    """Return the events of all lines as the only item, or nothing if a line is not wrapped."""
+    """Return a list with the events of all lines, or an empty list if a line is not wrapped."""
     events = [log_event(line, depth) for line in lines if line.strip()]
     return [tuple(event for event in events if event is not None)] if events and None not in events else []

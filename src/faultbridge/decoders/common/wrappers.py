@@ -1,6 +1,7 @@
-"""Unwraps a log line that a collector stored in a JSON object: journald, Docker, Fluent Bit, Container Insights.
+"""Unwraps a log line that a collector such as journald, Docker or Fluent Bit stored in a JSON object.
 
-The line is a string, a list of bytes, or a nested object. An object without a log line is left to the decoders.
+The log line is a string, a list of bytes, or a nested object. An object without a log line is not changed, so that a
+decoder can read it.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ _MAX_BYTES = 65536
 
 @dataclass(frozen=True, slots=True)
 class WrappedLine:
-    """A log line with the facts that its collector recorded beside it.
+    """A log line, and the facts that its collector recorded with it.
 
-    `program` is the name of the program that wrote the line; None if the collector recorded none.
+    `program` is the name of the program that wrote the line, or None if the collector did not record it.
     """
 
     text: str
@@ -51,13 +52,13 @@ class WrappedLine:
 
 
 def unwrap(text: str) -> WrappedLine | None:
-    """Return the log line in the JSON object at the start of a text; None if the object has none."""
+    """Return the log line in the JSON object at the start of a text, or None if it has no log line."""
     record = embedded(text)
     return line_of(record) if record else None
 
 
 def line_of(record: Mapping[str, Any], depth: int = 0) -> WrappedLine | None:
-    """Return the log line of a collector's record; None if it has none."""
+    """Return the log line in a collector's JSON object, or None if the object has no log line."""
     for name in _TEXTS:
         value = record.get(name)
         if isinstance(value, Mapping) and depth < MAX_DEPTH:
@@ -106,7 +107,7 @@ def _first_text(record: Mapping[str, Any], names: tuple[str, ...]) -> str | None
 
 
 def _uptime(value: object) -> str | None:
-    """Return the seconds since boot that `dmesg -J` prints."""
+    """Return the time that `dmesg -J` prints, which is seconds since boot, or None if it is not valid."""
     is_seconds = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _MAX_UPTIME
     return f"{value:.6f}" if is_seconds else None
 

@@ -1,4 +1,6 @@
-"""The decoders of DCGM: `health` (`health_table`), `metrics`, `nvlink`, `policy_violations`, and `diag`.
+"""The decoders of DCGM, the NVIDIA tool that monitors and tests GPUs.
 
-`diag` uses `diag_report` and `diag_table`. `texts` names the fault that a message without a number states.
+`health` reads health reports (tables with `health_table`), `metrics` reads dcgm-exporter, `nvlink` reads link states
+and errors, and `policy_violations` reads policy violations. `diag` reads diagnostics with `diag_report` and
+`diag_table`. `texts` finds the fault code of a DCGM message that has no error number.
 """

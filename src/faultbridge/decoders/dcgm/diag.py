@@ -1,9 +1,13 @@
-"""Decodes `dcgm-diag`: `dcgmi diag -r N`, with or without `-j`, as faults; its JSON as the report of verification.
+"""Decodes `dcgm-diag`: the failed and warned tests of `dcgmi diag -r N`, as JSON (`-j`) or as a table.
 
-Grammar: one JSON object, also behind other text, or a table (`diag_table`); shape differs by version. A skipped test
-is no pass. DCGM's severities have no order. An error about a setting needs no action.
-Times: the report has none. Units: none; DCGM's texts are unchanged.
-Errors: `Rejected` without test categories; dcgmi's exit code is ignored. Source: DCGM 1.7, 3.1 to 3.3, 4.0 to 4.6.
+`read_report` also reads the JSON, for the verification of a node.
+
+Grammar: one JSON object, possibly after other text, or a table (`diag_table`). The JSON structure differs by version. A
+skipped test does not count as passed. The numbers of DCGM's severities have no order. An error about a setting needs no
+action.
+
+Times: the report has none. Units: none; DCGM's texts are unchanged. Errors: `Rejected` without test categories. The
+exit code of dcgmi is ignored. Source: DCGM 1.7, 3.1 to 3.3, 4.0 to 4.6.
 """
 
 from __future__ import annotations
@@ -24,7 +28,10 @@ _GPU_IN_TEXT = re.compile(r"\bGPU (\d{1,4})\b")
 
 
 def read_report(body: bytes) -> tuple[TestResult, ...]:
-    """Return every test result of a report, for the verification of a node; any other body is `Rejected`."""
+    """Return each test result of a JSON report, for the verification of a node.
+
+    Raises `Rejected` for any other body.
+    """
     return read_diag_report(body).results
 
 
@@ -36,7 +43,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body contains the root member of a report and its test categories, or is the table of a run."""
+    """Return whether a body is a DCGM diagnostics report, as JSON with test categories or as a table."""
     is_json = (b'"DCGM Diagnostic"' in body or b'"DCGM GPU Diagnostic"' in body) and b'"test_categories"' in body
     return is_json or (b"| Diagnostic " in body and is_diag_table(text_of(body)))
 
@@ -50,7 +57,11 @@ def _faults(result: TestResult) -> Iterator[Fault]:
 
 
 def _affected(result: TestResult, error: TestError) -> tuple[Component, ...]:
-    """Return the only device of a result, else those of its devices that the error names, else the node."""
+    """Return the devices that an error of a test is about.
+
+    If the result has one device, it is that device. Otherwise it is each device of the result that the error text
+    names, or the node if it names none.
+    """
     if len(result.components) == 1:
         return result.components
     named = {int(number) for number in _GPU_IN_TEXT.findall(error.text[:1024])}

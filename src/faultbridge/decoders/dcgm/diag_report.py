@@ -21,7 +21,7 @@ _FAILED, _WARNED = "dcgm.diag_failed", "dcgm.diag_warned"
 
 
 class Outcome(StrEnum):
-    """The outcome of one test on one device; a skipped test proves nothing."""
+    """The outcome of one test on one device. A skipped test shows neither health nor a fault."""
 
     PASS = "pass"  # noqa: S105 - DCGM's status text
     FAIL = "fail"
@@ -47,7 +47,7 @@ _CODES_BY_TEST: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class TestError:
-    """An error of a test: the fault code, DCGM's text, and DCGM's numbers if it has any."""
+    """An error of a test: the fault code, the text of DCGM, and its error numbers if it has them."""
 
     code: str
     text: str
@@ -58,7 +58,7 @@ class TestError:
 
 @dataclass(frozen=True, slots=True)
 class TestResult:
-    """The result of one test on one or more devices, with at least one error if it failed or warned."""
+    """The result of one test on one or more devices. A failed or warned test has at least one error."""
 
     test: str
     category: str
@@ -68,12 +68,12 @@ class TestResult:
 
     @property
     def hardware(self) -> bool:
-        """Return whether the result is about hardware; false if every error is about a setting."""
+        """Return whether the result is about hardware; False if each of its errors is about a setting."""
         return not self.errors or any(error.code not in SETTINGS for error in self.errors)
 
     @property
     def line(self) -> str:
-        """Return one line for people: the test, its devices, its outcome and its errors."""
+        """Return the result as one line for operators: the test, its devices, its outcome and its errors."""
         devices = ",".join(
             "node" if component.index is None else f"GPU {component.index}" for component in self.components
         )
@@ -91,9 +91,9 @@ class DiagReport:
 
 
 def read_diag_report(body: bytes) -> DiagReport:
-    """Return the report in the output of `dcgmi diag -j` of DCGM 1, 3 and 4, even if other text precedes it.
+    """Return the report in the output of `dcgmi diag -j` of DCGM 1, 3 or 4.
 
-    Raises `Rejected` for any other text.
+    Text before the JSON is ignored. Raises `Rejected` if there is no report.
     """
     document = embedded(text_of(body))
     if document is None:
@@ -102,7 +102,7 @@ def read_diag_report(body: bytes) -> DiagReport:
 
 
 def report_of(document: Mapping[str, Any]) -> DiagReport:
-    """Return the report in a JSON document; any other document is `Rejected`."""
+    """Return the diagnostics report in a JSON document. Raises `Rejected` for any other document."""
     run = next((document[root] for root in _ROOTS if isinstance(document.get(root), dict)), None)
     if run is None or not isinstance(run.get("test_categories"), list):
         raise Rejected("wrong_shape", "no DCGM diagnostic with `test_categories`")
@@ -160,14 +160,21 @@ def _errors(document: object, default_code: str) -> Iterator[TestError]:
 
 
 def _code_of(number: int, text: str) -> str:
-    """Return the fault code of an error number; the text decides if DCGM's table gives the number no meaning."""
+    """Return the fault code of an error number.
+
+    The text of the error determines the code if DCGM does not define a meaning for the number.
+    """
     code = code_of_number(number)
     has_meaning = code in CODES and code not in {"dcgm.unknown", "dcgm.unrecognized"}
     return code if has_meaning else code_of_text(text) or code
 
 
 def _code(default_code: str, text: str) -> str:
-    """Return the fault code of an error without a number: the code of its test, else the one that its text names."""
+    """Return the fault code of an error without a number.
+
+    It is the code of the failed test if the test has its own code, else the code of the error text, else
+    `default_code`.
+    """
     if default_code not in {_FAILED, _WARNED}:
         return default_code
     return "dcgm.persistence_mode" if "Persistence mode for GPU" in text else code_of_text(text) or default_code

@@ -1,7 +1,8 @@
-"""Reads the table of `dcgmi diag -r N` into the same tree as its JSON.
+"""Converts the table of `dcgmi diag -r N` to the structure of its JSON output.
 
-Grammar: `| Memory | Pass - GPUs: 1, 2 |` or `| memory | Fail |` with `| | GPU0: Fail |` below; `| Warning | text |` cut
-after 45 characters, in the middle of words. Source: DCGM's documentation and tables in public reports, DCGM 2 to 4.
+Grammar: `| Memory | Pass - GPUs: 1, 2 |`, or `| memory | Fail |` with `| | GPU0: Fail |` below. A row `| Warning | text
+|` is split after 45 characters, even within a word. Source: DCGM's documentation and tables in public reports, DCGM 2
+to 4.
 """
 
 from __future__ import annotations
@@ -21,14 +22,21 @@ _WORST = ("Fail", "Warn", "Skip", "Pass")
 
 @dataclass(slots=True)
 class _Test:
-    """One test: the GPUs of each outcome (an empty set means all GPUs), and its warnings as row name and text."""
+    """One test of the table: the GPUs of each outcome, and the warnings of the test.
+
+    An empty set of GPUs means all GPUs. Each warning is the first cell of its row, followed by the pieces of its text.
+    """
 
     name: str
     outcomes: dict[str, set[str]] = field(default_factory=dict)
     texts: list[list[str]] = field(default_factory=list)
 
     def results(self) -> Iterator[Mapping[str, Any]]:
-        """Yield a result for each warning, each failed GPU without a warning, and the GPUs with another outcome."""
+        """Yield the results of the test in the structure of the JSON output.
+
+        There is one result for each warning, one for each failed GPU without a warning, and one for the GPUs of each
+        other outcome.
+        """
         status = next((one for one in _WORST if one in self.outcomes), "Fail")
         explained: set[str] = set()
         for name, *chunks in self.texts:
@@ -49,7 +57,7 @@ def is_diag_table(text: str) -> bool:
 
 
 def report_of_table(text: str) -> Mapping[str, Any] | None:
-    """Convert the table of a run to the form of its JSON output; None for other text."""
+    """Convert the table of a diagnostics run to the structure of its JSON output; None for other text."""
     if not is_diag_table(text):
         return None
     tests = [

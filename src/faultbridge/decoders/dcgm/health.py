@@ -1,10 +1,11 @@
-"""Decodes `dcgm-health`: `dcgmi health -c`, with or without `-j`, as a health snapshot of DCGM's watched systems.
+"""Decodes `dcgm-health`: `dcgmi health -c` (JSON or table), as a health snapshot of DCGM's watches.
 
-Grammar: a tree of `children` and `value` that lists only devices with incidents. A message longer than 54 characters
-is split at words into `overflow`. `Internal error` means unknown, neither healthy nor faulty.
-Times: the report has none. Units: none; DCGM's texts are unchanged.
-Errors: `Rejected(watches_not_enabled)` if DCGM watches nothing; `Rejected` for anything but a report.
-Source: dcgmi's Health.cpp, DCGM 2 to 4.
+Grammar: a tree of `children` and `value` that lists only devices with incidents. DCGM splits a message of more than 54
+characters between words, into the list `overflow`. `Internal error` means that the health is unknown: neither healthy
+nor faulty.
+
+Times: the report has none. Units: none; DCGM's texts are unchanged. Errors: `Rejected(watches_not_enabled)` if DCGM
+watches nothing; `Rejected` for a body that is no report. Source: dcgmi's Health.cpp, DCGM 2 to 4.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ _UNHEALTHY = frozenset({"Warning", "Failure"})
 
 
 def health_code(system: str) -> str:
-    """Return the fault code of a watched system as DCGM prints it (`Memory system`, `NVLINK`)."""
+    """Return the fault code of a watched system, whose name DCGM prints as `Memory system` or `NVLINK`."""
     first_word = (system.lower().split() or [""])[0]
     return f"dcgm.health_{first_word if first_word in _SYSTEMS else 'other'}"
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a health snapshot of all watched systems; systems with `Internal error` count as not checked."""
+    """Return a health snapshot of all watched systems. A system with `Internal error` is not covered."""
     report = _report(body)
     present: list[Fault] = []
     unknown: set[tuple[str, Component]] = set()
@@ -58,7 +59,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body contains words that only this report contains."""
+    """Return whether a body has text that only a DCGM health report contains."""
     is_json = b'"Overall Health"' in body
     return is_json or b"Health watches not enabled" in body or is_health_table(text_of(body))
 
@@ -100,7 +101,7 @@ def _value(node: object) -> str:
 
 
 def _text(node: object) -> str:
-    """Return a message that DCGM split at word boundaries as one text."""
+    """Return the message of a system as one text. DCGM prints a long message in several pieces."""
     pieces = node.get("overflow") if isinstance(node, dict) else None
     return " ".join(str(piece).strip() for piece in pieces) if isinstance(pieces, list) else ""
 

@@ -1,7 +1,7 @@
-"""Reads the table of `dcgmi health -c` into the same tree as its JSON.
+"""Converts the table of `dcgmi health -c` to the structure of its JSON output.
 
-Grammar: `| GPU 3 | Memory: Failure |` starts a system of a device, an empty first cell continues the text before it.
-Newer versions print each level of the tree as a row, with `->` before its name: `| -> 3 | Failure |`.
+Grammar: `| GPU 3 | Memory: Failure |` starts a system of a device. A row with an empty first cell continues the text of
+the row above. Newer versions print each level of the tree as a row, with `->` before its name: `| -> 3 | Failure |`.
 Source: dcgmi's Health.cpp and DCGM's documentation.
 """
 
@@ -29,7 +29,7 @@ def is_health_table(text: str) -> bool:
 
 
 def report_of_table(text: str) -> Mapping[str, Any] | None:
-    """Convert the table of a report to the form of its JSON output; None for other text."""
+    """Convert the table of a health report to the structure of its JSON output; None for other text."""
     overall = _OVERALL.search(text)
     if overall is None or not is_health_table(text):
         return None
@@ -55,7 +55,7 @@ def report_of_table(text: str) -> Mapping[str, Any] | None:
 
 
 def _nested(text: str) -> dict[str, Any]:
-    """Return the tree of a table that prints each level of the JSON output as a row, indented before `->`."""
+    """Return the tree in a table that has one row per level. The indentation of `->` is the depth."""
     report: dict[str, Any] = {}
     # The open levels: the indentation of each, and its children.
     levels: list[tuple[int, dict[str, Any]]] = []

@@ -1,14 +1,14 @@
 """Decodes `dcgm-metrics`: the states and counters in a scrape of dcgm-exporter.
 
 The Xid gauge keeps the last Xid until the exporter restarts, and has no time. If it were a fault, each scrape would
-report the fault again after a repair. It is therefore a counter sample, and only its change is a fault, like the
-exporter's count in a time window.
+report the fault again after a repair. It is therefore a counter sample, and only a change of its value is a fault. The
+exporter's count of Xids in a time window is treated in the same way.
 
-Grammar: Prometheus text, one sample a line; labels differ by exporter (`UUID`, `uuid` or `gpu_uuid`, `hostname` or
-`Hostname`). A GPU in MIG mode is listed once for each instance and counts as one GPU. DCGM's blanks (2^63 - 16 and up)
-are no values. A GPU that is not listed is neither healthy nor faulty. Times: a sample's milliseconds, if any.
-Units: those of DCGM's fields (counts, MiB, watts, degrees Celsius).
-Errors: `Rejected(no_framing)` without a DCGM field. Source: dcgm-exporter 3.1 to 4.5.
+Grammar: Prometheus text, one sample per line. Label names differ by exporter (`UUID`, `uuid` or `gpu_uuid`, `hostname`
+or `Hostname`). A GPU in MIG mode is listed once for each MIG instance and counts as one GPU. DCGM's blank values (2^63
+- 16 and higher) are ignored. A GPU that is not listed is neither healthy nor faulty. Times: the milliseconds of a
+sample, if it has any. Units: those of DCGM's fields (counts, MiB, watts, degrees Celsius). Errors:
+`Rejected(no_framing)` without a DCGM field. Source: dcgm-exporter 3.1 to 4.5.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _STATES: Mapping[str, _State] = {
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return the observations of each scrape; a GPU in MIG mode counts as one GPU."""
+    """Return a health snapshot of the states, and the counter samples of the GPUs, for each scrape."""
     text = text_of(body)
     if _FRAMING.search(text) is None:
         raise Rejected("no_framing", "no line with a DCGM field")
@@ -72,12 +72,12 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a line starts with one of DCGM's field names."""
+    """Return whether a line of the body starts with the name of a DCGM field."""
     return _FRAMING.search(text_of(body)) is not None
 
 
 def _scrapes(text: str) -> Iterator[_Scrape]:
-    """Yield the scrapes in a text; a repeated series starts the next scrape."""
+    """Yield the scrapes in a text. A metric series that occurs a second time starts the next scrape."""
     scrape, seen = _Scrape(), set[tuple[str, tuple[tuple[str, str], ...]]]()
     for sample in samples(text, _PREFIXES):
         series = (sample.name, tuple(sample.labels.items()))
@@ -122,7 +122,7 @@ class _Scrape:
             self._check(_watch_code(sample, watch), gpu, sample, bad=sample.value >= _HEALTH_WARNING, message=message)
 
     def _count(self, gpu: Component, name: str, value: int) -> None:
-        """Keep the highest value of a counter, because a GPU can be listed several times."""
+        """Store the highest value of a counter, because a GPU in MIG mode is listed several times."""
         previous = self._values[gpu].get(name)
         self._values[gpu][name] = max(value, previous) if isinstance(previous, int) else value
 
@@ -139,7 +139,7 @@ class _Scrape:
         self._present[code, gpu] = fault
 
     def result(self) -> tuple[Observation, ...]:
-        """Return the health snapshot of the states and a counter sample for each GPU."""
+        """Return one health snapshot of the states, and one counter sample for each GPU with counters."""
         covers = {code: tuple(sorted(gpus, key=_order)) for code, gpus in self._covers.items()}
         snapshot = Snapshot(SOURCE, covers, tuple(self._present.values()), node=self._node)
         samples = (CounterSample(SOURCE, gpu, values, node=self._node) for gpu, values in self._values.items())

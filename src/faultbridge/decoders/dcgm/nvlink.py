@@ -1,8 +1,8 @@
 """Decodes `dcgm-nvlink`: `dcgmi nvlink -s` as a health snapshot, `dcgmi nvlink -e` as counter samples.
 
-Grammar: `gpuId N:`, then a line with one letter a link (U up, D down, X disabled, _ not supported); or `Link N` with
-`CRC Data Error` and so on, as JSON (-j) or as a table, below `GPU N`. Ports of switches are often unused, so only links
-of GPUs are judged. Times: none. Units: errors since the driver was loaded.
+Grammar of `-s`: `gpuId N:`, then a line with one letter for each link (U up, D down, X disabled, _ not supported).
+Grammar of `-e`: `Link N` with `CRC Data Error` and other counts, as JSON (-j) or as a table below `GPU N`. Only links
+of GPUs are checked, because ports of switches are often unused. Times: none. Units: errors since the driver was loaded.
 Errors: `Rejected(no_framing)` for other input. Source: dcgmi's Nvlink.cpp, DCGM 2 to 4.
 """
 
@@ -44,7 +44,7 @@ _COUNTERS: Mapping[str, str] = {
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a health snapshot of the links of each GPU, or a counter sample of each GPU."""
+    """Return one health snapshot of the links of all GPUs, or one counter sample for each GPU."""
     text = text_of(body)
     listed = bounded(_STATUS.finditer(text))
     if listed:
@@ -56,14 +56,14 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has the title of a table of errors, or the states of a GPU's links."""
+    """Return whether a body is an NVLink error table, or lists the link states of a GPU."""
     return _COUNTS.encode() in body or (b"gpuId " in body and _STATUS.search(text_of(body)) is not None)
 
 
 def _links(states: Mapping[int, list[str]]) -> Snapshot:
-    """Return a health snapshot with a fault for each GPU that has links down.
+    """Return a health snapshot of the links, with a fault for each GPU that has links down.
 
-    If no link of any GPU is up, the faults are only warnings: the node may have no NVLink bridge.
+    If no link of any GPU is up, the faults are only warnings, because the node may have no NVLink bridge.
     """
     has_links = any("U" in links for links in states.values())
     present: list[Fault] = []

@@ -1,9 +1,9 @@
-"""Decodes `dcgm-policy`: the policy violations that `dcgmi policy --reg` prints; none names its GPU.
+"""Decodes `dcgm-policy`: the policy violations that `dcgmi policy --reg` prints.
 
-Grammar: `Timestamp: T`, a sentence that names the policy, and a line with a value; an Xid is one line,
-`XID error N detected.`. Times: the node's local time without a time zone, as UTC. Units: as printed beside the value
-(a count, degrees Celsius, watts). Errors: `Rejected(no_framing)` without `Listening for violations.` or a violation.
-Source: dcgmi's Policy.cpp, DCGM 3 and 4.
+No violation names its GPU. Grammar: `Timestamp: T`, a sentence that names the policy, and a line with a value. An Xid
+is one line, `XID error N detected.`. Times: the local time of the node, taken as UTC because it has no time zone.
+Units: as printed with the value (a count, degrees Celsius, watts). Errors: `Rejected(no_framing)` without `Listening
+for violations.` or a violation. Source: dcgmi's Policy.cpp, DCGM 3 and 4.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _POLICIES: tuple[_Policy, ...] = (
 
 @dataclass(slots=True)
 class _Violation:
-    """One violation while its lines are read."""
+    """One policy violation while its lines are read: its time, fault code, lines and values."""
 
     at: datetime | None
     code: str
@@ -54,7 +54,7 @@ class _Violation:
     details: dict[str, str]
 
     def fault(self) -> Fault:
-        """Return the fault that the lines report."""
+        """Return the violation as a fault of a GPU that is not identified."""
         text = " ".join(self.lines)
         return Fault(
             SOURCE, self.code, _UNKNOWN_GPU, truncate(text), self.at, evidence("\n".join(self.lines)), self.details
@@ -62,7 +62,7 @@ class _Violation:
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a fault for each violation, on an unnamed GPU."""
+    """Return a fault for each policy violation, on a GPU that is not identified."""
     text = text_of(body)
     if not recognize(body):
         raise Rejected("no_framing", "no policy violation and no `Listening for violations.`")
@@ -70,7 +70,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has dcgmi's start message or one of its violations."""
+    """Return whether a body has the start message of `dcgmi policy --reg`, or one of its violations."""
     text = text_of(body)
     return _LISTENING in text or "has violated policy manager values" in text or _is_xid(text)
 

@@ -1,4 +1,4 @@
-"""Names the fault that a DCGM message states in words, where DCGM prints no error number."""
+"""Finds the fault code of a DCGM message by its text, if DCGM prints no error number."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _SPACE = re.compile(r"\s{1,64}")
 
 
 def code_of_text(text: str) -> str | None:
-    """Return the fault code of a message; None if its words name no specific fault."""
+    """Return the fault code of a DCGM message, or None if its text names no specific fault."""
     words = _SPACE.sub(" ", text)
     return next((code for phrase, code in dcgm_texts().items() if phrase in words), None)
 
 
 def codes_of_texts() -> frozenset[str]:
-    """Return every code that a message can state."""
+    """Return all fault codes that the text of a DCGM message can give."""
     return frozenset(dcgm_texts().values())

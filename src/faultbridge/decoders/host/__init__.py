@@ -1,5 +1,6 @@
-"""The decoders of what a host's tools report about its devices.
+"""The decoders of tools that report about the devices of a host.
 
-`disk_health` reads smartctl and `nvme smart-log`, `pci_devices` lspci, `bmc_events` the log of a management controller
-(IPMI, with `freeipmi` for that tool's listing, and Redfish), and `neuron_monitor` the counters of AWS Neuron devices.
+`disk_health` reads smartctl and `nvme smart-log`, with `arrays` for software RAID. `pci_devices` reads lspci.
+`bmc_events` reads the event log of a management controller (IPMI, with `freeipmi` for the listing of that tool, and
+Redfish). `neuron_monitor` reads the counters of AWS Neuron devices.
 """

@@ -1,7 +1,7 @@
-"""Reads `/proc/mdstat`: the arrays of disks of Linux and the disks that they lack.
+"""Reads `/proc/mdstat`: the software RAID arrays of Linux, and the disks that they lack.
 
-Grammar: `NAME : STATE LEVEL MEMBER[N](F) ...`, then the blocks with `[DISKS/WORKING]`. A check in progress is no fault.
-Source: Linux 4 to 6, md(4).
+Grammar: `NAME : STATE LEVEL MEMBER[N](F) ...`, then the blocks with `[DISKS/WORKING]`. An array check in progress is no
+fault. Source: Linux 4 to 6, md(4).
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ _FAULTY = re.compile(r"([\w!-]{1,32})\[\d{1,4}\](?:\([A-Z]\)){0,3}\(F\)")
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """One software RAID array: its component, the fault codes that its state decides, and its fault or None."""
+    """One software RAID array: its component, and its fault or None.
+
+    `decides` lists the fault codes that the state of the array proves present or absent.
+    """
 
     component: Component
     decides: tuple[str, ...]
@@ -33,14 +36,14 @@ class Array:
 
 
 def is_mdstat(text: str) -> bool:
-    """Return whether a text lists the arrays, also if there is none."""
+    """Return whether a text is the content of `/proc/mdstat`, even if it lists no array."""
     return "Personalities :" in text and (_ARRAY.search(text) is not None or "unused devices:" in text)
 
 
 def arrays_of(source: str, text: str) -> Iterator[Array]:
-    """Yield each array, with a fault if it lacks a disk, failed, or could not be started.
+    """Yield each array, with a fault if it lacks a disk, has failed, or could not be started.
 
-    The disks of an array that is not started are not known.
+    For an array that was not started, the state of its disks is unknown.
     """
     for array in _ARRAY.finditer(text) if "Personalities :" in text else ():
         faulty, working = _FAULTY.findall(array["rest"]), _WORKING.search(array["blocks"] or "")

@@ -1,11 +1,11 @@
-"""Decodes `bmc-events`: events of a baseboard management controller, from `ipmitool`, FreeIPMI or Redfish.
+"""Decodes `bmc-events`: events of a baseboard management controller (`ipmitool`, FreeIPMI, Redfish).
 
-Grammar: `ID | MM/DD/[YY]YY | HH:MM:SS[ AM][ ZONE] | SENSOR | EVENT | Asserted or Deasserted` of `ipmitool sel`,
-`ID | MON-DD-YYYY | HH:MM:SS | NAME | TYPE [| STATE] [| DIRECTION] | EVENT` of `ipmi-sel` (see `freeipmi`), or
-Redfish's LogEntry objects, also in a collection, or its Event. A deasserted event is a clear; a Redfish event that is
-OK or resolved is skipped. Times: those of the controller, as UTC; Redfish's `EventTimestamp` or `Created`. Units: none.
-Errors: `Rejected(no_framing)` for other input.
-Source: ipmitool 1.8, FreeIPMI 1.1 to 1.6, Redfish's LogEntry and Event schemas.
+Grammar: `ID | MM/DD/[YY]YY | HH:MM:SS[ AM][ ZONE] | SENSOR | EVENT | Asserted or Deasserted` of `ipmitool sel`; `ID |
+MON-DD-YYYY | HH:MM:SS | NAME | TYPE [| STATE] [| DIRECTION] | EVENT` of `ipmi-sel` (see `freeipmi`); or Redfish's
+LogEntry objects, alone or in a collection, or its Event. A deasserted event is a clear. A Redfish event that is OK or
+resolved is skipped. Times: those of the controller, taken as UTC; Redfish's `EventTimestamp` or `Created`. Units: none.
+Errors: `Rejected(no_framing)` for other input. Source: ipmitool 1.8, FreeIPMI 1.1 to 1.6, Redfish's LogEntry and Event
+schemas.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ _OF_THE_PAST = frozenset({"host.memory_uncorrected", "host.pcie_fatal", "host.ma
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a fault for each event that reports one, and a clear for each deasserted event of a SEL."""
+    """Return a fault for each event that reports one, and a clear for each deasserted event."""
     whole = text_of(body)
     if _HEAD.search(whole) is None and whole.lstrip()[:1] in {"{", "["}:
         entries = [entry for _, document in objects(whole) for entry in _entries(document)]
@@ -103,7 +103,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has an event of a SEL, or a LogEntry or Event of Redfish."""
+    """Return whether a body has an event of an IPMI system event log, or a LogEntry or Event of Redfish."""
     is_redfish = b"#LogEntry" in body or (b'"#Event.' in body and b'"Events"' in body)
     return is_redfish or (b"|" in body and _is_table(text_of(body[:16384])))
 
@@ -153,7 +153,10 @@ def _origin(entry: Mapping[str, Any]) -> str:
 
 
 def _of_xid(xid: re.Match[str], named: str, fault: Fault) -> Fault:
-    """Return the fault of an Xid, which may be years old: a critical Xid needs diagnostics, any other no action."""
+    """Return the fault of an Xid in the log of a management controller.
+
+    The event may be years old. A critical Xid therefore only needs diagnostics, and any other Xid needs no action.
+    """
     gpu = _GPU.search(named)
     component = Component(ComponentType.GPU, name=gpu[0] if gpu else None)
     found = replace(fault, code=f"xid.{int(xid[1])}", component=component, evidence=evidence(fault.evidence))

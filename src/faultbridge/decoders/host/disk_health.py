@@ -1,9 +1,10 @@
-"""Decodes `disk-health`: what a disk reports about itself, from smartctl or `nvme smart-log`, and arrays of disks.
+"""Decodes `disk-health`: the health of disks from smartctl or `nvme smart-log`, and of disk arrays.
 
 Grammar: smartctl's JSON (-j) or `Name: value` text of an NVMe or SATA disk; `nvme smart-log` as text or JSON; also
-`/proc/mdstat` (`arrays`). EBS volumes report zeros everywhere, so a spare of 0 with a limit of 0 is healthy. A disk
-without a health log is unknown. smartctl names no disk in its text: the command line does. Times: none. Units: percent.
-Errors: `Rejected(no_framing)` for other input. Source: smartmontools 7, nvme-cli 1 and 2, Linux 4 to 6.
+`/proc/mdstat` (`arrays`). EBS volumes report zeros everywhere, so a spare of 0 with a limit of 0 is healthy. The health
+of a disk without a health log is unknown. The text output of smartctl does not name the disk, so its name comes from
+the command line. Times: none. Units: percent. Errors: `Rejected(no_framing)` for other input. Source: smartmontools 7,
+nvme-cli 1 and 2, Linux 4 to 6.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _USED_UP = 100
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return one health snapshot of the arrays and of the disks that have a health log."""
+    """Return one health snapshot of all arrays and of all disks that have a health log."""
     text_ = text_of(body)
     disks, arrays = bounded(_disks(text_)), bounded(arrays_of(SOURCE, text_))
     if not disks and not is_mdstat(text_):
@@ -52,7 +53,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has a disk's health log, the list of arrays, or smartctl's output about a disk."""
+    """Return whether a body has the health log of a disk, output of smartctl, or a list of arrays."""
     return (
         (b"Personalities : " in body and is_mdstat(text_of(body)))
         or any(mark in body for mark in _MARKS)
@@ -63,7 +64,7 @@ def recognize(body: bytes) -> bool:
 
 
 def _disks(body: str) -> Iterator[tuple[str | None, Mapping[str, Any]]]:
-    """Yield each disk's name and the fields of its health log; no fields if it has none."""
+    """Yield the name of each disk and the fields of its health log; no fields if it has no health log."""
     if body.lstrip()[:1] in {"{", "["}:
         for _, document in objects(body):
             if document.keys() & {"smartctl", "critical_warning", "nvme_smart_health_information_log"}:
@@ -78,7 +79,7 @@ def _disks(body: str) -> Iterator[tuple[str | None, Mapping[str, Any]]]:
 
 
 def _parts(body: str) -> Iterator[tuple[str, str]]:
-    """Yield the output about each disk, after the line before it or the command line, which can name the disk."""
+    """Yield (line, output) for each disk. The line before the output, or its command, can name the disk."""
     for output in outputs_of(body):
         starts = [found.start() for found in _START.finditer(output.text)]
         if not starts and _VERDICT.search(output.text):

@@ -1,7 +1,7 @@
-"""The listing of FreeIPMI's `ipmi-sel`: a heading that names its columns, and one event a line.
+"""Reads the listing of FreeIPMI's `ipmi-sel`: a heading with column names, and one event per line.
 
 Grammar: `ID | Date | Time | Name | Type [| State] [| Event Direction] | Event`, separated by `|` or, with an option, by
-commas; a date is `MON-DD-YYYY`, or `PostInit` if the controller's clock was not set yet. Without a heading, the
+commas. A date is `MON-DD-YYYY`, or `PostInit` if the clock of the controller was not set yet. Without a heading, the
 columns are those of the default output.
 """
 
@@ -26,7 +26,11 @@ _ROW = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event: the sensor's name and type, what it reports, and the controller's time as ISO 8601, if it was set."""
+    """One event: the name and type of the sensor, what the event reports (`says`), and its time.
+
+    `at` is the time of the controller in ISO 8601, or None if its clock was not set. `ended` is True for a deasserted
+    event.
+    """
 
     name: str
     type: str
@@ -37,12 +41,12 @@ class Event:
 
 
 def is_listing(text: str) -> bool:
-    """Return whether a text has the heading or an event of a listing."""
+    """Return whether a text has the heading or an event of an `ipmi-sel` listing."""
     return _HEADING.search(text) is not None or _ROW.search(text) is not None
 
 
 def events(text: str) -> Iterator[Event]:
-    """Yield the events of a listing."""
+    """Yield the events of an `ipmi-sel` listing."""
     heading = _HEADING.search(text)
     names = _cells(heading[0], len(heading[0])) if heading else _DEFAULT
     for row in _ROW.finditer(text):
@@ -67,6 +71,6 @@ def _time(date: str, clock: str) -> str | None:
 
 
 def _cells(line: str, count: int) -> Sequence[str]:
-    """Return the cells of a line; the last cell keeps further separators, which the text of an event may contain."""
+    """Return the cells of a line. The last cell may contain separators, because event texts can have them."""
     separator = "|" if "|" in line else ","
     return [cell.strip() for cell in line.split(separator, count - 1)]

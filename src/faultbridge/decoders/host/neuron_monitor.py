@@ -1,8 +1,8 @@
-"""Decodes `neuron-monitor`: the memory errors of AWS Neuron devices from neuron-monitor's reports.
+"""Decodes `neuron-monitor`: memory errors of AWS Neuron devices in the reports of neuron-monitor.
 
-Grammar: one JSON report a line; `system_data.neuron_hw_counters.neuron_devices` lists `mem_ecc_uncorrected` and
-`sram_ecc_uncorrected` of each device. Times: none. Units: events since the driver was loaded.
-Errors: `Rejected(wrong_shape)` without these counters. Source: AWS Neuron's documentation of neuron-monitor.
+Grammar: one JSON report per line; `system_data.neuron_hw_counters.neuron_devices` lists `mem_ecc_uncorrected` and
+`sram_ecc_uncorrected` of each device. Times: none. Units: events since the driver was loaded. Errors:
+`Rejected(wrong_shape)` without these counters. Source: AWS Neuron's documentation of neuron-monitor.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MAX_REPORTS = 100_000
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a health snapshot of the devices in the last report that has their counters."""
+    """Return a health snapshot of the Neuron devices in the last report that has error counters."""
     devices = None
     for _, report in bounded(objects(text_of(body)), _MAX_REPORTS):
         counters = members(members(report.get("system_data")).get("neuron_hw_counters"))
@@ -39,7 +39,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has the counters of Neuron devices."""
+    """Return whether a body has the hardware counters of Neuron devices."""
     return b'"neuron_hw_counters"' in body and b'"neuron_devices"' in body
 
 

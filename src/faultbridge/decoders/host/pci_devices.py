@@ -1,7 +1,7 @@
-"""Decodes `pci-devices`: lspci, with or without details, as a health snapshot of GPUs and network adapters.
+"""Decodes `pci-devices`: lspci, with or without details, as a health snapshot of GPUs and adapters.
 
-A device whose configuration reads as ones prints `(rev ff)`: it is lost, or asleep without power. A link that is slower
-than its device can be is normal while idle; one with fewer lanes is not.
+lspci prints `(rev ff)` for a device that does not respond: the device is lost, or asleep without power. A link that is
+slower than its device supports is normal while the device is idle. A link with fewer lanes is a fault.
 
 Grammar: `[DOMAIN:]BUS:DEVICE.FUNCTION CLASS: NAME (rev NN)`, then indented details with `LnkSta: Speed S, Width xN`.
 Times: none. Units: none. Errors: `Rejected(no_framing)` without a device. Source: pciutils 3.
@@ -36,7 +36,7 @@ _MAX_JUDGED = 512
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a health snapshot of the GPUs and network adapters."""
+    """Return one health snapshot of the GPUs and network adapters of the node."""
     devices = list(_DEVICE.finditer(text_of(body)))
     if not devices:
         raise Rejected("no_framing", "no device of lspci")
@@ -48,12 +48,12 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether one of the first lines is a device of lspci."""
+    """Return whether one of the first 50 lines is a device that lspci lists."""
     return _DEVICE.search("\n".join(text_of(body[:16384]).split("\n", 50)[:50])) is not None
 
 
 def _judged(devices: list[re.Match[str]], body: str) -> Iterator[tuple[Component, str, str]]:
-    """Yield each GPU and network adapter with its line and its details."""
+    """Yield each GPU and network adapter as its component, its line and its details."""
     ends = [found.start() for found in devices[1:]] + [len(body)]
     for found, end in zip(devices, ends, strict=True):
         is_gpu = found[2] in _GPU_CLASSES and _GPU_VENDOR in found[3]

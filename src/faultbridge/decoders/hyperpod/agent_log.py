@@ -1,11 +1,11 @@
 """Decodes `hyperpod-agent-log`: health events and deep health checks of the SageMaker HyperPod agent.
 
-Grammar: JSON objects, one a line or pretty-printed, also behind a time or in a CloudWatch Logs record; a key may end
-with a colon and a space. A health event has the marker `HealthMonitoringAgentDetectionEvent` and one of four shapes. A
-deep health check is a JSON line for a faulty instance and plain lines otherwise. Only the log stream's name contains
-the instance id. Times: `ts` with its time zone; the inner time can be a day wrong. Units: none. Errors:
-`Rejected(no_framing)` for text without a record of the agent; a CloudWatch Logs record without one has no observations.
-Source: AWS's documentation and captured agent logs.
+Grammar: JSON objects, one per line or pretty-printed, possibly after a time or in a CloudWatch Logs record; a key may
+end with a colon and a space. A health event has the marker `HealthMonitoringAgentDetectionEvent` and one of four
+structures. A deep health check is a JSON line for a faulty instance, and plain lines otherwise. Only the name of the
+log stream contains the instance id. Times: `ts` with its time zone; the inner time can be a day wrong. Units: none.
+Errors: `Rejected(no_framing)` for text without a record of the agent; a CloudWatch Logs record without one gives no
+observations. Source: AWS's documentation and captured agent logs.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _FAULTY = "Encountered FaultyInstance"
 
 @dataclass(frozen=True, slots=True)
 class HealthDetails:
-    """The details of one health event. The agent logs events in four JSON shapes; all are converted to this one."""
+    """The details of one health event, converted from the four JSON structures that the agent logs."""
 
     text: str
     condition: str | None = None
@@ -67,7 +67,7 @@ class HealthDetails:
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return the health events and failed checks of a log file, of `aws logs tail` or of a CloudWatch Logs record."""
+    """Return the health events and failed checks in a log file or in output of CloudWatch Logs."""
     events = log_events(body)
     framed = events is not None
     if events is None:
@@ -90,7 +90,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has the agent's marker or a deep health check."""
+    """Return whether a body has the marker of an agent event, or a deep health check."""
     checks = b"Encountered FaultyInstance" in body or b"replacementRequired:" in body
     return MARKER.encode() in body or checks
 
@@ -114,7 +114,7 @@ def _observation(record: Mapping[str, Any], at: datetime | None, instance_id: st
 
 
 def _details(record: Mapping[str, Any]) -> HealthDetails:
-    """Return the details of a health event, whichever key of `_MEMBERS` holds them; a key may end with `: `."""
+    """Return the details of a health event, from the first key of `_MEMBERS` whose value is an object."""
     members = {key.strip(": ").lower(): value for key, value in record.items()}
     nested: dict[str, Any] = next((members[name] for name in _MEMBERS if isinstance(members.get(name), dict)), {})
     detail = {key.lower(): value for key, value in nested.items()}
@@ -139,7 +139,7 @@ def _details(record: Mapping[str, Any]) -> HealthDetails:
 
 
 def fault_of(details: HealthDetails) -> Fault:
-    """Return the fault that an event names: a quoted or numbered Xid or SXid, else its condition."""
+    """Return the fault of a health event: a quoted or numbered Xid or SXid, else its condition."""
     quoted = _quoted(details.text)
     if quoted is not None:
         return quoted
@@ -155,7 +155,7 @@ def fault_of(details: HealthDetails) -> Fault:
 
 
 def _quoted(text: str) -> Fault | None:
-    """Return the fault of the kernel line that a message quotes; None if it quotes none."""
+    """Return the fault of the kernel log line that a message quotes, or None if it quotes no line."""
     start = text.find("NVRM: Xid (")
     if start >= 0:
         fault = read_xid(KernelMessage(text[start:].strip().rstrip('"')))
@@ -182,7 +182,7 @@ def _fault(details: HealthDetails, code: str, component: Component) -> Fault:
 
 
 def _time(record: Mapping[str, Any], prefix: str, ingested_at: datetime | None) -> datetime | None:
-    """Return the outer time of the record, because its inner time can be a day wrong; else the time of ingestion."""
+    """Return the outer time of a record, or else `ingested_at`. The inner time can be a day wrong."""
     texts = (_string(record.get("ts")), *prefix.split()[:1])
     return next((at for text in texts if text and (at := iso_time(text)) is not None), ingested_at)
 
@@ -192,24 +192,24 @@ def _string(value: object) -> str | None:
 
 
 def _is_failed_check(record: Mapping[str, Any]) -> bool:
-    """Return whether a JSON record reports that a check found a faulty instance."""
+    """Return whether a JSON record reports that a deep health check found a faulty instance."""
     return str(record.get("msg", ""))[:128].startswith(_FAULTY)
 
 
 def _failed_check(source: str, record: Mapping[str, Any], at: datetime | None, instance_id: str | None) -> Fault:
-    """Return the fault of a faulty instance's record, at the record's time or its ingestion time."""
+    """Return the fault of a failed check. Its time is `ts` of the record, or else `at`."""
     message = text(record.get("msg")) or ""
     action = Action.REBOOT_NODE if "Reboot the Instance" in message else None
     return _check_fault(source, message, iso_time(text(record.get("ts")) or "") or at, instance_id, action)
 
 
 def _check_lines(message: str) -> Iterator[re.Match[str]]:
-    """Yield the lines of a check's plain log."""
+    """Yield the plain log lines of a deep health check."""
     yield from (found for line in message.splitlines() if (found := _CHECK_LINE.match(line)))
 
 
 def _line_fault(source: str, line: re.Match[str], instance_id: str | None) -> Fault | None:
-    """Return the fault of a line that requires a replacement or a reboot; None for other lines."""
+    """Return the fault of a check line that reports a faulty instance or a required repair, else None."""
     required = {repair for repair, value in _REQUIRED.findall(line[3]) if value == "true"}
     if _FAULTY not in line[3] and not required:
         return None

@@ -1,12 +1,13 @@
-"""Decodes `hyperpod-event`: HyperPod's events on EventBridge and the answer of ListClusterEvents.
+"""Decodes `hyperpod-event`: HyperPod's events on EventBridge, and the response of ListClusterEvents.
 
-An unhealthy node is a fault, a healthy one a health snapshot, and HyperPod's own repairs are recorded. Provisioning,
-scaling and lifecycle scripts yield nothing: a failed creation is missing capacity, whatever its level.
+An unhealthy node is a fault, a healthy node is a health snapshot, and the repairs that HyperPod does itself are
+recorded. Events about provisioning, scaling and lifecycle scripts yield nothing. A failed creation of an instance only
+means missing capacity, even if its event has the level `Error`.
 
-Grammar: EventBridge's envelope with fields in `detail` (state change, node health) or in `detail.EventDetails`
-(cluster event); metadata is in either of two depths. ListClusterEvents returns the records without an envelope.
-Times: seconds or milliseconds since 1970, else the envelope's time. Units: none.
-Errors: `Rejected(no_framing)` without an event of HyperPod. Source: AWS's documentation, the SageMaker API, captures.
+Grammar: EventBridge events with fields in `detail` (state change, node health) or in `detail.EventDetails` (cluster
+event). Metadata is at one of two nesting levels. ListClusterEvents returns the same records without the EventBridge
+fields. Times: seconds or milliseconds since 1970, else `time` of the EventBridge event. Units: none. Errors:
+`Rejected(no_framing)` without an event of HyperPod. Source: AWS's documentation, the SageMaker API, captures.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _COVERED = (*CODES_BY_CONDITION.values(), *CODES_BY_ACTION.values(), "agent.node
 
 @dataclass(frozen=True, slots=True)
 class NodeHealth:
-    """The health of one instance in one event."""
+    """The health of one instance, as one HyperPod event reports it."""
 
     instance_id: str | None
     status: str
@@ -51,7 +52,10 @@ class NodeHealth:
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return the observations of events or of ListClusterEvents; a repeated event counts once."""
+    """Return the observations of EventBridge events or of a ListClusterEvents response.
+
+    An event that occurs several times counts once.
+    """
     framed = False
     seen: dict[tuple[str | None, ...], NodeHealth | Fault] = {}
     for _, document in objects(text_of(body)):
@@ -66,12 +70,12 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has HyperPod's detail-types or the fields of a ListClusterEvents record."""
+    """Return whether a body has an event type of HyperPod, or the fields of a ListClusterEvents record."""
     return PREFIX.encode() in body or (b'"EventId"' in body and b'"ResourceType"' in body and b'"ClusterArn"' in body)
 
 
 def _identity(item: NodeHealth | Fault) -> tuple[str | None, ...]:
-    """Return a key that is equal for repetitions of an event."""
+    """Return a key that is equal for two copies of the same event."""
     if isinstance(item, Fault):
         return (item.node, item.attributes.get("event_id"), str(item.observed_at), item.code)
     return (item.instance_id, item.event_id, str(item.at), item.status)
@@ -82,7 +86,10 @@ def _is_hyperpod_event(document: Mapping[str, Any]) -> bool:
 
 
 def _records(document: Mapping[str, Any]) -> Iterator[NodeHealth | Fault | None]:
-    """Yield the health or repair in each record, None for neither; Faultbridge's own copies of events are skipped."""
+    """Yield the node health or repair in each record, or None for a record that has neither.
+
+    Copies of events that Faultbridge published itself are skipped.
+    """
     detail = members(document.get("detail"))
     if members(detail.get("Faultbridge")).get("mirror"):
         return
@@ -118,7 +125,10 @@ def _summary(
 
 
 def _record(record: Mapping[str, Any], at: datetime | None) -> NodeHealth | Fault | None:
-    """Return the health or repair in a cluster event; its metadata is at either of two nesting levels."""
+    """Return the node health or repair in a cluster event, or None if it has neither.
+
+    The metadata of the event is at one of two nesting levels.
+    """
     details = members(record.get("EventDetails"))
     metadata = members(details.get("EventMetadata") or record.get("EventMetadata"))
     event_id = text(record.get("EventId"), 64)
@@ -172,9 +182,9 @@ def _observation(health: NodeHealth) -> Fault | Snapshot:
 def _fault(health: NodeHealth, condition: str | None) -> Fault:
     """Return the fault of an unhealthy node.
 
-    The reason and the fault type determine the fault if the fault type is in `CODES_BY_CONDITION` or the reason
-    contains an Xid. Otherwise, the repair action determines the code. If the repair action has no code either, the code
-    is `agent.node_unhealthy`.
+    The reason and the fault type determine the fault, if the fault type is in `CODES_BY_CONDITION` or the reason
+    contains an Xid. Otherwise the repair action determines the fault code. If the repair action has no code either, the
+    code is `agent.node_unhealthy`.
     """
     if condition in CODES_BY_CONDITION or "Xid (" in (health.reason or ""):
         return fault_of(HealthDetails(health.reason or "", condition))

@@ -1,7 +1,7 @@
-"""Reads why HyperPod could not start an instance, from its events and from the status messages of nodes.
+"""Finds out why HyperPod could not start an instance, from events and status messages of nodes.
 
-HyperPod documents no code for these failures, so their texts are matched by words. Events about running nodes or
-repairs, or about scaling without an error, are no such failures. Source: AWS's documentation of cluster events, and
+HyperPod documents no code for these failures, so their texts are matched by keywords. Events about running nodes or
+repairs, or about scaling without an error, are not launch failures. Source: AWS's documentation of cluster events, and
 captures.
 """
 
@@ -26,12 +26,12 @@ _SUBTREES = ("Instance", "InstanceGroup", "InstanceGroupScaling", "Cluster")
 
 
 def failure_kind(message: str) -> ConditionKind:
-    """Return the kind of a failed launch by the words of its message."""
+    """Return the kind of a failed launch, determined by keywords in its message."""
     return next((kind for pattern, kind in _KINDS if pattern.search(message)), ConditionKind.LAUNCH_FAILED)
 
 
 def launch_failure(event: Mapping[str, Any]) -> ProviderCondition | None:
-    """Return the failed launch in an EventBridge event; None for any other event."""
+    """Return the failed launch that an EventBridge event reports, or None for any other event."""
     detail = members(event.get("detail"))
     record = members(detail.get("EventDetails"))
     if event.get("detail-type") != CLUSTER_EVENT or detail.get("Faultbridge"):

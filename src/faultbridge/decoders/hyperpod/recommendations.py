@@ -1,4 +1,4 @@
-"""Maps terms of the HyperPod health agent to fault codes, severities and actions."""
+"""Maps conditions and actions of the HyperPod health agent to fault codes, severities and actions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ CODES_BY_ACTION: Mapping[str, str] = {"reboot": "agent.reboot_required", "replac
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """The action that the agent recommends in one event; `severity` is None if the fault code decides it."""
+    """The action that the agent recommends in one event.
+
+    `severity` is None if the fault code determines the severity.
+    """
 
     action: Action
     severity: Severity | None
@@ -43,7 +46,10 @@ _BY_CONDITION: Mapping[str, Recommendation] = {
 
 
 def recommendation_of(reason: str | None, action: str | None, condition: str | None) -> Recommendation | None:
-    """Return the recommendation of an event: from its reason, else its action, else its condition."""
+    """Return the recommendation of an event, or None if it has none.
+
+    It comes from the reason of the event, else from its action, else from its condition.
+    """
     matches = (
         _BY_REASON.get(reason or ""),
         _BY_ACTION.get((action or "").lower()),

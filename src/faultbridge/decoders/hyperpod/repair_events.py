@@ -1,7 +1,7 @@
-"""Reads HyperPod's events about its own repairs: replacements and reboots.
+"""Reads HyperPod's events about the repairs that it does itself: replacements and reboots.
 
-HyperPod documents no code for these events, so their descriptions are matched by words.
-Events about lifecycle scripts, scaling, patches and volumes are no repairs.
+HyperPod documents no code for these events, so their descriptions are matched by keywords. Events about lifecycle
+scripts, scaling, patches and volumes are not repairs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ _CODES = {
 
 
 def repair_fault(source: str, record: Mapping[str, Any], at: datetime | None) -> Fault | None:
-    """Return the fault of a cluster event that is a step of HyperPod's repair of an instance; else None."""
+    """Return the fault of a cluster event in which HyperPod repairs an instance, or None.
+
+    The fault code states the repair and whether it starts, succeeds or fails. The result is None for any other event.
+    """
     description = text(record.get("Description")) or ""
     match = _REPAIR.search(description)
     instance_id = text(record.get("InstanceId"), 64)

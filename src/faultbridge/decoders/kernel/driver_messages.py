@@ -1,8 +1,8 @@
 """Reads NVIDIA driver messages without an Xid: a lost GPU, failed initialization or NVLink training.
 
-A lost GPU is `NVRM: GPU 0000:b3:00.0: GPU has fallen off the bus.`, or three lines that start with `NVRM: The NVIDIA
-GPU`. Within five minutes it is the same loss as Xid 79 of that GPU. Just before, the driver prints the GPU's UUID and
-serial number.
+A lost GPU is reported as `NVRM: GPU 0000:b3:00.0: GPU has fallen off the bus.`, or as three lines that start with
+`NVRM: The NVIDIA GPU`. If the driver also logs Xid 79 for that GPU within five minutes, both report the same loss. Just
+before a loss, the driver prints the UUID and the serial number of the GPU.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NVLINK_TRAINING = re.compile(r"NVRM: (knvlink\w{1,80}: .{0,60}Rx ?Det(?:ect)? ?
 
 @dataclass(slots=True)
 class DriverMessageReader:
-    """Appends the faults of driver messages to `found`, the input's list of observations."""
+    """Reads driver messages, and appends their faults to `found`, the list of observations of the input."""
 
     found: list[Fault | Clear]
     _names: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class DriverMessageReader:
     probe_failures: list[Fault] = field(default_factory=list)
 
     def read(self, message: KernelMessage) -> bool:
-        """Read a driver message without an Xid, and append the fault it reports; return False for other messages."""
+        """Read a driver message without an Xid, and append its fault. Returns False for other messages."""
         pending, self._pending_loss = self._pending_loss, None
         text = message.text
         if message.facility != USER and self._learn_names(text):
@@ -74,7 +74,7 @@ class DriverMessageReader:
         return True
 
     def _learn_names(self, text: str) -> bool:
-        """Keep the UUID or serial number in a message; return whether it has one."""
+        """Store the UUID or serial number of a GPU that a message contains. Returns whether it contains one."""
         found = _UUID.match(text)
         if found is not None:
             self._last_named = normalize_pci(found[1])
@@ -90,7 +90,7 @@ class DriverMessageReader:
         self.found.append(device_fault(message, LOST_CODE, gpu_at(address), "GPU has fallen off the bus."))
 
     def without_duplicate_losses(self) -> list[Fault | Clear]:
-        """Return the observations without losses that repeat an Xid 79 of the same boot.
+        """Return the observations without GPU losses that Xid 79 of the same GPU and boot already reports.
 
         A failed probe of the driver is added only if no lost or uninitialized GPU of the same boot explains it.
         """
@@ -115,7 +115,7 @@ class DriverMessageReader:
         ]
 
     def with_device_names(self, found: Iterable[Fault | Clear]) -> tuple[Fault | Clear, ...]:
-        """Return the observations with the UUID and serial number of each GPU."""
+        """Return the observations, with the UUID and serial number that the driver printed for each GPU."""
         return tuple(map(self._with_names, found)) if self._names else tuple(found)
 
     def _with_names(self, observation: Fault | Clear) -> Fault | Clear:
@@ -127,13 +127,16 @@ class DriverMessageReader:
 
 
 def _same_time(observation: Fault | Clear, other: Fault | Clear) -> bool:
-    """Return whether two messages about one GPU may be of one boot and within five minutes of each other."""
+    """Return whether two messages about a GPU may be of one boot and at most five minutes apart."""
     times = (_passed(observation, other), _uptime_passed(observation, other))
     return _same_boot(observation, other) and all(one is None or abs(one) <= SAME_LOSS for one in times)
 
 
 def _same_boot(observation: Fault | Clear, other: Fault | Clear) -> bool:
-    """Return whether two messages may be of one boot of one node: the clock and the uptime must advance alike."""
+    """Return whether two messages may be of the same boot of the same node.
+
+    The wall clock and the uptime must then differ by the same amount, with a tolerance of one minute.
+    """
     passed, uptime_passed = _passed(observation, other), _uptime_passed(observation, other)
     if passed is not None and uptime_passed is not None and abs(passed - uptime_passed) > _MAX_CLOCK_STEP:
         return False

@@ -1,6 +1,6 @@
-"""Judges an error that the firmware reports (CPER, printed by the kernel's GHES) by the section that describes it.
+"""Determines the fault of a hardware error report of the firmware (CPER, which the kernel prints).
 
-A report states how severe its event is, and its first section what failed: a processor, memory or a PCIe device.
+A report states how severe its event is. Its first section states what failed: a processor, memory or a PCIe device.
 Source: Linux 4 to 6, drivers/firmware/efi/cper.c; UEFI 2.10, appendix N.
 """
 
@@ -31,7 +31,10 @@ _CLASS_DIGITS = 4
 
 
 def with_report_field(observation: Fault | Clear, field: Mapping[str, str]) -> Fault | Clear:
-    """Return the fault of a report with one more field; the fields decide its code and its component."""
+    """Return the fault of a report after another field of the report was read.
+
+    All fields together determine the fault code and the component.
+    """
     if not isinstance(observation, Fault):
         return observation
     fields = {**field, **observation.attributes}
@@ -44,7 +47,7 @@ def with_report_field(observation: Fault | Clear, field: Mapping[str, str]) -> F
 
 
 def _component(fields: Mapping[str, str]) -> Component | None:
-    """Return the device or module that a report names; None if it names none."""
+    """Return the device or memory module that a report names, or None if it names none."""
     section = fields.get("section")
     if section == "memory error":
         return Component(ComponentType.MEMORY, name=fields.get("dimm"))

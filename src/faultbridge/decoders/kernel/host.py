@@ -1,7 +1,7 @@
 """Reads kernel messages about NICs, disks, memory and CPUs, by the rules of `host_rules`.
 
-A rule's groups `pci` and `name` identify the component; its other groups become attributes. Similar lines of other
-drivers, of containers or of a boot match no rule. Source: Linux 4 to 6.
+The groups `pci` and `name` in the pattern of a rule identify the component, and its other groups become attributes.
+Similar lines of other drivers, of containers or of a normal boot match no rule. Source: Linux 4 to 6.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _UNCORRECTED_BIT = 61
 
 @dataclass(slots=True)
 class HostReader:
-    """Appends the host faults of one input to `found`, the input's list of observations."""
+    """Reads messages about the host, and appends their faults to `found`, the observations of the input."""
 
     found: list[Fault | Clear]
     _without_carrier: set[str] = field(default_factory=set)
@@ -48,7 +48,7 @@ class HostReader:
     _report: tuple[str | None, int] | None = None
 
     def read(self, message: KernelMessage) -> bool:
-        """Append the observation of the first rule that matches a message; return False if none does."""
+        """Append the fault or clear of the first rule that matches a message. Returns False if none matches."""
         if "rigger a crash" in message.text and _REQUESTED_CRASH.match(message.text) and message.facility != USER:
             self._crash_requested = True
             return True
@@ -59,7 +59,7 @@ class HostReader:
         return "[Hardware Error]" in message.text and self._complete_report(message.text)
 
     def _complete_report(self, text: str) -> bool:
-        """Add a line of the firmware's report to its fault; return False for other lines."""
+        """Add a further line of a firmware error report to its fault. Returns False for any other line."""
         head = _REPORT.match(text)
         field_ = _REPORT_FIELD.match(text, head.end()) if head else None
         if head is None or field_ is None or self._report is None or self._report[0] != head[1]:
@@ -92,18 +92,24 @@ class HostReader:
             self._report = head[1], len(self.found) - 1
 
     def _is_same_crash(self, message: KernelMessage) -> bool:
-        """Return whether another oops was read within two seconds; the kernel prints several lines about one oops."""
+        """Return whether another oops was read within two seconds: the kernel prints several lines per oops."""
         last, self._last_crash = self._last_crash, _seconds(message)
         return last is not None and abs(self._last_crash - last) <= _SAME_CRASH_SECONDS
 
     def _is_stated(self, rule: Rule, component: Component, message: KernelMessage) -> bool:
-        """Return whether a message only adds detail to one that its device logged within the ten seconds before."""
+        """Return whether a message only adds detail to another message that its device logged recently.
+
+        Recently means at most ten seconds before.
+        """
         key, at = (rule.code, component.pci), _seconds(message)
         last, self._last_stated[key] = self._last_stated.get(key), at
         return rule.phrase == _STATED[rule.code] and last is not None and abs(at - last) <= _SAME_RESET_SECONDS
 
     def _flap(self, fault: Fault, name: str, *, is_up: bool) -> None:
-        """Append a loss of carrier and its end; a loss that both the kernel and networkd report counts once."""
+        """Append the loss of an interface's carrier as a fault, and its return as a clear.
+
+        The kernel and networkd may report the same loss, which is then appended once.
+        """
         if is_up and name in self._without_carrier:
             # A gained carrier without a loss before is an interface that starts up.
             self._without_carrier.discard(name)
@@ -114,7 +120,7 @@ class HostReader:
 
 
 def _seconds(message: KernelMessage) -> float:
-    """Return the seconds since boot, or else the time, of a message; 0 without both."""
+    """Return the uptime of a message in seconds, else its time in seconds, or 0 if it has neither."""
     if message.uptime:
         return float(message.uptime)
     return message.observed_at.timestamp() if message.observed_at else 0.0
@@ -128,7 +134,7 @@ def _details(rule: Rule, text: str) -> dict[str, str] | None:
 
 
 def _component(rule: Rule, details: dict[str, str]) -> Component:
-    """Return the component that a rule's match names, and remove its identifiers from the details."""
+    """Return the component in the match of a rule, and remove its identifiers from `details`."""
     pci, name = details.pop("pci", None), details.pop("name", None)
     if rule.type is ComponentType.CPU:
         return Component(ComponentType.CPU, name=name)
@@ -136,7 +142,10 @@ def _component(rule: Rule, details: dict[str, str]) -> Component:
 
 
 def _code(rule: Rule, details: dict[str, str]) -> str:
-    """Return the rule's code for corrected errors if the message reports a corrected one, else its usual code."""
+    """Return the fault code of a rule that matches a message.
+
+    If the hardware corrected the error, it is the code that the rule defines for corrected errors.
+    """
     if rule.corrected is None:
         return rule.code
     status = details.get("status")

@@ -1,4 +1,8 @@
-"""The times of `dmesg -H`: a line with its minute, then lines of that minute with the seconds since the line before."""
+"""Completes the times that `dmesg -H` prints.
+
+`dmesg -H` prints the full minute only on the first line of that minute. The other lines have the seconds since the line
+before.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,14 @@ _STAMP = re.compile(rb"^(?:(\[[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d\])|\[ {1,8}\+
 
 
 class MinuteCarrier:
-    """Replaces the seconds since the line before by the last minute printed; `dmesg -H` prints each new minute."""
+    """Replaces the relative times that `dmesg -H` prints by the last minute that it printed."""
 
     def __init__(self) -> None:
-        """Start without a minute."""
+        """Start without a minute. Relative times before the first minute are not replaced."""
         self._minute = b""
 
     def carried(self, text: bytes) -> bytes:
-        """Return a piece of a log with a minute in place of the seconds since the line before."""
+        """Return a piece of a log in which the last printed minute replaces each relative time."""
         return _STAMP.sub(self._replaced, text)
 
     def _replaced(self, stamp: re.Match[bytes]) -> bytes:

@@ -1,10 +1,12 @@
 """Decodes `kernel-log`: kernel messages about GPUs, NVSwitches, PCIe and the host.
 
-Reads dmesg, /dev/kmsg, syslog and journald text: one message a line behind any of the prefixes of `common.prefix`.
-`xid` and `sxid` read NVIDIA's numbered errors, `driver_messages` those without a number, `pcie` and `host` the rest.
-Times: a prefix with a time zone as printed, without one as UTC, without a year as the latest such date before receipt.
-Seconds since boot are the attribute `uptime`, not a time. Units: as printed.
-Errors: `Rejected(no_framing)` if no line is a kernel's. Source: Linux 4 to 6, NVIDIA's open GPU kernel modules.
+It reads text of dmesg, /dev/kmsg, syslog and journald: one message per line, after any of the prefixes that
+`common.prefix` strips. `xid` and `sxid` read NVIDIA's numbered errors, `driver_messages` reads the driver's other
+errors, and `pcie` and `host` read all other messages.
+
+Times: a time with a time zone as printed; without a zone, it is taken as UTC; without a year, it is the latest such
+date before receipt. Seconds since boot become the attribute `uptime`. Units: as printed. Errors: `Rejected(no_framing)`
+if no line is a kernel message. Source: Linux 4 to 6, NVIDIA's open GPU kernel modules.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ _BARE = re.compile(
 
 
 def decode(body: bytes, hints: Hints) -> Decoded:
-    """Return the faults and clears in a log, or in the CloudWatch Logs record that carries it."""
+    """Return the faults and clears in a kernel log, or in a CloudWatch Logs record that contains one."""
     events = log_events(body)
     spread = spread_events(events) if events else None
     if events is not None and spread is None:
@@ -69,7 +71,7 @@ def decode(body: bytes, hints: Hints) -> Decoded:
 
 
 def decode_pieces(pieces: Iterable[bytes], hints: Hints) -> Decoded:
-    """Decode a log of any length piece by piece; only the observations stay in memory."""
+    """Decode a log of any length piece by piece, so that only the observations stay in memory."""
     return _decoded(((text, None) for text in journal_lines(joined_pieces(whole_lines(pieces)))), hints)
 
 
@@ -83,7 +85,7 @@ def _decoded(texts: Iterable[tuple[bytes, datetime | None]], hints: Hints) -> De
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether one of the first lines has a kernel prefix or starts with a driver's name."""
+    """Return whether one of the first 200 lines has a kernel prefix or starts with the name of a driver."""
     text = text_of(wrapped_lines(body) or body)
     if "HealthMonitoringAgentDetectionEvent" in text or "<nvidia_smi_log" in text:
         return False
@@ -122,7 +124,7 @@ class _LogReader:
         return HostReader(self._found)
 
     def read(self, text: bytes, at: datetime | None = None) -> None:
-        """Add the observations in a piece of whole lines; `at` is the time of lines without one."""
+        """Add the observations in a piece of whole lines. `at` is the time of lines that have no time."""
         text = _ANSI.sub(b"", text) if b"\x1b" in text else text
         text = text.replace(b"\0", b"\n") if b"\0" in text else text
         # The search for one byte is much faster, and most logs end it here.
@@ -144,7 +146,7 @@ class _LogReader:
             self._find_framing(text_of(text).split("\n", _MAX_FRAMING_LINES)[:_MAX_FRAMING_LINES])
 
     def _with_minutes(self, text: bytes) -> bytes:
-        """Return a piece of `dmesg -H` with a minute on each line."""
+        """Return a piece of `dmesg -H` output with the full minute on each line."""
         from faultbridge.decoders.kernel.human_times import MinuteCarrier
 
         self._minutes = self._minutes or MinuteCarrier()
@@ -172,19 +174,19 @@ class _LogReader:
             self.unparsed += 1
 
     def _read_wrapped(self, message: KernelMessage) -> bool:
-        """Read the message in a JSON object within a line; return whether a reader understood it."""
+        """Read the message in a JSON object within a line. Returns whether the message was understood."""
         wrapped = wrapped_message(message, self._received_at)
         return wrapped is not None and self._read_parts(wrapped)
 
     def _read_parts(self, message: KernelMessage) -> bool:
-        """Read each message of a line; return whether a reader understood one."""
+        """Read all messages of a line. Returns whether at least one of them was understood."""
         parts, left = parts_of(message, self._received_at)
         self.unparsed += left
         understood = [self._read_part(part) for part in parts]
         return any(understood)
 
     def _read_part(self, part: KernelMessage) -> bool:
-        """Read one message of a line; return whether a reader understood it."""
+        """Read one message of a line. Returns whether the message was understood."""
         return self._read_message(part) or any(map(self._read_message, candidates(part)))
 
     def _read_message(self, message: KernelMessage) -> bool:
@@ -204,12 +206,12 @@ class _LogReader:
         self.framed = any(_is_framed(line) for line in lines)
 
     def result(self) -> tuple[Observation, ...]:
-        """Return the observations in input order, with all names that the driver printed for each GPU."""
+        """Return the observations in input order, each GPU with its printed UUID and serial number."""
         of_kernel = self._gpu.with_device_names(self._gpu.without_duplicate_losses())
         return (*of_kernel, *self._faults_of_service()) if self._of_service else of_kernel
 
     def _faults_of_service(self) -> tuple[Observation, ...]:
-        """Return the faults in the fabric manager's lines that are mixed with those of the kernel."""
+        """Return the faults in lines of the fabric manager, which are mixed with the lines of the kernel."""
         from faultbridge.decoders.network import fabric_manager_log
 
         try:

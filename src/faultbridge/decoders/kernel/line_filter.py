@@ -1,11 +1,11 @@
 """Selects the lines of a kernel log that may report a fault, without reading every line in Python.
 
 A healthy node writes hundreds of thousands of harmless lines. `BenignLineFilter` learns how the common harmless lines
-start and skips them with one regular expression. `matching_lines` then searches the rest for the phrases that the
-readers understand, and returns only the lines that contain one.
+start, and skips them with one regular expression. `matching_lines` then searches the other lines for the phrases that
+the decoder understands, and returns only the lines that contain one.
 
-The filter relies on a common prefix: the messages of a piece start in the same column, mostly with a few words
-(`audit: `, `IPv6: `).
+The filter relies on two facts: all messages of a piece start in the same column, and most harmless messages start with
+one of a few words (`audit: `, `IPv6: `).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ MAX_LINE = 1024 * 1024
 
 
 def pieces_of(body: bytes) -> Iterator[bytes]:
-    """Cut a body in memory into pieces."""
+    """Divide a body that is in memory into pieces of 64 KiB."""
     return (body[start : start + PIECE] for start in range(0, len(body), PIECE))
 
 
 def whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Regroup pieces so that each one ends at the end of a line."""
+    """Regroup the pieces of a log so that each piece ends at the end of a line."""
     rest = b""
     for piece in pieces:
         end = piece.rfind(b"\n") + 1
@@ -44,7 +44,7 @@ def whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def matching_lines(text: str) -> list[str]:
-    """Return the lines of a text that contain a phrase, in order."""
+    """Return the lines of a text that contain an Xid or one of the phrases in `phrases`, in order."""
     lines: list[str] = []
     positions: set[int] = set()
     if _XID in text:
@@ -102,7 +102,10 @@ _NAME, _DRIVER = rb"kernel: ", rb"(?:NVRM|nvidia)"
 
 
 def _heads_within(prefix: bytes) -> Iterator[re.Pattern[bytes]]:
-    """Yield patterns that find a time stamp, or the kernel's name, elsewhere than in the prefix of a line."""
+    """Yield patterns that find the start of a second message within a line, after the line's prefix.
+
+    The start of a message is a time stamp or the name of the kernel.
+    """
     bracket, name = prefix.rfind(b"["), prefix.rfind(_NAME)
     yield re.compile(rb"\[" + _not_in_prefix(bracket, rb"\[") + _STAMP)
     if bracket < 0 <= name:
@@ -110,25 +113,29 @@ def _heads_within(prefix: bytes) -> Iterator[re.Pattern[bytes]]:
 
 
 def _not_in_prefix(place: int, head: bytes) -> bytes:
-    """Return a lookbehind that rejects `head` at `place`, where the prefix has it; empty for a negative `place`."""
+    """Return a part of a regular expression that excludes the match of `head` in the prefix of a line.
+
+    The prefix has `head` at column `place`. If `place` is negative, the prefix does not have it, and the part is empty.
+    """
     before = rb".{%d}" % place if place > 0 else b""
     return rb"(?<!\n%b%b)" % (before, head) if place >= 0 else b""
 
 
 class BenignLineFilter:
-    """Skips lines that start like harmless lines of the same log; keeps every line that may be a fault."""
+    """Skips lines that start like harmless lines of the same log, and keeps each line that may be a fault."""
 
     def __init__(self) -> None:
-        """Start without any learned words."""
+        """Start with no words learned from harmless lines."""
         self._starts = _StartCache()
         self._words: dict[bytes, None] = {}
         self._patterns: dict[int, re.Pattern[bytes]] = {}
         self._heads: dict[int, tuple[re.Pattern[bytes], ...]] = {}
 
     def remaining(self, text: bytes) -> str:
-        """Return the lines of a piece that may report a fault.
+        """Return the lines of a piece of the log that may report a fault.
 
-        It is the whole piece if that is small, its line prefix is unknown, or a line may hold several messages.
+        Returns the whole piece if it is small, if the prefix of its lines is unknown, or if a line may contain several
+        messages.
         """
         # A small piece is not worth learning from.
         anchor = _ANCHOR.match(text) if len(text) > _MIN_BYTES else None
@@ -145,7 +152,7 @@ class BenignLineFilter:
         return (kept if is_complete else text).decode("utf-8", "replace")
 
     def _has_joints(self, text: bytes, column: int) -> bool:
-        """Return whether a line of a piece visibly contains the start of a further message."""
+        """Return whether a line of the piece contains the start of a second message."""
         heads = self._heads.get(column)
         if heads is None:
             heads = self._heads[column] = tuple(_heads_within(text[:column]))
@@ -154,7 +161,10 @@ class BenignLineFilter:
         return any(first in text and end.search(text) for first, end in _LINE_ENDS.items())
 
     def _unlearned(self, text: bytes, column: int) -> Sequence[bytes]:
-        """Return the lines that start with no learned word; always include the first line."""
+        """Return the lines that do not start with a word that was learned from harmless lines.
+
+        The first line is always returned.
+        """
         if not self._words:
             return text.split(b"\n")
         pattern = self._patterns.get(column)
@@ -166,7 +176,7 @@ class BenignLineFilter:
         return [first, *(line[1:] for line in pattern.findall(text))]
 
     def _learn(self, starts: Sequence[bytes]) -> None:
-        """Learn the harmless words that many of these lines start with."""
+        """Learn each harmless word that many of the sampled lines start with."""
         sampled = list(islice(starts, _SAMPLED_LINES))
         words = Counter(_word_pattern(start) for start in sampled if not self._starts[start])
         fresh = [word for word, count in words.most_common(_MAX_WORDS) if count * _LEARN_SHARE > len(sampled)]
@@ -179,10 +189,10 @@ class BenignLineFilter:
 
 
 class _StartCache(dict[bytes, bool]):
-    """Caches whether a line with a given start may report a fault."""
+    """Caches, by the first 32 bytes of a line's message, whether the line may report a fault."""
 
     def __missing__(self, start: bytes) -> bool:
-        """Classify a line start on its first use."""
+        """Decide whether a line may report a fault, when the start of its message is first seen."""
         if len(self) >= _MAX_STARTS:
             self.clear()
         relevant = self[start] = _HARMLESS.match(start) is None or _RELEVANT.match(start) is not None
@@ -190,10 +200,10 @@ class _StartCache(dict[bytes, bool]):
 
 
 def _word_pattern(start: bytes) -> bytes:
-    """Return a regular expression for lines that may be skipped because they begin like this harmless line.
+    """Return a regular expression for lines that may be skipped because they start like a harmless line.
 
-    `start` is the beginning of that line. A word that can also precede a fault is not enough: then the first `_START`
-    bytes must be equal, and the expression matches nothing if `start` is shorter.
+    `start` is the start of the harmless line. Usually its first word decides. If a fault can start with the same word,
+    the first 32 bytes must be equal instead, and the expression matches nothing if `start` is shorter.
     """
     word = _HARMLESS.match(start)
     if word is None or _AMBIGUOUS.match(start):

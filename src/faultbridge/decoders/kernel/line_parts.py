@@ -1,8 +1,9 @@
-"""Splits a log line into the kernel messages that it contains, whatever collectors did to it.
+"""Splits a log line into the kernel messages that it contains, despite changes by log collectors.
 
-A line can hold several messages: collectors join lines, consoles print a message after `login: `, and two processors
-interleave what they print. A message starts at the start of the line, after a prefix within the line, or at the next
-`NVRM: ` of a driver's message. A record quoted inside another message is no message: a user can write it.
+A line can contain several messages: collectors join lines, consoles print a message after `login: `, and the output of
+two processors can be mixed. A message starts at the start of the line, after a prefix within the line, or at the next
+`NVRM: ` of a driver message. An Xid line that is quoted inside another message is not read as a message, because a user
+can write it.
 """
 
 from __future__ import annotations
@@ -51,10 +52,10 @@ SIGNATURE = re.compile(r"S?Xid[ \t]{0,64}\((?:PCI|invalid|[0-9a-fA-F]{4,8}:)|fal
 
 
 def parts_of(message: KernelMessage, received_at: datetime | None) -> tuple[Sequence[KernelMessage], int]:
-    """Return the messages in the rest of a line, after its first prefixes were removed, and how many were not read.
+    """Return the messages in a line after its first prefixes, and the number of messages left out.
 
-    At most `MAX_PARTS` are returned. If the text has more than 64 lines, only the first and those with a known phrase
-    count.
+    At most `MAX_PARTS` messages are returned. If the text has more than 64 lines, only the first line and the lines
+    with a known phrase are split.
     """
     text = ANSI.sub("", message.text) if "\x1b" in message.text else message.text
     text = (_SPACES.sub(" ", text) if "  " in text or "\t" in text else text).strip()
@@ -78,7 +79,7 @@ def _pieces_of(line: str) -> list[str]:
 
 
 def _part(message: KernelMessage, text: str, received_at: datetime | None, *, is_first: bool) -> KernelMessage:
-    """Return a message within a line; its own prefixes override those of the line."""
+    """Return a message within a line. Its own prefixes take precedence over the prefix of the line."""
     part = unprefixed(text, received_at)
     part.text = part.text.strip()
     part.observed_at = part.observed_at or message.observed_at
@@ -94,7 +95,7 @@ def _part(message: KernelMessage, text: str, received_at: datetime | None, *, is
 
 
 def candidates(message: KernelMessage) -> Iterator[KernelMessage]:
-    """Yield the messages that may start within a message, after an unknown prefix."""
+    """Yield the messages that may start within a message, after a prefix that is not known."""
     if message.facility == USER or _is_of_program(message):
         return
     by_kernel = message.uptime is not None or message.facility == "kern"
@@ -107,7 +108,7 @@ def candidates(message: KernelMessage) -> Iterator[KernelMessage]:
 
 
 def wrapped_message(message: KernelMessage, received_at: datetime | None) -> KernelMessage | None:
-    """Return the message of a collector's JSON object behind a prefix that is not known; None if there is none."""
+    """Return the message in a collector's JSON object that follows an unknown prefix, or None."""
     start = message.text.find("{", 1)
     if start < 0 or unwrap(message.text[start:]) is None:
         return None
@@ -115,7 +116,7 @@ def wrapped_message(message: KernelMessage, received_at: datetime | None) -> Ker
 
 
 def _is_of_program(message: KernelMessage) -> bool:
-    """Return whether a syslog line names a program other than the kernel as its writer."""
+    """Return whether a syslog line states that a program other than the kernel wrote it."""
     if not message.framed or message.facility is not None or message.uptime is not None:
         return False
     found = _PROGRAM.match(message.text)

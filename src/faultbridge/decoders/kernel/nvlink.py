@@ -1,11 +1,13 @@
 """Reads the details of NVLink errors: Xid 74, and Xid 144 to 150 of NVLink5.
 
 Xid 74 (Hopper and older) ends with `link N(r1, r2, ..., r7)`. NVIDIA's catalog (`WORKFLOW_NVLINK_ERR`, for Hopper)
-defines bits of the registers 1, 3, 4 and 5; the attribute `findings` names the meanings of the set bits, worst first.
+defines bits of the registers 1, 3, 4 and 5. The attribute `findings` names the meanings of the set bits, worst first.
 
 An NVLink5 error is `UNIT[/SUB] Fatal|Nonfatal XCn iN Link L (intrInfo errorStatus w w ...)`; the numbers can be cut
-off. Bits 0 to 6 of intrInfo number the unit since driver branch R575. Before R575, bits 0 to 9 did, with other numbers.
-Bits 20 to 25 are the cause of a link event. For one Xid, no number is in both tables, so a line identifies its branch.
+off. Since driver branch R575, bits 0 to 6 of intrInfo are the number of the unit. Before R575, bits 0 to 9 are the
+number, and the units have other numbers. No number occurs in both numberings of one Xid, so a line shows which branch
+its driver has. Bits 20 to 25 are the cause of a link event.
+
 Source: NVIDIA's Xid catalog, NVLink5 sheet (`data/nvlink5_units.json`).
 """
 
@@ -45,7 +47,10 @@ _MEANINGS: tuple[tuple[int, int, str], ...] = (
 
 
 def nvlink_attributes(text: str) -> dict[str, str]:
-    """Return the link, registers and findings of an Xid 74; nothing if the line has none (older drivers)."""
+    """Return the link, registers and findings of an Xid 74.
+
+    The result is empty if the line has no registers, as with older drivers.
+    """
     found = _NVLINK.search(text)
     if found is None:
         return {}
@@ -84,10 +89,11 @@ _WORDS = ("intrinfo", "errorstatus")
 
 
 def nvlink5_attributes(code: int, text: str) -> dict[str, str]:
-    """Return the attributes of an Xid 144 to 150; nothing if the text has another form.
+    """Return the attributes of an Xid 144 to 150, or an empty mapping if the text has another form.
 
-    `driver_branch` is the branch that the unit's number implies. `decoded_unit` is the unit of that number if the
-    catalog lacks the printed unit. `exception` is the reason why the catalog's rules for the unit do not apply.
+    `driver_branch` is the driver branch that the number of the unit implies. `decoded_unit` is the unit with that
+    number, if the catalog does not contain the printed unit. `exception` is the reason why the rules of the catalog for
+    the unit do not apply.
     """
     found = _ERROR.match(text)
     if found is None:
@@ -104,7 +110,7 @@ def nvlink5_attributes(code: int, text: str) -> dict[str, str]:
 
 
 def _decoded(code: int, printed_unit: str, intr_info: int | None, status: int | None) -> dict[str, str]:
-    """Return the meaning of intrInfo: link event cause, unit in either numbering, and exception."""
+    """Return the meaning of intrInfo: link event cause, unit, driver branch and exception."""
     attributes: dict[str, str] = {}
     if intr_info is None:
         return attributes

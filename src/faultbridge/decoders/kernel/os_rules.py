@@ -1,4 +1,4 @@
-"""Rules for kernel messages about the operating system (crashes, stalls, file servers, limits) and about Neuron."""
+"""Rules for kernel messages about crashes, stalls, file servers, limits, and AWS Neuron devices."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Reads PCIe errors of the kernel and adds up the corrected ones.
+"""Reads PCIe errors in the kernel log, and adds up the corrected errors.
 
-Grammar: `DRIVER BDF: [AER: ]PCIe Bus Error: severity=S, type=T, ...`, then lines with the error bits.
+Grammar: `DRIVER BDF: [AER: ]PCIe Bus Error: severity=S, type=T, ...`, then lines with the error bits. Kernel versions
+differ: they write `Corrected` or `Correctable`, `Uncorrected (Fatal)` or `Uncorrectable (Fatal)`, and `id=0010` or a
+device.
 
-Kernels write `Corrected` or `Correctable`, `Uncorrected (Fatal)` or `Uncorrectable (Fatal)`, and `id=0010` or a device.
-Corrected errors are normal: they are added up for each device of one input, and only many of them are a fault.
+Corrected errors are normal. They are added up for each device of one input, and 100 or more of them are a warning.
 Source: drivers/pci/pcie/aer.c of Linux 4 to 6.
 """
 
@@ -38,14 +39,14 @@ _TYPES: Mapping[str, ComponentType] = {
 
 @dataclass(slots=True)
 class PcieReader:
-    """Appends the PCIe errors of one input to `found`, the input's list of observations."""
+    """Reads PCIe errors, and appends their faults to `found`, the list of observations of the input."""
 
     found: list[Fault | Clear]
     _corrected: dict[str, int] = field(default_factory=dict)
     _last: tuple[str, int] | None = None
 
     def read(self, message: KernelMessage) -> bool:
-        """Read a message; return whether it belongs to a PCIe error."""
+        """Read a message. Returns whether it belongs to a PCIe error."""
         found = _ERROR.match(message.text)
         if found is not None:
             self._error(message, found)
@@ -72,7 +73,7 @@ class PcieReader:
         self.found.append(_with_count(device_fault(message, code, component, message.text, details), 0))
 
     def _bit(self, address: str, name: str) -> None:
-        """Add the name of an error bit to the last PCIe error, if that is of the same device."""
+        """Add the name of an error bit to the last PCIe error, if that error is of the same device."""
         if self._last is None or self._last[0] != address:
             return
         fault = self.found[self._last[1]]

@@ -1,4 +1,4 @@
-"""The phrases of kernel messages that the readers know; a line without one of them, and without an Xid, is not read."""
+"""The phrases of relevant kernel messages. A line without any of them, and without an Xid, is skipped."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Separates what pstore kept of a boot that crashed from the rest of a log.
+"""Finds the crash dumps of an earlier boot, which pstore kept, in a kernel log.
 
-Grammar: a head `Panic#1 Part1`, then lines `<LEVEL>[UPTIME] TEXT`. The dump ends at a heading `==> FILE <==`, at a
-line without a level if its lines have one, or with the log. Times and units: none. Errors: none.
-Source: Linux's fs/pstore/platform.c.
+Grammar: a first line `Panic#1 Part1`, then lines `<LEVEL>[UPTIME] TEXT`. The dump ends at a heading `==> FILE <==`, at
+the end of the log, or at a line without a level if the other lines of the dump have one. Times and units: none. Errors:
+none. Source: Linux's fs/pstore/platform.c.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _END_OF_LEVELS = re.compile(rb"^(?=\S)(?!<\d{1,3}>|" + _START + rb")", re.MULTIL
 
 @dataclass(slots=True)
 class DumpSplitter:
-    """Splits the pieces of one log; a dump can continue in the next piece."""
+    """Splits the pieces of one log into dumps and other text. A dump can continue in the next piece."""
 
     _end: re.Pattern[bytes] | None = None
 
     def parts(self, text: bytes) -> Iterator[tuple[bytes, bool]]:
-        """Yield the sections of a piece in order, and whether each is a dump that pstore kept over a crash."""
+        """Yield the sections of a piece in order, and for each whether it is a crash dump."""
         position = 0
         while position < len(text):
             search_from = position
@@ -53,7 +53,10 @@ class DumpSplitter:
 
 
 def of_previous_boot(observation: _Observation) -> _Observation:
-    """Mark a fault as one of an earlier boot; without a time, it is only recorded and causes no action."""
+    """Mark a fault as a fault of an earlier boot.
+
+    A fault without a time is only recorded: it gets severity `info` and no action.
+    """
     if not isinstance(observation, Fault):
         return observation
     earlier = replace(observation, attributes={**observation.attributes, "boot": "previous"})

@@ -1,4 +1,4 @@
-"""A rule for a kernel message: a required phrase, a pattern, and the fault that it means."""
+"""A rule for a kernel message: a required phrase, a pattern, and the fault that the message reports."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ BDF = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One kernel message that reports a fault.
+    """A kernel message that reports a fault or the end of a fault.
 
-    `ends` marks a message that the fault has ended. `corrected` is the code of the same error when it was corrected.
+    `ends` is True for a message that the fault has ended. `corrected` is the fault code to use if the hardware
+    corrected the error.
     """
 
     phrase: str
@@ -29,5 +30,5 @@ class Rule:
 def rule(
     phrase: str, pattern: str, code: str, kind: ComponentType, *, ends: bool = False, corrected: str | None = None
 ) -> Rule:
-    """Return a rule with its pattern compiled; the pattern matches at the start of a message."""
+    """Return a rule with its compiled pattern, which must match at the start of a message."""
     return Rule(phrase, re.compile(pattern, re.DOTALL), code, kind, ends, corrected)

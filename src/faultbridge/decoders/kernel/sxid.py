@@ -22,13 +22,13 @@ _DATA = re.compile(r"Data \{([0-9a-fA-Fx, ]{0,400})")
 
 @dataclass(slots=True)
 class SxidReader:
-    """Appends the SXid faults of one input to `found`, the input's list of observations."""
+    """Reads SXid lines, and appends their faults to `found`, the list of observations of the input."""
 
     found: list[Fault | Clear]
     _last: dict[tuple[str | None, str], int] = field(default_factory=dict)
 
     def read(self, message: KernelMessage) -> bool:
-        """Append an event, or add a continuation line's details to its event; return False for other messages."""
+        """Append the fault of an SXid, or add a continuation line to its fault. Returns False for other lines."""
         found = _SXID.match(message.text)
         if found is None:
             return False
@@ -65,7 +65,7 @@ def _event(message: KernelMessage, code: str, switch: Component, remainder: str)
 
 
 def _with_severity(fault: Fault, severity_text: str) -> Fault:
-    """Return the fault with the severity that the driver printed; a non-fatal error needs no action."""
+    """Return the fault with the severity that the driver printed. A non-fatal error needs no action."""
     if fault.severity is not None:
         return fault
     if severity_text == "Fatal":

@@ -1,7 +1,7 @@
 """Reads Xid lines of the NVIDIA driver, from 2013 to NVLink5, with the recovery action of Xid 154.
 
 Grammar: `NVRM: Xid (PCI:dddd:bb:dd[ GPU-I:nn[ GPU-CI:nn]]): CODE[, pid=P][, name=N][, TEXT][ caused by previous Xid
-C]`. Old drivers omit `PCI:`; some codes have no comma after the number; a process name can contain any character.
+C]`. Old drivers omit `PCI:`. Some codes have no comma after the number. A process name can contain any character.
 Source: open-gpu-kernel-modules and captures. The catalog defines the meaning of each number.
 """
 
@@ -36,7 +36,7 @@ _NVLINK_ERROR, _RECOVERY_CHANGED = 74, 154
 
 @dataclass(frozen=True, slots=True)
 class RecoveryVerdict:
-    """The severity and action of one value of the driver's recovery action."""
+    """The severity and action that follow from one value of the driver's recovery action (Xid 154)."""
 
     severity: Severity
     action: Action
@@ -52,7 +52,7 @@ RECOVERY_ACTIONS: Mapping[int, RecoveryVerdict] = {
 
 
 def read_xid(message: KernelMessage) -> Fault | Clear | None:
-    """Return the fault or clear of an Xid message; None for other messages."""
+    """Return the fault or clear of an Xid message, or None for other messages."""
     line = message.text
     found = _XID.match(line)
     if found is None:
@@ -92,7 +92,7 @@ def read_xid(message: KernelMessage) -> Fault | Clear | None:
 
 @lru_cache(1024)
 def _code(number: int) -> str:
-    """Return the code of an Xid; the text is cached, so that thousands of equal Xids share it."""
+    """Return the fault code of an Xid, cached so that thousands of equal Xids share one string."""
     return f"xid.{number}"
 
 
@@ -101,14 +101,17 @@ EMPTY: Mapping[str, str] = {}
 
 @lru_cache(1024)
 def gpu_at(address: str) -> Component:
-    """Return the GPU at a PCI address in any spelling of the driver."""
+    """Return the GPU at a PCI address, which may have any of the driver's spellings."""
     return Component(ComponentType.GPU, pci=normalize_pci(address))
 
 
 def device_fault(
     message: KernelMessage, code: str, component: Component, text: str, details: Mapping[str, str] = EMPTY
 ) -> Fault:
-    """Return the fault of a kernel message without an Xid; if a program wrote it, it is `info` and needs no action."""
+    """Return the fault of a kernel message without an Xid.
+
+    If a program wrote the message, the fault has severity `info` and needs no action.
+    """
     attributes = {**origin(message), **details}
     by_user = message.facility == USER
     return Fault(
@@ -127,7 +130,10 @@ def device_fault(
 
 
 def origin(message: KernelMessage) -> dict[str, str]:
-    """Return where a message comes from, by its prefix: uptime, boot id, and that a program wrote it (`user`)."""
+    """Return what the prefix of a message states about its origin, as attributes.
+
+    The attributes are the uptime, the boot id, and the facility `user` if a program wrote the message.
+    """
     details: dict[str, str] = {}
     if message.uptime is not None:
         details["uptime"] = message.uptime
@@ -164,7 +170,7 @@ _DETAILS: Mapping[int, Callable[[str], dict[str, str]]] = {
 
 
 def _judged(fault: Fault) -> Fault | Clear:
-    """Return the fault with the severity and action that the line states, or the clear it announces."""
+    """Return the fault with the severity and action that the line states, or the clear that it reports."""
     details = fault.attributes
     if details.get("facility") == USER or "caused_by" in details:
         # Otherwise a user with access to /dev/kmsg could cause a replacement.

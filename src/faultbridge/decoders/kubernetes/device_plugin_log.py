@@ -1,8 +1,8 @@
 """Decodes `device-plugin-log`: the log of NVIDIA's Kubernetes device plugin.
 
-The plugin marks a GPU unhealthy after an Xid that it does not count as an application's. Grammar: `XidCriticalError:
-Xid=N on Device=UUID` or `Xid=N, All devices`, and `'RESOURCE' device marked unhealthy: UUID`, behind `YYYY/MM/DD
-HH:MM:SS` or klog's head. Times: local, as UTC; klog's without a year. Units: none.
+The plugin marks a GPU as unhealthy after each Xid that it does not attribute to an application. Grammar:
+`XidCriticalError: Xid=N on Device=UUID` or `Xid=N, All devices`, and `'RESOURCE' device marked unhealthy: UUID`, after
+`YYYY/MM/DD HH:MM:SS` or the prefix of klog. Times: local times, taken as UTC; a klog time has no year. Units: none.
 Errors: `Rejected(no_framing)` without such a line. Source: k8s-device-plugin's health.go, 0.6 to 0.17.
 """
 
@@ -33,7 +33,7 @@ _FRAMING = re.compile(
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return a fault for each Xid, and for each device that was marked unhealthy without one."""
+    """Return a fault for each Xid, and for each device that was marked unhealthy without an Xid."""
     if not recognize(body):
         raise Rejected("no_framing", "no line of NVIDIA's device plugin")
     found = list(_faults(text_of(body), hints.received_at))
@@ -42,7 +42,7 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has a line of the device plugin."""
+    """Return whether a body has a line of NVIDIA's device plugin."""
     return _FRAMING.search(body) is not None
 
 

@@ -1,10 +1,10 @@
 """Decodes `kubernetes-node`, `node-problem-detector` and `eks-node-condition`.
 
-Grammar: a node or list as JSON, `kubectl describe`, kubectl's tables or YAML, or `kubectl get events -o json`
-(`node_objects`). The mapping `conditions` translates a condition type and reason into a fault code.
-Times: a condition's `lastTransitionTime` or an event's own time, with a time zone. Units: none.
-Errors: `Rejected(no_framing)` if the body has no condition or event of a node.
-Source: the Kubernetes API, kubectl, the rules of node-problem-detector, GKE, AKS, HyperPod and the EKS agent.
+Grammar: a node or a list of nodes as JSON, `kubectl describe`, kubectl's tables or YAML, or `kubectl get events -o
+json` (`node_objects`). The mapping `conditions` translates a condition type and reason into a fault code. Times:
+`lastTransitionTime` of a condition, or the time of an event, with a time zone. Units: none. Errors:
+`Rejected(no_framing)` if the body has no condition or event of a node. Source: the Kubernetes API, kubectl, the rules
+of node-problem-detector, GKE, AKS, HyperPod and the EKS agent.
 """
 
 from __future__ import annotations
@@ -45,13 +45,20 @@ _ON_GPUS = ("xid.", "dcgm.", "agent.gpu_unhealthy")
 
 @dataclass(frozen=True, slots=True)
 class ConditionReader:
-    """Reads the conditions that one source writes; `kubernetes-node` reads the conditions of all sources."""
+    """Reads the node conditions that one source writes.
+
+    The source `kubernetes-node` reads the conditions of all sources. With `accepts_unmapped`, a true condition without
+    a mapping is also a fault.
+    """
 
     source: str
     accepts_unmapped: bool = False
 
     def decode(self, body: bytes, hints: Hints) -> tuple[Observation, ...]:
-        """Return a health snapshot of each node, and its events; a body with neither is `Rejected`."""
+        """Return a health snapshot of each node, and the fault of each event.
+
+        Raises `Rejected` for a body without a node and without an event.
+        """
         mapped = mapping("conditions", hints.mappings)
         document = text_of(body)
         nodes = tuple(node_reports(document))
@@ -83,7 +90,11 @@ class ConditionReader:
             yield Snapshot(self.source, unique, tuple(present), node=node.name)
 
     def _unmapped(self, condition: Condition, node: NodeConditions) -> list[Fault]:
-        """Return a fault for a true condition without a mapping, if its source reports only problems."""
+        """Return the fault of a true condition without a mapping, as a list with at most one fault.
+
+        The list is empty unless `accepts_unmapped` is set, and for types of a healthy state, which end in `Ready` or
+        `Healthy`.
+        """
         wrong = (
             self.accepts_unmapped and condition.status == "True" and not condition.type.endswith(("Ready", "Healthy"))
         )
@@ -115,7 +126,7 @@ class ConditionReader:
 
 
 def names_condition_type(body: bytes, source: str) -> bool:
-    """Return whether a body, other than a whole node, contains a condition type of a source."""
+    """Return whether a body has a condition type of a source, and is not a whole Kubernetes node."""
     if is_node(body):
         return False
     if b"lastTransitionTime" not in body and b"lastHeartbeatTime" not in body:
@@ -125,7 +136,7 @@ def names_condition_type(body: bytes, source: str) -> bool:
 
 
 def _wrong_code(condition: Condition, row: Mapping[str, Any], mapped: Mapping[str, Any]) -> str | None:
-    """Return the fault code of an unhealthy condition; None if it is healthy or unknown."""
+    """Return the fault code of a condition, or None if it is healthy or its unknown status has no code."""
     if condition.status == row["healthy"]:
         return None
     if condition.status == "Unknown":
@@ -179,12 +190,15 @@ def _fault(source: str, code: str, condition: Condition, node: NodeConditions) -
 
 
 def _component(code: str) -> Component:
-    """Return the node, or an unnamed GPU for a GPU's code: a healthy condition could not end a fault of a named GPU."""
+    """Return the component of a fault code: an unidentified GPU for a GPU code, else the node.
+
+    The GPU is not identified, because the later healthy condition does not identify a GPU and must end the fault.
+    """
     return _GPU if code.startswith(_ON_GPUS) else NODE_COMPONENT
 
 
 def _recognize_node(body: bytes) -> bool:
-    """Return whether a body is a node, a table of nodes, or a list of the kubelet's own conditions."""
+    """Return whether a body is a node, a table of nodes, or a list of conditions that the kubelet writes."""
     if is_node(body) or b"LastTransitionTime" in body or (b"NAME " in body and b" ROLES " in body):
         return True
     others = (EKS_SOURCE, DETECTOR_SOURCE)
@@ -192,7 +206,7 @@ def _recognize_node(body: bytes) -> bool:
 
 
 def _recognize_detector(body: bytes) -> bool:
-    """Return whether a body has a condition type or an event of the detector, and none of the EKS agent."""
+    """Return whether a body is of node-problem-detector, and has no condition type of the EKS agent."""
     if names_condition_type(body, EKS_SOURCE):
         return False
     is_event = b"involvedObject" in body and any(component in body for component in _DETECTOR_COMPONENTS)
@@ -201,7 +215,7 @@ def _recognize_detector(body: bytes) -> bool:
 
 
 def _recognize_eks(body: bytes) -> bool:
-    """Return whether a body has a condition type of the EKS agent or is its event."""
+    """Return whether a body has a condition type or an event of the EKS node monitoring agent."""
     is_event = b"eks-node-monitoring-agent" in body and b"involvedObject" in body and not is_node(body)
     return is_event or names_condition_type(body, EKS_SOURCE)
 

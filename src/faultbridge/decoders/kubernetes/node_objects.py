@@ -21,7 +21,7 @@ _LABELS = "node-health-status"
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition of a node."""
+    """One condition of a Kubernetes node. `changed_at` is its last transition time."""
 
     type: str
     status: str
@@ -32,7 +32,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class NodeConditions:
-    """The conditions and labels of one node; `name` is None for a bare list of conditions."""
+    """The conditions and labels of one node. `name` is None if the input has only a list of conditions."""
 
     name: str | None
     conditions: tuple[Condition, ...] = ()
@@ -41,7 +41,7 @@ class NodeConditions:
 
 @dataclass(frozen=True, slots=True)
 class NodeEvent:
-    """One Kubernetes event about one node."""
+    """One Kubernetes event about one node. `warning` is True unless the type of the event is `Normal`."""
 
     name: str | None
     reason: str
@@ -51,13 +51,13 @@ class NodeEvent:
 
 
 def node_name(name: str | None) -> str | None:
-    """Return the instance id for a HyperPod node name, which contains it; other names unchanged."""
+    """Return the instance id in a HyperPod node name. Other names are returned unchanged."""
     found = _HYPERPOD_NAME.fullmatch(name or "")
     return found[1] if found else name
 
 
 def node_reports(body: str) -> Iterator[NodeConditions | NodeEvent]:
-    """Yield the nodes and events of an input in order; nothing if it has no known format."""
+    """Yield the nodes and events of an input in order, or nothing if its format is not known."""
     if body.lstrip()[:1] in {"{", "["}:
         yield from _of_json(body)
     elif re.search(r"^NAME +STATUS +ROLES", body, re.MULTILINE):
@@ -69,14 +69,17 @@ def node_reports(body: str) -> Iterator[NodeConditions | NodeEvent]:
 
 
 def is_node(body: bytes) -> bool:
-    """Return whether a body is a Kubernetes node or contains one; an event, which only names its node, does not."""
+    """Return whether a body is or contains a Kubernetes node object.
+
+    A Kubernetes event does not count, because it only refers to a node.
+    """
     # A collector that wraps the lines of a document escapes its quotes.
     body = body.replace(b'\\"', b'"') if b'\\"kind' in body else body
     return b'"kind"' in body and b'"Node"' in body and (b'"involvedObject"' not in body or b'"nodeInfo"' in body)
 
 
 def items_of(document: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
-    """Return the items of a list, or the document itself."""
+    """Return the items of a Kubernetes list, or the document itself if it is not a list."""
     return tuple(objects_in(document.get("items"))) if "items" in document else (document,)
 
 
@@ -132,7 +135,7 @@ def _event(item: Mapping[str, Any]) -> NodeEvent | None:
 
 
 def _of_yaml(body: str) -> Iterator[NodeConditions]:
-    """Read the list of conditions that `kubectl -o yaml` prints; other YAML is not supported."""
+    """Read the list of conditions that `kubectl -o yaml` prints. Other YAML is not supported."""
     found: list[Condition] = []
     fields: dict[str, str] = {}
     for line in [*body.splitlines(), "- end: of list"]:

@@ -1,1 +1,1 @@
-"""The decoders of Faultbridge's own formats: `heartbeat`, and `normalized` faults and clears."""
+"""The decoders of Faultbridge's own formats: `heartbeat`, and `normalized` for faults and clears."""

@@ -1,8 +1,8 @@
-"""Decodes `heartbeat`: the heartbeat of a node's agent, with a check of the node's clock.
+"""Decodes `heartbeat`: the heartbeat of the node agent, with a check of the node's clock.
 
-Grammar: JSON objects with `heartbeat` (a sequence number), `at` (the node's clock) and, optionally, `node`.
-Times: the time of receipt. Units: seconds. Errors: `Rejected(no_framing)` without a heartbeat that has a time.
-Source: the agent's own format.
+Grammar: JSON objects with `heartbeat` (a sequence number), `at` (the time of the node's clock) and, optionally, `node`.
+Times: the time of receipt. Units: seconds. Errors: `Rejected(no_framing)` without a heartbeat that has a time. Source:
+the agent's own format.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ MAX_SKEW = timedelta(minutes=2)
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return a health snapshot of heartbeat and clock, from the newest heartbeat of each node."""
+    """Return a health snapshot of each node from its newest heartbeat.
+
+    It covers the faults of a missing heartbeat and of a wrong clock.
+    """
     newest: dict[str | None, tuple[datetime, Mapping[str, Any]]] = {}
     framed = False
     for _, document in objects(text_of(body)):

@@ -1,10 +1,8 @@
 """Decodes `faultbridge`: normalized faults and clears, as `faultbridge decode --jsonl` writes them.
 
-The format is the schema `schemas/normalized-fault/v1.json`. A body with an invalid document is rejected as a whole.
-
-Grammar: JSON objects, one a line or in a list. Times: RFC 3339 with a time zone. Units: none.
-Errors: `Rejected(wrong_shape)` for an invalid document, `Rejected(no_framing)` without a document.
-Source: this package.
+The schema `schemas/normalized-fault/v1.json` defines the format. One invalid document causes the whole body to be
+rejected. Grammar: JSON objects, one per line or in a list. Times: RFC 3339 with a time zone. Units: none. Errors:
+`Rejected(wrong_shape)` for an invalid document, `Rejected(no_framing)` without a document. Source: this package.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ _TYPES = tuple(ComponentType)
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return the fault or clear in each document; health snapshots and counter samples are skipped."""
+    """Return the fault or clear in each document. Health snapshots and counter samples are skipped."""
     documents = [document for _, document in objects(text_of(body)) if "kind" in document]
     if not documents:
         raise Rejected("no_framing", "no normalized fault or clear")

@@ -1,11 +1,10 @@
-"""Decodes `ethtool-stats`: counters of network interfaces from `ethtool -S` or its metrics.
+"""Decodes `ethtool-stats`: counters of network interfaces from `ethtool -S` or node_exporter metrics.
 
-Allowance counters of an instance record traffic shaping, not loss, and available allowances are gauges; both are
-dropped.
-
-Grammar: `NIC statistics:` and `name: value` lines; with several interfaces, a line with the name precedes each one.
-Times: none. Units: packets, events or bytes since the driver was loaded.
-Errors: `Rejected(no_framing)` without a statistic. Source: ethtool, the ENA and EFA drivers, node_exporter.
+Only counters that have a threshold are kept. The allowance counters of EC2 have no threshold: those of exceeded
+allowances show traffic shaping and not loss, and those of available allowances are gauges. Grammar: `NIC statistics:`
+and `name: value` lines; with several interfaces, a line with the name comes before each one. Times: none. Units:
+packets, events or bytes since the driver was loaded. Errors: `Rejected(no_framing)` without a statistic. Source:
+ethtool, the ENA and EFA drivers, node_exporter.
 """
 
 from __future__ import annotations
@@ -46,12 +45,15 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has the heading of `ethtool -S` or its metrics."""
+    """Return whether a body has the heading of `ethtool -S` or the ethtool metrics of node_exporter."""
     return _HEADING.encode() in body or METRICS[0].encode() in body
 
 
 def _of_text(text: str) -> Iterator[tuple[str | None, dict[str, int | str]]]:
-    """Yield each interface with its counters; a line with an interface's name may precede its counters."""
+    """Yield the name and the counters of each interface in `ethtool -S` output.
+
+    The name is None if no line with a name comes before the counters.
+    """
     name: str | None = None
     values: dict[str, int | str] = {}
     started = False

@@ -1,9 +1,10 @@
-"""Decodes `fabric-manager-log`: errors of NVSwitches, of NVIDIA's fabric manager and of its persistence daemon.
+"""Decodes `fabric-manager-log`: errors of NVSwitches, NVIDIA's fabric manager and persistence daemon.
 
-Grammar: the records of its log file, of syslog, the journal and `systemctl status` (`fabric_manager_records`). A switch
-error is `detected NVSwitch fatal|non-fatal error C on fid|NodeId F on NVSwitch pci bus id BDF physical id P port N`,
-where C is the SXid. Times: the node's local time without a time zone, as UTC. Units: none.
-Errors: `Rejected(no_framing)` without such a record. Source: Fabric Manager 450 to 595, systemd.
+Grammar: the records of the fabric manager's log file, of syslog, the journal and `systemctl status`
+(`fabric_manager_records`). A switch error is `detected NVSwitch fatal|non-fatal error C on fid|NodeId F on NVSwitch pci
+bus id BDF physical id P port N`, where C is the SXid. Times: the local time of the node, taken as UTC because it has no
+time zone. Units: none. Errors: `Rejected(no_framing)` without such a record. Source: Fabric Manager 450 to 595,
+systemd.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _SERIOUS = frozenset({"ERROR", "CRITICAL", "FATAL"})
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return a fault for each switch error, and one with a count for each distinct other error."""
+    """Return a fault for each switch error, and one fault with a count for each other distinct error."""
     records = list(records_of(text_of(body), hints.received_at))
     if not records:
         raise Rejected("no_framing", "no line has the head of a fabric manager record")
@@ -77,13 +78,16 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether one of the first lines is a record, and none is a line of the kernel."""
+    """Return whether one of the first 50 lines is a record of this source, and none is a kernel line."""
     lines = text_of(body).split("\n", 50)[:50]
     return any(map(is_head, lines)) and not any(" kernel: " in line for line in lines)
 
 
 def _having_switches(records: Sequence[LogRecord]) -> list[bool]:
-    """Return false for each record of a start of the service that found no NVSwitch."""
+    """Return for each record whether the node has NVSwitches.
+
+    The value is False if the service reported at the same start that the node has no NVSwitch.
+    """
     starts: list[tuple[str | None, int]] = []
     last: dict[str | None, tuple[int, LogRecord]] = {}
     named = {record.node for record in records if record.node}

@@ -1,8 +1,8 @@
-"""Reads the records of NVIDIA's fabric manager and persistence daemon: log file, syslog, journal, `systemctl status`.
+"""Parses log records of NVIDIA's fabric manager and persistence daemon.
 
-Grammar: `[Mon DD YYYY HH:MM:SS] [LEVEL][ [tid N]] TEXT`, and lines without that head continue a record; or
-`PREFIX PROGRAM[PID]: TEXT` with the program `nv-fabricmanager`, its start script, `nvidia-persistenced` or systemd; or
-the bare text.
+The input is a log file, syslog, the journal, or the output of `systemctl status`. Grammar: `[Mon DD YYYY HH:MM:SS]
+[LEVEL][ [tid N]] TEXT`, where lines without this prefix continue the record; or `PREFIX PROGRAM[PID]: TEXT` with the
+program `nv-fabricmanager`, its start script, `nvidia-persistenced` or systemd; or only the text.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ UNIT = "unit"
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """One record with its continuation lines; lines of systemd have no level of their own, and get the level `unit`."""
+    """One log record, including its continuation lines.
+
+    A line of systemd has no level of its own, and gets the level `unit`.
+    """
 
     at: datetime | None
     level: str
@@ -63,12 +66,15 @@ class LogRecord:
 
     @property
     def is_of_persistence_daemon(self) -> bool:
-        """Return whether the record is of, or about, the persistence daemon and not the fabric manager."""
+        """Return whether the persistence daemon wrote the record, or systemd wrote it about that daemon."""
         return self.program == PERSISTENCE or (self.level == UNIT and "persistence" in self.text.lower())
 
 
 def records_of(text: str, received_at: datetime | None) -> Iterator[LogRecord]:
-    """Yield each record; lines before the first head belong to a truncated record and are skipped."""
+    """Yield the log records of a text.
+
+    Lines before the first record are skipped, because they belong to a record whose start was cut off.
+    """
     current: LogRecord | None = None
     continuation: list[str] = []
     status: list[str] = []
@@ -90,7 +96,7 @@ def _joined(record: LogRecord | None, continuation: list[str]) -> Iterator[LogRe
 
 
 def is_head(line: str) -> bool:
-    """Return whether a line starts a record of the fabric manager."""
+    """Return whether a line is the first line of a log record, or the title of `systemctl status`."""
     return _record(line, None) is not None or _STATUS_TITLE.search(line) is not None
 
 
@@ -133,12 +139,15 @@ def _journal_record(line: str, received_at: datetime | None) -> LogRecord | None
 
 
 def _level(text: str) -> str:
-    """Return `ERROR` for a message that was logged without a level and reports a failure, else no level."""
+    """Return the level of a message without one: `ERROR` if the message reports a failure, else empty."""
     return "ERROR" if _FAILURE.search(text) or text.startswith(_BARE) else ""
 
 
 def _state_of_unit(line: str, status: list[str]) -> LogRecord | None:
-    """Return a record if `systemctl status` shows that a service failed, or is enabled and inactive; else None."""
+    """Return a record if `systemctl status` shows that a service failed, or is enabled but inactive.
+
+    Returns None for other lines. `status` keeps what earlier lines stated about the service.
+    """
     title = _STATUS_TITLE.search(line)
     if title is not None:
         status[:] = [title[1]]

@@ -1,11 +1,11 @@
 """Decodes `infiniband-state`: the states of InfiniBand and RoCE ports.
 
-An unused port is down, so a port that is down in the first sample is no fault. A lost link is a fault, and so is a link
-that does not become active. An Elastic Fabric Adapter always reports active, so its state is ignored. Its rate
-is judged where the instance type is known (`common.instance_type`).
+An unused port is down, so a port that is down in the first sample is no fault. A link that is lost later is a fault,
+and so is a link that does not become active. An Elastic Fabric Adapter always reports active, so its state is ignored.
+Its rate is checked if the instance type is known (`common.instance_type`).
 
-Grammar: blocks of ibstat or ibstatus, `rdma link` (`rdma_link`), `path: value` of sysfs, the same as JSON, or metrics
-(`rdma_ports`). If ibstat stopped at a device, the ports before it are read. Times: none. Units: Gb/s.
+Grammar: blocks of ibstat or ibstatus, `rdma link` (`rdma_link`), `path: value` lines of sysfs, the same as JSON, or
+metrics (`rdma_ports`). If ibstat stopped at a device, the ports before that device are read. Times: none. Units: Gb/s.
 Errors: `Rejected(no_framing)` without a port. Source: rdma-core's tools, Linux's sysfs, node_exporter.
 """
 
@@ -30,7 +30,7 @@ _INIT, _ACTIVE, _LINK_UP = 2, 4, 5
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return a health snapshot of the readable ports and a counter sample of each port's link."""
+    """Return a health snapshot of the readable ports, and a counter sample of the link of each port."""
     text = text_of(body)
     tree = ports_of(text)
     listed = (*_ports_of_ibstat(text), *_ports_of_ibstatus(text))
@@ -42,7 +42,10 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
 
 
 def states_of(ports: Sequence[Port], hints: Hints, gone: Sequence[str] = ()) -> tuple[Observation, ...]:
-    """Return the observations about the ports with a readable state, and about the devices that are gone."""
+    """Return the observations about ports with a readable state, and about devices that are absent.
+
+    `gone` lists the names of the absent devices.
+    """
     readable = [port for port in ports if not port.is_efa and state_number(port.fields.get("state")) is not None]
     present = [fault for port in readable for fault in _faults(port)] + [_absent(name) for name in gone]
     compared = compare_rates(SOURCE, _rates(readable))
@@ -57,7 +60,10 @@ def _efa_rates(ports: Iterable[Port], hints: Hints) -> EfaRates | None:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body is of ibstat, ibstatus or rdma link, or a tree of port states without counters."""
+    """Return whether a body is output of ibstat, ibstatus or rdma link, or lists port states.
+
+    A body that also has port counters is of the source `rdma-counters` instead.
+    """
     if b"CA '" in body or b"Infiniband device '" in body or is_rdma_link(body):
         return True
     tree = b"/infiniband/" in body and b"/state" in body and b"counters/" not in body
@@ -76,9 +82,10 @@ def _covers(readable: Iterable[Port], gone: Iterable[str]) -> dict[str, tuple[Co
 
 
 def _rates(ports: Iterable[Port]) -> Iterator[PortRate]:
-    """Yield the rates of the active ports whose kind is known.
+    """Yield the rates of the active ports that may be compared.
 
-    Ethernet ports without a model can be management ports. Ports with another subnet manager are in another fabric.
+    Ethernet ports without a model are left out, because they can be management ports. Ports with another subnet manager
+    belong to another fabric, and form a separate kind.
     """
     for port in ports:
         rate, layer = gigabits(port.fields.get("rate")), port.fields.get("link_layer")
@@ -142,7 +149,7 @@ _PHYSICAL_STATES = {
 
 
 def _ports_of_ibstat(body: str) -> tuple[Port, ...]:
-    """Return the ports of the complete blocks of `ibstat`."""
+    """Return the ports in the output of `ibstat`."""
     found: list[Port] = []
     for name, block in _blocks(_CA, body):
         model = _MODEL.search(block)
@@ -154,7 +161,7 @@ def _ports_of_ibstat(body: str) -> tuple[Port, ...]:
 
 
 def _ports_of_ibstatus(body: str) -> tuple[Port, ...]:
-    """Return the ports of the blocks of `ibstatus`."""
+    """Return the ports in the output of `ibstatus`."""
     found: list[Port] = []
     for heading, block in _blocks(_STATUS, body):
         port = Port(heading[1], int(heading[2]))
@@ -164,7 +171,7 @@ def _ports_of_ibstatus(body: str) -> tuple[Port, ...]:
 
 
 def _vanished(body: str) -> tuple[str, ...]:
-    """Return the devices at which `ibstat` stopped because they disappeared while it ran."""
+    """Return the devices at which `ibstat` stopped, because they disappeared while it ran."""
     return tuple(_PANIC.findall(body))
 
 

@@ -1,11 +1,11 @@
-"""Decodes `link-state`: the links of network interfaces, from `ip link`, `ip addr` or ethtool's link settings.
+"""Decodes `link-state`: the links of network interfaces, from `ip link`, `ip addr` or ethtool.
 
-An interface is in use if it is listed as configured, belongs to a bond, or has a global address. An unused
-interface may be down; that is no fault.
+An interface is in use if it is listed as configured, belongs to a bond, or has a global address. It is no fault if an
+unused interface is down.
 
 Grammar: a JSON list of iproute2's objects, or `{interfaces, configured}` with such a list; text (`link_text`). ethtool
-does not print which interfaces are in use, so of these only the rates are compared (`rate_peers`). Times: none.
-Units: Gb/s. Errors: `Rejected(wrong_shape)` for other input. Source: iproute2, ethtool and captures.
+does not print which interfaces are in use, so only the rates of its interfaces are compared (`rate_peers`). Times:
+none. Units: Gb/s. Errors: `Rejected(wrong_shape)` for other input. Source: iproute2, ethtool and captures.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _Link = Mapping[str, Any]
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a health snapshot of the interfaces in use and a counter sample of each physical interface.
+    """Return a health snapshot of the interfaces in use, and a counter sample of each physical interface.
 
     The output of ethtool does not show which interfaces are in use. Its snapshot only compares the rates of the ports,
     and is left out if no rates can be compared.
@@ -73,7 +73,7 @@ def _observations(document: object) -> Iterator[Observation]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body lists interfaces with operational state, as JSON or text, or is ethtool's settings."""
+    """Return whether a body lists interfaces with their operational state, or has ethtool settings."""
     if body.lstrip()[:1] in {b"[", b"{"}:
         return b'"ifname"' in body and b'"operstate"' in body
     return is_ip_text(text_of(body)) or is_ethtool_settings(text_of(body))
@@ -94,7 +94,7 @@ def _links(document: object) -> Iterator[_Link]:
 
 
 def _configured(document: object) -> frozenset[str] | None:
-    """Return the names of the configured interfaces; None if the input does not list them."""
+    """Return the names of the configured interfaces, or None if the input does not list them."""
     if not isinstance(document, dict):
         return None
     given = next((document[name] for name in _CONFIGURED if name in document), None)

@@ -1,4 +1,4 @@
-"""Reads the text of `ip link`, `ip addr` and of an interface's settings in `ethtool`.
+"""Reads the text output of `ip link`, `ip addr` and `ethtool INTERFACE`.
 
 Grammar: `N: NAME[@PEER]: <FLAGS> ... [master M] state STATE`, indented `link/TYPE` and `inet ADDRESS ... scope SCOPE`;
 `Settings for NAME:` with indented `Speed: 100000Mb/s` and `Link detected: yes`. Source: iproute2 and ethtool.
@@ -27,18 +27,21 @@ _DETECTED = re.compile(r"^\s{1,16}Link detected: (yes|no)\b", re.MULTILINE)
 
 
 def is_ip_text(text: str) -> bool:
-    """Return whether a text has an interface of `ip link` with its state."""
+    """Return whether a text lists an interface with its state, as `ip link` prints it."""
     found = _LINK.search(text)
     return found is not None and _STATE.search(found[3]) is not None
 
 
 def is_ethtool_settings(text: str) -> bool:
-    """Return whether a text is ethtool's output about the settings of an interface, with its link state."""
+    """Return whether a text has ethtool's settings of an interface, including its link state."""
     return "NIC statistics:" not in text and _SETTINGS.search(text) is not None and _DETECTED.search(text) is not None
 
 
 def links_of(text: str) -> list[dict[str, Any]]:
-    """Return each interface with a state as `ip -j addr` prints it; too many are `Rejected`."""
+    """Return the interfaces of `ip` text output, in the structure that `ip -j addr` prints.
+
+    Raises `Rejected` for more than 1024 interfaces.
+    """
     return bounded(_links(text), _MAX_LINKS)
 
 
@@ -53,7 +56,11 @@ def _links(text: str) -> Iterator[dict[str, Any]]:
 
 
 def settings_of(text: str) -> list[tuple[str, dict[str, int | str]]]:
-    """Return each interface with its link (1 or 0) and, while it is up, its speed in Gb/s; too many are `Rejected`."""
+    """Return the name and values of each interface in ethtool settings.
+
+    `carrier` is 1 or 0. `link_rate` is the speed in Gb/s, and is present only while the link is up. Raises `Rejected`
+    for more than 1024 interfaces.
+    """
     return bounded(_settings(text), _MAX_LINKS)
 
 
@@ -67,7 +74,10 @@ def _settings(text: str) -> Iterator[tuple[str, dict[str, int | str]]]:
 
 
 def kinds_of(text: str) -> dict[str, Hashable]:
-    """Return the kind of each interface that lists supported link modes: its medium and these modes."""
+    """Return the kind of each interface that lists supported link modes: its medium and these modes.
+
+    Only rates of interfaces of the same kind can be compared.
+    """
     found: dict[str, Hashable] = {}
     for name, details in _blocks(_SETTINGS, text):
         modes, medium = _MODES.search(details), _MEDIUM.search(details)
@@ -78,7 +88,7 @@ def kinds_of(text: str) -> dict[str, Hashable]:
 
 
 def _blocks(heading: re.Pattern[str], text: str) -> Iterator[tuple[re.Match[str], str]]:
-    """Yield each heading with the text up to the next one."""
+    """Yield each match of `heading`, together with the text up to the next match."""
     last: re.Match[str] | None = None
     for found in heading.finditer(text):
         if last is not None:

@@ -1,10 +1,9 @@
 """Reads the ports whose counters `perfquery` and `mlxlink -c` print.
 
-Neither tool names the device. A line `# DEVICE/PORT` before an output does; without it, a port of perfquery is named by
-its LID, and an output of mlxlink is `Rejected`, because ports that cannot be distinguished cannot be compared.
-
-Grammar: perfquery's `# ... counters: Lid N port N` and `Name:....value`; mlxlink's `Name : value` or its JSON.
-Source: rdma-core's perfquery, NVIDIA's firmware tools 4.18 to 4.34.
+Neither tool prints the name of the device. A line `# DEVICE/PORT` before an output provides it. Without this line, a
+port of perfquery has its LID as name, and an output of mlxlink is `Rejected`, because its ports cannot be
+distinguished. Grammar: perfquery's `# ... counters: Lid N port N` and `Name:....value`; mlxlink's `Name : value` or its
+JSON. Source: rdma-core's perfquery, NVIDIA's firmware tools 4.18 to 4.34.
 """
 
 from __future__ import annotations
@@ -50,12 +49,15 @@ MODULE_FAULT = "module_fault"
 
 
 def is_port_tool(body: bytes) -> bool:
-    """Return whether a body is the output of perfquery or of mlxlink with its counters."""
+    """Return whether a body is the output of perfquery, or of mlxlink with its counters."""
     return (b"counters: Lid " in body and b"PortSelect:." in body) or _SECTIONS[0].encode() in body
 
 
 def ports_of_tools(body: str) -> tuple[Port, ...]:
-    """Return the ports of each sample in order; an output of mlxlink without a device is `Rejected`."""
+    """Return the ports in the output of perfquery and mlxlink, in order.
+
+    Raises `Rejected` for an output of mlxlink without a device name.
+    """
     readers: dict[tuple[str, int], object] = {}
     found = (
         port
@@ -74,7 +76,7 @@ def _without_counters(port: Port) -> bool:
 
 
 def _outputs(body: str) -> Iterator[tuple[tuple[str, int] | None, str]]:
-    """Yield each part of a body with the device and port that its heading names."""
+    """Yield the outputs in a body, each with the device and port in the line before it, or None."""
     headings = list(_HEADING.finditer(body))
     yield None, body[: headings[0].start() if headings else len(body)]
     ends = (*(heading.start() for heading in headings[1:]), len(body))
@@ -105,7 +107,7 @@ def _of_mlxlink(device: tuple[str, int] | None, text: str) -> Iterator[Port]:
 
 
 def _of_json(text: str) -> dict[str, Any]:
-    """Return the fields in the JSON output of mlxlink; the values of several lanes are joined with commas."""
+    """Return the fields in the JSON output of mlxlink. The values of several lanes are joined with commas."""
     try:
         output = members(members(members(loads(text)).get("result")).get("output"))
     except (ValueError, RecursionError) as error:
@@ -119,6 +121,6 @@ def _of_json(text: str) -> dict[str, Any]:
 
 
 def _counters(fields: Mapping[str, Any]) -> dict[str, int]:
-    """Return the counters that have a value under their names in sysfs; `N/A` is absent, never zero."""
+    """Return the counters of a port by their names in sysfs. A counter with the value `N/A` is left out."""
     values = {name: str(fields[tool]).strip() for tool, name in _COUNTERS.items() if tool in fields}
     return {name: int(value) for name, value in values.items() if _NUMBER.fullmatch(value)}

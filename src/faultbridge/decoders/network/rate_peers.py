@@ -1,8 +1,8 @@
-"""Compares the rates of the ports of one kind in one record.
+"""Compares the rates of ports of the same kind within one record.
 
-A port is of the kind of another one if it has the same model, link type and fabric. A port below the rate that most
-ports of its kind have is slower than its peers. A rate alone proves nothing: a switch can be slower than a card. Units:
-Gb/s.
+Two ports are of the same kind if they have the same model, link type and fabric. A port is slower than its peers if its
+rate is below the rate that most ports of its kind have. A rate alone proves no fault, because a switch can be slower
+than a card. Units: Gb/s.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SLOWER = "net.rate_below_peers"
 
 @dataclass(frozen=True, slots=True)
 class PortRate:
-    """The rate of a port whose link is up, and what it must have in common with the ports it is compared with."""
+    """The rate in Gb/s of a port whose link is up. Only ports with an equal `kind` are compared."""
 
     component: Component
     kind: Hashable
@@ -26,7 +26,10 @@ class PortRate:
 
 
 def compare_rates(source: str, rates: Iterable[PortRate]) -> Snapshot | None:
-    """Return a health snapshot of the ports that can be compared; None if no rate is that of most ports of a kind."""
+    """Return a health snapshot of the ports whose rates can be compared, or None if none can.
+
+    Ports can be compared if more than half of the ports of their kind have the same rate.
+    """
     kinds: defaultdict[Hashable, dict[Component, int]] = defaultdict(dict)
     for one in rates:
         kinds[one.kind][one.component] = one.rate

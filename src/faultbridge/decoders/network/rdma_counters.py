@@ -1,10 +1,9 @@
 """Decodes `rdma-counters`: the error counters of RDMA ports.
 
-The packaged thresholds define which counters are kept and which increase is a fault.
-
-Grammar: `path: value` of sysfs, JSON of `rdma -j statistic` (flat or nested), metrics (`rdma_ports`), or the output of
-perfquery and mlxlink (`port_tools`). States of ports beside the counters are read as `infiniband-state`. An
-unreadable counter is absent, not zero. Times: none. Units: packets, events or bytes since the driver was loaded.
+The packaged thresholds define which counters are kept, and which increase is a fault. Grammar: `path: value` lines of
+sysfs, JSON of `rdma -j statistic` (flat or nested), metrics (`rdma_ports`), or the output of perfquery and mlxlink
+(`port_tools`). If the input also has states of ports, they are decoded as the source `infiniband-state`. A counter that
+cannot be read is left out, and is not zero. Times: none. Units: packets, events or bytes since the driver was loaded.
 Errors: `Rejected(no_framing)` without a counter. Source: Linux's sysfs, rdma-core, node_exporter, NVIDIA's tools.
 """
 
@@ -28,7 +27,10 @@ MAX_PORTS = 512
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return the faults of modules, the states of ports, and a sample of each port's counters that have a threshold."""
+    """Return the faults of modules, the states of ports, and one counter sample for each port.
+
+    A counter sample contains only counters that have a threshold.
+    """
     document = text_of(body)
     if is_port_tool(body):
         ports = ports_of_tools(document)
@@ -45,7 +47,7 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body is a sysfs tree, `rdma -j statistic`, metrics, or the output of a port tool."""
+    """Return whether a body has counters of RDMA ports: from sysfs, rdma, node_exporter or a port tool."""
     tree = b"/infiniband/" in body and b"counters/" in body
     statistics = b'"ifname"' in body and b'"port"' in body and b'"operstate"' not in body
     statistics = statistics and b'"physical_state"' not in body
@@ -66,7 +68,7 @@ def _fault(port: Port, name: str, code: str) -> Fault:
 
 
 def _statistic(document: str) -> Iterator[Port]:
-    """Yield the ports of `rdma -j statistic`; newer versions nest the counters one level deeper."""
+    """Yield the ports of `rdma -j statistic`. Newer versions nest the counters one level deeper."""
     for _, link in list(objects(document))[:MAX_PORTS]:
         name = text(link.get("ifname"), 64)
         if name is None or "port" not in link:

@@ -1,7 +1,7 @@
 """Reads the ports that `rdma link` prints, as text or JSON.
 
-Grammar: `link DEVICE/PORT state STATE physical_state STATE [netdev NAME]` a line, or objects with these members.
-Source: iproute2's rdma/link.c.
+Grammar: one line `link DEVICE/PORT state STATE physical_state STATE [netdev NAME]` per port, or JSON objects with these
+members. Source: iproute2's rdma/link.c.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def is_rdma_link(body: bytes) -> bool:
 
 
 def ports_of_rdma_link(body: str) -> Iterator[Port]:
-    """Yield the ports in order, at most 512."""
+    """Yield the ports in the output of `rdma link` in order, up to 512."""
     if body.lstrip()[:1] in {"[", "{"}:
         for _, link in list(objects(body))[:MAX_PORTS]:
             name = text(link.get("ifname"), 64)

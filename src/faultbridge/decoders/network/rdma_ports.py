@@ -1,6 +1,6 @@
-"""Reads the ports of InfiniBand, RoCE and EFA devices from sysfs and node_exporter's metrics.
+"""Reads the ports of InfiniBand, RoCE and EFA devices from sysfs and from node_exporter metrics.
 
-A value of `N/A (no PMA)` or an empty value is absent, never zero.
+A counter whose value is `N/A (no PMA)` or empty is left out, and is never zero.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ _AMAZON = "0x1d0f"
 
 @dataclass(slots=True)
 class Port:
-    """One port: its states and counters by name, the network interface of the same device, and the device's model."""
+    """One RDMA port: its states and counters by name, and facts about its device.
+
+    `netdev` has the name and states of the network interface of the same device.
+    """
 
     device: str
     number: int
@@ -42,18 +45,18 @@ class Port:
 
     @property
     def component(self) -> Component:
-        """Return the port as a component; port 1 has the name of the device, a later port adds its number."""
+        """Return the port as a component, named by its device. Ports other than port 1 add their number."""
         name = self.device if self.number in {0, 1} else f"{self.device}/{self.number}"
         return Component(ComponentType.NIC, name=name)
 
     @property
     def is_efa(self) -> bool:
-        """Return whether this is an Elastic Fabric Adapter, whose driver always reports `ACTIVE` and `LinkUp`."""
+        """Return whether the port is an Elastic Fabric Adapter, which always reports `ACTIVE` and `LinkUp`."""
         return self.vendor == _AMAZON or _EFA.match(self.device) is not None
 
 
 def ports_of(body: str) -> tuple[Port, ...] | None:
-    """Return the ports of a sysfs tree or of metrics in order; None for other input."""
+    """Return the ports in a sysfs tree or in metrics, in order, or None for other input."""
     if body.lstrip()[:1] == "{":
         pairs = [
             (path, value)
@@ -69,7 +72,10 @@ def ports_of(body: str) -> tuple[Port, ...] | None:
 
 
 def _samples(pairs: list[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
-    """Yield the (path, value) pairs of each sample of a sysfs tree; a path that occurs again starts the next sample."""
+    """Yield the (path, value) pairs of each sample of a sysfs tree.
+
+    A path that occurs a second time starts the next sample.
+    """
     sample: dict[str, str] = {}
     for path, value in pairs:
         if path in sample:
@@ -113,7 +119,10 @@ def _set_value(port: Port, name: str, value: str, *, is_counter: bool) -> None:
 
 
 def _of_metrics(body: str) -> tuple[Port, ...]:
-    """Return the ports of each scrape; a repeated series of a port starts its next sample."""
+    """Return the ports of all scrapes in a text of metrics.
+
+    A metric series of a port that occurs a second time starts the next scrape.
+    """
     ports: dict[tuple[str, int], Port] = {}
     earlier: list[Port] = []
     seen: set[tuple[str, str, str]] = set()
@@ -156,12 +165,12 @@ _SYSFS_NAMES: Mapping[str, str] = {
 
 
 def state_number(text: str | None) -> int | None:
-    """Return the number before the colon of `4: ACTIVE`; None if there is none."""
+    """Return the number before the colon in a state such as `4: ACTIVE`, or None if there is none."""
     head = (text or "").partition(":")[0].strip()
     return int(head) if head.isascii() and head.isdigit() and len(head) <= 2 else None  # noqa: PLR2004 - at most two digits
 
 
 def gigabits(text: str | None) -> int | None:
-    """Return the number of `200 Gb/sec (4X HDR)`; None for other text."""
+    """Return the rate in Gb/s of a text such as `200 Gb/sec (4X HDR)`, or None for other text."""
     found = re.match(r"(\d{1,5})(?:\.\d{1,3})?(?: Gb/sec|$)", (text or "").strip())
     return int(found[1]) if found else None

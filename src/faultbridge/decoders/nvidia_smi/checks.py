@@ -1,6 +1,7 @@
-"""Checks nvidia-smi's fields of one GPU: each check finds a fault, no fault, or nothing readable.
+"""Checks the nvidia-smi fields of one GPU. A check returns None if its fields cannot be read.
 
-A field is named by its path in the XML, for every output format: `ecc_errors/volatile/dram_uncorrectable`.
+The name of a field is its path in the XML output, such as `ecc_errors/volatile/dram_uncorrectable`. Other output
+formats use the same names.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ SENSOR_ERRORS = frozenset({"ERR!", "[ERR!]", "Unknown Error", "[Unknown Error]"}
 
 @dataclass(frozen=True, slots=True)
 class GpuCheckResult:
-    """The result of one check on one GPU; `message` is empty if the check found no fault."""
+    """The result of one check on one GPU. `message` is empty if the check found no fault."""
 
     code: str
     message: str = ""
@@ -32,7 +33,7 @@ Check = Callable[[Fields], GpuCheckResult | None]
 
 
 def check_results(gpu: Fields) -> Iterator[GpuCheckResult]:
-    """Yield the result of each check whose fields are readable."""
+    """Yield the result of each check whose fields can be read."""
     for check in CHECKS:
         found = check(gpu)
         if found is not None:
@@ -174,7 +175,10 @@ _FABRIC_GOOD = frozenset({None, "", "N/A", "Full", "False", "None"})
 
 
 def _fabric_state(gpu: Fields) -> GpuCheckResult | None:
-    """Check the result of the registration with the NVLink fabric; None until it completes, minutes after a boot."""
+    """Check the registration of the GPU with the NVLink fabric.
+
+    Returns None until the registration is complete, which takes minutes after a boot.
+    """
     state, status = gpu.get("fabric/state"), gpu.get("fabric/status")
     if state != "Completed" or status is None or _UNREADABLE.fullmatch(status):
         return None
@@ -203,7 +207,11 @@ _BRAKE = _clocks("smi.hw_power_brake", "An external power brake reduced the cloc
 
 
 def _slowdown(gpu: Fields) -> GpuCheckResult | None:
-    """Check the general slowdown reason, which is no fault while one of its two specific reasons is active."""
+    """Check the general reason for reduced clocks, which is reported without a cause.
+
+    It is no fault while one of the specific reasons, heat or an external power brake, is active. Those reasons have
+    their own checks.
+    """
     found = _SLOWDOWN(gpu)
     causes = (_THERMAL(gpu), _BRAKE(gpu))
     return GpuCheckResult("smi.hw_slowdown") if any(cause and cause.message for cause in causes) else found

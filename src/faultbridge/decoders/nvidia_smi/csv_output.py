@@ -1,11 +1,13 @@
-"""Decodes `nvidia-smi-query-csv`: nvidia-smi's CSV of GPUs, remapped rows and retired pages.
+"""Decodes `nvidia-smi-query-csv`: nvidia-smi's CSV output about GPUs, remapped rows and retired pages.
 
-Grammar: the output of `nvidia-smi --query-gpu=... --format=csv`: a header of field names, some with `[unit]`, then one
-row a GPU (one row a page for retired pages), separated by comma and space. Cells in brackets are words: `[N/A]` and
-similar mean unknown, `[GPU is lost]` and similar are evidence. nvidia-smi prints its error messages between the rows.
-`noheader` output cannot be read, because its columns have no names.
-Times: `timestamp`, local without a time zone, as UTC. Units: as printed.
-Errors: `Rejected` without a header or with rows that do not fit it. Source: nvidia-smi 418 to 610.
+Grammar: the output of `nvidia-smi --query-gpu=... --format=csv`. It has a header of field names, some with `[unit]`,
+then one row per GPU, or one row per page for retired pages; cells are separated by a comma and a space. A cell in
+brackets has no value: `[N/A]` and similar mean unknown, and `[GPU is lost]` and similar are evidence of a fault.
+nvidia-smi prints error messages between the rows. Output with `noheader` cannot be read, because its columns have no
+names.
+
+Times: `timestamp`, local without a time zone, taken as UTC. Units: as printed. Errors: `Rejected` without a header, or
+for a row that does not fit the header. Source: nvidia-smi 418 to 610.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ _CLOCKS = re.compile(r"clocks_(event|throttle)_reasons\.(\w{1,40})")
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a health snapshot of the GPUs and fields that the query lists."""
+    """Return one health snapshot of the GPUs and fields that the query lists."""
     text = text_of(body)
     lines = iter(text.split("\n"))
     header = next((line for line in lines if line and _is_header(line)), None)
@@ -78,7 +80,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether one of the first lines is a header of fields that only nvidia-smi has."""
+    """Return whether one of the first 20 lines is a header with fields that only nvidia-smi has."""
     return any(_is_header(line) for line in text_of(body).split("\n", 20)[:20])
 
 
@@ -113,7 +115,11 @@ _FIELD_PREFIXES = (
 
 
 def _row(line: str, names: list[str]) -> dict[str, str] | None:
-    """Return the cells of a row by field name; None for a blank line or an error message of nvidia-smi."""
+    """Return the cells of a row by field name.
+
+    Returns None for a blank line or an error message of nvidia-smi. Raises `Rejected` if the row does not fit the
+    header.
+    """
     if not line.strip() or has_failure(line):
         return None
     cells = [cell.strip() for cell in line.split(",")]
@@ -148,7 +154,7 @@ def _without_brackets(cell: str) -> str:
 
 
 def _with_page_counts(rows: Iterable[dict[str, str]]) -> Iterator[GpuOutput]:
-    """Yield each GPU with its number of retired pages; a row without an address is no page."""
+    """Yield each GPU with its number of retired pages. A row without an address does not count as a page."""
     outputs: dict[str, GpuOutput] = {}
     counts: dict[str, int] = {}
     for row in rows:
@@ -164,7 +170,7 @@ def _with_page_counts(rows: Iterable[dict[str, str]]) -> Iterator[GpuOutput]:
 
 
 def _is_complete(rows: list[dict[str, str]]) -> bool:
-    """Return whether the rows are all GPUs of the node: the field `count` holds the total."""
+    """Return whether the rows include all GPUs of the node, whose total is in the field `count`."""
     return bool(rows) and all(row.get("count") == str(len(rows)) for row in rows)
 
 

@@ -1,7 +1,7 @@
-"""Reads the error messages that nvidia-smi prints in place of, or among, its output.
+"""Reads the error messages that nvidia-smi prints, instead of its usual output or within it.
 
 A lost GPU is `Unable to determine the device handle for GPU 0000:02:00.0: GPU is lost. ...` or `...: Unknown Error`,
-with or without a space before the address and with or without an index. The other messages are about the driver.
+with or without a space before the address, and with or without an index. The other messages are about the driver.
 Source: nvidia-smi's man page (exit codes 6, 9, 14, 15, 255) and captures.
 """
 
@@ -39,14 +39,15 @@ _ANY = (
 
 
 def has_failure(text: str) -> bool:
-    """Return whether a text contains one of nvidia-smi's error messages."""
+    """Return whether a text contains an error message of nvidia-smi."""
     return any(message in text for message in _ANY)
 
 
 def failures(source: str, text: str) -> tuple[Snapshot, ...]:
-    """Return the health snapshot of a run that printed only error messages; nothing else counts as checked.
+    """Return the health snapshot of an nvidia-smi run that printed only error messages.
 
-    A run without permission read nothing and is `Rejected`.
+    The snapshot covers only the faults that the messages report. Raises `Rejected` if nvidia-smi had no permission,
+    because it then read nothing.
     """
     found = find_failures(source, text)
     if not found and _NO_PERMISSION in text:
@@ -60,7 +61,7 @@ def failures(source: str, text: str) -> tuple[Snapshot, ...]:
 
 
 def find_failures(source: str, text: str) -> tuple[Fault, ...]:
-    """Return the faults of all error messages in a text, each one once."""
+    """Return the faults that the error messages in a text report, without duplicates."""
     if not has_failure(text):  # one search of the whole text instead of one for each line
         return ()
     faults = (_fault(source, line.strip()) for line in text.split("\n") if has_failure(line))

@@ -1,4 +1,4 @@
-"""Reads the text of `nvidia-smi -q`: `Key : Value` and headings, four spaces deeper for each level."""
+"""Parses the output of `nvidia-smi -q`: `Key : Value` lines and headings, with four spaces per level."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ _MIG_ECC = "mig_device/ecc_errors/volatile/sram_uncorrectable"
 
 @dataclass(slots=True)
 class FullQuery:
-    """One `nvidia-smi -q` output: its time, its GPUs, and whether these are all GPUs of the node.
+    """One `nvidia-smi -q` output: its time, its GPUs, and whether it lists all GPUs of the node.
 
-    `missing` is the number of GPUs that its head counts as attached and that it does not list.
+    `missing` is the number of attached GPUs that the output does not list.
     """
 
     at: datetime | None = None
@@ -62,12 +62,15 @@ class _Gpu:
 
 
 def is_full_query(text: str) -> bool:
-    """Return whether a text is the output of `nvidia-smi -q` or a part of it."""
+    """Return whether a text is the output of `nvidia-smi -q`, or a part of it."""
     return _TITLE in text or _KNOWN_KEY.search(text) is not None
 
 
 def read_full_query(text: str) -> FullQuery:
-    """Return the parsed text; a text that is cut off or wrongly indented is `Rejected`."""
+    """Return the parsed output of `nvidia-smi -q`.
+
+    Raises `Rejected` if the text is cut off, is wrongly indented, or contains no GPU.
+    """
     query, gpus, head = FullQuery(), list[_Gpu](), dict[str, str]()
     has_head = _TITLE in text
     for path, value in _fields(text):
@@ -98,8 +101,8 @@ def read_full_query(text: str) -> FullQuery:
 def _is_cut_off(gpus: list[_Gpu]) -> bool:
     """Return whether a GPU lacks the last fields of its output.
 
-    Only a whole output has a product name; its last section are the processes. The output of single sections (`-d`)
-    ends with the same field for each GPU. The fields of a lost GPU prove nothing.
+    Only a complete output has a product name, and its last section is the processes. In an output of single sections
+    (`-d`), each GPU ends with the same field. A lost GPU is not checked, because its fields prove nothing.
     """
     readable = [gpu.fields for gpu in gpus if LOST not in gpu.fields.values()]
     if any("product_name" in fields and _PROCESSES not in _sections(fields) for fields in readable):
@@ -114,7 +117,10 @@ def _sections(fields: Mapping[str, str]) -> set[str]:
 
 
 def _end(fields: dict[str, str]) -> str:
-    """Return the path of the last field of a GPU, or of the processes section, whose fields differ by GPU."""
+    """Return the path of the last field of a GPU.
+
+    If the GPU has a processes section, the path of that section is returned, because its fields differ by GPU.
+    """
     return _PROCESSES if _PROCESSES in _sections(fields) else next(reversed(fields), "")
 
 
@@ -131,7 +137,7 @@ def _set_field(fields: dict[str, str], path: str, value: str) -> None:
 
 
 def _fields(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the path and value of each field; yield an empty path and the address where a GPU starts."""
+    """Yield the path and value of each field. At the start of a GPU, yield an empty path and its address."""
     path: list[str] = []
     heading, least = "", 0
     for line in text.split("\n"):

@@ -1,8 +1,8 @@
-"""Reads `nvidia-smi nvlink -s` and `-e`: the state and the error counters of each GPU's NVLinks.
+"""Reads `nvidia-smi nvlink -s` and `-e`: the state and the error counters of the NVLinks of each GPU.
 
-Grammar: `GPU N: MODEL (UUID: U)`, new drivers without the UUID, then `Link N: SPEED GB/s`, `Link N: <inactive>` or
-`Link N: NAME Errors: COUNT`. Both listings can stand in one text. Units: errors since the driver was loaded.
-Source: nvidia-smi 525 to 580, NVML's NVLink error counters.
+Grammar: `GPU N: MODEL (UUID: U)`, without the UUID in new drivers, then `Link N: SPEED GB/s`, `Link N: <inactive>` or
+`Link N: NAME Errors: COUNT`. One text can contain both outputs. Units: errors since the driver was loaded. Source:
+nvidia-smi 525 to 580, NVML's NVLink error counters.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ _COUNTERS: Mapping[str, str] = {
 
 @dataclass(slots=True)
 class _LinkedGpu:
-    """One GPU: the state of each link, and for each listing of errors the sums over its links, the earliest first."""
+    """One GPU with the state of each of its links, and with its error counts.
+
+    `errors` has one item for each error listing, the earliest first: the sums over all links of the GPU.
+    """
 
     component: Component
     model: str
@@ -51,12 +54,15 @@ class _LinkedGpu:
 
 
 def is_links(text: str) -> bool:
-    """Return whether a text lists the states or the errors of the NVLinks of each GPU."""
+    """Return whether a text lists the states or the error counts of NVLinks."""
     return _GPU.search(text) is not None and (_STATE.search(text) or _ERRORS.search(text)) is not None
 
 
 def read_links(source: str, text: str) -> tuple[Observation, ...]:
-    """Return a health snapshot of the link states, and a counter sample of each GPU in each listing of errors."""
+    """Return a health snapshot of the link states, and the counter samples of the NVLink errors.
+
+    There is one counter sample for each GPU in each error listing.
+    """
     gpus = list(_gpus(text))
     samples = (CounterSample(source, gpu.component, errors) for gpu in gpus for errors in gpu.errors)
     has_states = any(gpu.states for gpu in gpus)
@@ -82,7 +88,11 @@ def _gpus(text: str) -> Iterator[_LinkedGpu]:
 
 
 def _snapshot(source: str, gpus: list[_LinkedGpu]) -> Snapshot:
-    """Return the inactive links as faults, if their GPU or another GPU of its model has active links."""
+    """Return a health snapshot with a fault for each GPU that has inactive links.
+
+    If no link of a GPU is active, it has a fault only if another GPU of the same model has active links. Otherwise the
+    model may have no NVLink.
+    """
     present: list[Fault] = []
     covered: list[Component] = []
     # A model without NVLinks lists none or only inactive ones; beside a GPU of the same model with links, it lost them.

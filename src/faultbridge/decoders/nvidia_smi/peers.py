@@ -1,7 +1,7 @@
-"""Compares the PCIe links of the GPUs of one model in one output of nvidia-smi.
+"""Compares the PCIe link widths of GPUs of the same model in one output of nvidia-smi.
 
-A slot can have fewer lanes than its GPU, as those of many instance types have, so the GPU's own maximum proves nothing.
-A GPU with fewer lanes than another one of the same model on the same node has lost lanes.
+A slot can have fewer lanes than its GPU supports, as in many instance types, so the maximum of the GPU itself proves
+nothing. A GPU with fewer lanes than another GPU of the same model on the same node has lost lanes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LANES = re.compile(r"(\d{1,2})x?")
 
 
 def width_results(gpus: Sequence[Fields]) -> Iterator[tuple[int, GpuCheckResult]]:
-    """Yield the position and the result of each GPU whose lanes can be compared with those of another GPU."""
+    """Yield (position, result) for each GPU whose lanes can be compared with a GPU of the same model."""
     lanes_of: defaultdict[str, dict[int, int]] = defaultdict(dict)
     for position, gpu in enumerate(gpus):
         found = _LANES.fullmatch(gpu.get(WIDTH, ""))

@@ -1,4 +1,4 @@
-"""Builds a health snapshot of a node's GPUs from nvidia-smi's output in any format."""
+"""Builds the health snapshot of a node's GPUs from the output of nvidia-smi, in any format."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ _MAX_INDEX = 3
 
 @dataclass(frozen=True, slots=True)
 class GpuOutput:
-    """The output about one GPU: its fields, its names and, for some formats, all texts in it."""
+    """The output about one GPU: its fields and its component.
+
+    `texts` are all texts in the output, which only some formats need.
+    """
 
     fields: Fields
     component: Component
@@ -40,9 +43,10 @@ def gpu_snapshot(
     stated_faults: Iterable[Fault] = (),
     node: str | None = None,
 ) -> Snapshot:
-    """Return a health snapshot of the GPUs. A lost GPU is one fault and clears no other; nothing of it was checked.
+    """Return a health snapshot of the GPUs.
 
-    `complete` means that the output lists all GPUs of the node. `stated_faults` are faults from error messages.
+    A lost GPU has only the fault that it is lost, and clears no fault, because nothing of it was checked. `complete`
+    means that the output lists all GPUs of the node. `stated_faults` are the faults from error messages.
     """
     covers: defaultdict[str, list[Component]] = defaultdict(list)
     present = list(stated_faults)
@@ -62,7 +66,7 @@ def gpu_snapshot(
 
 
 def gpu_component(address: str, uuid: str, serial: str, index: int | None) -> Component:
-    """Return a GPU with all of its names that are valid."""
+    """Return a GPU with those of its identifiers that are valid."""
     return Component(
         ComponentType.GPU,
         pci=pci_of(address),
@@ -73,12 +77,15 @@ def gpu_component(address: str, uuid: str, serial: str, index: int | None) -> Co
 
 
 def index_of(text: str) -> int | None:
-    """Return a GPU's index; None if the text is not a small number."""
+    """Return the index of a GPU, or None if the text is not a number of one to three digits."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_INDEX else None
 
 
 def local_time(text: str) -> datetime | None:
-    """Parse a local time such as `Tue Feb 3 04:05:06 2026`; it is taken as UTC, because no zone is given."""
+    """Return the time of a text such as `Tue Feb 3 04:05:06 2026`, or None for other text.
+
+    The time is taken as UTC, because the text has no time zone.
+    """
     found = _TIMESTAMP.fullmatch(text)
     if found is None or found[1] not in _MONTHS:
         return None
@@ -116,5 +123,5 @@ def _fault(source: str, result: GpuCheckResult, component: Component, at: dateti
 def stated_fault(
     source: str, code: str, component: Component, text: str, details: Mapping[str, str] | None = None
 ) -> Fault:
-    """Return the fault of an error message."""
+    """Return the fault of an error message that nvidia-smi printed."""
     return Fault(source, code, component, truncate(text), evidence=evidence(text), attributes=details or {})

@@ -1,10 +1,10 @@
-"""Decodes `nvidia-smi-text`: `nvidia-smi -q`, its table, `-L`, `nvlink -s` and `-e`, and error messages.
+"""Decodes `nvidia-smi-text`: `nvidia-smi -q`, its table, `-L`, `nvlink -s` and `-e`, error messages.
 
-Grammar: `-q` prints `Key : Value` and headings, four spaces deeper for each level (`full_query_text`); the others
-print one or two lines a GPU. A key occurs at several depths, so a field is identified by its whole path. A text that is
-cut off or indented otherwise is `Rejected`, because half of a GPU's fields would look like a complete GPU.
-Units: as printed. Times: the local time at the head, without a time zone, as UTC.
-Errors: `Rejected(no_framing)` if no line is nvidia-smi's. Source: nvidia-smi 525 to 610.
+Grammar: `-q` prints `Key : Value` lines and headings, indented by four spaces per level (`full_query_text`). The other
+outputs print one or two lines per GPU. A key occurs at several levels, so a field is identified by its whole path. A
+`-q` output that is cut off or wrongly indented is `Rejected`, because half of the fields of a GPU would look like a
+complete GPU. Units: as printed. Times: the local time at the start, taken as UTC because it has no time zone. Errors:
+`Rejected(no_framing)` if no line is from nvidia-smi. Source: nvidia-smi 525 to 610.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ SOURCE = "nvidia-smi-text"
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...] | Decoded:
-    """Return a health snapshot of the GPUs, and counter samples of the NVLink errors that are listed.
+    """Return a health snapshot of the GPUs, and counter samples of the listed NVLink errors.
 
-    Error messages may precede, follow or replace the output.
+    Error messages of nvidia-smi may come before, after or instead of the output.
     """
     text = text_of(body)
     stated_faults = find_failures(SOURCE, text)
@@ -60,7 +60,7 @@ def _full_query(text: str, stated_faults: Sequence[Fault]) -> Decoded:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body is a text output or an error message of nvidia-smi, and neither XML nor CSV."""
+    """Return whether a body is a text output or an error message of nvidia-smi, but not XML or CSV."""
     text = text_of(body)
     if "<nvidia_smi_log" in text or "gpu_bus_id" in text or "pci.bus_id" in text:
         return False
@@ -87,23 +87,26 @@ _CLOCK = re.compile(r"^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} +\d{1,2} \d\d:\d\d:
 
 
 def is_list(text: str) -> bool:
-    """Return whether a text is the list of GPUs (`-L`)."""
+    """Return whether a text is the list of GPUs that `nvidia-smi -L` prints."""
     return _LISTED.search(text) is not None
 
 
 def is_table(text: str) -> bool:
-    """Return whether a text is the table or a part of it."""
+    """Return whether a text is the table that `nvidia-smi` prints without options, or a part of it."""
     return _ROW.search(text) is not None
 
 
 def read_list(text: str) -> Iterator[GpuOutput]:
-    """Yield the listed GPUs; a list has no fields."""
+    """Yield the GPUs that `nvidia-smi -L` lists. They have no health fields."""
     for found in _LISTED.finditer(text):
         yield GpuOutput({}, gpu_component("", found[2], "", index_of(found[1])))
 
 
 def read_table(text: str) -> tuple[Iterator[GpuOutput], datetime | None]:
-    """Return each GPU's fan, temperature, power and uncorrected ECC errors, and the time of the table."""
+    """Return the GPUs of the nvidia-smi table with the fields to check, and the time of the table.
+
+    The fields are the fan speed, temperature, power draw and uncorrected ECC errors.
+    """
     clock = _CLOCK.search(text)
     return _rows(text), local_time(clock[0]) if clock else None
 

@@ -1,13 +1,13 @@
-"""Decodes `nvidia-smi-xml`: `nvidia-smi -q -x` as a health snapshot of every GPU.
+"""Decodes `nvidia-smi-xml`: `nvidia-smi -q -x`, as a health snapshot of all GPUs.
 
 The XML is parsed safely: no entities, no external files, limits on size and depth.
 
-Grammar: one `nvidia_smi_log` document, with or without DOCTYPE (v10 to v13); fields differ by GPU and driver. `N/A`, an
-absent element and `Requested functionality has been deprecated` mean unknown, neither healthy nor faulty. Lines with
-nvidia-smi's error messages may precede, follow or interrupt the document; each one is a fault.
-Units: as printed. Times: `timestamp`, the node's local time without a time zone, as UTC.
-Errors: `Rejected` for anything but a whole document, except nvidia-smi's own error messages.
-Source: nvidia-smi 418 to 595, nvsmi_device_v10 to v13.
+Grammar: one `nvidia_smi_log` document, with or without DOCTYPE (v10 to v13). The fields differ by GPU and driver.
+`N/A`, an absent element and `Requested functionality has been deprecated` mean unknown: neither healthy nor faulty.
+Error messages of nvidia-smi may come before, after or within the document, and each of them is a fault. Units: as
+printed. Times: `timestamp`, the local time of the node, taken as UTC because it has no time zone. Errors: `Rejected`
+for input that is neither a complete document nor error messages of nvidia-smi. Source: nvidia-smi 418 to 595,
+nvsmi_device_v10 to v13.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WORDS = (LOST.encode(), NEEDS_RESET.encode())
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a health snapshot of every GPU of the document, with the faults of the error messages beside it."""
+    """Return a health snapshot of all GPUs in the document, with the faults of the error messages."""
     messages = ""
     if has_failure(text_of(body)):
         body, messages = _without_messages(body)
@@ -47,9 +47,9 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def _without_messages(body: bytes) -> tuple[bytes, str]:
-    """Return a document without the lines that are error messages, and these lines.
+    """Return the document without lines that are error messages, and the text of these lines.
 
-    The names of processes are skipped: a program can choose its own.
+    The names of processes are ignored, because a program can choose its own name and could forge a message.
     """
     document: list[bytes] = []
     messages: list[bytes] = []
@@ -60,7 +60,7 @@ def _without_messages(body: bytes) -> tuple[bytes, str]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether the root element or the DOCTYPE is nvidia-smi's."""
+    """Return whether a body has the root element or the DOCTYPE of nvidia-smi."""
     return b"<nvidia_smi_log" in body or b"DOCTYPE nvidia_smi_log" in body
 
 
@@ -120,7 +120,10 @@ _IRRELEVANT = tuple(
 
 @dataclass(frozen=True, slots=True)
 class GpuLog:
-    """One GPU of a document: its address, its fields and, on request, all texts in it."""
+    """One GPU of the document: its address and its fields.
+
+    `texts` has all texts within the GPU element, or is empty if the caller did not need them.
+    """
 
     address: str
     fields: Mapping[str, str]
@@ -129,7 +132,7 @@ class GpuLog:
 
 @dataclass(frozen=True, slots=True)
 class SmiLog:
-    """One parsed document: its local time, the number of attached GPUs, and its GPUs."""
+    """One parsed document: its local time as printed, the number of attached GPUs, and its GPUs."""
 
     timestamp: str
     attached: str | None
@@ -137,10 +140,10 @@ class SmiLog:
 
 
 def read_log(body: bytes, texts: tuple[bytes, ...] = ()) -> SmiLog:
-    """Return the parsed document; anything but one whole, plain `nvidia_smi_log` document is `Rejected`.
+    """Return the parsed document. Raises `Rejected` unless the body is one complete document.
 
-    A DOCTYPE line is accepted but not followed; entity declarations are rejected. To save time, the
-    text elements of the GPUs are collected only if the body contains at least one of the strings in `texts`.
+    A DOCTYPE line is accepted but not followed. Entity declarations are rejected. To save time, the texts of the GPUs
+    are collected only if the body contains at least one of the strings in `texts`.
     """
     if len(body) > MAX_BYTES:
         raise Rejected("too_large", f"{len(body)} bytes of XML; at most {MAX_BYTES} are read")
@@ -189,7 +192,7 @@ def _collect(element: Element, path: str, fields: dict[str, str]) -> None:
 
 
 def _add_mig_count(fields: dict[str, str], text: str) -> None:
-    """Add a MIG instance's error count to the total of its GPU."""
+    """Add the error count of a MIG instance to the total of its GPU."""
     total = "ecc_errors/volatile/mig_sram_uncorrectable"
     if text.isascii() and text.isdigit() and len(text) < len(str(2**63)):
         fields[total] = str(int(fields.get(total, "0")) + int(text))
@@ -211,7 +214,7 @@ def _parsed(body: bytes) -> Element:
 
 
 def _without_irrelevant(body: bytes) -> bytes:
-    """Remove the large sections without health fields, because parsing is the main cost."""
+    """Remove the large sections that have no health fields, because parsing takes most of the time."""
     for opening, closing in _IRRELEVANT:
         kept, start = [], 0
         while (begins := body.find(opening, start)) >= 0 and (ends := body.find(closing, begins)) >= 0:

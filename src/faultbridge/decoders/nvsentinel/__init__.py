@@ -1,5 +1,5 @@
-"""The decoder of NVSentinel.
+"""The decoder of NVSentinel, NVIDIA's health monitoring for Kubernetes.
 
-`event` parses health events, `node_conditions` reads them from conditions of a Kubernetes node, and `health_events`
+`event` parses health events, `node_conditions` reads them from the conditions of a Kubernetes node, and `health_events`
 converts them to faults.
 """

@@ -1,6 +1,6 @@
-"""Reads NVSentinel's health events and translates their error codes into fault codes.
+"""Reads NVSentinel's health events, and translates their error codes into fault codes.
 
-Protobuf JSON omits fields that are zero or false.
+A field that is zero or false can be absent, because protobuf JSON omits it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _UUID = re.compile(r"GPU-[0-9a-zA-Z-]{1,48}")
 
 @dataclass(frozen=True, slots=True)
 class HealthEvent:
-    """One event of one check about one or more devices of one node."""
+    """One health event: the result of one check on a node, about one of its components."""
 
     node: str | None
     check: str
@@ -39,7 +39,7 @@ class HealthEvent:
 
 
 def health_events(document: object, depth: int = 0) -> Iterator[HealthEvent]:
-    """Yield the health events of a document at any depth of its envelopes."""
+    """Yield the health events in a JSON document. Up to six levels of other objects may contain them."""
     if isinstance(document, list):
         for item in document:
             yield from health_events(item, depth + 1) if depth < _MAX_NESTED else ()
@@ -53,7 +53,10 @@ def health_events(document: object, depth: int = 0) -> Iterator[HealthEvent]:
 
 
 def entity(kind: str, value: str) -> tuple[str, str | int] | None:
-    """Return the component field that an impacted entity sets, and its value; None for other entities."""
+    """Return the identifier that an impacted entity provides for the component, as (field, value).
+
+    Returns None for an entity of another type.
+    """
     kind = kind.upper()
     pci = pci_of(value) if kind in {"PCI", "PCI_ADDRESS"} else None
     if pci is not None:
@@ -68,7 +71,7 @@ def entity(kind: str, value: str) -> tuple[str, str | int] | None:
 def component_of(names: Mapping[str, Any]) -> Component:
     """Return the component that an event is about, from the identifiers of its entities.
 
-    With a `name`, the component is a NIC. With other identifiers, it is a GPU; without any, it is the node.
+    With a `name`, the component is a NIC. With only other identifiers, it is a GPU. Without any, it is the node.
     """
     if "name" in names:
         return Component(ComponentType.NIC, name=names["name"], pci=names.get("pci"))
@@ -107,7 +110,10 @@ _CONDITION = re.compile(r"^(\w{1,64}) = (True|False) +reason=(\w{1,64})", re.MUL
 
 
 def code_of(error: str, event: HealthEvent, mapped: Mapping[str, Any]) -> tuple[str, str | None]:
-    """Return the fault code of an error such as `149.NETIR_LINK_EVT`, and the unit after its dot, if any."""
+    """Return the fault code of an error such as `149.NETIR_LINK_EVT`, and its unit.
+
+    The unit is the text after the dot, or None if the error has none.
+    """
     number = _NUMBER.fullmatch(error)
     if number:
         switch = event.check.upper().startswith("SYSLOGSSXID")
@@ -122,14 +128,20 @@ def code_of(error: str, event: HealthEvent, mapped: Mapping[str, Any]) -> tuple[
 
 
 def code_without_error(event: HealthEvent, mapped: Mapping[str, Any]) -> str:
-    """Return the fault code of an event without an error code: by its check, else by an Xid in its text."""
+    """Return the fault code of an event that has no error code.
+
+    The name of its check determines the code, or else an Xid in its text.
+    """
     by_check = mapped["check_codes"].get(event.check)
     identifier = _XID_IN_TEXT.search(event.message)
     return str(by_check) if by_check else f"xid.{int(identifier[1])}" if identifier else "agent.condition"
 
 
 def condition_events(text: str) -> Iterator[HealthEvent]:
-    """Yield an event for each error in a node condition's message: `ErrorCode:79 PCI:... ;ErrorCode:...`."""
+    """Yield a health event for each error in the message of a node condition.
+
+    The message has the form `ErrorCode:79 PCI:... ;ErrorCode:...`.
+    """
     found = _CONDITION.search(text)
     if found and found[2] == "False":
         return
@@ -156,5 +168,5 @@ def condition_events(text: str) -> Iterator[HealthEvent]:
 
 
 def diagnostic_code(number: object) -> str:
-    """Return the fault code of a preflight diagnostic's DCGM error number."""
+    """Return the fault code of the DCGM error number that a preflight diagnostic reports."""
     return code_of_number(number) if isinstance(number, int) and not isinstance(number, bool) else "agent.condition"

@@ -1,12 +1,13 @@
 """Decodes `nvsentinel`: health events from JSON logs, CloudEvents and node condition messages.
 
-The catalog judges known Xid and DCGM codes, because NVSentinel rates some harmless errors as fatal. NVSentinel's
-recommendation is an attribute; it decides only for errors that the catalog does not contain.
+The catalog determines severity and action of known Xid and DCGM codes, because NVSentinel rates some harmless errors as
+fatal. The recommendation of NVSentinel becomes an attribute. It determines the action only for an error that the
+catalog does not contain.
 
-Grammar: an event alone, in a list, in a log line's `events` or in a CloudEvent's `data`; fields that are false or zero
-are omitted. Also a Kubernetes node with NVSentinel's conditions. Times: `generatedTimestamp`, seconds and nanoseconds
-since 1970, or RFC 3339; `lastHeartbeatTime` of a condition. Units: none.
-Errors: `Rejected(no_framing)` without a health event. Source: NVSentinel's protocol and logs.
+Grammar: an event alone, in a list, in `events` of a log line, or in `data` of a CloudEvent; fields that are false or
+zero are omitted. Also a Kubernetes node with conditions of NVSentinel. Times: `generatedTimestamp` as seconds and
+nanoseconds since 1970, or as RFC 3339; `lastHeartbeatTime` of a condition. Units: none. Errors: `Rejected(no_framing)`
+without a health event. Source: NVSentinel's protocol and logs.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _Recoveries = defaultdict[tuple[str | None, datetime | None, str], dict[str, dic
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return the faults of distinct unhealthy events, and health snapshots for recoveries."""
+    """Return a fault for each distinct unhealthy event, and health snapshots for the healthy events."""
     mapped, body_text = mapping("nvsentinel", hints.mappings), text_of(body)
     documents = [item for _, document in objects(body_text) for item in items_of(document)]
     events = [event for item in documents for event in health_events(item)]
@@ -66,9 +67,10 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
 
 
 def node_observations(body: str, listed: Iterable[NodeConditions], source: str, hints: Hints) -> Iterator[Observation]:
-    """Yield what NVSentinel's conditions on nodes say, as observations of another source.
+    """Yield the observations of NVSentinel's node conditions, with the name of another source.
 
-    The nodes are read from a JSON document again, which has more fields; of other text, the listed nodes are used.
+    A JSON document is read again, because it has more fields than the nodes in `listed`. For other text, `listed` is
+    used.
     """
     if IS_CHECKED.search(body) is None:
         return
@@ -88,9 +90,10 @@ def _observations(events: Sequence[HealthEvent], mapped: Mapping[str, Any]) -> I
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body names a check of NVSentinel or has the form of its condition messages.
+    """Return whether a body has a health event or a condition message of NVSentinel.
 
-    Returns False for a complete Kubernetes node: the source `kubernetes-node` reads its conditions too.
+    Returns False for a complete Kubernetes node, because the source `kubernetes-node` also reads NVSentinel's
+    conditions.
     """
     if is_node(body) or b"LastTransitionTime" in body:
         return False
@@ -130,7 +133,7 @@ def _severity(event: HealthEvent) -> Severity:
 
 
 def _snapshots(events: Iterator[HealthEvent], mapped: Mapping[str, Any]) -> Iterator[Snapshot]:
-    """Yield one health snapshot for all recoveries of one check on one node at one time."""
+    """Yield one health snapshot for all healthy events of one check on one node at one time."""
     recovered: _Recoveries = defaultdict(dict)
     for event in events:
         row = next((row for row in mapped["checks"] if re.fullmatch(row["pattern"], event.check)), None)

@@ -1,8 +1,8 @@
 """Reads the conditions that NVSentinel writes to a Kubernetes node.
 
-Their type is the name of the check, and True means unhealthy. The reason is the type with `IsNotHealthy` or
-`IsHealthy`. The message lists the errors, and NVSentinel truncates it, so an error that it does not contain may still
-exist. The heartbeat time is the time of the last health event of the check.
+The type of a condition is the name of the check, and status True means unhealthy. The reason is the type followed by
+`IsNotHealthy` or `IsHealthy`. The message lists the errors. NVSentinel truncates the message, so an error can exist
+even if the message does not contain it. The heartbeat time is the time of the last health event of the check.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ _UNNAMED = {kind: Component(kind) for kind in (ComponentType.GPU, ComponentType.
 
 
 def is_check(condition: Mapping[str, Any]) -> bool:
-    """Return whether NVSentinel wrote a condition."""
+    """Return whether NVSentinel wrote a node condition."""
     kind, reason = condition.get("type"), condition.get("reason")
     return isinstance(kind, str) and reason in (f"{kind}IsNotHealthy", f"{kind}IsHealthy")
 
 
 def node_condition_events(node: Mapping[str, Any]) -> Iterator[HealthEvent]:
-    """Yield a health event for each error of an unhealthy condition of a node, and for each healthy condition.
+    """Yield a health event for each error of an unhealthy condition, and for each healthy condition.
 
-    A healthy condition names no device, so it ends only faults that name none: the device is an attribute of the fault.
+    A healthy condition does not identify a device, so it can end only a fault whose component does not identify one.
+    The device of a fault is therefore stored as an attribute.
     """
     if node.get("kind") != "Node":
         return
@@ -47,25 +48,28 @@ def node_condition_events(node: Mapping[str, Any]) -> Iterator[HealthEvent]:
 
 
 def listed_condition_events(node: NodeConditions) -> Iterator[HealthEvent]:
-    """Yield the events of `node_condition_events` for a node that was read from text (`kubectl describe`, YAML)."""
+    """Yield the health events of a node that was read from text, such as `kubectl describe` or YAML.
+
+    They are the same as those of `node_condition_events`.
+    """
     for one in node.conditions:
         if is_check({"type": one.type, "reason": one.reason}):
             yield from _check_events(node.name, one.type[:64], one.status, one.message or "", one.changed_at)
 
 
 def without_doubtful(events: Sequence[HealthEvent]) -> list[HealthEvent]:
-    """Return the events without the healthy ones of nodes on which any check is unhealthy.
+    """Return the events, without the healthy events of nodes on which any check is unhealthy.
 
-    A condition does not name its device, so a healthy check could end the fault that another check reports.
+    A condition does not identify its device, so a healthy check could end the fault that another check reports.
     """
     unhealthy = {event.node for event in events if not event.healthy}
     return [event for event in events if not event.healthy or event.node not in unhealthy]
 
 
 def joined(observations: Iterable[Observation]) -> Iterator[Snapshot]:
-    """Yield one health snapshot of each node with all its conditions.
+    """Yield one health snapshot for each node, with the observations of all its conditions.
 
-    A fault that one check reports is not cleared because another check of the node is healthy.
+    In separate snapshots, a healthy check could clear a fault that another check of the node reports.
     """
     covers: defaultdict[str | None, dict[str, dict[Component, None]]] = defaultdict(dict)
     present: defaultdict[str | None, list[Fault]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Reads nodes from Slurm's output: sinfo's tables, scontrol's records, JSON, slurmctld's log."""
+"""Reads nodes from the output of Slurm: tables of sinfo, records of scontrol, JSON, slurmctld's log."""
 
 from __future__ import annotations
 
@@ -48,9 +48,10 @@ _UPDATE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SlurmNode:
-    """One node in Slurm: its state with flags or suffixes, the reason that was set, and what is known of its instance.
+    """One node in Slurm: its state with flags or suffixes, the reason that was set, and its instance.
 
-    `host` is its NodeHostName, `address` its NodeAddr, and `instance_id` what its slurmd or an administrator reported.
+    `host` is NodeHostName and `address` is NodeAddr. `instance_id` is what slurmd or an administrator reported to
+    Slurm.
     """
 
     name: str
@@ -65,7 +66,10 @@ class SlurmNode:
 
 
 def slurm_nodes(body: str) -> Iterator[SlurmNode]:
-    """Yield each row of each node; nothing if the input has no known format."""
+    """Yield the nodes in the order of the input, or nothing if its format is not known.
+
+    A node that several lines list is yielded several times.
+    """
     if body.lstrip()[:1] in {"{", "["} and not _UPDATE.search(body):
         yield from _of_json(body)
     elif _NODE.search(body):
@@ -122,7 +126,7 @@ def _with_reason(name: str, state: str, reason: str) -> SlurmNode:
 
 
 def _of_log(body: str) -> Iterator[SlurmNode]:
-    """Yield the updates in slurmctld's log; the reason of an update precedes its state."""
+    """Yield the node updates in a slurmctld log, which prints the reason of an update before its state."""
     reasons: dict[str, str] = {}
     for found in _UPDATE.finditer(body):
         at, name, field, value = found.groups()

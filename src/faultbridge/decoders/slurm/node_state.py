@@ -1,12 +1,13 @@
-"""Decodes `slurm-node`: node states from sinfo, scontrol, their JSON, or slurmctld's log.
+"""Decodes `slurm-node`: node states from sinfo, scontrol, their JSON, or the log of slurmctld.
 
-A node that is powered down, booting, in maintenance or waiting for an ordered reboot is in an expected state. A drain
-by an operator with an unknown reason is recorded and needs no action.
+A node that is powered down, booting, in maintenance or waiting for a requested reboot is in an expected state, which is
+no fault. If an operator drained a node for a reason that no mapping contains, the fault is recorded and needs no
+action.
 
 Grammar: a table with a heading (`|` or spaces between columns), `Key=value` records, JSON, or lines of slurmctld's log
-(`node_listing`); one row can stand for many nodes. Times: those of slurmctld's log, local, as UTC; a reason's own
-time is an attribute. Units: none. Errors: `Rejected(no_framing)` without a node.
-Source: Slurm's documentation and captures.
+(`node_listing`); one row can describe many nodes. Times: those of slurmctld's log, local and taken as UTC; the time of
+a reason is an attribute. Units: none. Errors: `Rejected(no_framing)` without a node. Source: Slurm's documentation and
+captures.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _FRAMING = re.compile(rb"NodeName=|NODELIST|\bHOSTNAMES\b.{0,2048}\bSTATE\b|upda
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return one health snapshot of each node, even if several partitions list it."""
+    """Return one health snapshot of each node, even if several partitions list the node."""
     mapped = mapping("slurm", hints.mappings)
     listed = bounded(slurm_nodes(text_of(body)), MAX_NODES)
     nodes = {(node.name, node.at): node for node in reversed(listed)}
@@ -48,14 +49,14 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body is a table, records or JSON of nodes, or slurmctld's log of node updates."""
+    """Return whether a body lists Slurm nodes, or is a slurmctld log with updates of nodes."""
     in_json = b'"nodes"' in body and b'"slurmd_version"' in body
     lines = body.lstrip()[:6] == b'{"s": ' or (b'"cstate"' in body and b'"p"' in body)
     return in_json or lines or _FRAMING.search(body) is not None
 
 
 def flags_of(state: str, mapped: Mapping[str, Any]) -> frozenset[str]:
-    """Return the flags of a state in any notation: `drain*`, `IDLE+DRAIN` or `down~`."""
+    """Return the flags of a Slurm state in any notation: `drain*`, `IDLE+DRAIN` or `down~`."""
     found: set[str] = set()
     for flag in re.split(r"[+,]", state.upper()):
         word = flag.strip()
@@ -81,7 +82,10 @@ def _snapshot(
 
 
 def _judged(node: SlurmNode, flags: frozenset[str], mapped: Mapping[str, Any]) -> Iterator[Fault]:
-    """Yield the fault of a node: by its reason if a mapping has it, else by its state."""
+    """Yield the fault of a node, if it has one.
+
+    The reason of the node determines the fault if a mapping contains it. Otherwise the state determines the fault.
+    """
     idle = not flags & (_DOWN | _DRAIN | _FAIL)
     row = None if idle else _row_of(node, mapped)
     if row is not None:

@@ -1,1 +1,1 @@
-"""The decoder of training job logs, with the compiled patterns of its mapping: `training_log`."""
+"""The decoder of the logs of training jobs: `training_log`."""

@@ -1,14 +1,13 @@
 """Decodes `training-log`: hangs, lost peers, CUDA errors and invalid losses of a training job.
 
 The rank that reports a hang is not its cause; the cause is a rank that lags or stops logging. Some frameworks do not
-print an invalid loss; then a field that the line usually has is absent.
+print an invalid loss; instead, a field that the line usually has is absent.
 
-Grammar: lines, which may start with a rank, a time or a progress bar; the mapping `training` defines the pattern of
-each fault.
-A pattern is tried only at its fixed text, in a window of bounded length; a line is read up to 8,192 characters.
-Times: none are read, because these logs contain neither year nor time zone. Units: milliseconds in some patterns.
-Errors: `Rejected(no_framing)` if no text of the mapping's `framing` occurs.
-Source: PyTorch, NCCL, Megatron and Hugging Face logs.
+Grammar: lines, which may start with a rank, a time or a progress bar. The mapping `training` defines the pattern of
+each fault. A pattern is tried only where its fixed text occurs, within 1,536 characters; a line is read up to 8,192
+characters. Times: none are read, because these logs contain neither year nor time zone. Units: milliseconds in some
+patterns. Errors: `Rejected(no_framing)` if the input contains no text of the mapping's `framing`. Source: PyTorch,
+NCCL, Megatron and Hugging Face logs.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _XID_OF_KERNEL = re.compile(rb"^[^\n{]{10,128} kernel: (?:\[[ \d.]{1,20}\] )?NVR
 
 @dataclass(slots=True)
 class _LineGroup:
-    """Lines with the same fault: their number, their ranks, and the first line."""
+    """All lines that report the same fault: their number, their ranks, and the first line."""
 
     code: str
     component: Component
@@ -51,7 +50,7 @@ class _LineGroup:
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return each fault once with its number of lines, and the job's last iteration as a counter sample."""
+    """Return each fault once with its number of lines, and the last iteration as a counter sample."""
     mapped, log_text = mapping("training", hints.mappings), text_of(body)
     if not any(word in log_text for word in mapped["framing"]):
         raise Rejected("no_framing", "no line of a training log")
@@ -70,7 +69,10 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has text that only training programs print, and no Xid of the kernel in a system log."""
+    """Return whether a body has text that only training programs print.
+
+    A system log with a kernel line of an Xid is not recognized.
+    """
     return any(word in body for word in _WORDS) and _XID_OF_KERNEL.search(body) is None
 
 
@@ -123,7 +125,7 @@ def _faults(groups: Iterable[_LineGroup]) -> Iterator[Fault]:
 
 
 def _behind(groups: Iterable[_LineGroup]) -> str | None:
-    """Return the rank whose collective number is lowest; None if all ranks have the same number."""
+    """Return the rank whose collective number is lowest, or None if no rank is behind the others."""
     by_rank: dict[str, int] = {}
     for group in groups:
         if group.code == TIMEOUT:
@@ -140,14 +142,14 @@ MAX_PLACES = 8
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One row of the mapping, compiled."""
+    """One compiled pattern of the mapping `training`. `contains` is the fixed text of the pattern."""
 
     contains: str
     regex: re.Pattern[str]
     row: Mapping[str, Any]
 
     def find(self, line: str) -> re.Match[str] | None:
-        """Return the first match of the pattern at its fixed text; None if there is none."""
+        """Return the first match of the pattern where its fixed text occurs in a line, or None."""
         position = -1
         for _ in range(MAX_PLACES):
             position = line.find(self.contains, position + 1)
@@ -166,7 +168,10 @@ class Pattern:
 
 
 def patterns_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Pattern, ...]:
-    """Return compiled patterns; a pattern without a time bound, or an invalid one, is `Misconfigured`."""
+    """Return the compiled patterns of a mapping.
+
+    Raises `Misconfigured` for an invalid pattern, and for a pattern whose running time has no limit.
+    """
     return tuple(_pattern(row) for row in rows)
 
 
@@ -182,7 +187,7 @@ def _compiled(contains: str, pattern: str) -> re.Pattern[str]:
 
 
 def _lines_of(text: str) -> Iterator[str]:
-    """Yield the lines of a log; a carriage return ends a line, because progress bars use it."""
+    """Yield the lines of a log. A carriage return also ends a line, because progress bars use it."""
     for line in re.split(r"[\r\n]", text):
         if line:
             yield line[:MAX_LINE]

@@ -1,6 +1,6 @@
-"""Judges the tests of a deep verification by what the instance type must show.
+"""Decides whether the tests of a deep verification passed, by the thresholds of the instance type.
 
-A test that did not run to its end, or whose output cannot be read, is not verified: it neither passed nor failed.
+A test that did not complete, or whose output cannot be read, is not verified: it neither passed nor failed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from faultbridge.errors import Rejected
 
 @dataclass(frozen=True, slots=True)
 class DeepResult:
-    """The result of one test: passed (True), failed (False) or not verified (None), and one line for people."""
+    """The result of one test: passed (True), failed (False) or not verified (None).
+
+    `line` explains the result to operators in one line.
+    """
 
     passed: bool | None
     line: str
@@ -26,7 +29,10 @@ class DeepResult:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """The tested instance: its type without `ml.`, the results expected of it, and its attached EFA interfaces."""
+    """The tested instance: its type without the prefix `ml.`, and the expected results of that type.
+
+    `efa_interfaces` is the number of attached EFA interfaces, or None if it is unknown.
+    """
 
     type: str
     expected: Expected
@@ -34,18 +40,21 @@ class Instance:
 
 
 class DeepChecks:
-    """The tests that run after DCGM's own, each at its lowest level and above, and the decoder of their output."""
+    """Defines the tests that run after the DCGM diagnostics, and reads their output.
+
+    Each test runs at its lowest verification level and at all higher levels.
+    """
 
     def script(self, level: int) -> tuple[str, ...]:
-        """Return the lines of the script for a level; none below the lowest level of the tests."""
+        """Return the lines of the script that runs the tests of a level. It is empty if the level has no test."""
         return script_of(_tests_at(level))
 
     def seconds(self, level: int) -> int:
-        """Return the time limit of all tests of a level together."""
+        """Return the time limit in seconds of all tests of a level together."""
         return sum(test.seconds for test in _tests_at(level))
 
     def refusal(self, instance_type: str) -> str:
-        """Return why an instance of this type cannot pass the tests, or ''."""
+        """Return why an instance of this type cannot pass the tests, or an empty text if it can."""
         if _listed(instance_type) is not None:
             return ""
         known = ", ".join(expected_by_instance_type())
@@ -54,9 +63,9 @@ class DeepChecks:
     def read(
         self, output: bytes, level: int, instance_type: str | None, efa_interfaces: int | None = None
     ) -> tuple[bytes, Sequence[DeepResult]]:
-        """Return the output that precedes the tests, and the result of each test of the level.
+        """Return the output before the first test, and the result of each test of the level.
 
-        `efa_interfaces` is the number attached to the instance, None if unknown.
+        `efa_interfaces` is the number of EFA interfaces attached to the instance, or None if it is unknown.
         """
         before, sections = split(output)
         tests = _tests_at(level)
@@ -75,7 +84,7 @@ def _listed(instance_type: str | None) -> Expected | None:
 
 
 def instance_of(instance_type: str | None, efa_interfaces: int | None) -> Instance | str:
-    """Return the instance that was tested, or why it cannot be judged."""
+    """Return the tested instance, or the reason why its results cannot be compared with thresholds."""
     expected = _listed(instance_type)
     if expected is None or instance_type is None:
         return f"no thresholds for instance type {instance_type}" if instance_type else "instance type unknown"
@@ -83,7 +92,7 @@ def instance_of(instance_type: str | None, efa_interfaces: int | None) -> Instan
 
 
 def judge(test: DeepTest, section: Section | None, instance: Instance) -> DeepResult:
-    """Return the result of a test; `section` is its output, None if the output lacks the test."""
+    """Return the result of a test. `section` is its output, or None if the output lacks the test."""
     if section is None or section.status is None:
         return unverified(test.name, "the output ends before the test")
     if section.status in TIMED_OUT:
@@ -157,7 +166,7 @@ def _judge_efa(name: str, section: Section, instance: Instance) -> DeepResult:
 
 
 def unverified(name: str, reason: str) -> DeepResult:
-    """Return the result of a test that neither passed nor failed."""
+    """Return the result of a test that neither passed nor failed, with the reason."""
     return DeepResult(None, f"{name} not verified: {reason}")
 
 

@@ -1,9 +1,8 @@
-"""Reads the output of the EFA loopback: for each device, whether all messages came back, and how fast.
+"""Reads the output of the EFA loopback test: whether each device returned all messages, and how fast.
 
-Grammar: `domain: NAME`, a row of `fi_pingpong`, and `exit: STATUS` for each device; `#` begins a comment. In a row,
-`=N` means that as many messages were acknowledged as sent. Units: MB/s. Errors: `Rejected` without a complete result
-for each device.
-Source: libfabric 1.17.
+Grammar: `domain: NAME`, a row of `fi_pingpong`, and `exit: STATUS` for each device; `#` starts a comment. In a row,
+`=N` means that as many messages were acknowledged as were sent. Units: MB/s. Errors: `Rejected` without a complete
+result for each device. Source: libfabric 1.17.
 """
 
 from __future__ import annotations
@@ -25,7 +24,10 @@ _ROW = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Loopback:
-    """The result of one device: its bandwidth in MB/s, or why it has none; `complete` is False if it took too long."""
+    """The result of one EFA device: its bandwidth in MB/s, or None and the reason.
+
+    `complete` is False if the test took too long.
+    """
 
     domain: str
     megabytes_per_second: float | None
@@ -34,7 +36,10 @@ class Loopback:
 
 
 def read_loopback(text: str) -> tuple[Loopback, ...]:
-    """Return the result of each device, in the order of the output."""
+    """Return the result of each EFA device, in the order of the output.
+
+    Raises `Rejected` if a device was tested twice, or if its test did not end.
+    """
     parts = _DOMAIN.split(text)
     names = parts[1::2]
     if len(set(names)) != len(names):

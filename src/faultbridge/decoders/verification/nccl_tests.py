@@ -1,9 +1,10 @@
-"""Reads the output of all-reduce tests: the bus bandwidth, the number of wrong values, and the GPUs that took part.
+"""Reads the output of all-reduce tests: bus bandwidth, number of wrong values, number of GPUs.
 
-Grammar of nccl-tests: lines of comment with one per rank, one row per message size, and `Out of bounds values`. A row
-ends with time, algorithm bandwidth, bus bandwidth and wrong values, out of place and in place.
-Grammar of the test over two instances: one JSON object per message size, each with its number and how many there are.
-Units: GB/s. Errors: `Rejected` without a complete result. Source: nccl-tests 2.0 to 2.17, `nccl_peer_pair.sh`.
+Grammar of nccl-tests: comment lines with one line per rank, one row per message size, and `Out of bounds values`. A row
+ends with time, algorithm bandwidth, bus bandwidth and wrong values, first out of place and then in place. Grammar of
+the test over two instances: one JSON object per message size, with its number in `step` and the number of message sizes
+in `steps`. Units: GB/s. Errors: `Rejected` without a complete result. Source: nccl-tests 2.0 to 2.17,
+`nccl_peer_pair.sh`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ _PAIR = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class AllReduce:
-    """A complete result: number of GPUs and best bus bandwidth in GB/s; `wrong` is 0 if all values were right."""
+    """A complete result: the number of GPUs, and the best bus bandwidth in GB/s.
+
+    `wrong` is 0 if all computed values were right.
+    """
 
     gpus: int
     gigabytes_per_second: float
@@ -40,14 +44,21 @@ class AllReduce:
 
 @dataclass(frozen=True, slots=True)
 class PairAllReduce(AllReduce):
-    """A complete result over two instances: also how many GPUs used EFA, and a network that one GPU reported."""
+    """A complete result of the test over two instances.
+
+    `over_efa` is the number of GPUs that used EFA. `network` is the network that one of the GPUs reported.
+    """
 
     over_efa: int
     network: str
 
 
 def read_all_reduce(text: str) -> AllReduce:
-    """Return the result; for each message size, the lower of its out-of-place and in-place bandwidths counts."""
+    """Return the result of nccl-tests.
+
+    For each message size, the lower of its out-of-place and in-place bandwidths counts. Raises `Rejected` for an
+    incomplete result.
+    """
     bounds, ranks = _BOUNDS.findall(text), len(_RANK.findall(text))
     if len(bounds) != 1 or not _AVERAGE.search(text) or not ranks:
         raise Rejected("incomplete", "nccl-tests printed no complete result")
@@ -60,7 +71,10 @@ def read_all_reduce(text: str) -> AllReduce:
 
 
 def read_pair_all_reduce(text: str) -> PairAllReduce:
-    """Return the result over two instances; without one row of each message size it is `Rejected`."""
+    """Return the result of the test over two instances.
+
+    Raises `Rejected` unless the output has one row for each message size.
+    """
     rows = _PAIR.findall(text)
     steps = [str(number + 1) for number in range(len(rows))]
     complete = rows and [row[0] for row in rows] == steps and {row[1] for row in rows} == {steps[-1]}
@@ -71,7 +85,10 @@ def read_pair_all_reduce(text: str) -> PairAllReduce:
 
 
 def _row(line: str) -> tuple[float, int]:
-    """Return a row's lower bus bandwidth and how many of its two checks failed; raises Rejected for other text."""
+    """Return the lower bus bandwidth of a row, and how many of its two value checks failed.
+
+    Raises `Rejected` for other text.
+    """
     cells = line.split()[-_COLUMNS:]
     speeds, wrong = [cells[2], cells[6]], [cells[3], cells[7]]
     if not all(map(_NUMBER.fullmatch, speeds)) or not all(map(_WRONG.fullmatch, wrong)):

@@ -1,4 +1,7 @@
-"""Judges the tests between an instance and its peers: failures with two peers, and no pass, blame the instance."""
+"""Decides from the tests between an instance and its peers whether the instance is faulty.
+
+It is faulty if the tests failed with two peers and passed with none.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ FAILURES = 2
 
 @dataclass(frozen=True, slots=True)
 class PeerDecision:
-    """The decision of the tests with all peers so far: passed, failed or undecided (None), and one line per peer."""
+    """The decision from the tests with all peers so far: passed, failed or undecided (None).
+
+    `lines` has one line per peer for operators. `failures` is the number of peers with which the tests failed.
+    """
 
     passed: bool | None
     lines: tuple[str, ...]
@@ -23,22 +29,25 @@ class PeerDecision:
 
 
 class PeerChecks:
-    """The tests between two instances, and the decoder of their output."""
+    """Defines the tests that run between two instances, and reads their output."""
 
     def script(self, server: str) -> tuple[str, ...]:
-        """Return the script that both instances run; `server` is the address of the one that acts as the server."""
+        """Return the script that both instances run.
+
+        `server` is the address of the instance that acts as the server.
+        """
         return script_of([replace(test, script=f"server={server}\n{test.script}") for test in peer_tests()])
 
     @property
     def seconds(self) -> int:
-        """Return the time limit of all tests together."""
+        """Return the time limit in seconds of all tests together."""
         return sum(test.seconds for test in peer_tests())
 
     def read(self, output: bytes, level: int, instance_type: str | None, efa_interfaces: int | None) -> DeepResult:
         """Return one result for all tests, from the output of the instance that acted as the client.
 
-        One failed test makes the result failed. A test that is not verified leaves it open, unless the test is optional
-        at this level and its tools are not installed.
+        If one test failed, the result is failed. If a test is not verified, the result is not verified, unless the test
+        is optional at this level and its tools are not installed.
         """
         sections, instance = split(output)[1], instance_of(instance_type, efa_interfaces)
         if isinstance(instance, str):
@@ -49,14 +58,15 @@ class PeerChecks:
         return DeepResult(passed, "; ".join(one.line for one in results.values() if passed or not one.passed))
 
     def unanswered(self, reason: str) -> DeepResult:
-        """Return the result of tests that gave no output."""
+        """Return the result for tests that printed no output: they are not verified, for `reason`."""
         return unverified(" and ".join(test.name for test in peer_tests()), reason)
 
     def decide(self, results: Sequence[tuple[str, bool | None, str]]) -> PeerDecision:
-        """Return what the results with peers decide about the instance; each has the peer's id, result and line.
+        """Return the decision about the instance from its results with peers.
 
-        A pass with one peer shows that the instance works, so any peer with which the tests failed is suspected.
-        Without a pass, failures with two peers show that the instance is faulty.
+        Each result has the id of the peer, whether the tests passed, and a line for operators. If the tests passed with
+        one peer, the instance works, and a peer with which they failed is suspected. If they passed with no peer and
+        failed with two, the instance is faulty.
         """
         passed = any(one for _, one, _ in results)
         failures = sum(one is False for _, one, _ in results)

@@ -1,4 +1,4 @@
-"""The script that runs the tests of a deep verification, and its output, cut into one section for each test."""
+"""Builds the script that runs the tests of a deep verification, and divides its output by test."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _BEGIN = re.compile(rb"^#faultbridge begin ([a-z-]{1,40})$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The output of one test and its exit status; the status is None if the output ends before the test did."""
+    """The output of one test, and its exit status. The status is None if the output ends within the test."""
 
     text: str
     status: int | None
 
     @property
     def last_line(self) -> str:
-        """Return the last line that is not empty, at most 160 characters; '' without one."""
+        """Return the last line that is not empty, cut to 160 characters, or an empty text if there is none."""
         return next((line.strip()[:160] for line in reversed(self.text.splitlines()) if line.strip()), "")
 
 
 def script_of(tests: Sequence[DeepTest]) -> tuple[str, ...]:
-    """Return the lines of a shell script that runs each test within its time limit, and marks its output."""
+    """Return the lines of a shell script that runs each test within its time limit and marks its output."""
     lines: list[str] = []
     for test in tests:
         lines += [
@@ -44,7 +44,10 @@ def script_of(tests: Sequence[DeepTest]) -> tuple[str, ...]:
 
 
 def split(output: bytes) -> tuple[bytes, Mapping[str, Section]]:
-    """Return the output before the first test, and the section of each test; a test that occurs twice has none."""
+    """Return the output before the first test, and a mapping from each test to its section.
+
+    A test that occurs twice has no section, because its output is ambiguous.
+    """
     parts = _BEGIN.split(output)
     sections: dict[str, Section] = {}
     names = [name.decode() for name in parts[1::2]]

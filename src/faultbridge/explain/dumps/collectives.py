@@ -1,4 +1,4 @@
-"""Names the ranks that all others wait for, from the Flight Recorder dumps of a job that hangs or timed out."""
+"""Finds the ranks that other ranks wait for, from the dumps of a job that hangs or timed out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from faultbridge.explain.dumps.waiting import Call, Waiting, unfinished, waiting
 
 
 class State(StrEnum):
-    """Why other ranks wait for a rank."""
+    """The reason why other ranks wait for a rank."""
 
     NO_DUMP = "no_dump"
     BEHIND = "behind"
@@ -27,7 +27,7 @@ class State(StrEnum):
 class Finding:
     """A rank that other ranks wait for, and the operation that shows this: its group, number and name.
 
-    `waiting` are the ranks whose first pending operation is this one.
+    `waiting` lists the ranks whose first pending operation is this operation.
     """
 
     rank: int
@@ -44,10 +44,10 @@ class Finding:
 class Explained:
     """The ranks that a hanging job waits for, as its dumps show them.
 
-    `joined` are operations that all members started and none completed: no rank is named for them. `waiting` are the
-    ranks with a pending call, except those with a call that another rank has finished. `missing` are the ranks that
-    left no dump; they are named as the cause only with `are_missing_blamed`, that is unless they are more than half of
-    all ranks.
+    `joined` are operations that all members started and none completed, so no rank is a finding because of them.
+    `waiting` are the ranks with a pending call, except ranks whose call another rank has already finished. `missing`
+    are the ranks without a dump. They are findings only if `are_missing_blamed` is True, which requires that at most
+    half of all ranks are missing.
     """
 
     findings: tuple[Finding, ...]
@@ -58,12 +58,15 @@ class Explained:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """Return the ranks that other ranks wait for."""
+        """Return the ranks that other ranks of the job wait for, in ascending order."""
         return tuple(sorted({one.rank for one in self.findings}))
 
 
 def explain(dumps: Iterable[Dump]) -> Explained:
-    """Return the ranks that other ranks wait for, each with the operation that shows this."""
+    """Return the ranks that other ranks wait for, each with the operation in which they wait.
+
+    Raises `Rejected` for two dumps of one rank.
+    """
     job = job_of(dumps)
     differing: dict[int, Operation] = {}
     hanging = unfinished(job)
@@ -98,7 +101,10 @@ def _blamed_calls(found: Iterable[Finding]) -> set[Call]:
 
 
 def _ends(job: Job, edges: Waiting, hanging: Mapping[int, Operation]) -> dict[int, State]:
-    """Return the ranks at the ends of the wait-for graph that wait for no other rank, or for each other."""
+    """Return the ranks at the ends of the wait-for graph, with the reason why others wait for them.
+
+    These ranks wait for no other rank, or wait for each other in a circle.
+    """
     graph: dict[Hashable, list[Hashable]] = {rank: [call] for rank, call in edges.calls.items()}
     for call in edges.absent:
         graph[call] = [*edges.absent[call], *edges.queued[call]]
@@ -114,11 +120,11 @@ def _ends(job: Job, edges: Waiting, hanging: Mapping[int, Operation]) -> dict[in
 
 
 def _circle(edges: Waiting, ranks: set[int]) -> set[int]:
-    """Return the ranks to name where ranks wait for each other in a circle.
+    """Return the ranks that caused a circle, in which ranks wait for each other.
 
-    These are the ranks that are missing from the call of another rank, although every rank has joined the call in which
-    they are themselves. If there are none, the ranks made their calls in different orders: then the ranks in the call
-    with the fewest waiting ranks are named, or all ranks if several calls have the fewest.
+    These are the ranks that are absent from the call of another rank, although all ranks have joined the call in which
+    they wait themselves. If there are none, the ranks made their calls in different orders. The result is then the
+    ranks in the call with the fewest waiting ranks, or all ranks if several calls have the fewest.
     """
     absent = {rank for one in ranks for rank in edges.absent[edges.calls[one]] & ranks}
     first = {rank for rank in absent if not edges.absent[edges.calls[rank]]}
@@ -132,7 +138,11 @@ def _circle(edges: Waiting, ranks: set[int]) -> set[int]:
 
 
 def _finding(job: Job, edges: Waiting, rank: int, state: State, proof: Operation | None) -> Finding:
-    """Return the finding about a rank; without a `proof`, the call in which most ranks wait for that rank is shown."""
+    """Return the finding that other ranks wait for this rank.
+
+    `proof` is the operation that shows why they wait. If it is None, the call in which most ranks wait for this rank is
+    used.
+    """
     waiters: dict[Call, list[int]] = {}
     for one, call in edges.calls.items():
         if rank in edges.absent[call] or rank in edges.queued[call]:

@@ -1,4 +1,4 @@
-"""The PyTorch Flight Recorder dump of one rank: its process groups and the operations that it has enqueued."""
+"""The PyTorch Flight Recorder dump of one rank: its process groups, and the operations it enqueued."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _JSON_STARTS = (b"{", b"[", b" ", b"\n", b"\r", b"\t")
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A process group: its name, its description and its global ranks in group order."""
+    """A PyTorch process group: its name, its description, and its global ranks in the order of the group."""
 
     name: str
     description: str
@@ -31,9 +31,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation that a rank enqueued. `sequence` numbers the collectives of a group, or its sends and receives.
+    """One operation that a rank enqueued.
 
-    `peer` is the other global rank of a send or receive, None where the dump does not name it.
+    `sequence` is the number of the operation in its group; collectives are numbered separately from sends and receives.
+    `peer` is the other global rank of a send or receive, or None if the dump does not name it.
     """
 
     group: str
@@ -46,7 +47,7 @@ class Operation:
 
     @property
     def is_send(self) -> bool:
-        """Return whether this is a send to a peer."""
+        """Return whether the operation is a send to a peer."""
         return self.is_p2p and "send" in self.name
 
 
@@ -60,7 +61,10 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """What one rank recorded. `operations` are in program order; `progress` is by group name."""
+    """The Flight Recorder dump of one rank.
+
+    `operations` are in program order. `progress` is by group name.
+    """
 
     file: str
     rank: int
@@ -70,7 +74,10 @@ class Dump:
 
 
 def read_dump(file: str, body: bytes) -> Dump:
-    """Read a dump, pickled or JSON, whose file name ends in the rank; other input is `Rejected`."""
+    """Read a dump in pickle or JSON format. The name of its file ends with the rank.
+
+    Raises `Rejected` for other input.
+    """
     rank = _RANK.search(file)
     if rank is None:
         raise Rejected(
@@ -90,7 +97,7 @@ def read_dump(file: str, body: bytes) -> Dump:
 
 
 def _json(body: bytes) -> Any:  # noqa: ANN401 - a document of any shape
-    """Return a JSON document; a document with too many values is `Rejected` before it is parsed."""
+    """Return a JSON document. Raises `Rejected`, before it is parsed, if it has too many values."""
     if body.count(b"[") + body.count(b"{") > MAX_CREATED or body.count(b",") > MAX_VALUES:
         raise Rejected("too_large", f"a document of more than {MAX_CREATED} lists and objects or {MAX_VALUES} values")
     try:
@@ -139,7 +146,10 @@ def _operation(one: Mapping[str, Any], groups: Mapping[str, Group]) -> Operation
 
 
 def _peer(name: str, group: Group | None) -> int | None:
-    """Return the global rank of the peer in `nccl:send 3->0`, whose numbers are ranks in the group; None if unknown."""
+    """Return the global rank of the peer in an operation name such as `nccl:send 3->0`, or None.
+
+    The numbers in the name are ranks within the group. The result is None if the peer is unknown.
+    """
     found = _PEER.search(name)
     if found is None or group is None or int(found[2]) >= len(group.ranks):
         return None

@@ -1,4 +1,4 @@
-"""The dumps of one job, indexed by rank and process group."""
+"""Indexes the dumps of one job by rank and by process group."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ _NOTHING = Progress(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The dumps of a job by rank, its groups by name, and the ranks that left no dump.
+    """The dumps of a job by rank, its process groups by name, and the ranks without a dump.
 
-    `pending` are the pending operations of a rank in program order, `collectives` the pending collectives of a rank in
-    one group, and `progress` the numbers of the last collectives of a group that a rank enqueued and completed.
+    `pending` has the pending operations of each rank in program order. `collectives` has the pending collectives of
+    each rank and group. `progress` has, for each rank and group, the numbers of the last collectives that were enqueued
+    and completed.
     """
 
     dumps: Mapping[int, Dump]
@@ -28,12 +29,18 @@ class Job:
     progress: Mapping[tuple[int, str], Progress]
 
     def progress_of(self, rank: int, group: str) -> Progress:
-        """Return the numbers of the last collectives that a rank enqueued and completed in a group; 0 for none."""
+        """Return the numbers of the last collectives that a rank enqueued and completed in a group.
+
+        A number is 0 if there is no such collective.
+        """
         return self.progress.get((rank, group), _NOTHING)
 
 
 def job_of(dumps: Iterable[Dump]) -> Job:
-    """Index the dumps of a job. Two dumps of one rank are `Rejected`: they are of two runs."""
+    """Index the dumps of a job.
+
+    Raises `Rejected` for two dumps of one rank, because they come from two runs of the job.
+    """
     by_rank: dict[int, Dump] = {}
     groups: dict[str, Group] = {}
     for one in dumps:
@@ -54,7 +61,7 @@ def job_of(dumps: Iterable[Dump]) -> Job:
 def _progress(dumps: Mapping[int, Dump]) -> dict[tuple[int, str], Progress]:
     """Return the progress of each rank and group, counted in collectives.
 
-    PyTorch's own figures are not used for a group with sends, because they count sends too.
+    The numbers that PyTorch states are not used for a group with sends, because they count sends too.
     """
     with_sends = {each.group for one in dumps.values() for each in one.operations if each.is_p2p}
     found: dict[tuple[int, str], Progress] = {}

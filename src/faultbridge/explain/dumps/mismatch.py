@@ -1,4 +1,4 @@
-"""Ranks whose call differs from the call of the other members under the same number."""
+"""Finds ranks whose call differs from the call that the other group members made with the same number."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ _EQUAL_SHAPES = ("all_reduce", "allreduce", "_all_gather_base", "_reduce_scatter
 
 
 def mismatched(job: Job, group: Group) -> dict[int, Operation]:
-    """Return the ranks whose pending call differs from the majority's, at the first number where calls differ.
+    """Return the ranks whose pending call differs from the usual call, each with its call.
 
-    Without a majority, the call that groups of the same description make most often is taken as the right one. If that
-    decides nothing either, all ranks with a pending call of this number are returned.
+    Only the first number at which calls differ is used. The usual call is the call of the majority. Without a majority,
+    it is the call that groups with the same description make most often. If that does not decide either, all ranks with
+    a pending call of this number are returned.
     """
     calls = _calls(job, group)
     for sequence in sorted(calls):
@@ -36,7 +37,10 @@ def _calls(job: Job, group: Group) -> dict[int, dict[int, Operation]]:
 
 
 def _signature(one: Operation) -> Signature:
-    """Return what must be equal on all members: the name, and for some operations also the shape."""
+    """Return the parts of a call that must be equal on all group members.
+
+    These are the name and, for some operations, the shape.
+    """
     has_equal_shapes = any(name in one.name for name in _EQUAL_SHAPES)
     return (one.name, *one.shape) if has_equal_shapes else (one.name,)
 
@@ -47,7 +51,7 @@ def _majority(votes: Counter[Signature]) -> Signature | None:
 
 
 def _usual(job: Job, group: Group, sequence: int, signatures: set[Signature]) -> Counter[Signature]:
-    """Count how often each of these signatures occurs in groups of the same description.
+    """Count how often each signature in `signatures` occurs in groups with the same description.
 
     The call with this number in this group is not counted, because it is the call to explain.
     """

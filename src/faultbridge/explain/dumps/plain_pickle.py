@@ -1,4 +1,4 @@
-"""Reads plain data from a pickle without importing or calling anything, and bounds its size and depth."""
+"""Reads plain data from a pickle without importing or calling anything, and limits its size and depth."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ _CREATING = frozenset({*_LITERALS, *_EMPTY, *_TUPLES, *_PUTS, "TUPLE", "MEMOIZE"
 
 
 def load_plain(body: bytes) -> Any:  # noqa: ANN401 - a document of any shape
-    """Return the dicts, lists, tuples, strings and numbers of a pickle.
+    """Return the data in a pickle: dicts, lists, tuples, strings and numbers.
 
-    Any other opcode, such as one that imports a name or calls a function, and a damaged pickle, is `Rejected`. So is
-    one with too many opcodes: a byte can create a dict of 64 bytes.
+    Raises `Rejected` for a damaged pickle, and for an opcode that does not build such data, for example one that
+    imports a name or calls a function. Also raises `Rejected` for too many opcodes, because one byte of a pickle can
+    create a dict of 64 bytes.
     """
     stack, created = _Stack(), 0
     try:
@@ -52,9 +53,10 @@ def load_plain(body: bytes) -> Any:  # noqa: ANN401 - a document of any shape
 
 
 def _bounded(document: Any) -> Any:  # noqa: ANN401 - as above
-    """Return the document; it is `Rejected` if it is nested too deeply, contains itself or has too many values.
+    """Return the document if it is within the limits on its depth and on its number of values.
 
-    A pickle may refer to one value many times. Each reference counts, so that no later step takes exponential time.
+    Raises `Rejected` if the document is nested too deeply, contains itself, or has too many values. A pickle may refer
+    to one value many times. Each reference counts, so that no later step takes exponential time.
     """
     values, pending = 0, [(document, 1)]
     while pending:
@@ -68,21 +70,25 @@ def _bounded(document: Any) -> Any:  # noqa: ANN401 - as above
 
 
 class _Stack:
-    """Applies the opcodes that build plain data. It has no opcode that resolves a name."""
+    """Applies the opcodes that build plain data. Opcodes that import a name or call it are not supported."""
 
     def __init__(self) -> None:
         self._values: list[Any] = []
         self._memo: dict[int, Any] = {}
 
     def result(self) -> Any:  # noqa: ANN401 - as above
-        """Return the only value on the stack; raises ValueError for none or several values, TypeError for a scalar."""
+        """Return the only value on the stack.
+
+        Raises ValueError if the stack has no value or several values, and TypeError if the value is not a dict, list or
+        tuple.
+        """
         (value,) = self._values
         if not isinstance(value, dict | list | tuple):
             raise TypeError(value)
         return value
 
     def apply(self, name: str, argument: Any) -> None:  # noqa: ANN401 - as above
-        """Apply one opcode to the stack."""
+        """Apply one opcode to the stack. Raises `Rejected` for an opcode that does not build plain data."""
         values = self._values
         if name in _LITERALS:
             values.append(argument)

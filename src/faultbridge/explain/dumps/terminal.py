@@ -1,4 +1,4 @@
-"""The ends of a wait-for graph: the strongly connected components that no edge leaves."""
+"""Finds the ends of a wait-for graph: the strongly connected components that no edge leaves."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ Graph = Mapping[Hashable, Sequence[Hashable]]
 
 
 def terminal_components(graph: Graph) -> list[frozenset[Hashable]]:
-    """Return the components without an edge to another component. Every target must be a node of the graph."""
+    """Return the strongly connected components without an edge to another component.
+
+    Each target of an edge must be a node of the graph.
+    """
     components = _components(graph)
     return [one for one in components if all(target in one for node in one for target in graph[node])]
 
 
 def _components(graph: Graph) -> Iterator[frozenset[Hashable]]:
-    """Yield the strongly connected components: Kosaraju's algorithm, without recursion."""
+    """Yield the strongly connected components, by Kosaraju's algorithm without recursion."""
     reverse: dict[Hashable, list[Hashable]] = defaultdict(list)
     for node, targets in graph.items():
         for target in targets:
@@ -31,7 +34,7 @@ def _components(graph: Graph) -> Iterator[frozenset[Hashable]]:
 
 
 def _finished(graph: Graph, root: Hashable, seen: set[Hashable]) -> Iterator[Hashable]:
-    """Yield the unseen nodes that can be reached from a root, each after the nodes that it leads to."""
+    """Yield the unseen nodes that can be reached from `root`, each after the nodes that it leads to."""
     if root in seen:
         return
     seen.add(root)

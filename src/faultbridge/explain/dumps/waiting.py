@@ -1,7 +1,8 @@
-"""Which rank waits for which: the first pending operation of each rank, and the ranks that have not started it.
+"""Finds which rank waits for which, from the first pending operation of each rank.
 
-A call to a collective that all members have started leaves no one to wait for. A rank that has not enqueued the call is
-`absent` from it; a rank that has enqueued it behind another pending operation is `queued` for it.
+A rank waits for the members of the group that have not started this operation. A member that has not enqueued it is
+`absent`. A member that has enqueued it behind another pending operation is `queued`. If all members have started the
+operation, the rank waits for no rank.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ _FULL_SYNC = (
 
 @dataclass(frozen=True, slots=True, order=True)
 class Call:
-    """One collective of a group, or one send or receive between two ranks (`pair`: the waiting rank and its peer)."""
+    """One collective of a group, or one send or receive between two ranks.
+
+    `pair` is the waiting rank and its peer for a send or receive, and is empty for a collective.
+    """
 
     group: str
     sequence: int
@@ -36,7 +40,11 @@ class Call:
 
 @dataclass(slots=True)
 class Waiting:
-    """The first pending call of each waiting rank, and the ranks that each call waits for."""
+    """The first pending call of each waiting rank, and the ranks that each call waits for.
+
+    `absent` has the ranks that have not enqueued the call. `queued` has the ranks that have enqueued it behind another
+    pending operation.
+    """
 
     calls: dict[int, Call] = field(default_factory=dict)
     operations: dict[Call, Operation] = field(default_factory=dict)
@@ -45,7 +53,7 @@ class Waiting:
 
 
 def unfinished(job: Job) -> dict[int, Operation]:
-    """Return the first late collective of each rank: one that another rank has finished and this rank has not.
+    """Return, for each rank, its first pending collective that another rank has already finished.
 
     Only operations count that no rank can finish before all ranks have joined. A broadcast does not count, because its
     root can finish early.
@@ -62,7 +70,10 @@ def _is_late(one: Operation, furthest: Mapping[str, int]) -> bool:
 
 
 def waiting(job: Job, sinks: Mapping[int, Operation]) -> Waiting:
-    """Return what each rank waits for; the ranks in `sinks` wait for no other rank."""
+    """Return the call in which each rank waits, and the ranks that each call waits for.
+
+    `sinks` are ranks that are late themselves. They are treated as ranks that wait for no other rank.
+    """
     result = Waiting()
     heads = {rank: pending[0] for rank in job.dumps if rank not in sinks and (pending := job.pending[rank])}
     for rank, head in heads.items():

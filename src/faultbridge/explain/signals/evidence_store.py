@@ -1,4 +1,4 @@
-"""Keeps the signals of one file in bounded memory: equal signals in the same ten minutes count as one."""
+"""Keeps the signals of one file in limited memory: equal signals within ten minutes count as one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ _BUCKET_SECONDS = 600
 
 
 class EvidenceStore:
-    """The newest 4,096 signals of one file; repetitions within ten minutes only raise the count of a signal."""
+    """The newest 4,096 signals of one file.
+
+    A signal that is repeated within ten minutes is not stored again; its count increases.
+    """
 
     def __init__(self) -> None:
-        """Start without signals."""
+        """Start with no stored signals."""
         self._found: dict[Hashable, Signal] = {}
         self._counts: dict[Hashable, int] = {}
         self._last: dict[Hashable, tuple[datetime | None, int | None]] = {}
@@ -24,7 +27,11 @@ class EvidenceStore:
     def is_new(
         self, name: str, at: datetime | None, *, rank: int | None = None, part: str = "", line: int | None = None
     ) -> bool:
-        """Return True if a signal must be added; otherwise count it as a repetition, with its time and line."""
+        """Return whether a signal is new and must be added.
+
+        A signal that is not new is counted as a repetition, and its time and line are stored as those of the last
+        repetition.
+        """
         key = _key(name, at, rank, part)
         if key not in self._found:
             return True
@@ -33,7 +40,10 @@ class EvidenceStore:
         return False
 
     def add(self, signal: Signal, part: str = "") -> None:
-        """Add a signal. Beyond the limit the oldest is dropped: the end of a job is near the end of its log."""
+        """Add a signal. If the store is full, the oldest signal is dropped.
+
+        The newest signals are kept, because the end of a job is near the end of its log.
+        """
         if len(self._found) >= MAX_SIGNALS:
             oldest = next(iter(self._found))
             del self._found[oldest], self._counts[oldest]
@@ -42,7 +52,7 @@ class EvidenceStore:
         self._found[key], self._counts[key] = signal, signal.count
 
     def signals(self) -> list[Signal]:
-        """Return the signals in the order of the file."""
+        """Return the stored signals in the order of the file, each with its count and last repetition."""
         found: list[Signal] = []
         for key, one in self._found.items():
             last_at, last_line = self._last.get(key, (one.at, one.line))

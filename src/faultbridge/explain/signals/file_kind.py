@@ -1,7 +1,7 @@
-"""Recognizes what a file is: a Flight Recorder dump, a file of a node, or the log of a job.
+"""Recognizes the kind of a file: a Flight Recorder dump, a file of a node, or the log of a job.
 
-A job's program can print any line, also one that looks like the kernel's. A file counts as a node's own only if nothing
-in its start can come from a program; every other text is the log of a job.
+The program of a job can print any line, even a line that looks like the kernel's. A file is therefore treated as a file
+of a node only if no program can have written its start. Any other text is treated as the log of a job.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DOCUMENTS = re.compile(rb"\s{0,64}[{\[<]")
 
 
 class Kind(StrEnum):
-    """What a file given to `explain` is: a Flight Recorder dump, a log of a node or of a job, or none of these."""
+    """The kind of a file given to `explain`: a dump, a file of a node, a log of a job, or binary data."""
 
     DUMP = "dump"
     NODE = "node"
@@ -42,16 +42,17 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
-    """The kind of a file, and the name of the decoder for a file of a node."""
+    """The kind of a file. For a file of a node, `source` is the name of its decoder."""
 
     kind: Kind
     source: str = ""
 
 
 def kind_of(name: str, head: bytes, *, is_of_node: bool = False) -> FileKind:
-    """Return the kind of a file from its name and its first 64 KiB.
+    """Return the kind of a file, from its name and its first 64 KiB.
 
-    With `is_of_node`, the caller states that it is a node's file, so a log of mixed lines counts as a node's.
+    `is_of_node` means that the caller states that the file comes from a node. Then a kernel log that also has other
+    lines counts as a file of a node.
     """
     if _DUMP_NAME.search(name) or head.startswith(_PICKLE):
         return FileKind(Kind.DUMP)
@@ -69,12 +70,12 @@ def kind_of(name: str, head: bytes, *, is_of_node: bool = False) -> FileKind:
 
 
 def has_program_output(piece: bytes) -> bool:
-    """Return whether a text has lines that programs print and the kernel does not."""
+    """Return whether a text has lines that programs print and that the kernel does not print."""
     return _PROGRAM.search(piece) is not None
 
 
 def _is_framed(head: bytes) -> bool:
-    """Return whether nearly every line has the prefix of a kernel log or of one host's system log."""
+    """Return whether at least 98 % of the lines have a prefix of a kernel log or of one host's system log."""
     lines = [one for one in head.decode("utf-8", "replace").splitlines() if one.strip()]
     if len(head) >= HEAD_BYTES:
         lines = lines[:-1]
@@ -85,7 +86,7 @@ def _is_framed(head: bytes) -> bool:
 
 
 def _is_text(head: bytes) -> bool:
-    """Return whether a file is mostly printable ASCII, white space and bytes of UTF-8."""
+    """Return whether a file is text, because at least 70 % of its bytes are no control characters."""
     return b"\x00" not in head[:512] and len(head.translate(None, _CONTROL)) >= _MIN_TEXT * len(head)
 
 

@@ -1,4 +1,4 @@
-"""Finds the errors in a job's log that did not end their process: ignored, retried, or raised in a thread."""
+"""Finds errors in the log of a job that did not end their process: ignored, retried, or in a thread."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _LINES_AFTER = 2
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A pattern of text near an error that shows that the process handled the error and continued.
+    """A text pattern near an error, which shows that the process handled the error and continued.
 
-    `places` names where the text may be: `introduction` is the two lines above the traceback and its first line,
-    `frame` is a frame of the traceback, `start` is the error's line up to the error, `line` is that whole line, and
-    `after` is the next two lines.
+    `places` states where the text may be. `introduction` means the two lines above the traceback and its first line.
+    `frame` means a frame of the traceback. `start` means the line of the error, up to the error. `line` means that
+    whole line. `after` means the next two lines.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Row:
 
 @dataclass(slots=True)
 class _Block:
-    """The traceback above an error: what introduces it, and its frames."""
+    """The traceback above an error: the lines that introduce it, and its frames."""
 
     introduction: list[str] = field(default_factory=list)
     frames: list[str] = field(default_factory=list)
@@ -51,7 +51,7 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """An error in its log: its line, the place of the error in it, and the text before and after the line."""
+    """An error in its log: its line, the position of the error in the line, and the text before and after."""
 
     line: str
     position: int
@@ -61,14 +61,15 @@ class Surroundings:
 
 @cache
 def handled() -> tuple[Row, ...]:
-    """Return the packaged texts that show that a process continued after an error."""
+    """Return the packaged patterns which show that a process continued after an error."""
     return tuple(_row(one) for one in handled_rows())
 
 
 def how_handled(name: str, error: Surroundings) -> str:
-    """Return the name of the packaged text that shows that the process continued after a signal; empty if none does.
+    """Return the name of the packaged pattern which shows that a process continued after an error.
 
-    A log may repeat an error without end, so the text around a line is read only if the line itself shows nothing.
+    The result is empty if no pattern shows this. `name` is the name of the error's signal. A log may repeat an error
+    endlessly, so the text around the line is searched only if the line itself matches no pattern.
     """
     rows = [row for row in handled() if any(fnmatchcase(name, glob) for glob in row.signals)]
     own = {"start": [error.line[: error.position]], "line": [error.line]}
@@ -76,12 +77,12 @@ def how_handled(name: str, error: Surroundings) -> str:
 
 
 def frames_of(error: Surroundings) -> list[str]:
-    """Return the lines of an error's traceback, then those of the earlier tracebacks that led to the error."""
+    """Return the lines of an error's traceback, then those of earlier tracebacks that led to the error."""
     return list(_around(error)["frame"])
 
 
 def is_chained(error: Surroundings) -> bool:
-    """Return whether an error was raised while its process handled an earlier error."""
+    """Return whether the process raised an error while it handled an earlier error."""
     if not any(one.encode() in error.before for one in _CHAINED):
         return False
     lines = list(_of_rank(_LINE_END.split(_text(error.before)), rank_of(error.line)))
@@ -117,14 +118,17 @@ def _text(body: bytes) -> str:
 
 
 def _of_rank(lines: Sequence[str], rank: int | None) -> Iterator[str]:
-    """Yield the lines of a rank, without NCCL's INFO lines; `rank` None selects the lines that state no rank."""
+    """Yield the lines of a rank, without INFO lines of NCCL.
+
+    If `rank` is None, yield the lines that state no rank.
+    """
     return (one for one in lines if rank_of(one) == rank and _NCCL_STATE not in one)
 
 
 def _block(lines: Sequence[str]) -> _Block:
-    """Return the traceback that is still open after the last line, with the earlier ones that led to the error.
+    """Return the traceback that has not ended at the last line, with earlier tracebacks that led to it.
 
-    The block is empty if no traceback is open.
+    The result is empty if the last traceback has already ended.
     """
     found, end = _Block(), len(lines)
     for number in range(_MAX_CHAIN):
@@ -141,7 +145,7 @@ def _block(lines: Sequence[str]) -> _Block:
 
 
 def _is_open(header: str, lines: Sequence[str]) -> bool:
-    """Return whether a traceback has not ended: each line below its header is indented."""
+    """Return whether a traceback has not ended, because all lines below its header are indented."""
     column = header.index(_TRACEBACK)
     return all(one[column : column + 1] in {"", " ", "\t"} for one in lines)
 

@@ -1,4 +1,4 @@
-"""Reads the log of a job: finds the lines that match a pattern, without running each pattern on every line."""
+"""Reads the log of a job, and finds its signals without running each pattern on every line."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _STEP = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """What the reader of a job's log is given: the patterns, the node of each rank, the time of receipt."""
+    """The inputs for reading a job log: the patterns, the node of each rank, and the time of receipt."""
 
     patterns: tuple[LogPattern, ...]
     nodes: Mapping[int, str]
@@ -53,29 +53,29 @@ class JobContext:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Consecutive log lines with rising training step numbers: how often the number rose, and the smallest increase."""
+    """Log lines with increasing step numbers: how often the number increased, and the smallest increase."""
 
     rises: int = 0
     least: float = float("inf")
 
     @property
     def steps(self) -> int:
-        """Return the minimum number of training steps that these lines prove.
+        """Return the minimum number of training steps that the lines of the run prove.
 
-        Too few rises count as 0 steps, because an unrelated number can cause them.
+        Fewer than two increases count as 0 steps, because an unrelated number can cause them.
         """
         return int(self.rises * self.least) if self.rises >= STEPS_OF_SURVIVAL else 0
 
     def risen(self, by: float) -> _Run:
-        """Return a copy that counts another increase of the step number, by `by` steps."""
+        """Return a copy with one more increase of the step number, by `by` steps."""
         return replace(self, rises=self.rises + 1, least=min(self.least, by))
 
 
 class JobLogReader:
-    """Reads one log of a job in pieces. Each line is read up to 8,192 characters on both sides of a known text."""
+    """Reads one job log in pieces. Of a line, 8,192 characters before and after a pattern's text are read."""
 
     def __init__(self, file: str, context: JobContext, node: str | None = None) -> None:
-        """Store the name of the file and, if the caller knows it, the node that wrote the file."""
+        """Store the name of the file, the context and, if it is known, the node that wrote the file."""
         self._file, self._context, self._node = file, context, node
         self._patterns = group_by_text(context.patterns)
         self._search = TextSearch(self._patterns)
@@ -92,7 +92,7 @@ class JobLogReader:
         self._first_step_line: int | None = None
 
     def read(self, pieces: Iterable[bytes]) -> tuple[list[Signal], LogSpan]:
-        """Return the signals of the log and what it covers."""
+        """Return the signals of the log, and the span that states which times and lines the log covers."""
         waiting: deque[bytes] = deque()
         for piece in whole_lines(pieces):
             waiting.append(bytes(piece))
@@ -117,7 +117,7 @@ class JobLogReader:
         return self._store.signals(), span
 
     def _read_piece(self, piece: bytes, *, is_end: bool) -> None:
-        """Read a piece; texts of patterns are searched for at the log's end and in pieces with one of FRAGMENTS."""
+        """Read a piece. Patterns are tried only if it contains one of FRAGMENTS or is at the end of the log."""
         hits = self._hits(piece, is_end=is_end) if is_end or any(one in piece for one in FRAGMENTS) else {}
         received_at = self._context.received_at
         self._first_at = self._first_at or time_of(_text(piece[:_BEFORE]), received_at)
@@ -133,7 +133,7 @@ class JobLogReader:
         self._lines += piece.count(b"\n")
 
     def _hits(self, piece: bytes, *, is_end: bool) -> dict[int, list[LogPattern]]:
-        """Return the offset of each line that contains a text of a pattern, with the patterns to match against it."""
+        """Return the offset of each line that contains the fixed text of a pattern, with all such patterns."""
         found: dict[int, list[LogPattern]] = defaultdict(list)
         known = self._search.positions(piece)
         for text, patterns in self._patterns.items():
@@ -180,12 +180,12 @@ class JobLogReader:
                 )
 
     def _around(self, piece: bytes, start: int, line: str, position: int) -> Surroundings:
-        """Return a line with the text around it in the same piece."""
+        """Return a line together with the text before and after it in the same piece."""
         end = start + len(_line_at(piece, start))
         return Surroundings(line, position, piece[max(0, start - MAX_LINE) : start], piece[end : end + _AFTER])
 
     def _host(self, line: str) -> str | None:
-        """Return the host that a line states, if it is a node of the job."""
+        """Return the host that a line states, or None if that host is not a node of the job."""
         host = host_of(line)
         return host if host in set(self._context.nodes.values()) else None
 
@@ -209,7 +209,7 @@ class JobLogReader:
         self._progress = (at, self._lines + 1 + piece.count(b"\n", 0, start))
 
     def _read_steps(self, piece: bytes) -> None:
-        """Keep the lines of the last steps whose numbers rise: a step that is only mentioned again is no progress."""
+        """Store the last steps with increasing numbers. A repeated number is no progress and is ignored."""
         if not self._steps:
             # Of the first steps, only that they are there is of use: it shows that the program prints at once.
             self._read_steps_of(piece, 0, min(_STEPS_TAIL, max(0, len(piece) - _STEPS_TAIL)))

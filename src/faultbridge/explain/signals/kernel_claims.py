@@ -1,7 +1,8 @@
-"""Marks the lines of a node's log that only claim to be the kernel's, before a decoder reads them.
+"""Marks lines of a node's log that look like kernel lines without proof, before a decoder reads them.
 
-A decoder accepts them, because collectors shorten records. A verdict needs proof that the kernel wrote a line: the
-kernel has no process id, and journald states in `_TRANSPORT` how it received a record, which a program cannot choose.
+A decoder accepts such lines, because log collectors shorten records. A verdict needs proof that the kernel wrote a
+line. Two facts decide: the kernel has no process id, and journald states in `_TRANSPORT` how it received a record,
+which a program cannot choose.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ _STATED = b'{"_TRANSPORT": "stdout", '
 
 
 def mark_claims(body: bytes) -> bytes:
-    """Return a log whose unproven kernel lines are marked as lines of a program; every line keeps its number."""
+    """Return a log in which kernel lines without proof are marked as written by a program.
+
+    Every line keeps its line number.
+    """
     if b" kernel[" in body:
         body = _PID.sub(_BY_PROGRAM, body)
     if b'"MESSAGE"' not in body:

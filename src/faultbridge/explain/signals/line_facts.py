@@ -1,4 +1,4 @@
-"""Reads the time, the rank and the host that a line of a job's log states."""
+"""Reads the time, the rank and the host that a line of a job log states."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _NAMED_RANK = re.compile(r"rank[_-]?(\d{1,6})")
 
 
 def time_of(text: str, received_at: datetime | None, *, last: bool = False) -> datetime | None:
-    """Return the first time that a line of the text states near its start; with `last`, the last one.
+    """Return the time of the first line of a text that states one near its start, or None.
 
-    None if no line states a time. A time without a zone is taken as UTC.
+    With `last`, the time of the last such line is returned. A time without a zone is taken as UTC.
     """
     lines = text.splitlines()
     for line in reversed(lines) if last else lines:
@@ -42,7 +42,10 @@ def time_of(text: str, received_at: datetime | None, *, last: bool = False) -> d
 
 
 def span_time_of(text: str, received_at: datetime | None, *, last: bool = False) -> datetime | None:
-    """Return the first (or last) time of the entries of a journal, else that of the lines of a text."""
+    """Return the first time in a text, or the last with `last`, or None.
+
+    The times of journal entries are used if the text has any, and otherwise the times of its lines.
+    """
     entries = _JOURNAL_TIME.findall(text)
     if entries:
         return instant("".join(entries[-1 if last else 0]))
@@ -50,7 +53,7 @@ def span_time_of(text: str, received_at: datetime | None, *, last: bool = False)
 
 
 def latest_date_of(head: bytes) -> datetime | None:
-    """Return the latest time with a year in the first 1,024 lines of a text, or None."""
+    """Return the latest time that includes a year in the first 1,024 lines of a text, or None."""
     lines = head.decode("utf-8", "replace").splitlines()[:_MAX_LINES]
     return max((at for line in lines if (at := unprefixed(line).observed_at or time_of(line, None))), default=None)
 
@@ -65,18 +68,18 @@ def _instant(found: re.Match[str], received_at: datetime | None) -> datetime | N
 
 
 def rank_of(line: str) -> int | None:
-    """Return the global rank that wrote a line, None if the line does not state it."""
+    """Return the global rank that wrote a line, or None if the line does not state a rank."""
     found = _RANK.search(line)
     return int(next(one for one in found.groups() if one)) if found else None
 
 
 def rank_of_file(file: str) -> int | None:
-    """Return the rank in the name of a file, such as `rank_3.err`, or None."""
+    """Return the rank in the name of a file such as `rank_3.err`, or None."""
     found = _NAMED_RANK.search(file.rsplit("/", 1)[-1])
     return int(found[1]) if found else None
 
 
 def host_of(line: str) -> str | None:
-    """Return the host that a line states as NCCL prints it, or after `node:`; None if there is none."""
+    """Return the host in a line, in NCCL's log format or after `node:`, or None if the line states none."""
     found = _HOST.search(line[:512])
     return (found["node"] or found["host"]) if found else None

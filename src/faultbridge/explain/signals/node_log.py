@@ -1,4 +1,4 @@
-"""Reads what a node reports of itself: kernel logs and every other format that a decoder reads."""
+"""Reads the files of a node: kernel logs, and each other format that has a decoder."""
 
 from __future__ import annotations
 
@@ -30,26 +30,27 @@ _KEY = 60
 
 @dataclass(frozen=True, slots=True)
 class NodeContext:
-    """What the reader of a node's file is given: the roles of fault codes, the hints for the decoders."""
+    """The inputs for reading a file of a node: the role of each fault code, and the hints for decoders."""
 
     roles: Mapping[str, Role]
     hints: Hints
 
 
 class NodeLogReader:
-    """Reads one file of a node in one format."""
+    """Reads one file of a node with one decoder, and converts its faults to signals."""
 
     def __init__(self, file: str, source: str, context: NodeContext, node: str | None = None) -> None:
-        """Store the name of the file, the name of its decoder and, if it is known, the node that wrote the file."""
+        """Store the name of the file, the name of its decoder and, if it is known, the node that wrote it."""
         self._file, self._source, self._context, self._node = file, source, context, node
         self._store = EvidenceStore()
         self._catalog: Catalog = load_catalog()
         self._span = LogSpan(file, Trust.NODE, source, node)
 
     def read(self, pieces: Iterable[bytes]) -> tuple[list[Signal], LogSpan]:
-        """Return the signals of the file and what it covers; a document in another format is `Rejected`.
+        """Return the signals of the file, and the span that states which times and lines the file covers.
 
-        A log is `Rejected` if its node is not given and it has lines of a program; its unreadable parts are skipped.
+        Raises `Rejected` for a document in another format, and for a log with lines of a program if the node is not
+        given. Parts of a log that cannot be read are skipped.
         """
         is_log = registry.get(self._source).decode_pieces is not None
         # An entry of a journal must not be divided: what remains of it has no field that states who wrote it.
@@ -121,7 +122,7 @@ class NodeLogReader:
 
 
 def _document(pieces: Iterable[bytes]) -> bytes:
-    """Return a document as one piece; a document that is too long is `Rejected` before it is in memory."""
+    """Return a document as one piece. Raises `Rejected` for a document of more than 16 MiB."""
     body = bytearray()
     for piece in pieces:
         body += piece
@@ -131,7 +132,7 @@ def _document(pieces: Iterable[bytes]) -> bytes:
 
 
 def _slabs(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Join pieces of whole lines to larger ones."""
+    """Join pieces of whole lines to larger pieces of at least 4 MiB."""
     parts: list[bytes] = []
     size = 0
     for piece in pieces:

@@ -1,4 +1,7 @@
-"""The log patterns: which text of a line is which signal, and the few fragments that find these lines quickly."""
+"""The log patterns: they define which text in a line is which signal.
+
+`FRAGMENTS` are short texts by which the pieces of a log that can contain these lines are found quickly.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +36,12 @@ HEDGES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class LogPattern:
-    """One pattern of a signal, with the lines that must and must not match it.
+    """One pattern of a signal, with example lines that it must and must not match.
 
-    With `classes`, the line must also name an exception whose class fits one of these globs; a glob with a dot is
-    compared with the full name. With `frames`, one of the innermost frames of its traceback must be in a file whose
-    path contains one of these parts. A pattern with `is_fallback` counts only in a line that no other pattern matches.
+    With `classes`, the line must also name an exception whose class matches one of these globs. A glob with a dot is
+    compared with the full name. With `frames`, one of the innermost frames of the traceback must be in a file whose
+    path contains one of these texts. If `is_fallback` is True, the pattern counts only in a line that no other pattern
+    matches.
     """
 
     name: str
@@ -50,15 +54,15 @@ class LogPattern:
     is_fallback: bool = False
 
     def find(self, line: str) -> re.Match[str] | None:
-        """Return the first match in a line."""
+        """Return the first match of the pattern in a line, or None."""
         found = self.pattern.find(line)
         return self._exception(line) if found and self.classes else found
 
     def _exception(self, line: str) -> re.Match[str] | None:
-        """Return where a line names an exception of one of the classes.
+        """Return the match of an exception name in the line that has one of the classes, or None.
 
-        A line of source code, as tracebacks show it, names no exception. A class name with no text behind it counts
-        only with its module.
+        A line of source code, which tracebacks show, does not count. A class name without text after it counts only if
+        its module precedes it.
         """
         for found in islice(_EXCEPTION.finditer(line), _MAX_NAMES):
             has_text = bool(line[found.end() :].strip())
@@ -72,9 +76,10 @@ class LogPattern:
 def matches_of(
     patterns: Iterable[LogPattern], line: str, frames: Callable[[], Sequence[str]] = list
 ) -> list[tuple[LogPattern, re.Match[str]]]:
-    """Return the patterns that match a line; only the first matching fallback if no other pattern matches.
+    """Return the patterns that match a line, each with its match.
 
-    `frames` returns the frames of the traceback that ends in the line, the innermost last.
+    If only fallback patterns match, only the first of them is returned. `frames` is a function that returns the frames
+    of the traceback that ends in the line, with the innermost frame last.
     """
     patterns, hedge = tuple(patterns), HEDGES.search(line)
     line = line[: hedge.start()] if hedge else line
@@ -88,13 +93,13 @@ def matches_of(
 
 
 def _is_in(parts: Sequence[str], frames: Sequence[str]) -> bool:
-    """Return whether one of the innermost frames is in a file whose path contains one of the parts."""
+    """Return whether one of the six innermost frames is in a file whose path contains one of `parts`."""
     files = [one for one in frames if 'File "' in one][-_INNERMOST:]
     return any(part in one for one in files for part in parts)
 
 
 def read_patterns(rows: Iterable[Mapping[str, Any]]) -> tuple[LogPattern, ...]:
-    """Return compiled patterns. One whose matching time has no bound is `Misconfigured`."""
+    """Return the compiled patterns. Raises `Misconfigured` for a pattern whose running time has no limit."""
     return tuple(_read(row) for row in rows)
 
 
@@ -113,7 +118,7 @@ def _read(row: Mapping[str, Any]) -> LogPattern:
 
 
 def group_by_text(patterns: Iterable[LogPattern]) -> dict[bytes, tuple[LogPattern, ...]]:
-    """Return the patterns by the literal text that a line must contain before the pattern is tried."""
+    """Return the patterns by their fixed text, which a line must contain before the pattern is tried."""
     groups: dict[bytes, list[LogPattern]] = defaultdict(list)
     for one in patterns:
         groups[one.pattern.contains.encode()].append(one)

@@ -1,4 +1,4 @@
-"""Reads the files of a job into signals: recognizes each file, and reads it piece by piece."""
+"""Converts the files of a job to signals: recognizes each file, and reads it piece by piece."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ _HALF_A_YEAR = timedelta(days=182)
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """One file: its name, a function that opens it again as pieces, and what the caller states about it."""
+    """One file: its name, a function that returns its content in pieces, and what the caller states.
+
+    The caller may state the node that wrote the file, and that the file is the log of a job.
+    """
 
     name: str
     pieces: Callable[[], Iterable[bytes]]
@@ -34,7 +37,10 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class ReadContext:
-    """What the readers need: patterns, roles of fault codes, the node of each rank, hints for the decoders."""
+    """The inputs for reading files: patterns, the role of each fault code, ranks and decoder hints.
+
+    `nodes` maps each rank to its node.
+    """
 
     patterns: tuple[LogPattern, ...]
     roles: Mapping[str, Role]
@@ -44,7 +50,10 @@ class ReadContext:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Everything that the files of a job state."""
+    """The evidence in the files of a job: signals, spans of the files, and findings from dumps.
+
+    `skipped` lists the files that could not be read, each with the reason.
+    """
 
     signals: tuple[Signal, ...]
     spans: tuple[LogSpan, ...]
@@ -53,9 +62,10 @@ class Evidence:
 
 
 def read_files(files: Iterable[InputFile], context: ReadContext) -> Evidence:
-    """Return the signals of all files. A damaged dump is `Rejected`; other binary files are skipped and listed.
+    """Return the signals of all files.
 
-    A file for which the caller names a node is `Rejected` if it is a document that its decoder cannot read.
+    Raises `Rejected` for a damaged dump, and for a document that its decoder cannot read if the caller named its node.
+    Other binary files are skipped and listed in `skipped`.
     """
     signals: list[Signal] = []
     spans: list[LogSpan] = []
@@ -82,9 +92,10 @@ def read_files(files: Iterable[InputFile], context: ReadContext) -> Evidence:
 
 
 def _received_at(heads: Iterable[bytes], received_at: datetime | None) -> datetime | None:
-    """Return the time after which no line of the files was written; lines without a year are dated by this.
+    """Return a time after which no line of the files was written.
 
-    This is the time of receipt, but at most half a year after the latest time with a year in the files.
+    This is the time of receipt, but at most half a year after the latest time with a year in the files. It determines
+    the year of lines that state no year.
     """
     dated = [one for head in heads if (one := latest_date_of(head)) is not None]
     return min(received_at, max(dated) + _HALF_A_YEAR) if received_at and dated else received_at
@@ -125,7 +136,7 @@ def _dump(file: InputFile) -> Dump:
 
 
 def _of_dumps(collectives: Explained, dumps: Iterable[Dump], nodes: Mapping[int, str]) -> Iterator[Signal]:
-    """Yield one signal for each named rank."""
+    """Yield one signal for each rank that other ranks wait for."""
     for one in collectives.findings:
         text = f"rank {one.rank} is {one.state} in {one.operation} number {one.sequence} of group {one.group}"
         file = one.file or next(iter(dumps)).file

@@ -1,4 +1,4 @@
-"""Reads what Faultbridge itself recorded about the nodes of a job: faults in its entries, and the last heartbeats."""
+"""Reads what Faultbridge recorded about the nodes of a job: faults, and the last heartbeats."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_TEXT = 400
 
 @dataclass(frozen=True, slots=True)
 class RecordedWindow:
-    """The nodes and the time that are explained. `label` names the job or the time in the evidence."""
+    """The nodes and the time range to explain. `label` names the job or the time range in the evidence."""
 
     label: str
     cluster: str
@@ -38,10 +38,10 @@ def recorded_evidence(
     heartbeats: Mapping[str, datetime],
     roles: Mapping[str, Role],
 ) -> tuple[tuple[Signal, ...], tuple[LogSpan, ...]]:
-    """Return the faults of the nodes in the window as signals, and the time that the record covers of each node.
+    """Return the recorded faults of nodes as signals, and for each node the time range that is covered.
 
-    A node is covered until its last heartbeat, unless it has a fault `host.silent`. Without heartbeats it is not
-    covered, and the lack of a fault proves nothing.
+    A node is covered until its last heartbeat, unless it has a fault `host.silent`. A node without heartbeats is not
+    covered, so the absence of a fault proves nothing about it.
     """
     store = EvidenceStore()
     for event in events:

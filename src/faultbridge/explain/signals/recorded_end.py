@@ -1,4 +1,4 @@
-"""Reads how a job was recorded to have ended: its outcome and its reason, which its scheduler or its user states."""
+"""Reads the recorded end of a job: its outcome and its reason, which a scheduler or a user reported."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _OF_SCHEDULER = "scheduler."
 def end_signals(
     label: str, outcome: str | None, reason: str, ended_at: datetime, patterns: Sequence[LogPattern]
 ) -> Iterator[Signal]:
-    """Yield the signals of a recorded end. Like lines of the job's log, they do not prove a fault of a node.
+    """Yield the signals of a recorded end of a job.
 
-    The outcome `cancelled` yields `scheduler.canceled`, unless the reason names another action of the scheduler.
+    Like lines of the job log, they do not prove a fault of a node. The outcome `cancelled` yields `scheduler.canceled`,
+    unless the reason names another action of the scheduler.
     """
     text = reason[:MAX_REASON]
     found = {one.name: (one, match) for one, match in matches_of(patterns, text)}

@@ -1,4 +1,4 @@
-"""Signals: what one line of a log, one decoded fault or one finding in the dumps states about a job."""
+"""Signals: the facts about a job that come from a log line, a decoded fault or a dump."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from faultbridge.domain.faults import Component
 
 
 class Role(StrEnum):
-    """The place of a signal in a failure: its first sign, its consequence, the end of the job, or none of these."""
+    """The role of a signal in a failure: first sign, consequence, end of the job, or none of these."""
 
     INITIATING = "initiating"
     CASCADE = "cascade"
@@ -20,7 +20,7 @@ class Role(StrEnum):
 
 
 class Trust(StrEnum):
-    """The source of a signal. Only the node's own sources are evidence of a fault of the node."""
+    """The source of a signal: a node, a dump or the job. Only a node's own source can prove a node fault."""
 
     NODE = "node"
     DUMP = "dump"
@@ -29,13 +29,13 @@ class Trust(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """One signal with its file and line. `kind` generalizes a fault: `fault.gpu.fatal`; `device` is its GPU, if any.
+    """One fact about a job, with the file and the line that state it.
 
-    `count` is the number of equal signals in ten minutes, of which this is the first; `last_at` and `last_line`
-    are the time and the line of the last one. `said` is the start of the known text of a line without its numbers: it
-    shows whether several ranks report the same error. `handled` states how the process of an error continued, such as
-    `retried`; empty if the log does not show that it did. `is_chained` states that an error was raised while another
-    one was handled.
+    `kind` generalizes a fault, such as `fault.gpu.fatal`, and `device` is its GPU, if any. `count` is the number of
+    equal signals within ten minutes, of which this is the first. `last_at` and `last_line` are the time and the line of
+    the last of them. `said` is the matched text of the line without its numbers; it shows whether several ranks report
+    the same error. `handled` states how the process continued after the error, such as `retried`, and is empty if the
+    log does not show that it continued. `is_chained` is True if the error was raised while another error was handled.
     """
 
     name: str
@@ -57,16 +57,18 @@ class Signal:
     is_chained: bool = False
 
     def matches(self, glob: str) -> bool:
-        """Return whether a name such as `xid.79` or `nccl.*` covers this signal."""
+        """Return whether a name pattern such as `xid.79` or `nccl.*` matches the name or kind of the signal."""
         return fnmatchcase(self.name, glob) or (self.kind != "" and fnmatchcase(self.kind, glob))
 
 
 @dataclass(frozen=True, slots=True)
 class LogSpan:
-    """What one log file covers: how far its source is trusted, its node, and the times of its lines and of progress.
+    """What one log file covers: how far it is trusted, its node, and the times of its lines.
 
-    `steps_at` and `steps_line` are the time and line of the last step but one: an error before that step ended no rank.
-    `first_step_line` is the line of the first step found. `steps` is how many steps at least one attempt made.
+    `progress_at` and `progress_line` are the time and line at which the job last made progress. `steps_at` and
+    `steps_line` are the time and line of the last training step but one. An error before that step ended no rank.
+    `first_step_line` is the line of the first step. `steps` is a minimum for the number of steps in one attempt of the
+    job.
     """
 
     file: str

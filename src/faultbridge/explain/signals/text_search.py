@@ -1,4 +1,4 @@
-"""Finds the fixed texts of all patterns in a piece of a log, without searching the piece for each of them."""
+"""Finds the fixed texts of all patterns in a piece of a log, without a separate search for each text."""
 
 from __future__ import annotations
 
@@ -15,23 +15,27 @@ _FEW = 64
 
 
 class TextSearch:
-    """Finds the fixed texts of patterns in pieces of a log.
+    """Finds the fixed texts of patterns in the pieces of a log.
 
-    Many texts contain a common part such as `rror`. Such a part is searched for once, and the texts that contain it are
-    compared only at its positions, unless a piece has too many of them.
+    Many of these texts share a short text such as `rror`. The shared text is searched for once, and the texts that
+    contain it are compared only at its positions. If a piece contains a shared text too often, each text is searched
+    for separately.
     """
 
     def __init__(self, texts: Iterable[bytes]) -> None:
-        """Store the texts to search for, and select the common parts by which they are found."""
+        """Store the texts to search for, and select a shared text for each of them."""
         self._keys = {text: next((key for key in _KEYS if key in text), None) for text in texts}
 
     def positions(self, piece: bytes) -> _KeyPositions:
-        """Return the positions of the common parts in a piece, through which the texts are found."""
+        """Return the positions of the shared texts in a piece, from which the full texts are found."""
         return _KeyPositions(piece, self._keys)
 
 
 class _KeyPositions:
-    """The positions of each common part in one piece; of a part that occurs more than 64 times, none are kept."""
+    """The positions of each shared text (a part of several pattern texts, such as `rror`) in one piece.
+
+    If a shared text occurs more than 64 times, no positions are stored.
+    """
 
     def __init__(self, piece: bytes, keys: dict[bytes, bytes | None]) -> None:
         self._piece, self._keys = piece, keys
@@ -40,7 +44,8 @@ class _KeyPositions:
     def of(self, text: bytes, limit: int) -> Iterator[int]:
         """Yield the position of `text` in each line that contains it.
 
-        If more than `limit` lines contain the text, yield only positions in the first and the last of these lines.
+        If more than `limit` lines contain the text, only positions in the first and the last of these lines are
+        yielded.
         """
         key = self._keys[text]
         few = None if key is None else self._few[key]
@@ -57,7 +62,7 @@ class _KeyPositions:
 
 
 def _few(piece: bytes, key: bytes) -> list[int] | None:
-    """Return the positions of a common part in a piece, or None if it occurs more than 64 times."""
+    """Return the positions of a shared text in a piece, or None if it occurs more than 64 times."""
     found: list[int] = []
     position = piece.find(key)
     while position >= 0:
@@ -71,7 +76,7 @@ def _few(piece: bytes, key: bytes) -> list[int] | None:
 def lines_with(piece: bytes, text: bytes, limit: int) -> Iterator[int]:
     """Yield the position of `text` in each line of `piece` that contains it.
 
-    If more than `limit` lines contain the text, yield the positions in the first and the last of these lines.
+    If more than `limit` lines contain the text, only positions in the first and the last of these lines are yielded.
     """
     position, number = piece.find(text), 0
     while position >= 0 and number < limit - EACH_END:

@@ -1,6 +1,6 @@
-"""Decides what ended a job: restart it, restart it without some nodes, or stop.
+"""Decides what ended a job, and what to do: restart it, restart it without some nodes, or stop.
 
-Reading order: `mechanisms` reads the data, `time_line` orders the signals, `situation` joins both, `hypotheses` scores
-each mechanism with `doubts` and `node_evidence`, `verdict` decides, `devices` names GPUs and ranks, `document` is the
-result as JSON, `golden_cases` tests the data.
+Reading order: `mechanisms` defines failure mechanisms, the known ways in which jobs die. `time_line` orders the signals
+of a job. `situation` joins both. `hypotheses` scores each mechanism, with `doubts` and `node_evidence`. `verdict`
+decides. `devices` finds the GPUs and ranks. `document` converts the result to JSON. `golden_cases` tests the data.
 """

@@ -1,4 +1,4 @@
-"""Devices: the GPUs that a verdict names, each with the rank that ran on it, and the GPUs of the ranks in dumps."""
+"""Finds the GPUs that a verdict names, each with the rank that ran on it, and GPUs of ranks in dumps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FACTS = ("pci", "uuid", "serial")
 
 @dataclass(frozen=True)
 class RankMap:
-    """The node of each rank, and the GPUs of the nodes whose GPUs are known."""
+    """The node of each rank, and the GPUs of each node, if they are known."""
 
     nodes: Mapping[int, str]
     gpus: Mapping[str, Sequence[Component]] = field(default_factory=dict)
@@ -38,13 +38,16 @@ class RankMap:
         return found
 
     def rank(self, node: str, index: int | None) -> int | None:
-        """Return the rank that runs on the GPU with this index in a node; None if it is unknown."""
+        """Return the rank that runs on the GPU with this index in a node, or None if it is unknown."""
         ranks = self.ranks.get(node, ())
         return ranks[index] if index is not None and index < len(ranks) else None
 
 
 def devices_document(verdict: Verdict, evidence: Evidence, rank_map: RankMap) -> list[dict[str, Any]]:
-    """Return the GPUs named in the signals of the cause, then the GPUs of the ranks that other ranks wait for."""
+    """Return the affected GPUs as JSON: those in signals of the cause, and those of awaited ranks.
+
+    An awaited rank is a rank that other ranks wait for.
+    """
     found: dict[tuple[object, ...], dict[str, Any]] = {}
     for one in (*_of_signals(verdict, rank_map), *_of_ranks(evidence, rank_map)):
         found.setdefault((one["node"], one["index"], one["pci"], one["rank"]), one)

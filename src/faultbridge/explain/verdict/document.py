@@ -1,4 +1,4 @@
-"""The verdict as a JSON document: the contract of `faultbridge explain --json`."""
+"""Converts the verdict to the JSON document that `faultbridge explain --json` prints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_LISTED = 20
 
 
 def verdict_document(verdict: Verdict, evidence: Evidence, rank_map: RankMap) -> dict[str, Any]:
-    """Return the verdict with its evidence, the other causes, and what was read."""
+    """Return the verdict as JSON, with its evidence, all possible causes, and the files that were read."""
     cause = verdict.cause.mechanism if verdict.cause else None
     line = verdict.line
     return {
@@ -44,7 +44,7 @@ def verdict_document(verdict: Verdict, evidence: Evidence, rank_map: RankMap) ->
 
 
 def collectives_document(explained: Explained, nodes: Mapping[int, str]) -> dict[str, Any]:
-    """Return the ranks that other ranks wait for, each with the operation that shows this."""
+    """Return, as JSON, the ranks that other ranks wait for, each with the operation in which they wait."""
     return {
         "ranks": list(explained.ranks),
         "nodes": sorted({nodes[rank] for rank in explained.ranks if rank in nodes}),

@@ -1,4 +1,4 @@
-"""Doubts about STOP: what leaves open whether a job with an error of its program would fail again."""
+"""Doubts about the outlook STOP: reasons why a job with an error in its program may not fail again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,11 @@ _OF_HARDWARE = frozenset({"cuda.ecc", "cuda.nvlink", "cuda.hardware_stack", "cud
 
 
 def doubts(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iterator[tuple[str, Signal]]:
-    """Yield the weight of each doubt about a mechanism that stops a job, and the signal that shows it."""
+    """Yield each reason to doubt that a job must stay stopped, with the signal that shows the reason.
+
+    A reason is the name of a weight. `mechanism` is the assumed failure mechanism, and `lead` is the signal that may
+    have started the failure. Nothing is yielded for a mechanism that permits a restart.
+    """
     if mechanism.outlook is not Outlook.STOP:
         return
     fault = next(iter(faults_shortly_before(situation)), None)
@@ -42,7 +46,7 @@ def doubts(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iterator
 
 
 def _doubts_about_an_error(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iterator[tuple[str, Signal]]:
-    """Yield the doubts about an error that the job itself reports."""
+    """Yield each reason to doubt that an error, which the job itself reports, would stop the job again."""
     if lead.handled:
         yield "handled", lead
     earlier = _failure_before(situation, lead) or _failure_long_before(situation, lead)
@@ -61,7 +65,11 @@ def _doubts_about_an_error(situation: Situation, mechanism: Mechanism, lead: Sig
 
 
 def _failure_long_before(situation: Situation, lead: Signal) -> Signal | None:
-    """Return the job's first failure if it precedes `lead` by over a minute and `lead` repeats no earlier error."""
+    """Return the first failure of the job if it came long before the signal `lead`, or None.
+
+    The time between them must be more than the tolerance for clocks that differ (`skew_seconds`). The result is also
+    None if `lead` repeats an error from which the job recovered earlier.
+    """
     symptom, skew = situation.line.symptom, timedelta(seconds=situation.weights.limits["skew_seconds"])
     is_again = any((one.name, one.said) == (lead.name, lead.said) for one in situation.line.recovered)
     is_long = symptom is not None and symptom.at and lead.at and lead.at - symptom.at > skew
@@ -69,7 +77,10 @@ def _failure_long_before(situation: Situation, lead: Signal) -> Signal | None:
 
 
 def _keeps_returning_on_one_node(situation: Situation, lead: Signal) -> bool:
-    """Return whether one node alone reports a fault again and again, while the log of another node does not."""
+    """Return whether only one node reports a fault, and reports it repeatedly over a long time.
+
+    The logs of at least one other node must exist and not report the fault.
+    """
     same = [one for one in situation.line.signals if one.trust is Trust.NODE and one.name == lead.name]
     times = [at for one in same for at in (one.at, one.last_at) if at]
     nodes = {one.node for one in situation.spans if one.trust is Trust.NODE}
@@ -80,11 +91,12 @@ def _keeps_returning_on_one_node(situation: Situation, lead: Signal) -> bool:
 
 
 def _failure_before(situation: Situation, lead: Signal) -> Signal | None:
-    """Return a failure of the same attempt that came before an error, and that this error cannot have caused.
+    """Return a failure that came before an error in the same attempt and may be its reason, or None.
 
-    Ranks wait for minutes until a collective times out, so the error of another rank came before that; only NCCL's own
-    report of a mismatch comes after it. A user cancels a job that has already failed, and launchers interrupt the ranks
-    that remain. A rank that lost its peers, or that handles an error, fails with other errors.
+    Ranks wait for minutes until a collective times out, so an error of another rank came before the timeout. The
+    exception is NCCL's own report of a mismatch, which comes after it. A user may cancel a job that has already failed,
+    and launchers then interrupt the remaining ranks. A rank that lost its peers, or that handles an error, fails with
+    further errors.
     """
     if lead.name.startswith(_NCCL):
         return None
@@ -96,7 +108,7 @@ def _failure_before(situation: Situation, lead: Signal) -> Signal | None:
 
 
 def _can_be_the_reason(situation: Situation, lead: Signal, earlier: Signal) -> bool:
-    """Return whether an earlier failure can be why a later error was printed."""
+    """Return whether an earlier failure can be the reason for the later error `lead`."""
     if earlier.name == HANG:
         return True
     if lead.name == _INTERRUPTED:
@@ -114,17 +126,20 @@ def _can_be_the_reason(situation: Situation, lead: Signal, earlier: Signal) -> b
 
 
 def _is_failure_after(situation: Situation, end: Signal, one: Signal) -> bool:
-    """Return whether a signal is a failure after a program reported its end, not only the end of its connections."""
+    """Return whether a signal is a failure that came after a program reported its end.
+
+    A signal that only shows the end of the program's connections does not count.
+    """
     is_failure = one.name == HANG or (one.role is Role.INITIATING and one.name != _COMPLETED and not one.handled)
     return one.trust is Trust.JOB and is_failure and situation.line.is_before(end, one)
 
 
 def _error_of_another_node(situation: Situation, lead: Signal) -> Signal | None:
-    """Return a signal that shows that only one node has an error: several ranks have it, and all are on that node.
+    """Return a signal which shows that only one node has an error, or None.
 
-    If most ranks of that node have the error and the job has other nodes, the result is the error itself. If only some
-    ranks of the node have it, the others may not have had time to print it; then a signal of a rank on another node is
-    needed, and is the result. None if nothing shows it.
+    Several ranks must have the error, and all of them must be on that node. If most ranks of the node have the error
+    and the job has other nodes, the result is the error itself. If only some ranks of the node have it, other ranks may
+    not have had time to print it. Then the result is a signal of a rank on another node, if there is one.
     """
     ranks, nodes = _with_same_error(situation, lead)
     if len(ranks) < _MIN_RANKS_OF_NODE or len(nodes) != 1 or None in nodes:
@@ -137,7 +152,10 @@ def _error_of_another_node(situation: Situation, lead: Signal) -> Signal | None:
 
 
 def _earlier_on_the_same_rank(situation: Situation, mechanism: Mechanism, lead: Signal) -> Signal | None:
-    """Return an earlier error of the same kind and rank, if several ranks should have the error and only one has."""
+    """Return an earlier error of the same name and rank from which the job recovered, or None.
+
+    It is returned only if `mechanism` would cause the error on several ranks, but only one rank has it.
+    """
     ranks, _ = _with_same_error(situation, lead)
     if mechanism.on_many_ranks is None or len(ranks) != 1:
         return None
@@ -145,7 +163,7 @@ def _earlier_on_the_same_rank(situation: Situation, mechanism: Mechanism, lead: 
 
 
 def _with_same_error(situation: Situation, lead: Signal) -> tuple[set[int], set[str | None]]:
-    """Return the ranks that printed the same error, and their nodes; None is a node that is not known."""
+    """Return the ranks that printed the same error as `lead`, and their nodes. An unknown node is None."""
     same = [
         one
         for one in situation.line.signals
@@ -157,8 +175,8 @@ def _with_same_error(situation: Situation, lead: Signal) -> tuple[set[int], set[
 def is_on_many_ranks(situation: Situation, mechanism: Mechanism, one: Signal) -> bool:
     """Return whether many ranks, on at least two known nodes, printed the same error as `one`.
 
-    Also True if the own sources of many nodes show `mechanism`. The limit `many_ranks` is the smallest number that is
-    many.
+    The result is also True if the own sources of many nodes show the failure mechanism. The limit `many_ranks` is the
+    smallest number that counts as many.
     """
     many = situation.weights.limits["many_ranks"]
     ranks, nodes = _with_same_error(situation, one)

@@ -1,4 +1,4 @@
-"""Golden cases: each log pattern and each mechanism carries lines and signals with the result that they must give."""
+"""Tests log patterns and failure mechanisms with golden cases: inputs with their expected results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def broken_cases(book: Book) -> Iterator[str]:
-    """Yield one sentence for each golden case that fails."""
+    """Yield one sentence for each golden case whose result is not as expected."""
     for pattern in book.patterns:
         lines = [(one, True) for one in pattern.cases] + [(one, False) for one in pattern.not_cases]
         for line, is_expected in lines:
@@ -30,7 +30,10 @@ def broken_cases(book: Book) -> Iterator[str]:
 
 
 def verdict_on(book: Book, rows: Sequence[str]) -> Verdict:
-    """Return the verdict on signals in the notation of golden cases: `+SECONDS node|dump|job NODE|- NAME`."""
+    """Return the verdict on the signals of a golden case.
+
+    A signal is written as `+SECONDS node|dump|job NODE|- NAME`, where `-` means no node.
+    """
     parsed = [_signal(number, row, book) for number, row in enumerate(rows, 1)]
     progressed = [one for one in parsed if one.name == PROGRESS]
     signals = tuple(one for one in parsed if one.name != PROGRESS)

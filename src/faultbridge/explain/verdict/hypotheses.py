@@ -1,4 +1,4 @@
-"""Scores each mechanism by the evidence for it and against it."""
+"""Scores each failure mechanism by the evidence that it ended the job, and the evidence against it."""
 
 from __future__ import annotations
 
@@ -37,30 +37,34 @@ class Hypothesis:
 
     @property
     def score(self) -> int:
-        """Return the sum of the points."""
+        """Return the sum of all points for and against the hypothesis."""
         return sum(one.points for one in self.points)
 
     @property
     def weights(self) -> frozenset[str]:
-        """Return the names of the weights of all points for and against the mechanism."""
+        """Return the names of the weights of all points for and against the hypothesis."""
         return frozenset(one.weight for one in self.points)
 
     @property
     def is_doubtful(self) -> bool:
-        """Return whether a doubt leaves open that the job would fail again."""
+        """Return whether there is evidence that the job might not fail again after a restart."""
         return bool(self.weights & DOUBTS)
 
 
 def hypotheses(situation: Situation) -> list[Hypothesis]:
-    """Return the best hypothesis of each mechanism with an initiating signal, the highest score first."""
+    """Return the best hypothesis for each failure mechanism, the highest score first.
+
+    A mechanism without a signal that may have started the failure has no hypothesis.
+    """
     best = [found for one in situation.mechanisms if (found := _best(situation, one)) is not None]
     return sorted(best, key=lambda one: (-one.score, situation.line.signals.index(one.lead), one.mechanism.name))
 
 
 def own_fault(situation: Situation) -> Hypothesis | None:
-    """Return the likeliest hypothesis with a decisive fault in a node's own source while the job failed, or None.
+    """Return the best hypothesis with a decisive fault that a node itself reported while the job failed.
 
-    The job failed between its last progress and its first failure; clocks may differ by the allowed amount.
+    A decisive fault is enough to prove a failure mechanism. The job failed between its last progress and its first
+    failure, with a tolerance for clocks that differ. The result is None without such a fault.
     """
     since, until = situation.line.failing_since, situation.line.failed_at
     if since is None or until is None:
@@ -124,7 +128,10 @@ def _confirmed(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iter
 
 
 def _earlier_cause(situation: Situation, mechanism: Mechanism, lead: Signal) -> Signal | None:
-    """Return an earlier signal of another mechanism that can cause `lead`, unless `mechanism` can cause that signal."""
+    """Return an earlier signal that can have caused `lead` by another failure mechanism, or None.
+
+    A signal that `mechanism` can cause itself does not count.
+    """
     for one in situation.firsts:
         if one is lead or one.role is not Role.INITIATING or not situation.line.is_before(one, lead):
             continue
@@ -140,7 +147,10 @@ def _earlier_cause(situation: Situation, mechanism: Mechanism, lead: Signal) -> 
 
 
 def _is_clean(situation: Situation, mechanism: Mechanism, lead: Signal) -> bool:
-    """Return whether node logs cover the job's first failure and show no sign of the mechanism on the named node."""
+    """Return whether node logs cover the first failure of the job without a sign of the mechanism.
+
+    If the signal `lead` names a node, only the log of that node counts.
+    """
     spans = [one for one in situation.spans if one.trust is Trust.NODE and covers(one, situation.line)]
     nodes = {one.node for one in spans}
     own = [one for one in situation.leads if one.trust is Trust.NODE and mechanism.strength(one) is not None]

@@ -1,4 +1,7 @@
-"""Mechanisms: how a job dies, as data. A customer's documents add to the packaged ones or replace them by name."""
+"""Failure mechanisms: the known ways in which jobs die, defined as data.
+
+The documents of a customer add mechanisms to the packaged ones, or replace a mechanism of the same name.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +34,13 @@ class Outlook(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """One way in which a job dies.
+    """A failure mechanism: one way in which jobs die, with what to do afterwards (the outlook).
 
-    `initiators` maps the names of its initiating signals to a strength; `causes` are the names of signals that can
-    follow. With `expects_node`, the node's own logs should show it, and a signal of the job alone counts less. With
-    `trusts_job`, a line of the job, such as its scheduler's, is enough to name the node. `after_progress` is the
-    outlook after a good start, `on_many_ranks` that where several ranks report the same error. `settles` names what
-    proves or refutes the mechanism.
+    `initiators` maps the names of signals that start the mechanism to a strength. `causes` are the names of signals
+    that can follow. With `expects_node`, the logs of the node should show the mechanism, and a signal of the job alone
+    counts less. With `trusts_job`, a line of the job, such as a line of its scheduler, is enough to name the node.
+    `after_progress` is the outlook if the job made progress before it failed. `on_many_ranks` is the outlook if many
+    ranks report the same error. `settles` names what would prove or refute the mechanism.
     """
 
     name: str
@@ -55,17 +58,20 @@ class Mechanism:
     trusts_job: bool = False
 
     def strength(self, signal: Signal) -> str | None:
-        """Return how strongly a signal initiates this mechanism; None if it does not initiate the mechanism."""
+        """Return how strongly a signal indicates that this failure mechanism started, or None.
+
+        None means that the signal does not indicate it.
+        """
         return next((one for glob, one in self.initiators.items() if signal.matches(glob)), None)
 
     def can_cause(self, signal: Signal) -> bool:
-        """Return whether a signal can follow from this mechanism."""
+        """Return whether a signal can belong to this failure mechanism, as its start or as a consequence."""
         return self.strength(signal) is not None or any(fnmatchcase(signal.name, glob) for glob in self.causes)
 
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """All log patterns, roles of fault codes and mechanisms."""
+    """The data for a verdict: log patterns, the role of each fault code, and failure mechanisms."""
 
     patterns: tuple[LogPattern, ...]
     roles: Mapping[str, Role]
@@ -74,7 +80,7 @@ class Book:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The points of each kind of evidence, and the limits of the judgment by name, such as `skew_seconds`."""
+    """The points that each kind of evidence adds, and the limits of the decision, such as `skew_seconds`."""
 
     points: Mapping[str, int]
     limits: Mapping[str, int]
@@ -82,13 +88,13 @@ class Weights:
 
 @cache
 def packaged_book() -> Book:
-    """Return the packaged patterns and mechanisms."""
+    """Return the log patterns, fault code roles and failure mechanisms that this package contains."""
     return read_book(packaged_mechanisms())
 
 
 @cache
 def packaged_weights() -> Weights:
-    """Return the packaged weights and limits."""
+    """Return the weights in this package: the points of each kind of evidence, and the limits."""
     found = explain_weights()
     return Weights(
         {one["name"]: one["points"] for one in found["weights"]}, {one["name"]: one["value"] for one in found["limits"]}
@@ -96,7 +102,10 @@ def packaged_weights() -> Weights:
 
 
 def extended_book(documents: Iterable[Mapping[str, Any]]) -> Book:
-    """Return the packaged book with a customer's documents before it; an invalid document is `Misconfigured`."""
+    """Return the patterns and failure mechanisms in this package, extended by a customer's documents.
+
+    The documents take precedence. Raises `Misconfigured` for an invalid document.
+    """
     own = read_book([_validated(one) for one in documents])
     base, names = packaged_book(), {one.name for one in own.mechanisms}
     kept = tuple(one for one in base.mechanisms if one.name not in names)
@@ -104,7 +113,7 @@ def extended_book(documents: Iterable[Mapping[str, Any]]) -> Book:
 
 
 def read_book(documents: Iterable[Mapping[str, Any]]) -> Book:
-    """Return the patterns, roles and mechanisms of valid documents."""
+    """Return the log patterns, fault code roles and failure mechanisms in validated documents."""
     documents = list(documents)
     rows = [row for one in documents for row in one.get("signals", ())]
     roles = {row["code"]: Role(row["role"]) for one in documents for row in one.get("faults", ())}

@@ -1,4 +1,4 @@
-"""What the nodes' own sources show: hardware that failed shortly before the job, and logs that continue after it."""
+"""Finds what nodes report: faults shortly before a job failed, and logs that continue afterwards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ NODE_DOMAINS = frozenset({"hardware", "network"})
 
 
 def faults_shortly_before(situation: Situation) -> tuple[Signal, ...]:
-    """Return the decisive faults of nodes from some minutes before the job began to fail until its first failure."""
+    """Return the decisive hardware faults that nodes reported shortly before the job failed.
+
+    A decisive fault is enough to prove a failure mechanism. The time range starts some minutes before the job began to
+    fail (limit `fault_seconds`), and ends at its first failure.
+    """
     since, until = situation.line.failing_since, situation.line.failed_at
     if since is None or until is None:
         return ()
@@ -25,9 +29,10 @@ def faults_shortly_before(situation: Situation) -> tuple[Signal, ...]:
 
 
 def continues_after(situation: Situation, sign: Signal) -> bool:
-    """Return whether the node that a line of the job names was alive after it, by the node's own log.
+    """Return whether a node's log continues after the line of the job that names the node.
 
-    A line without a time counts as printed at the job's first failure; if that has no time either, the log is believed.
+    If it does, the node was still alive. If the line has no time, the time of the job's first failure is used. If that
+    is unknown too, any time in the log of the node is enough.
     """
     at = sign.at or situation.line.failed_at
     skew = timedelta(seconds=situation.weights.limits["skew_seconds"])

@@ -1,4 +1,4 @@
-"""The evidence against which mechanisms are scored: a job's time line, its files, and how signals fit the failure."""
+"""The evidence for scoring failure mechanisms: the time line of a job, its files, and its nodes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _OF_PLATFORM = ("scheduler.", "memory.")
 
 @dataclass(frozen=True)
 class Situation:
-    """The evidence about a failed job, and the mechanisms and weights with which hypotheses about it are scored.
+    """The evidence about a failed job, with the failure mechanisms and weights for scoring hypotheses.
 
     A log may repeat an error thousands of times, but only the first of equivalent signals can change a score. `leads`
-    are the first equivalent signals of each node, and `firsts` those of the whole job. `nodes` maps each rank to its
-    node, where that is known.
+    are the first equivalent signals of each node, and `firsts` are those of the whole job. `nodes` maps each rank to
+    its node, if the node is known.
     """
 
     line: TimeLine
@@ -33,12 +33,18 @@ class Situation:
 
     @cached_property
     def leads(self) -> tuple[Signal, ...]:
-        """Return the signals of each node without those equivalent to an earlier one (name, role, file, timing)."""
+        """Return the signals of each node, without repetitions of an earlier signal of the same node.
+
+        A repetition has the same name, kind, role, file and timing as the earlier signal.
+        """
         return firsts_of(self.line.signals, lambda one: (*self._sort(one), one.node))
 
     @cached_property
     def firsts(self) -> tuple[Signal, ...]:
-        """Return the signals of the job without those equivalent to an earlier one (name, role, file, timing)."""
+        """Return the signals of the job, without repetitions of an earlier signal.
+
+        A repetition has the same name, kind, role, file and timing as the earlier signal.
+        """
         return firsts_of(self.line.signals, self._sort)
 
     def _sort(self, one: Signal) -> tuple[Hashable, ...]:
@@ -47,7 +53,7 @@ class Situation:
 
 
 def firsts_of(signals: Iterable[Signal], key: Callable[[Signal], Hashable]) -> tuple[Signal, ...]:
-    """Return the first signal for each value of `key`."""
+    """Return the first signal for each value that `key` returns."""
     found: dict[Hashable, Signal] = {}
     for one in signals:
         found.setdefault(key(one), one)
@@ -55,7 +61,10 @@ def firsts_of(signals: Iterable[Signal], key: Callable[[Signal], Hashable]) -> t
 
 
 def timing(situation: Situation, signal: Signal) -> str | None:
-    """Return the name of the weight for a signal whose time does not fit the failure of the job; None if it fits."""
+    """Return why the time of a node's signal does not fit the failure of the job, as the name of a weight.
+
+    The result is None if the time fits, and for each signal that is not from a node's own source.
+    """
     if signal.trust is not Trust.NODE:
         return None
     limits, failed_at = situation.weights.limits, situation.line.failed_at
@@ -71,7 +80,7 @@ def timing(situation: Situation, signal: Signal) -> str | None:
 
 
 def is_in_teardown(situation: Situation, one: Signal) -> bool:
-    """Return whether a program printed an initiating signal after the launcher had begun to end its processes."""
+    """Return whether a program printed an error only after the launcher started to end its processes."""
     if one.trust is not Trust.JOB or one.role is not Role.INITIATING or one.name.startswith(_OF_PLATFORM):
         return False
     signals = (each for each in situation.firsts if each.name in _TERMINATED and each.trust is Trust.JOB)
@@ -79,7 +88,10 @@ def is_in_teardown(situation: Situation, one: Signal) -> bool:
 
 
 def is_same_attempt(situation: Situation, ended: Signal, one: Signal) -> bool:
-    """Return whether no progress of the job is known between a failure and a later line of the same file."""
+    """Return whether an earlier failure and a later line of a file are of the same attempt of the job.
+
+    They are of different attempts if the job made progress between them.
+    """
     progress = max((each.progress_line or 0 for each in situation.spans if each.file == one.file), default=0)
     return not (ended.file == one.file and (ended.line or 0) < progress <= (one.line or 0))
 
@@ -90,7 +102,10 @@ def in_time(situation: Situation, signal: Signal) -> bool:
 
 
 def covers(span: LogSpan, line: TimeLine) -> bool:
-    """Return whether a node's log covers the job's first failure; the log may end up to ten minutes earlier."""
+    """Return whether a log covers the first failure of the job.
+
+    The log may end up to ten minutes before that failure.
+    """
     if span.first_at is None or span.last_at is None or line.failed_at is None:
         return False
     return span.first_at <= line.failed_at <= span.last_at + _COVERED_AFTER

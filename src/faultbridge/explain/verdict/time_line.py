@@ -1,4 +1,4 @@
-"""One time line of all signals: the first failure of the job, its end, and what it recovered from."""
+"""Orders all signals of a job, and finds its first failure, its end, and errors that it survived."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _ROLE_ORDER = {role: number for number, role in enumerate(Role)}
 
 @dataclass(frozen=True, slots=True)
 class TimeLine:
-    """The signals of a job in order. `symptom` is the first failure that the job's logs or dumps show.
+    """The signals of a job in the order of time, with its first failure and its end.
 
-    `recovered` are signals after which the job made progress, `claims` lines of the job's log that look like the
-    kernel's. `progress_at` is the last time at which the job made progress, if its logs show it; `has_started_well`
-    states that it did so for some time.
+    `symptom` is the first failure in the logs or dumps of the job. `recovered` are signals after which the job made
+    progress. `claims` are lines of the job log that look like kernel lines. `progress_at` is the last time at which the
+    job made progress, if its logs show it. `has_started_well` is True if the job made progress for some time.
     """
 
     signals: tuple[Signal, ...]
@@ -34,22 +34,25 @@ class TimeLine:
 
     @property
     def failed_at(self) -> datetime | None:
-        """Return the time of the job's first failure, or of the end of its logs if they show none; None if unknown."""
+        """Return the time of the job's first failure, or None if it is unknown.
+
+        If the logs show no failure, it is the time at which the logs end.
+        """
         return self.symptom.at if self.symptom else self.ended_at
 
     @property
     def failing_since(self) -> datetime | None:
-        """Return the earlier of two times: of the last progress, and of the job's first failure.
+        """Return the time since which the job may have been failing, or None if its failure has no time.
 
-        None without a failure.
+        It is the time of the last progress or of the first failure, whichever is earlier.
         """
         return min((one for one in (self.failed_at, self.progress_at) if one), default=None) if self.failed_at else None
 
     def is_before(self, one: Signal, other: Signal) -> bool:
-        """Return whether a signal is known to come before another, or is in the same line.
+        """Return whether a signal is known to come before another signal, or is in the same line.
 
-        Some programs print whole seconds and others fractions. Two signals of one file that are less than two seconds
-        apart are therefore compared by their lines.
+        Some programs print whole seconds and other programs print fractions. Two signals of one file that are less than
+        two seconds apart are therefore compared by their lines.
         """
         has_lines = one.file == other.file and one.line is not None and other.line is not None
         if one.at and other.at and abs(one.at - other.at) >= (_ROUNDED if has_lines else timedelta(microseconds=1)):
@@ -58,7 +61,7 @@ class TimeLine:
 
 
 def time_line(signals: Iterable[Signal], spans: Iterable[LogSpan], limits: Mapping[str, int]) -> TimeLine:
-    """Order the signals of a job, and separate errors that it survived and lines that imitate the kernel's."""
+    """Order the signals of a job; separate errors it survived, and lines that imitate kernel messages."""
     spans = [one for one in spans if one.trust is Trust.JOB]
     by_file = {one.file: one for one in spans}
     progress_at = max((one.progress_at for one in spans if one.progress_at), default=None)
@@ -121,7 +124,7 @@ def _is_recovered(
 
 
 def _is_before_steps(one: Signal, span: LogSpan, last_sign: int) -> bool:
-    """Return whether the job reported two more steps after an error, so that the error ended no rank.
+    """Return whether the job reported two more training steps after an error, so that it ended no rank.
 
     A program may buffer its output, so without times the steps may be older than the error. They count only if the log
     also has steps before the error, or another initiating signal or a hang after the steps.

@@ -1,4 +1,4 @@
-"""The verdict: the likeliest mechanism, the nodes to leave out, and what is known about the hardware."""
+"""The verdict: the likeliest failure mechanism, the nodes to leave out, and the hardware's state."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ _MIN_SHARED = 3
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """What the files show of the hardware: `state` is `blamed`, `acquitted` or `not_shown`.
+    """Whether the hardware caused the failure: `state` is `blamed`, `acquitted` or `not_shown`.
 
-    `checked` are the nodes whose own log covers the job's first failure, `not_checked` the other nodes.
+    `acquitted` means that the hardware is ruled out. `checked` are the nodes whose own log covers the first failure of
+    the job. `not_checked` are the other nodes.
     """
 
     state: str
@@ -35,11 +36,12 @@ class Hardware:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What ended a job and whether it may restart.
+    """What ended a job, and whether the job may restart.
 
-    `cause` is None where no mechanism is likely enough. `nodes` are left out of the restart. `check` are other nodes
-    that must be tested before it, because they have a fault or because only the job or its dumps name them. `checks`
-    are the signals that name them. `is_shared` is true if most nodes show the same fault, so that no node is blamed.
+    `cause` is None if no failure mechanism is likely enough. `nodes` are left out of the restart. `check` are other
+    nodes that must be tested before the restart, because they have a fault, or because only the job or its dumps name
+    them. `checks` are the signals that name these nodes. `is_shared` is True if most nodes show the same fault, so that
+    no node is blamed.
     """
 
     outlook: Outlook
@@ -54,7 +56,7 @@ class Verdict:
 
     @property
     def domain(self) -> str:
-        """Return the domain of the cause, or `unknown`."""
+        """Return the domain of the cause, such as `hardware` or `network`, or `unknown` without a cause."""
         return self.cause.mechanism.domain if self.cause else UNKNOWN
 
 
@@ -65,10 +67,11 @@ def decide(
     nodes: Mapping[int, str],
     affected: AbstractSet[str] = frozenset(),
 ) -> Verdict:
-    """Return the verdict on the evidence of one job. Faults of nodes on which the job did not run are ignored.
+    """Return the verdict on the evidence about one job.
 
-    `affected` are the nodes with a recorded fault while the job ran. If there is one, the state of the hardware is not
-    `acquitted`. Those that the restart does not leave out must be tested.
+    Faults of nodes on which the job did not run are ignored. `nodes` maps each rank to its node. `affected` are the
+    nodes with a recorded fault while the job ran. If there are any, the hardware is not ruled out, and those that the
+    restart does not leave out must be tested.
     """
     job_nodes = set(nodes.values())
     signals = [one for one in evidence.signals if not job_nodes or one.node is None or one.node in job_nodes]
@@ -96,10 +99,10 @@ def decide(
 
 
 def _cause(situation: Situation, ranked: Sequence[Hypothesis]) -> Hypothesis | None:
-    """Return the likeliest hypothesis with enough points.
+    """Return the likeliest hypothesis about the cause that has enough points, or None.
 
-    A program can print any error, and any message of a scheduler. So a decisive fault in a node's own source while the
-    job failed comes before a cause that leaves no node out of the restart.
+    A program can print any error, and any message of a scheduler. A decisive fault that a node itself reported while
+    the job failed therefore takes precedence over a cause that leaves no node out of the restart.
     """
     first = ranked[0] if ranked and ranked[0].score >= situation.weights.limits["named"] else None
     if first is None:
@@ -120,9 +123,9 @@ def _is_shown_by_node(one: Hypothesis) -> bool:
 
 
 def _outlook(situation: Situation, cause: Hypothesis | None, ranked: Sequence[Hypothesis], *, blamed: bool) -> Outlook:
-    """Return the outlook of the cause.
+    """Return what to do with the job, given the cause of its failure.
 
-    `STOP` requires that the score of the cause exceeds, by a margin, that of every hypothesis that permits a restart.
+    `STOP` requires that the score of the cause exceeds the score of each hypothesis that permits a restart by a margin.
     """
     if cause is None:
         return Outlook.RESTART
@@ -144,7 +147,11 @@ def _own_outlook(situation: Situation, one: Hypothesis) -> Outlook:
 
 
 def _nodes(situation: Situation, cause: Hypothesis) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the nodes with a trusted sign of the mechanism around the failure, and those with other signs only."""
+    """Return the nodes that a trusted signal connects with the cause, then those of other signals.
+
+    A trusted signal comes from the node itself, at a time that fits the failure, or from a source that the cause
+    trusts.
+    """
     mechanism = cause.mechanism
     signs = [one for one in situation.line.signals if one.node and mechanism.strength(one) is not None]
     if mechanism.domain not in NODE_DOMAINS and mechanism.outlook is not Outlook.RESTART_WITHOUT:
@@ -158,15 +165,15 @@ def _nodes(situation: Situation, cause: Hypothesis) -> tuple[tuple[str, ...], tu
 
 
 def _names_its_node(situation: Situation, mechanism: Mechanism, one: Signal) -> bool:
-    """Return whether a sign is enough to leave its node out of the restart.
+    """Return whether a signal of the cause is enough to leave its node out of the restart.
 
-    A line of the job, such as its scheduler's, is not enough if the log of the node continues after it.
+    A line of the job, such as a line of its scheduler, is not enough if the log of the node continues after it.
     """
     return one.trust is Trust.NODE or (mechanism.trusts_job and not continues_after(situation, one))
 
 
 def _without_dump(situation: Situation, cause: Hypothesis | None) -> set[str]:
-    """Return the nodes of ranks that the others wait for and that left no dump, if the cause does not explain this."""
+    """Return the nodes of ranks that others wait for and that left no dump, unless the cause explains it."""
     absent = (one for one in situation.line.signals if one.name == NO_DUMP)
     return {one.node for one in absent if one.node and not (cause and cause.mechanism.can_cause(one))}
 
@@ -174,7 +181,7 @@ def _without_dump(situation: Situation, cause: Hypothesis | None) -> set[str]:
 def _checks(
     situation: Situation, cause: Hypothesis | None, check: Sequence[str], faults: Sequence[Signal]
 ) -> Iterator[Signal]:
-    """Yield the first signal that names each node to be tested."""
+    """Yield the first signal of each node that must be tested: the signal that shows why."""
     for node in check:
         signs = (one for one in situation.line.signals if one.node == node)
         of_cause = (
@@ -197,9 +204,10 @@ def _hardware(
     *,
     is_clear: bool,
 ) -> Hardware:
-    """Return the state of the hardware: `acquitted` requires a clear other cause, or a log of each node without faults.
+    """Return whether the hardware caused the failure: `blamed`, `acquitted` (ruled out) or `not_shown`.
 
-    Only a node's own source blames it. If there are `doubtful` nodes (faulty or left out), it is not `acquitted`.
+    `blamed` requires evidence from a node's own source. `acquitted` requires a clear other cause, or logs without
+    faults from all nodes. It is not possible if there are `doubtful` nodes, which are faulty or left out.
     """
     checked = {
         one.node for one in situation.spans if one.trust is Trust.NODE and one.node and covers(one, situation.line)
@@ -216,7 +224,7 @@ def _hardware(
 
 
 def _is_blamed(situation: Situation, cause: Hypothesis | None) -> bool:
-    """Return whether a node's own source shows the cause, and the cause is a fault of nodes."""
+    """Return whether the cause is a fault of nodes, and a node's own source shows the cause."""
     if cause is None:
         return False
     mechanism = cause.mechanism
@@ -229,9 +237,10 @@ def _is_blamed(situation: Situation, cause: Hypothesis | None) -> bool:
 
 
 def _is_clear(situation: Situation, cause: Hypothesis, outlook: Outlook) -> bool:
-    """Return whether the cause is decisive or stops the job, and was not printed while the job was already ending.
+    """Return whether the cause of the failure is certain enough to rule out the hardware.
 
-    A scheduler that reports a lost node does not state why it is lost.
+    The cause must be decisive, or require that the job stays stopped. Its signal must not come after the launcher
+    started to end the job. The report of a scheduler is never enough, because it does not state why a node is lost.
     """
     if cause.mechanism.trusts_job:
         return False
