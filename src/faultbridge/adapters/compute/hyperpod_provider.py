@@ -1,4 +1,4 @@
-"""Replace a node of a SageMaker HyperPod cluster: HyperPod terminates the instance and launches its successor.
+"""Replace a node of a HyperPod cluster: HyperPod terminates the instance and launches its successor.
 
 The root volume and all other volumes of the instance are destroyed. The logical id of the node stays the same.
 """
