@@ -1,32 +1,33 @@
 """The errors that callers distinguish, by the response that they need.
 
-`Rejected`: the input is invalid, no retry helps. `Transient`: a retry may succeed. `Misconfigured`: an operator must
-change something. `Rejected` is never retried; the service that delivered the work (the queue, the stream or Step
-Functions) delivers the work again after the other two errors.
+`Rejected`: the input is invalid, and a retry does not help. `Transient`: a retry may succeed. `Misconfigured`: an
+operator must change something. Work that raised `Rejected` is never retried. After the other two errors, the service
+that delivered the work (the queue, the stream or Step Functions) delivers it again.
 """
 
 from __future__ import annotations
 
 
 class FaultbridgeError(Exception):
-    """Base class of every error that Faultbridge raises on purpose."""
+    """Base class of every error that Faultbridge raises deliberately."""
 
 
 class Rejected(FaultbridgeError):  # noqa: N818 - a term of the design: the record is stored with the rejects
-    """The input is invalid and is never retried automatically; a record is stored with the reason.
+    """The input is invalid, and is never retried automatically.
 
-    `reason` is a stable lower-case code (`unknown_node`, `not_xml`, ...); `detail` is one line of text for people.
+    A rejected record is stored with the reason. `reason` is a stable lower-case code (`unknown_node`, `not_xml`, ...).
+    `detail` is one line of text for people.
     """
 
     def __init__(self, reason: str, detail: str = "") -> None:
-        """Keep the stable reason apart from the text for people."""
+        """Store the stable reason code separately from the text for people."""
         super().__init__(f"{reason}: {detail}" if detail else reason)
         self.reason = reason
         self.detail = detail
 
 
 class Transient(FaultbridgeError):  # noqa: N818 - names the situation, like `Rejected` and `Misconfigured`
-    """A dependency did not respond, throttled the call or lost a race; the same call may succeed later."""
+    """A dependency did not respond, throttled the call, or lost a race; the call may succeed later."""
 
 
 class Conflict(Transient):
@@ -42,18 +43,18 @@ class Unverifiable(Misconfigured):
 
 
 class UnknownName(Rejected):
-    """A name or id that denotes nothing here. The reason is `unknown_` and the kind: `unknown_cluster`."""
+    """A name or id does not exist; the reason code is `unknown_` and its kind, such as `unknown_cluster`."""
 
     def __init__(self, kind: str, name: str, cluster: str | None = None) -> None:
-        """Store the kind of the name, the unknown name, and the cluster in which it was looked up, if any."""
+        """Store the unknown name, its kind, and the cluster in which it was looked up, if there is one."""
         where = f" in cluster {cluster}" if cluster else ""
         super().__init__(f"unknown_{kind}", f"unknown {kind}{where}: {name}")
         self.kind, self.name, self.cluster = kind, name, cluster
 
 
 class IllegalTransition(Rejected):
-    """The transition tables do not allow a status change of a node or case: a bug; nothing was written."""
+    """A bug: the transition tables do not allow a status change of a node or case; nothing was written."""
 
     def __init__(self, detail: str) -> None:
-        """Take the text that names the transition and its actor."""
+        """Store the text that names the transition and the component that tried it."""
         super().__init__("illegal_move", detail)

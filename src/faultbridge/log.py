@@ -1,7 +1,7 @@
-"""Logs each decision as one structured line, with its reason and ids as fields.
+"""Log each decision as one structured line, with its reason and ids as fields.
 
-Standard library only. In Lambda, `adapters.telemetry` sends these lines through the Powertools formatter as JSON.
-docs/runbooks/logs.md says how to search them.
+The module uses only the standard library. In Lambda, `adapters.telemetry` sends these lines through the Powertools
+formatter as JSON. docs/runbooks/logs.md explains how to search them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ LOGGER.addHandler(logging.NullHandler())  # a process without logging configurat
 
 
 def log_cause(decision: str, *, reason: str, level: int = logging.INFO, **ids: object) -> None:
-    """Log one decision, its reason, and the ids it concerns (cluster, node, case_id, message_id, ...).
+    """Log one decision, its reason, and the ids that it concerns (cluster, node, case_id, ...).
 
-    Use `logging.WARNING` for input or work that is refused or given back, and the default for ordinary decisions.
+    Use `logging.WARNING` for input or work that is refused or given back, and the default level for ordinary decisions.
     Never pass record bodies or secrets.
     """
     if LOGGER.isEnabledFor(level):
@@ -27,7 +27,7 @@ def log_cause(decision: str, *, reason: str, level: int = logging.INFO, **ids: o
 
 @contextmanager
 def logged_from(level: int, handler: logging.Handler | None = None) -> Iterator[None]:
-    """Within the block, log lines of `level` and above; `handler`, if given, also receives them."""
+    """Within the `with` block, log lines of `level` and above; `handler`, if given, also receives them."""
     before = LOGGER.level
     LOGGER.setLevel(level)
     if handler is not None:

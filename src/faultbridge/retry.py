@@ -1,4 +1,4 @@
-"""Retry a failed call: bounded attempts, exponential backoff with full jitter."""
+"""Retry a failed call: a limited number of attempts, with exponential backoff and full jitter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OnRetry = Callable[[int, Exception, float], None]
 class Retry:
     """How often a call is attempted, and how long to pause between two attempts.
 
-    The pause after attempt `n` is `jitter()` times `first_seconds * 2 ** (n - 1)`, but at most `max_seconds`.
+    The pause after attempt `n` is `jitter()` times the smaller of `first_seconds * 2 ** (n - 1)` and `max_seconds`.
     `jitter` returns a number from 0 to 1. With `first_seconds=0` there is no pause. `sleep` and `jitter` are replaced
     in tests and simulation.
 
@@ -32,7 +32,7 @@ class Retry:
     jitter: Callable[[], float] = random.random
 
     def __post_init__(self) -> None:
-        """Raise ValueError unless at least one attempt is allowed."""
+        """Raise ValueError if `attempts` is less than one."""
         if self.attempts < 1:
             raise ValueError(f"attempts is too small: {self.attempts}; at least 1")
 
@@ -44,10 +44,10 @@ class Retry:
         retry_if: Callable[[Exception], bool] = lambda _: True,
         on_retry: OnRetry = lambda _attempt, _error, _pause: None,
     ) -> T:
-        """Call `action` until it returns; re-raise the error of the last attempt.
+        """Call `action` until it succeeds, and return its result; raises the error of the last attempt.
 
-        An error is retried when its type is in `retry_on` and `retry_if` returns True for it. Any other error is raised
-        at once. `on_retry` is for logging.
+        An error is retried if its type is in `retry_on` and `retry_if` returns True for it. Any other error is raised
+        immediately. `on_retry` is called before each pause, for logging.
         """
         for attempt in range(1, self.attempts):
             try:
@@ -62,6 +62,6 @@ class Retry:
         return action()
 
     def pause_after(self, attempt: int) -> float:
-        """Return the seconds to pause after a failed attempt, counted from 1."""
+        """Return the pause in seconds after a failed attempt; the first attempt has the number 1."""
         doublings = min(attempt - 1, 60)  # a float overflows after 1,023
         return min(self.first_seconds * 2.0**doublings, self.max_seconds) * self.jitter()

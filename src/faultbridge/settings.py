@@ -1,4 +1,4 @@
-"""The settings of one deployment, from `FAULTBRIDGE_*` environment variables.
+"""The settings of one deployment, from environment variables with the prefix `FAULTBRIDGE_`.
 
 A variable is checked when its setting is read, so a function needs only the variables that it uses.
 """
@@ -18,10 +18,10 @@ T = TypeVar("T")
 
 
 class Variable(Generic[T]):
-    """A setting that is read from one environment variable; the variable has its name in upper case.
+    """A setting of a deployment, which is read from one environment variable.
 
-    A blank variable counts as not set. A variable that is not set has its default; a variable without a default is
-    required.
+    The name of the variable is the name of the setting in upper case, with the prefix `FAULTBRIDGE_`. A blank variable
+    counts as not set. If the variable is not set, the default applies. A setting without a default is required.
     """
 
     def __init__(
@@ -41,7 +41,10 @@ class Variable(Generic[T]):
     def __get__(self, settings: Settings, owner: type) -> T: ...
 
     def __get__(self, settings: Settings | None, owner: type) -> Self | T:
-        """Return the converted value or the default; raises Misconfigured if neither exists or the value is invalid."""
+        """Return the value of the setting, or its default if the variable is not set.
+
+        Raises Misconfigured if the value is invalid, or if there is neither a value nor a default.
+        """
         if settings is None:
             return self
         text = settings.variables.get(self.name)
@@ -70,7 +73,7 @@ def _words(text: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of one deployment; each attribute is one variable with its description."""
+    """The settings of one deployment; each attribute is a setting with its description."""
 
     variables: Mapping[str, str] = field(default_factory=dict)
 
@@ -154,7 +157,10 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
-        """Copy the variables that begin with `FAULTBRIDGE_`, by default from the environment of the process."""
+        """Return settings from the variables that start with `FAULTBRIDGE_`.
+
+        By default, the variables come from the environment of the process.
+        """
         source = os.environ if environment is None else environment
         return cls({name: value for name, value in source.items() if name.startswith(PREFIX)})
 

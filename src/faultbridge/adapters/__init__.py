@@ -1,6 +1,6 @@
-"""Implementations of the ports on AWS, Kubernetes and PagerDuty; only these modules call AWS.
+"""Adapters: implementations of Faultbridge's interfaces on AWS, Kubernetes, Slurm and PagerDuty.
 
-Read in this order:
+Only these modules call AWS. Read in this order:
 
 - `aws`: clients, credentials, error conversion, and `AwsPorts`, which builds every adapter
 - `dynamodb`: the single table
@@ -10,7 +10,7 @@ Read in this order:
 - `volumes`: EBS volumes of EC2 instances and HyperPod nodes
 - `kubernetes`: nodes and pods of EKS clusters
 - `slurm`: nodes and jobs of Slurm clusters
-- `paging`: SNS and PagerDuty
+- `paging`: SNS, PagerDuty and chats
 - `callbacks`: webhooks and schedulers, for jobs that may resume
 - `capacity`: EC2 reservations and capacity blocks for a successor
 - `verification`: verification of an instance together with a peer

@@ -1,4 +1,4 @@
-"""Converts the error of a call that changes something to a failed result, in one place for all adapters."""
+"""Convert the error of a call that changes something to a failed `CallResult`, for all adapters."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ def result_of(
     action: Callable[[], CallResult],
     failure_of: Callable[[FaultbridgeError], ProviderFailure] = lambda _: ProviderFailure.PERMISSION_DENIED,
 ) -> CallResult:
-    """Return the result of an action; an error becomes a failed result.
+    """Run a call that changes something, and return its result; an error becomes a failed result.
 
-    Transient becomes TIMEOUT with `no_response` set; `failure_of` gives the failure for any other error.
+    A Transient error becomes TIMEOUT with `no_response` set. For any other error, `failure_of` returns the failure.
     """
     try:
         return action()

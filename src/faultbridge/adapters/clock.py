@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 
 class SystemClock:
-    """A Clock on the system time; only tests of the embedded stack set an offset."""
+    """A Clock that reads the system time; only tests of the embedded stack add an offset, in seconds."""
 
     def __init__(self, offset_seconds: int = 0) -> None:
         self._offset = timedelta(seconds=offset_seconds)

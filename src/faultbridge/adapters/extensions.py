@@ -1,6 +1,6 @@
-"""Extensions: parts that other installed distributions register under an entry-point group.
+"""Load extensions: adapters that other installed distributions register under an entry-point group.
 
-A part is built on first use, so that a broken extension affects only the clusters that name it.
+An extension is built on first use, so that a broken extension affects only the clusters that name it.
 """
 
 from __future__ import annotations
@@ -20,19 +20,23 @@ Part = TypeVar("Part")
 
 
 class Parts(Mapping[str, Part], Generic[Part]):
-    """The parts of one kind by name: the built-in ones, then those of the entry-point group `faultbridge.KIND`.
+    """The adapters of one kind, by name: the built-in adapters, then those of installed extensions.
 
-    An extension cannot replace a built-in part. A look-up raises Misconfigured when an extension cannot be loaded.
+    Extensions register under the entry-point group `faultbridge.KIND`. An extension cannot replace a built-in adapter.
+    A look-up raises Misconfigured if the extension cannot be loaded.
     """
 
     def __init__(self, kind: str, protocol: type[Any], builtin: Mapping[str, Part], surroundings: Surroundings) -> None:
-        """Store how parts are built; `protocol` names the methods that each part must have."""
+        """Store the built-in adapters, and the values with which extensions are checked and built.
+
+        `protocol` names the methods that each extension must have. `surroundings` is passed to each extension.
+        """
         self._group, self._protocol = f"{PREFIX}{kind}", protocol
         self._builtin, self._surroundings = builtin, surroundings
         self._loaded: dict[str, Part] = {}
 
     def __getitem__(self, name: str) -> Part:
-        """Return a part, built on first use."""
+        """Return the adapter of this name; an extension is loaded and built on first use."""
         if name in self._builtin:
             return self._builtin[name]
         if name not in self._loaded:
@@ -40,16 +44,16 @@ class Parts(Mapping[str, Part], Generic[Part]):
         return self._loaded[name]
 
     def __contains__(self, name: object) -> bool:
-        """Return whether a part of this name is built in or installed; nothing is loaded."""
+        """Return whether an adapter of this name is built in or installed; no extension is loaded."""
         return name in self._builtin or any(one.name == name for one in self._installed)
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the names of all parts; nothing is loaded."""
+        """Yield the names of all adapters; no extension is loaded."""
         names = (one.name for one in self._installed)
         return iter(dict.fromkeys((*self._builtin, *sorted(names))))
 
     def __len__(self) -> int:
-        """Return the number of parts."""
+        """Return the number of adapters, built in and installed."""
         return len(list(iter(self)))
 
     @cached_property

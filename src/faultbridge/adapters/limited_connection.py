@@ -1,4 +1,7 @@
-"""Connections to HTTP servers with one time limit for the whole request, from the connection to the last byte."""
+"""Open connections to HTTP servers with one time limit for the whole request.
+
+The limit covers everything from the connection to the last byte of the response.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds for the connection and for the whole request, and the longest body in bytes."""
+    """Time limits in seconds for the connection and for the whole request, and the maximum body in bytes."""
 
     connect: float
     total: float
@@ -26,10 +29,10 @@ class Limits:
 def limited_connection(
     address: SplitResult, context: ssl.SSLContext | None, limits: Limits
 ) -> Iterator[tuple[socket.socket, threading.Event]]:
-    """Yield a connection that is shut down when the time limit of the request is over, and an event that is set then.
+    """Yield a connection with a time limit for the whole request, and an event for its expiry.
 
-    `context` is None for plain HTTP. The time-out of the socket itself cannot limit the request: it starts again with
-    each byte that arrives.
+    When the limit is reached, the event is set and the connection is shut down. `context` is None for plain HTTP. The
+    time-out of a socket cannot limit a request, because it starts again with each byte that arrives.
     """
     host, port = address.hostname or "", address.port or PORTS[address.scheme]
     connected = socket.create_connection((host, port), limits.connect)

@@ -1,4 +1,4 @@
-"""Metrics in CloudWatch's embedded metric format, printed as one line per call, and the logger."""
+"""Configure the logger, and print metrics in CloudWatch's embedded metric format, one line per call."""
 
 from __future__ import annotations
 
@@ -23,19 +23,28 @@ copy_config_to_registered_loggers(logger, include={LOGGER.name})
 
 
 def emit(counts: Mapping[str, int], **metadata: Any) -> None:  # noqa: ANN401 - any JSON value is allowed as metadata
-    """Print counts as metrics of this stack and service; `metadata` is added to the same line."""
+    """Print counts as metrics of this stack and service.
+
+    `metadata` is added to the same log line.
+    """
     _print(counts, {}, {}, metadata)
 
 
 def emit_for_cluster(
     cluster: str, counts: Mapping[str, int], durations: Mapping[str, Sequence[int]] | None = None, **metadata: str
 ) -> None:
-    """Print metrics of one cluster; of `durations`, in milliseconds, only the first 99 per name are printed."""
+    """Print the metrics of one cluster.
+
+    `durations` are in milliseconds; only the first 99 values of each name are printed.
+    """
     _print(counts, durations or {}, {"cluster": cluster}, metadata)
 
 
 def emit_for_reason(reason: str, counts: Mapping[str, int]) -> None:
-    """Print counts of one reason. `emit` prints the same metrics without the reason as totals."""
+    """Print counts as metrics with the dimension `reason`.
+
+    `emit` prints the same metrics without this dimension, as totals.
+    """
     _print(counts, {}, {"reason": reason}, {})
 
 

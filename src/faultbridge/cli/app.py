@@ -1,4 +1,4 @@
-"""Runs one command: imports its module, and maps errors to one line and an exit code."""
+"""Run one command: import its module, and convert errors to one line of text and an exit code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _NO_ARGUMENTS_ERROR = "NoArgsIsHelpError"
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code. Every error becomes one line on stderr."""
+    """Run one command, and return its exit code.
+
+    Every error becomes one line on stderr.
+    """
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         # Outside standalone mode Typer returns the exit code of `typer.Exit`.
@@ -57,7 +60,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def application(arguments: Sequence[str]) -> typer.Typer:
-    """Build the command tree. Only the called command is imported; the others are help lines."""
+    """Build the Typer command tree; only the module of the called command is imported.
+
+    All other commands have only their line in the help.
+    """
     use_plain_parameters()
     root = typer.Typer(
         help="Turn GPU-node faults into versioned events and verified repairs.",
@@ -80,12 +86,15 @@ def application(arguments: Sequence[str]) -> typer.Typer:
 
 
 def _called(arguments: Sequence[str]) -> str | None:
-    """Return the first argument that names a command."""
+    """Return the first argument that is the name of a command, or None if there is none."""
     return next((argument for argument in arguments if argument in COMMANDS or argument in RENAMED), None)
 
 
 def _command_path(arguments: Sequence[str]) -> str | None:
-    """Return the command that the arguments call, with its verb where it is a noun: `case list`."""
+    """Return the command that the arguments call, with its verb if it has verbs, such as `case list`.
+
+    Returns None if no argument is the name of a command.
+    """
     name = _called(arguments)
     if name is None:
         return None
@@ -97,14 +106,17 @@ def _command_path(arguments: Sequence[str]) -> str | None:
 
 
 def _words_to_complete(environment: Mapping[str, str]) -> list[str]:
-    """Return the words of the command line that a shell completes, so that its command is imported."""
+    """Return the words of the command line for which a shell requests completions.
+
+    With these words, `application` imports the right command.
+    """
     if COMPLETION not in environment:
         return []
     return (environment.get("COMP_WORDS") or environment.get("_TYPER_COMPLETE_ARGS") or "").split()[1:]
 
 
 def _add(root: typer.Typer, name: str, *, hidden: bool = False) -> None:
-    """Import the module of a command and add its command, or its noun with all verbs, to the tree."""
+    """Import the module of a command, and add the command with all its verbs to the tree."""
     current = RENAMED.get(name, name)
     row = COMMANDS[current]
     app: typer.Typer = import_module(f"faultbridge.cli.commands.{row.module}").app
@@ -116,7 +128,7 @@ def _add(root: typer.Typer, name: str, *, hidden: bool = False) -> None:
 
 
 def _placeholder() -> None:
-    """Represent a command that is listed in the help but not called."""
+    """Do nothing; this function represents a command that is listed in the help but not called."""
 
 
 def _print_version(wanted: bool) -> None:
@@ -130,4 +142,4 @@ def _print_version(wanted: bool) -> None:
 def _root_options(
     version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
 ) -> None:
-    """Declare the options that precede any command."""
+    """Declare the options that come before the name of a command."""

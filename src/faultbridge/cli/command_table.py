@@ -1,7 +1,8 @@
-"""Lists the commands and the module of each. Add a row for each new command.
+"""List the commands and their modules; each new command needs a row here.
 
 Every module has `app`, a `typer.Typer`. If `app` has a command with the name of the row, the row is that command
-(`decode`). Otherwise the row is a noun, and `app` holds its verbs (`node list`). This table imports no module.
+(`decode`). Otherwise the row is a noun, and the commands in `app` are its verbs (`node list`). This table imports no
+module.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One command or noun: its module in `faultbridge.cli.commands` and its line in the help."""
+    """One command or noun: its module in `faultbridge.cli.commands`, and its line in the help."""
 
     module: str
     help: str

@@ -1,8 +1,8 @@
-"""Reads text parameters without pydantic, whose import takes longer than most offline commands.
+"""Read text parameters without pydantic, whose import takes longer than most offline commands.
 
-Typer converts every value with pydantic, also text that needs no conversion. This module replaces one private function
-of Typer: values that have their type already are returned, and all others go to Typer. Where Typer lacks the function,
-nothing is replaced.
+Typer converts every value with pydantic, even text that needs no conversion. This module replaces one private function
+of Typer. A value that already has its type is returned; Typer converts all others. If Typer lacks the function, nothing
+is replaced.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _NAME = "build_runtime_param"
 
 @dataclass(frozen=True, slots=True)
 class PlainParameter:
-    """The conversion of one parameter. `convert` creates Typer's own conversion where it is needed."""
+    """The conversion of one parameter; `convert` creates Typer's own conversion if it is needed."""
 
     descriptor: Any
     convert: Callable[[Any], Any]
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:  # noqa: ANN401 - as in Typer
-        """Return the value in the parameter's type; Typer converts it only if it is of another type."""
+        """Return the value in the type of the parameter; Typer converts it only if it has another type."""
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
         given = self.descriptor
@@ -38,13 +38,13 @@ class PlainParameter:
         return self.convert(self.descriptor).coerce(value, param=param, ctx=ctx)
 
     def _has_type(self, value: object) -> bool:
-        """Return whether the value is text for a text parameter, or a default that has the type of the parameter."""
+        """Return whether the value already has the type of the parameter: text, boolean or enumeration."""
         kind = self.descriptor.annotation
         return type(value) is kind and (kind in {str, bool} or issubclass(kind, Enum))
 
 
 def use_plain_parameters() -> None:
-    """Replace Typer's conversion of parameters by `PlainParameter`; repeated calls change nothing."""
+    """Replace Typer's conversion of parameters with `PlainParameter`; repeated calls change nothing."""
     convert = getattr(typer.core, _NAME, None)
     if convert is None or getattr(convert, "is_plain", False):
         return

@@ -1,4 +1,4 @@
-"""Lambda entry points: each converts the event of one function to service calls.
+"""Lambda entry points: each one converts the event of a Lambda function to service calls.
 
 Each call prints one line of metrics. In the order of the data: `intake` (webhooks, log subscriptions), `ingest` (raw
 records), `table_stream` with `publish` and `react` (new entries), `replacement` (repair steps), `pager`, `http_event`

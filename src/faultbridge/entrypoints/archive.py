@@ -1,4 +1,8 @@
-"""Archive function: runs every hour and anchors and seals the streams of each cluster."""
+"""The archive function: every hour, it anchors and seals the streams of each cluster.
+
+An anchor records the position and hash of every stream in a bucket under Object Lock. The seal of a day adds entries
+that the archive lacks, and locks a manifest of the day.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def archive(_event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
-    """Anchor all clusters and seal the days that are due.
+    """Anchor all clusters, and seal the days that are due.
 
-    Raises Misconfigured when an operator must act, and Transient when the next run may succeed. Lambda retries both;
-    errors in two consecutive hours raise an alarm.
+    Raises Misconfigured if an operator must act, and Transient if the next run may succeed. Lambda retries after both
+    errors. Errors in two consecutive hours raise an alarm.
     """
     kept = installation.archive.schedule()
     for broken in kept.breaks:

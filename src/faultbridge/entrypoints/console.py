@@ -1,4 +1,4 @@
-"""Console function: serves the read-only pages of the console behind API Gateway."""
+"""The console function: serves the read-only web console behind API Gateway."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ MIN_COMPRESSED = 1_000
 
 
 def console(event: dict[str, Any], _context: object, installation: Installation) -> dict[str, Any]:
-    """Serve one page and count it."""
+    """Serve one page of the console, and count the request in the metrics."""
     response = answer(event, installation)
     emit({"Requests": 1, "Refused": int(response["statusCode"] >= 400)})  # noqa: PLR2004 - HTTP errors start at 400
     return response
 
 
 def answer(event: dict[str, Any], installation: Installation) -> dict[str, Any]:
-    """Return the page of one request. Every error becomes a page that states its reason, never a traceback."""
+    """Return the page for one request; every error becomes a page with its reason, never a traceback."""
     headers = {name.lower(): str(value) for name, value in (event.get("headers") or {}).items()}
     content = _content(event, installation)
     if content.not_modified(headers.get("if-none-match", "")):

@@ -1,4 +1,4 @@
-"""HTTP events: the caller and the body of a request as API Gateway passes it, payload version 2.0."""
+"""Read the caller and the body of an HTTP request from an API Gateway event (payload version 2.0)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CLUSTERS_CLAIM = "faultbridge_clusters"
 
 
 def caller_of(event: Mapping[str, Any]) -> Caller:
-    """Return the caller and the clusters that it may access.
+    """Return the caller of a request, with the clusters that the caller may access.
 
     With IAM authorization, API Gateway has already checked the route against the policy of the caller.
     """
@@ -30,7 +30,7 @@ def caller_of(event: Mapping[str, Any]) -> Caller:
 
 
 def body_of(event: Mapping[str, Any]) -> str:
-    """Return the body as text. Raises Rejected `bad_body` for invalid base64 or UTF-8."""
+    """Return the body of a request as text. Raises Rejected `bad_body` for invalid base64 or UTF-8."""
     body = str(event.get("body") or "")
     if not event.get("isBase64Encoded"):
         return body

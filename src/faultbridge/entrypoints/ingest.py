@@ -1,4 +1,7 @@
-"""Ingest function: processes a batch of raw records and returns the ids of the messages to retry."""
+"""The ingest function: processes batches of raw records from SQS.
+
+It returns the ids of the messages that SQS must deliver again.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ if TYPE_CHECKING:
 
 
 def ingest(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
-    """Ingest a batch of SQS messages and print a line with the outcome of every record."""
+    """Process a batch of SQS messages, and print one line with the outcome of every record.
+
+    Returns the ids of the messages that SQS must deliver again.
+    """
     result = installation.ingestion.ingest(
         [_delivery(record, installation.trust.events_queue) for record in event["Records"]]
     )

@@ -1,4 +1,4 @@
-"""Intake function: forwards webhook requests and CloudWatch Logs batches to the queue of raw records."""
+"""The intake function: forwards webhook requests and CloudWatch Logs batches to the record queue."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _STATUS: Mapping[str, HTTPStatus] = {
 
 
 def intake(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
-    """Forward one webhook request or one batch of log events."""
+    """Forward one webhook request, or one batch of CloudWatch log events, to the record queue."""
     if "awslogs" in event:
         return _forward_logs(event, installation)
     return _forward_webhook(event, installation)
@@ -37,7 +37,7 @@ def intake(event: Mapping[str, Any], installation: Installation) -> dict[str, An
 def _forward_logs(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
     """Forward a batch of log events; an invalid batch is logged and dropped.
 
-    After any other error Lambda retries the batch.
+    After any other error, Lambda retries the batch.
     """
     try:
         record_id = installation.gateway.log_subscription(str(_members(event["awslogs"]).get("data", "")))
@@ -68,7 +68,10 @@ def _forward_webhook(event: Mapping[str, Any], installation: Installation) -> di
 
 
 def _post_of(event: Mapping[str, Any]) -> WebhookRequest:
-    """Return the request in an event. Raises Rejected `bad_body` for a body that is not text or not base64."""
+    """Return the webhook request in an API Gateway event.
+
+    Raises Rejected `bad_body` if the body is not text or not valid base64.
+    """
     path = _members(event.get("pathParameters"))
     headers = {str(name).lower(): str(value) for name, value in _members(event.get("headers")).items()}
     text = event.get("body") or ""
@@ -92,7 +95,7 @@ def _sender(event: Mapping[str, Any]) -> str:
 
 
 def _members(value: object) -> Mapping[str, Any]:
-    """Return a mapping, or an empty one for any other value."""
+    """Return the value if it is a mapping, else an empty mapping."""
     return value if isinstance(value, Mapping) else {}
 
 

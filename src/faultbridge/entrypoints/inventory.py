@@ -1,4 +1,4 @@
-"""Inventory function: synchronizes instance groups on a schedule and on provider events."""
+"""The inventory function: synchronizes nodes with the provider, on a schedule and after its events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def inventory(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
-    """Synchronize the registry with the provider and return the changes of each cluster."""
+    """Synchronize the registered nodes with the provider, and return the changes of each cluster."""
     records = event.get("Records")
     synced = (
         installation.registry.inventory_events(map(_provider_event, records))
@@ -34,7 +34,7 @@ def inventory(event: Mapping[str, Any], installation: Installation) -> dict[str,
 
 
 def _provider_event(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Parse the event of one SQS record; an invalid one becomes an empty event, which has no effect."""
+    """Return the event in one SQS record; an invalid record becomes an empty event without effect."""
     try:
         event = json.loads(record["body"])
     except ValueError:

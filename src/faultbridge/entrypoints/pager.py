@@ -1,4 +1,7 @@
-"""Pager function: sends pages for events of the bus, posts to chats, and sends summaries and reminders every minute."""
+"""The pager function: sends pages for events on the bus, and posts pages to chats.
+
+Every minute, it also sends summaries and reminders.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ CHAT_PAGE = "Chat Page"
 
 
 def pager(event: Mapping[str, Any], installation: Installation) -> None:
-    """Process one event of the bus or of the schedule; raises when a page could not be sent."""
+    """Process one event of the bus or of the schedule; raises an error if a page could not be sent."""
     if event.get("detail-type") == SCHEDULED:
         reminded = installation.pager.remind()
         emit({f"Pages{name.title()}": count for name, count in asdict(reminded).items()})

@@ -1,4 +1,4 @@
-"""Publish function: sends new entries of the table stream to the bus and to the archive."""
+"""The publish function: sends new entries from the table stream to the bus and to the archive."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def publish(event: Mapping[str, Any], installation: Installation) -> None:
     """Publish and archive a batch of new entries.
 
-    Raises when the bus refused an entry, so that Lambda retries the batch.
+    Raises an error if the bus refused an entry, so that Lambda retries the batch.
     """
     entries = list(new_images(event))
     published = installation.ledger.publish(entries)

@@ -1,4 +1,4 @@
-"""React function: a new entry triggers the processing of its node or cluster."""
+"""The react function: processes each node or cluster that has a new entry."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def react(event: Mapping[str, Any], installation: Installation) -> None:
     """Process every node and cluster that has a new entry.
 
-    Raises when one could not be processed, so that Lambda retries the batch.
-    Entries only trigger processing: the services read the current state from the table.
+    Raises an error if a node or cluster could not be processed, so that Lambda retries the batch. An entry only
+    triggers the processing: the services read the current state from the table.
     """
     entries = list(new_images(event))
     triggers = {(str(entry["cluster"]), _node(entry)) for entry in entries}

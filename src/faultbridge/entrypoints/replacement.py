@@ -1,4 +1,4 @@
-"""Replacement function: runs one step of one repair attempt, called by Step Functions."""
+"""The replacement function: runs one step of a repair attempt; Step Functions calls it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def replacement(event: Mapping[str, Any], installation: Installation) -> dict[str, str]:
-    """Run one step of an attempt and return its outcome."""
+    """Run one step of a repair attempt, and return its outcome."""
     result = installation.repair.step_runner(event, event.get("token"))
     emit({"Steps": 1}, step=event.get("step"), case=event.get("case"), outcome=result.get("outcome"))
     return result

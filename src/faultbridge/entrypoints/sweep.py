@@ -1,4 +1,7 @@
-"""Sweep function: runs due timers and missed work every minute, and confirms canary events."""
+"""The sweep function: runs due timers and missed work every minute, and confirms canary events.
+
+A canary is a test record that Faultbridge sends through its own pipeline.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def sweep(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
-    """Run one sweep, or confirm one canary event. A failed part is retried by the next sweep.
+    """Run one sweep, or confirm one canary event; the next sweep retries a part that failed.
 
-    The result is JSON: Lambda fails a call whose result it cannot convert.
+    The result must be JSON, because Lambda fails a call whose result it cannot convert.
     """
     if event.get("detail-type") == EntryType.NOTE:
         return _confirm_canary(event["detail"], installation)

@@ -1,4 +1,4 @@
-"""Converts DynamoDB Streams records to table items, for `publish` and `react`."""
+"""Convert DynamoDB Streams records to table items, for the functions `publish` and `react`."""
 
 from __future__ import annotations
 

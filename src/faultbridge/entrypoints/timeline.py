@@ -1,4 +1,4 @@
-"""Timeline function: serves the HTTP API for the recorded history behind API Gateway."""
+"""The timeline function: serves the HTTP API for the recorded history behind API Gateway."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ HEADERS: dict[str, str | list[str]] = {"Cache-Control": "no-store", "X-Content-T
 
 
 def timeline(event: dict[str, Any], context: object, installation: Installation) -> dict[str, Any]:
-    """Serve one request and count it."""
+    """Serve one request of the HTTP API, and count it in the metrics."""
     response = answer(event, context, installation)
     emit({"Requests": 1, "Refused": int(response["statusCode"] >= 400)})  # noqa: PLR2004 - HTTP errors start at 400
     return response
 
 
 def answer(event: dict[str, Any], context: object, installation: Installation) -> dict[str, Any]:
-    """Return the response to one request; every error becomes a problem document (RFC 9457), never a traceback."""
+    """Return the response to one request; every error becomes a problem document (RFC 9457).
+
+    A response never contains a traceback.
+    """
     resolver = APIGatewayHttpResolver()
     for route in ROUTES:
         path = route.path.replace("{", "<").replace("}", ">")

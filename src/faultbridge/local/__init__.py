@@ -1,4 +1,4 @@
-"""The embedded stack: the product's template, deployed into two AWS emulators on this machine.
+"""The embedded stack: Faultbridge's template, deployed into two AWS emulators on this machine.
 
 Modules in reading order: `stack` starts, deploys and stops a stack; `servers` runs the two emulators; `gaps` patches
 the emulators where they differ from AWS; `kubernetes` and `hyperpod` are fakes of those APIs. `environment` defines

@@ -1,4 +1,4 @@
-"""Calls to an embedded stack: boto3 clients, and plain HTTP requests to the emulators' own routes."""
+"""Call an embedded stack, with boto3 clients and with HTTP requests to the emulators' own routes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def client(service: str, environment: Mapping[str, str]) -> Any:  # noqa: ANN401 - boto3 makes its classes at run time
-    """Return a boto3 client for the stack of this environment; the process's own variables are ignored."""
+    """Return a boto3 client for the embedded stack whose endpoints `environment` contains.
+
+    The AWS variables of the current process are not used.
+    """
     import boto3
     from botocore.config import Config
 
@@ -45,7 +48,7 @@ def stack_client(service: str, state: StackState) -> Any:  # noqa: ANN401 - as a
 
 
 def outputs(state: StackState) -> dict[str, str]:
-    """Return the outputs of the deployed stack, with addresses that resolve on this machine."""
+    """Return the outputs of the deployed stack; `ApiUrl` becomes an address that resolves on this machine."""
     found = stack_client("cloudformation", state).describe_stacks(StackName=state.stack)["Stacks"][0]
     outputs = {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])}
     # The host name of an API resolves only on AWS; the event plane serves its paths at its own address.
@@ -53,7 +56,7 @@ def outputs(state: StackState) -> dict[str, str]:
 
 
 def resources(state: StackState, *types: str) -> Iterator[tuple[str, str]]:
-    """Yield the logical and physical id of each deployed resource of these types."""
+    """Yield the logical and the physical id of each deployed resource of the given types."""
     pages = stack_client("cloudformation", state).get_paginator("list_stack_resources").paginate(StackName=state.stack)
     for page in pages:
         for resource in page["StackResourceSummaries"]:
@@ -62,12 +65,12 @@ def resources(state: StackState, *types: str) -> Iterator[tuple[str, str]]:
 
 
 def ensure_bucket(state: StackState, name: str) -> None:
-    """Create the bucket where `sam deploy` uploads archives; an existing bucket is kept."""
+    """Create the S3 bucket to which `sam deploy` uploads archives; an existing bucket is kept."""
     stack_client("s3", state).create_bucket(Bucket=name)
 
 
 def ensure_secret(state: StackState, name: str, value: str) -> None:
-    """Create a secret with this value; an existing secret is kept."""
+    """Create a secret with this value in Secrets Manager; an existing secret keeps its value."""
     secrets = stack_client("secretsmanager", state)
     try:
         secrets.create_secret(Name=name, SecretString=value)
@@ -76,21 +79,21 @@ def ensure_secret(state: StackState, name: str, value: str) -> None:
 
 
 def ensure_topic(state: StackState, name: str) -> str:
-    """Create a topic, or find the existing one; return its ARN."""
+    """Create an SNS topic, unless it exists, and return its ARN."""
     arn: str = stack_client("sns", state).create_topic(Name=name)["TopicArn"]
     return arn
 
 
 def json_attribute(text: str) -> dict[str, Any]:
-    """Parse an attribute that contains a JSON object as text; an empty text gives an empty dictionary."""
+    """Parse an AWS attribute whose text is a JSON object; an empty text gives an empty dictionary."""
     parsed = json.loads(text) if text else {}
     return parsed if isinstance(parsed, dict) else {}
 
 
 def http_call(url: str, body: object = None, *, timeout: float = 30.0, headers: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 - JSON
-    """Send a GET request, or a POST request with a JSON body, and return the JSON answer.
+    """Send a GET request, or a POST request if there is a body, and return the JSON response.
 
-    Raises `Transient` when the emulator does not answer or answers with an error.
+    Raises `Transient` if the emulator does not respond or responds with an error. `timeout` is in seconds.
     """
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(  # noqa: S310 - always http on loopback

@@ -1,6 +1,6 @@
-"""Create instances on the fake compute plane of a running stack and inject faults into them.
+"""Create instances on the fake compute plane of a running stack, and inject faults into them.
 
-The calls go to the routes of `servers.compute_plane`; `servers.fault_injection` stores the faults there.
+The calls use the routes of `servers.compute_plane`, which stores the faults in `servers.fault_injection`.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def create_fleet(
     environment: Mapping[str, str] | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Create an Auto Scaling group of GPU instances and return the instance ids in launch order.
+    """Create an Auto Scaling group of GPU instances, and return the instance ids in launch order.
 
-    An existing group is not changed. `environment` is `StackInfo.environment`; the default is the environment of the
-    running stack. Raises `Misconfigured` when no stack is running.
+    An existing group is not changed. `environment` contains the endpoints of a stack, as in `StackInfo.environment`; by
+    default, those of the running stack are used. Raises `Misconfigured` if no stack is running.
     """
     aimed = dict(environment) if environment is not None else endpoint_environment(stack=stack)
     if not aimed:
@@ -81,58 +81,71 @@ def _group_instances(scaling: Any, group: str) -> list[str]:  # noqa: ANN401 - a
 def set_command_output(
     endpoint: str, instance_id: str, *, exit_code: int, stdout: str, until: str | None = None
 ) -> None:
-    """Set the result of every later command on an instance, other than restarts and uploads of log bundles.
+    """Set the result of all later commands on an instance, except restarts and uploads of log bundles.
 
-    `endpoint` is the compute plane's URL. `until` is the restart (`reset` or `reboot`) that removes this fault.
+    `endpoint` is the URL of the compute plane. `until` is the restart (`reset` or `reboot`) that removes this injected
+    result.
     """
     body = {"instance_id": instance_id, "exit_code": exit_code, "stdout": stdout, "until": until}
     http_call(f"{endpoint}/faultbridge/command-output", body)
 
 
 def break_diagnostics(endpoint: str, instance_id: str, *, until: str | None = None) -> None:
-    """Make all later diagnostics of an instance fail, until a restart (`reset` or `reboot`) or `heal_instance`."""
+    """Make all later diagnostics of an instance fail.
+
+    `heal_instance` ends this, and so does the restart (`reset` or `reboot`) in `until`.
+    """
     set_command_output(endpoint, instance_id, exit_code=DIAGNOSTICS_FAILED, stdout=failed_diagnostics(), until=until)
 
 
 def heal_instance(endpoint: str, instance_id: str) -> None:
-    """Remove the injected fault of one instance: its diagnostics pass again."""
+    """Remove the injected fault of one instance, so that its diagnostics pass again."""
     http_call(f"{endpoint}/faultbridge/heal", {"instance_id": instance_id})
 
 
 def make_next_instance_bad(endpoint: str) -> None:
-    """Make the next launched instance fail its diagnostics: the memory of one of its eight GPUs fails."""
+    """Make the diagnostics of the next launched instance fail: the memory of one of its eight GPUs is bad."""
     break_diagnostics(endpoint, NEXT_LAUNCH)
 
 
 def set_capacity(endpoint: str, instance_type: str, *, available: bool, zone: str = ANY_ZONE) -> None:
-    """Remove or restore the capacity of an instance type.
+    """Remove or restore the capacity of an instance type in a zone.
 
-    When it is restored, Auto Scaling groups launch their missing instances.
+    When capacity is restored, Auto Scaling groups launch their missing instances.
     """
     body = {"instance_type": instance_type, "zone": zone, "available": available}
     http_call(f"{endpoint}/faultbridge/capacity", body, timeout=30.0)
 
 
 def set_reservations(endpoint: str, reservations: Sequence[Mapping[str, Any]]) -> None:
-    """Set what `DescribeCapacityReservations` lists, in the form of its response; no launch uses a reservation."""
+    """Set the capacity reservations that `DescribeCapacityReservations` lists.
+
+    The reservations have the form of its response. Launches do not use them.
+    """
     http_call(f"{endpoint}/faultbridge/capacity-reservations", {"reservations": [dict(one) for one in reservations]})
 
 
 def set_launch_faults(endpoint: str, seed: int, rates: LaunchFaultRates) -> None:
-    """Make later launches slow, failing or bad at these rates, drawn at random from the seed."""
+    """Make later launches slow, failing or bad at the given rates; `seed` makes the faults reproducible."""
     http_call(f"{endpoint}/faultbridge/launch-faults", {"seed": seed, "rates": asdict(rates)})
 
 
 def configure_kubernetes(endpoint: str, cluster: str, **settings: Any) -> None:  # noqa: ANN401 - any JSON
-    """Configure an EKS cluster's fake Kubernetes API: `pods`, `budgets`, `register_taints`, `reachable`."""
+    """Configure the fake Kubernetes API of an EKS cluster.
+
+    The settings are `pods`, `budgets` (disruption budgets), `register_taints` (taints of new nodes) and `reachable`.
+    """
     http_call(f"{endpoint}/faultbridge/kubernetes-cluster", {"cluster": cluster, **settings})
 
 
 def configure_hyperpod(endpoint: str, cluster: str, **settings: Any) -> None:  # noqa: ANN401 - any JSON
-    """Configure a fake HyperPod cluster: `faulty` instance ids, `capacity`, `node_recovery`."""
+    """Configure a fake HyperPod cluster.
+
+    The settings are `faulty` (instance ids that fail checks), `capacity` and `node_recovery`.
+    """
     http_call(f"{endpoint}/faultbridge/hyperpod-cluster", {"cluster": cluster, **settings})
 
 
 def reset_faults(endpoint: str) -> None:
-    """Remove the injected faults of EC2, and the settings of fake Kubernetes and HyperPod clusters."""
+    """Remove all injected faults of EC2, and the settings of the fake Kubernetes and HyperPod clusters."""
     http_call(f"{endpoint}/faultbridge/reset", {})

@@ -1,4 +1,4 @@
-"""Ports and environment variables of the emulators, of SAM CLI and of AWS clients.
+"""Ports and environment variables of the emulators, SAM CLI and AWS clients of an embedded stack.
 
 The emulators get a new, minimal environment, because Lambda workers inherit all of it. The user's AWS profile, proxy
 and `PYTHONPATH` must not reach them.
@@ -67,7 +67,10 @@ def is_free(port: int) -> bool:
 
 
 def choose_ports(*, prefer_default: bool = True) -> Ports:
-    """Choose a port for each emulator: its default port if preferred and free, else any free port."""
+    """Choose a port for each emulator.
+
+    It is the default port if that is preferred and free, else any free port.
+    """
     with ExitStack() as reserved:
         # Both sockets stay bound until both ports are known, so that the system cannot return one port twice.
         sockets = [reserved.enter_context(socket.socket()) for _ in range(2)]
@@ -87,7 +90,7 @@ def endpoint(port: int) -> str:
 
 
 def client_environment(ports: Ports) -> dict[str, str]:
-    """Return the variables that point any AWS client to the stack: endpoints, region, test credentials."""
+    """Return the variables that direct AWS clients to the stack: endpoints, Region and test credentials."""
     compute = endpoint(ports.compute_plane)
     return {
         **_CREDENTIALS,
@@ -99,7 +102,7 @@ def client_environment(ports: Ports) -> dict[str, str]:
 
 
 def event_plane_environment(ports: Ports, folder: StackFolder, token: str) -> dict[str, str]:
-    """Return the complete environment of MiniStack, which every Lambda worker inherits."""
+    """Return the complete environment of MiniStack, the event plane; each Lambda worker inherits it."""
     scratch = folder.scratch
     return {
         **_emulator_basics(folder, token),
@@ -119,7 +122,7 @@ def event_plane_environment(ports: Ports, folder: StackFolder, token: str) -> di
 
 
 def compute_plane_environment(ports: Ports, folder: StackFolder, token: str) -> dict[str, str]:
-    """Return the complete environment of the moto server."""
+    """Return the complete environment of the moto server, the compute plane."""
     return {
         **_emulator_basics(folder, token),
         **_CREDENTIALS,
@@ -131,9 +134,9 @@ def compute_plane_environment(ports: Ports, folder: StackFolder, token: str) -> 
 
 
 def tool_environment(ports: Ports, folder: StackFolder) -> dict[str, str]:
-    """Return the environment of SAM CLI: the user's variables with the stack's endpoints.
+    """Return the environment of SAM CLI: the user's variables and the endpoints of the stack.
 
-    The user's variables are kept because SAM may download packages.
+    The user's AWS variables are left out. The others are kept because SAM CLI may download packages.
     """
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     return {
@@ -149,7 +152,10 @@ def tool_environment(ports: Ports, folder: StackFolder) -> dict[str, str]:
 
 
 def host_architecture() -> str:
-    """Return the processor architecture of this computer, as Lambda names it: functions of the stack run on it."""
+    """Return the processor architecture of this computer, as Lambda names it: `arm64` or `x86_64`.
+
+    The Lambda functions of an embedded stack run on this architecture.
+    """
     return "arm64" if platform.machine().lower() in {"arm64", "aarch64"} else "x86_64"
 
 

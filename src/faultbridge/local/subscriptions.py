@@ -1,6 +1,6 @@
-"""Collect the events of the bus and the pages of the topics in SQS queues, for the demo and for tests.
+"""Collect published events and pages in SQS queues, for the demo and for tests.
 
-The subscriptions use rules, topics and queues as a customer would; the product does not depend on them.
+The subscriptions use rules, topics and queues, as a customer would. Faultbridge does not depend on them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TARGET = "queue"
 
 @dataclass(frozen=True, slots=True)
 class QueueSubscription:
-    """A queue that receives messages from a rule of the bus or from topics."""
+    """An SQS queue that receives messages from an EventBridge rule or from SNS topics."""
 
     url: str
     arn: str
@@ -29,7 +29,10 @@ class QueueSubscription:
     subscriptions: tuple[str, ...] = ()
 
     def collect(self, enough: Callable[[list[dict[str, Any]]], bool], seconds: float) -> list[dict[str, Any]]:
-        """Receive messages until `enough(messages)` is true or the time is over."""
+        """Receive messages until `enough(messages)` is true or the time limit in seconds is reached.
+
+        Returns the received messages.
+        """
         found: list[dict[str, Any]] = []
         until = time.monotonic() + seconds
         while not enough(found) and time.monotonic() < until:
@@ -56,7 +59,7 @@ class QueueSubscription:
 
 
 def subscribe_to_events(environment: Mapping[str, str], outputs: Mapping[str, str], cluster: str) -> QueueSubscription:
-    """Collect every event of a cluster with a rule on the bus and a queue as its target."""
+    """Collect every event of a cluster in a new queue, through a rule on the event bus."""
     subscription = _create_queue(environment, f"{cluster}-events")
     events = client("events", environment)
     pattern = {"source": [outputs["EventSource"]], "detail": {"metadata": {"cluster": [cluster]}}}
@@ -68,7 +71,7 @@ def subscribe_to_events(environment: Mapping[str, str], outputs: Mapping[str, st
 
 
 def subscribe_to_pages(environment: Mapping[str, str], outputs: Mapping[str, str], cluster: str) -> QueueSubscription:
-    """Collect every page about a cluster with a queue that subscribes to both topics."""
+    """Collect every page about a cluster in a new queue, through the urgent and the notice topic."""
     subscription = _create_queue(environment, f"{cluster}-pages")
     sns = client("sns", environment)
     attributes = {"RawMessageDelivery": "true", "FilterPolicy": json.dumps({"cluster": [cluster]})}

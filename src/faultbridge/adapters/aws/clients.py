@@ -68,10 +68,11 @@ Observer = Callable[[str, str], None]
 
 
 class Clients:
-    """The AWS clients of one process.
+    """The boto3 clients of one process, one attribute for each AWS service.
 
     The variables `AWS_ENDPOINT_URL` and `AWS_ENDPOINT_URL_<SERVICE>` set endpoints. The parameter `endpoint_url`
-    replaces `AWS_ENDPOINT_URL` only. The clients `..._no_retry` never retry a call: they launch, terminate and restart.
+    replaces `AWS_ENDPOINT_URL` only. A client whose name ends in `_no_retry` sends each call once: its calls launch,
+    terminate or restart instances, and a retry could repeat the change.
     """
 
     dynamodb: DynamoDBClient
@@ -113,7 +114,7 @@ class Clients:
         self._role_clients: dict[ProviderRole, Clients] = {}
 
     def __getattr__(self, name: str) -> BaseClient:
-        """Create a client on first use; later uses read the attribute."""
+        """Create the client of this name on its first use, and store it as an attribute for later uses."""
         if name not in SERVICES:
             raise AttributeError(name)
         service, variable, attempts = SERVICES[name]
@@ -128,11 +129,11 @@ class Clients:
 
     @property
     def region(self) -> str | None:
-        """Return the region of the calls."""
+        """Return the AWS Region that the clients call; None if no Region is configured."""
         return self.session.region_name
 
     def for_role(self, role: ProviderRole | None) -> Clients:
-        """Return clients with the credentials of a role in another account, or these clients without a role.
+        """Return clients with the credentials of a role in another account; without a role, return `self`.
 
         The credentials are renewed before they expire.
         """
@@ -150,11 +151,14 @@ class Clients:
 
     @cached_property
     def session(self) -> Session:
-        """Return the session that provides the credentials of all clients."""
+        """Return the boto3 session that provides the credentials of all clients."""
         return self._make_session()
 
     def _options(self, service: str, attempts: int) -> dict[str, Any]:
-        """Return the arguments of one client; `service` is the suffix of its endpoint variable."""
+        """Return the boto3 options of one client: endpoint, time-outs and attempts per call.
+
+        `service` is the suffix of the service's endpoint variable, such as `EC2` in `AWS_ENDPOINT_URL_EC2`.
+        """
         service_endpoint = os.environ.get(f"AWS_ENDPOINT_URL_{service}")
         emulated = service_endpoint or self._endpoint_url or os.environ.get("AWS_ENDPOINT_URL")
         return {

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 class ComputePorts:
-    """The ports for the instances of one AWS account and one HyperPod cluster; each port is built on first use."""
+    """The adapters for the instances of one AWS account and one HyperPod cluster.
+
+    Each adapter is built on first use.
+    """
 
     def __init__(
         self,
@@ -30,7 +33,10 @@ class ComputePorts:
         role: ProviderRole | None = None,
         hyperpod_cluster: str | None = None,
     ) -> None:
-        """Store the settings, optional clients, and the role and HyperPod cluster of all calls on instances."""
+        """Store the settings, and the role and HyperPod cluster that all calls on instances use.
+
+        Without `clients`, the AWS clients are created on first use.
+        """
         self.settings = settings
         self._clients, self._role, self._hyperpod_cluster = clients, role, hyperpod_cluster
         self._by_cluster: dict[tuple[ProviderRole | None, str | None], ComputePorts] = {}
@@ -44,7 +50,11 @@ class ComputePorts:
 
     @property
     def compute(self) -> Clients:
-        """Return the AWS clients for calls on instances, with the credentials of the registered role, if any."""
+        """Return the AWS clients for calls on instances.
+
+        They use the credentials of the role that is registered for the cluster, or this account's credentials without
+        one.
+        """
         return self.clients.for_role(self._role)
 
     @cached_property
@@ -61,7 +71,7 @@ class ComputePorts:
 
     @property
     def surroundings(self) -> Surroundings:
-        """Return the clock and role that extensions receive when they are built."""
+        """Return the clock and the AWS role, which every extension receives when it is built."""
         return Surroundings(self.clock, self._role)
 
     @cached_property
@@ -73,14 +83,14 @@ class ComputePorts:
 
     @cached_property
     def table(self) -> Table:
-        """Return the single table on DynamoDB."""
+        """Return the DynamoDB table in which Faultbridge stores all its items."""
         from faultbridge.adapters.dynamodb.table import DynamoTable
 
         return DynamoTable(self.clients, self.settings.table)
 
     @cached_property
     def objects(self) -> ObjectStore:
-        """Return the S3 bucket of raw records and evidence."""
+        """Return the store for raw records and evidence in an S3 bucket."""
         from faultbridge.adapters.objects.s3 import S3Objects
         from faultbridge.storage.wire.message import MAX_BODY_BYTES
 
@@ -88,7 +98,7 @@ class ComputePorts:
 
     @cached_property
     def providers(self) -> Mapping[str, Provider]:
-        """Return the providers by the name that a cluster's registration uses."""
+        """Return the adapters that replace instances, by the provider name in a cluster's registration."""
         from faultbridge.adapters.compute.auto_scaling import AutoScalingProvider
         from faultbridge.adapters.compute.hyperpod_provider import HyperPodProvider
         from faultbridge.adapters.compute.launch_template import LaunchTemplateProvider
@@ -102,7 +112,10 @@ class ComputePorts:
 
     @cached_property
     def launchers(self) -> Mapping[str, Launcher]:
-        """Return the launchers by provider name, for providers whose groups launch no successor."""
+        """Return the launchers by provider name.
+
+        A launcher starts the successor of an instance, for providers whose groups do not launch successors themselves.
+        """
         from faultbridge.adapters.compute.ec2_fleet import FleetLauncher
 
         built_in: dict[str, Launcher] = {"ec2-launch-template": FleetLauncher(self.compute, self.settings.repair_tag)}
@@ -133,7 +146,10 @@ class ComputePorts:
 
     @cached_property
     def collector(self) -> Collector:
-        """Return the adapter that collects log bundles; it collects none from the nodes of a HyperPod cluster."""
+        """Return the adapter that collects the log bundles of instances.
+
+        For a HyperPod cluster, the adapter collects nothing and reports where HyperPod keeps the logs.
+        """
         if self._hyperpod_cluster:
             from faultbridge.adapters.compute.hyperpod_logs import HyperPodLogs
 
@@ -144,7 +160,7 @@ class ComputePorts:
 
     @cached_property
     def verifiers(self) -> Mapping[str, Verifier]:
-        """Return the verifiers by name."""
+        """Return the adapters that run diagnostics on instances, by name."""
         from faultbridge.adapters.compute.dcgm_verifier import OutputBucket, SsmDcgmVerifier
         from faultbridge.adapters.compute.hyperpod_verifier import HyperPodVerifier
         from faultbridge.adapters.verification.ec2_peers import Ec2Peers

@@ -26,20 +26,29 @@ SESSION_NAME = "faultbridge"
 
 
 def caller_arn(clients: Clients) -> str:
-    """Return the ARN of the caller; the call needs no permission."""
+    """Return the ARN of the AWS principal whose credentials the clients use.
+
+    The call needs no IAM permission.
+    """
     with translated("reading the caller's identity"):
         return clients.sts.get_caller_identity()["Arn"]
 
 
 def session_for_role(role: ProviderRole, sts: STSClient, region: str | None) -> Session:
-    """Return a session with the credentials of a role; `sts` is the client of our own account."""
+    """Return a boto3 session with the credentials of a role.
+
+    `sts` is the STS client of Faultbridge's own account; it assumes the role.
+    """
     core = CoreSession()
     core.register_component("credential_provider", CredentialResolver([_AssumedRole(role, sts)]))
     return Session(botocore_session=core, region_name=region)
 
 
 class _AssumedRole(CredentialProvider):
-    """Credential provider that assumes a role on first use and renews its credentials before they expire."""
+    """A botocore credential provider that assumes a role on first use.
+
+    It renews the credentials before they expire.
+    """
 
     METHOD = "assume-role"
 

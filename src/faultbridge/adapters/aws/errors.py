@@ -79,32 +79,35 @@ NO_RESPONSE = (
 
 
 def code_of(error: ClientError) -> str:
-    """Return the error code of the service."""
+    """Return the AWS error code of an error; `Unknown` if the response has none."""
     return str(error.response.get("Error", {}).get("Code", "Unknown"))
 
 
 def message_of(error: ClientError) -> str:
-    """Return the error message of the service."""
+    """Return the AWS error message of an error; empty if the response has none."""
     return str(error.response.get("Error", {}).get("Message", ""))
 
 
 def status_of(error: ClientError) -> int:
-    """Return the HTTP status of an error, or 0 when the response has none."""
+    """Return the HTTP status of an AWS error, or 0 if the response has none."""
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
 def is_throttle(error: ClientError) -> bool:
-    """Return whether the service throttled the call."""
+    """Return whether AWS throttled the call that raised this error."""
     return code_of(error) in THROTTLES or status_of(error) == HTTPStatus.TOO_MANY_REQUESTS
 
 
 def is_outage(error: ClientError) -> bool:
-    """Return whether the service failed, so that the outcome of the call is unknown."""
+    """Return whether the AWS service itself failed, so that the outcome of the call is unknown."""
     return code_of(error) in OUTAGES or status_of(error) >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def translate(error: Exception, action: str) -> FaultbridgeError:
-    """Return the FaultbridgeError for an error; `action` describes the call in the error text."""
+    """Convert an AWS or network error to a FaultbridgeError.
+
+    `action` describes the failed call; the error text starts with it.
+    """
     if isinstance(error, ClientError):
         text = f"{action}: {code_of(error)}: {message_of(error)}"
         if code_of(error) in CONFLICTS:
@@ -116,7 +119,10 @@ def translate(error: Exception, action: str) -> FaultbridgeError:
 
 @contextmanager
 def translated(action: str) -> Iterator[None]:
-    """Convert every botocore error in the block to a FaultbridgeError; `action` describes the call."""
+    """Convert every botocore error in the `with` block to a FaultbridgeError.
+
+    `action` describes the call in the block; the error text starts with it.
+    """
     try:
         yield
     except (ClientError, BotoCoreError, ResponseParserError) as error:

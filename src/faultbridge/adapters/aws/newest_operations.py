@@ -1,4 +1,7 @@
-"""Operations that the boto3 of a Lambda runtime may lack, because the layer contains no boto3 of its own."""
+"""Check for operations that the boto3 of a Lambda runtime may lack.
+
+Faultbridge's Lambda layer contains no boto3 of its own, so each function uses the version of its runtime.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ MINIMUM = "1.42.88"
 
 @cache
 def report_old_version(version: str = botocore.__version__) -> bool:
-    """Return whether boto3 is older than repairs of HyperPod nodes need; logs it once in a process."""
+    """Return whether boto3 is too old to repair HyperPod nodes.
+
+    If it is too old, the first call in a process logs a warning.
+    """
     is_old = _parts(version) < _parts(MINIMUM)
     if is_old:
         reason = f"repairs of HyperPod nodes require boto3 {MINIMUM} or newer: add it to the layer (docs/deploy.md)"
@@ -26,7 +32,10 @@ def report_old_version(version: str = botocore.__version__) -> bool:
 
 
 def newest_operation(client: object, name: str) -> Any:  # noqa: ANN401 - a method of a client, made at run time
-    """Return an operation of a client; raises Misconfigured with the minimum version if boto3 does not know it."""
+    """Return an operation of a boto3 client by its name.
+
+    Raises Misconfigured with the minimum version if the installed boto3 lacks the operation.
+    """
     operation = getattr(client, name, None)
     if operation is None:
         raise Misconfigured(

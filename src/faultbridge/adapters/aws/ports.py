@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class AwsPorts(ComputePorts):
-    """All ports of one deployment; each adapter is imported and built on first use."""
+    """All adapters of one deployment; each adapter is imported and built on first use."""
 
     def for_cluster(self, config: ClusterConfig) -> ComputePorts:
-        """Return ports whose calls on instances use the role and the HyperPod cluster of a registration.
+        """Return adapters whose calls on instances use the role and the HyperPod cluster of a cluster.
 
-        All other calls stay in this account.
+        Both come from the registration of the cluster. All other calls stay in the account of Faultbridge.
         """
         access = config.provider_role, config.hyperpod_cluster
         if access not in self._by_cluster:
@@ -48,7 +48,7 @@ class AwsPorts(ComputePorts):
 
     @cached_property
     def inventories(self) -> Mapping[str, Inventory]:
-        """Return the adapters that list the instances of a provider's groups, by provider name."""
+        """Return the adapters that list the instances of a cluster's groups, by provider name."""
         from faultbridge.adapters.compute.ec2_inventory import Ec2Inventory
         from faultbridge.adapters.compute.hyperpod_inventory import HyperPodInventory
 
@@ -58,16 +58,16 @@ class AwsPorts(ComputePorts):
 
     @cached_property
     def node_listing(self) -> NodeListing:
-        """Return the node listing of EKS clusters."""
+        """Return the adapter that lists the nodes of EKS clusters."""
         from faultbridge.adapters.kubernetes.node_listing import EksNodeListing
 
         return EksNodeListing(self.clients)
 
     @cached_property
     def webhook_senders(self) -> Callable[[], bytes]:
-        """Return a function that reads the allowed webhook senders.
+        """Return a function that reads which senders may post to the webhook, from their secret.
 
-        No sender is allowed when the settings name no secret.
+        If the settings name no secret, no sender is allowed.
         """
         from faultbridge.adapters.aws.stack import StackSecret
 
@@ -76,9 +76,9 @@ class AwsPorts(ComputePorts):
 
     @cached_property
     def chat_webhooks(self) -> Callable[[], bytes]:
-        """Return a function that reads the webhook addresses of chats, each time from the secret.
+        """Return a function that reads the webhook addresses of chats from their secret at each call.
 
-        No chat has an address when the settings name no secret.
+        If the settings name no secret, no chat has an address.
         """
         from faultbridge.adapters.aws.stack import StackSecret
 
@@ -87,7 +87,7 @@ class AwsPorts(ComputePorts):
 
     @cached_property
     def job_callbacks(self) -> Mapping[str, JobCallback]:
-        """Return the callbacks for jobs that may resume, by name."""
+        """Return the callbacks by name; a callback notifies a customer's system that a job may resume."""
         from faultbridge.adapters.aws.stack import StackSecret
         from faultbridge.adapters.callbacks.job_annotation import JobAnnotation
         from faultbridge.adapters.callbacks.job_topic import JobTopic
@@ -106,21 +106,21 @@ class AwsPorts(ComputePorts):
 
     @cached_property
     def workflow(self) -> Workflow:
-        """Return the Step Functions state machine."""
+        """Return the Step Functions state machine that runs repair attempts."""
         from faultbridge.adapters.messaging.step_functions import StepFunctionsWorkflow
 
         return StepFunctionsWorkflow(self.clients, self.settings.state_machine)
 
     @cached_property
     def pager(self) -> Pager:
-        """Return a pager that sends through every configured channel."""
+        """Return the pager, which sends each page through every configured channel."""
         from faultbridge.adapters.paging.channels import pager_from_settings
 
         return pager_from_settings(self.settings, self.clients)
 
     @cached_property
     def orchestrators(self) -> Mapping[str, Orchestrator]:
-        """Return the orchestrators by name."""
+        """Return the adapters that cordon and drain nodes, by name."""
         from faultbridge.adapters.aws.stack import StackSecret
         from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator, NoOrchestrator
         from faultbridge.adapters.slurm.access import connections
@@ -135,28 +135,34 @@ class AwsPorts(ComputePorts):
 
     @cached_property
     def volume_attachments(self) -> Mapping[str, VolumeAttachments]:
-        """Return the adapters that list volumes which a storage driver has not detached, by orchestrator name."""
+        """Return the adapters that list the volumes still attached to a node, by orchestrator name.
+
+        Such a volume is one that the storage driver of the cluster has not detached.
+        """
         from faultbridge.adapters.kubernetes.volume_attachments import EksVolumeAttachments
 
         return {"eks": EksVolumeAttachments(self.clients)}
 
     @cached_property
     def archive(self) -> Archive:
-        """Return the S3 bucket of the archive."""
+        """Return the archive, which stores entries in an S3 bucket."""
         from faultbridge.adapters.objects.s3 import S3Objects
 
         return S3Objects(self.clients, self.settings.archive_bucket)
 
     @cached_property
     def vault(self) -> Vault:
-        """Return the S3 bucket of the anchors and sealed manifests, which is under Object Lock."""
+        """Return the store for anchors and sealed manifests in an S3 bucket under Object Lock."""
         from faultbridge.adapters.objects.s3 import LockedObjects
 
         return LockedObjects(self.clients, self.settings.vault_bucket)
 
     @cached_property
     def sink(self) -> ArchiveSink:
-        """Return the port that delivers entries to the archive: Firehose if the settings name a stream, else S3."""
+        """Return the adapter that delivers entries to the archive.
+
+        It uses Firehose if the settings name a delivery stream, else S3.
+        """
         stream = self.settings.archive_stream
         if not stream:
             from faultbridge.archive.write import ObjectSink
@@ -168,7 +174,7 @@ class AwsPorts(ComputePorts):
 
     @cached_property
     def token_secret(self) -> Callable[[], bytes]:
-        """Return a function that reads the secret that signs page tokens."""
+        """Return a function that reads the secret that signs the pagination tokens of the HTTP API."""
         from faultbridge.adapters.aws.stack import StackSecret
 
         return StackSecret(self.clients, self.settings.token_secret)

@@ -1,4 +1,4 @@
-"""Data of the deployed stack: CloudFormation outputs and secrets."""
+"""Read data of the deployed stack: CloudFormation outputs and secrets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from faultbridge.errors import Misconfigured
 
 
 def stack_outputs(clients: Clients, stack: str) -> dict[str, str]:
-    """Return the outputs of a stack; raises Misconfigured when the stack does not exist."""
+    """Return the outputs of a CloudFormation stack by name.
+
+    Raises Misconfigured if the stack does not exist.
+    """
     with translated(f"reading the stack {stack}"):
         try:
             answer = clients.cloudformation.describe_stacks(StackName=stack)
@@ -25,7 +28,7 @@ def stack_outputs(clients: Clients, stack: str) -> dict[str, str]:
 
 
 class StackSecret:
-    """A secret of the stack, read once for each object of this class."""
+    """A secret of the stack in AWS Secrets Manager; each object of this class reads it once."""
 
     def __init__(self, clients: Clients, name: str) -> None:
         self._clients = clients
@@ -33,16 +36,19 @@ class StackSecret:
 
     @cached_property
     def value(self) -> bytes:
-        """Return the secret."""
+        """Return the value of the secret; the first use reads it from Secrets Manager."""
         with translated(f"reading the secret {self._name}"):
             answer = self._clients.secrets.get_secret_value(SecretId=self._name)
         return str(answer["SecretString"]).encode()
 
     def __call__(self) -> bytes:
-        """Return the secret."""
+        """Return the value of the secret, the same as `value`."""
         return self.value
 
     def replace(self, value: bytes) -> None:
-        """Store another value as the secret; this object continues to return the value that it has already read."""
+        """Store a new value of the secret in Secrets Manager.
+
+        If this object has already read the secret, it continues to return the old value.
+        """
         with translated(f"changing the secret {self._name}"):
             self._clients.secrets.put_secret_value(SecretId=self._name, SecretString=value.decode())

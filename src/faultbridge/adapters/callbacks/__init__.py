@@ -1,4 +1,4 @@
-"""Callbacks for jobs that may resume.
+"""Callbacks, which notify the owner or the scheduler of a job that the job may resume.
 
 Read in this order:
 

@@ -1,4 +1,4 @@
-"""Annotates the Kubernetes Job of a job that may resume, for the controller that restarts it."""
+"""Annotate the Kubernetes Job of a job that may resume, so that a controller can restart it."""
 
 from __future__ import annotations
 
@@ -20,18 +20,21 @@ JOB_ID = re.compile(rf"({_NAME})/({_NAME})")
 
 
 class JobAnnotation:
-    """A JobCallback for `batch/v1` Jobs; the id of the job is `NAMESPACE/NAME`. Only the annotation is changed."""
+    """A JobCallback that sets an annotation on Kubernetes Jobs (`batch/v1`) and changes nothing else.
+
+    The job id has the form `NAMESPACE/NAME`.
+    """
 
     def __init__(self, clients: Clients) -> None:
         self._connect = connections(clients)
 
     @property
     def ordered(self) -> bool:
-        """Return False: a job that cannot be annotated does not delay another."""
+        """Return False: notices need no order, so a failed annotation of one job does not delay other jobs."""
         return False
 
     def deliver(self, notice: JobNotice) -> CallResult:
-        """Set the annotation of the Job."""
+        """Set the annotation `faultbridge/resumable` of the Job to the id of the event."""
         named = JOB_ID.fullmatch(notice.job_id)
         if named is None:
             return CallResult(ProviderFailure.NOT_FOUND, f"not NAMESPACE/NAME of a Job: {notice.job_id}")

@@ -1,4 +1,4 @@
-"""Publishes a job that may resume to an SNS topic of the customer."""
+"""Notify an SNS topic of the customer that a job may resume."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIFO = ".fifo"
 class JobTopic:
     """A JobCallback that publishes to an SNS topic.
 
-    A FIFO topic keeps the order of a cluster and drops repeated events within five minutes.
+    A FIFO topic keeps the order of the events of a cluster, and drops an event that is repeated within five minutes.
     """
 
     def __init__(self, clients: Clients, topic: str) -> None:
@@ -28,7 +28,7 @@ class JobTopic:
         return True
 
     def deliver(self, notice: JobNotice) -> CallResult:
-        """Publish the event, with its id, its cluster and its job as attributes."""
+        """Publish the event to the topic; message attributes contain the event id, the cluster and the job id."""
         return result_of(lambda: self._publish(notice))
 
     def _publish(self, notice: JobNotice) -> CallResult:

@@ -1,4 +1,4 @@
-"""Posts a job that may resume to a webhook of its cluster, signed with HMAC-SHA256."""
+"""Notify a webhook of the cluster that a job may resume; requests are signed with HMAC-SHA256."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ ANY_CLUSTER = "*"
 
 
 class JobWebhook:
-    """A JobCallback by HTTP. `read_document` returns `{"CLUSTER": {"url": URL, "secret": TEXT}}`; `*` is any cluster.
+    """A JobCallback that posts events to the webhook of a cluster.
 
-    The signature is the one that Faultbridge's own intake requires: the time, the method and the path with its query,
-    each followed by a newline, and the body.
+    `read_document` returns `{"CLUSTER": {"url": URL, "secret": TEXT}}`; the key `*` is used for clusters without an
+    entry. The signature is the one that Faultbridge's own webhook requires. It covers the time, the method and the path
+    with its query, each followed by a newline, and then the body.
     """
 
     def __init__(self, read_document: Callable[[], bytes], clock: Clock) -> None:
@@ -28,11 +29,14 @@ class JobWebhook:
 
     @property
     def ordered(self) -> bool:
-        """Return True: a receiver sees the events of a cluster in their order."""
+        """Return True: the webhook receives the events of a cluster in their order."""
         return True
 
     def deliver(self, notice: JobNotice) -> CallResult:
-        """Post the event. HTTP 429, 5xx and no answer are retried; another status of 300 or more is final."""
+        """Post the event to the webhook.
+
+        HTTP 429, HTTP 5xx and a missing response may be retried. Any other status of 300 or more is final.
+        """
         return result_of(lambda: self._post(notice))
 
     def _post(self, notice: JobNotice) -> CallResult:

@@ -1,4 +1,4 @@
-"""Requeues in Slurm a job that may resume, or releases a job that Slurm holds after its failure."""
+"""Requeue a Slurm job that may resume, or release it if Slurm holds it after its failure."""
 
 from __future__ import annotations
 
@@ -18,18 +18,24 @@ HELD_AFTER_FAILURE = "job_requeued_in_held_state"
 
 
 class SlurmRequeue:
-    """A JobCallback for Slurm. A job that runs, waits, succeeded or was canceled is left as it is."""
+    """A JobCallback that requeues failed jobs in Slurm.
+
+    It changes no job that runs, waits, succeeded or was canceled.
+    """
 
     def __init__(self, connect: Callable[[ClusterConfig], HeadNode]) -> None:
         self._connect = connect
 
     @property
     def ordered(self) -> bool:
-        """Return False: a job that cannot be requeued does not delay another."""
+        """Return False: notices need no order, so a failed requeue of one job does not delay other jobs."""
         return False
 
     def deliver(self, notice: JobNotice) -> CallResult:
-        """Requeue a failed job, or release one that Slurm holds after its failure; TIMEOUT while a job is ending."""
+        """Requeue the job if it failed, or release it if Slurm holds it after its failure.
+
+        Returns TIMEOUT while the job is ending or suspended, so that the caller tries again.
+        """
         if not JOB_ID.fullmatch(notice.job_id):
             return CallResult(ProviderFailure.NOT_FOUND, f"not a job id of Slurm: {notice.job_id}")
         return result_of(lambda: self._resume(Scontrol(self._connect(notice.cluster)), notice.job_id))

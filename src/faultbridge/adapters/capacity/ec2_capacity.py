@@ -1,4 +1,7 @@
-"""Capacity of EC2 for the successor of an instance: its own reservation or capacity block, and open reservations."""
+"""Find EC2 capacity for the successor of an instance, in reservations and capacity blocks.
+
+The sources are the reservation or capacity block in which the instance runs, and open reservations.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +24,15 @@ MAX_NAMED = 10
 class Ec2Capacity:
     """Reads from EC2 whether a source of capacity has room for the successor of an instance.
 
-    With `frees_slot`, the old instance is released before its successor starts. If the old instance runs in a
-    reservation that is full, the reservation then has room for one instance.
+    `frees_slot` means that the old instance is released before its successor starts. Its release then makes room for
+    one instance in its reservation, even if the reservation is full.
     """
 
     def __init__(self, clients: Clients, *, frees_slot: bool) -> None:
         self._clients, self._frees_slot = clients, frees_slot
 
     def ask(self, source: CapacitySource, instance_id: str) -> Capacity:
-        """Return the capacity of a source; `ABSENT` for a source that is no reservation of EC2."""
+        """Return the capacity of a source; `ABSENT` if the source is not an EC2 reservation."""
         questions: Mapping[CapacitySource, Callable[[Mapping[str, Any]], Capacity]] = {
             CapacitySource.OWN_RESERVATION: lambda one: self._own(one, is_block=False),
             CapacitySource.CAPACITY_BLOCK: lambda one: self._own(one, is_block=True),
@@ -42,7 +45,7 @@ class Ec2Capacity:
         return question(instance) if instance else Capacity(reason="the instance was not found")
 
     def _instance(self, instance_id: str) -> Mapping[str, Any]:
-        """Return the description of an instance, empty if EC2 does not know it."""
+        """Return EC2's description of an instance; empty if EC2 does not list the instance."""
         with translated(f"reading the capacity reservation of {instance_id}"):
             # A filter, unlike an id, does not fail if the instance does not exist.
             answer = self._clients.ec2.describe_instances(Filters=[{"Name": "instance-id", "Values": [instance_id]}])
@@ -50,9 +53,10 @@ class Ec2Capacity:
         return next((dict(instance) for instance in instances), {})
 
     def _own(self, instance: Mapping[str, Any], *, is_block: bool) -> Capacity:
-        """Return the capacity of the reservation or, with `is_block`, the capacity block in which the instance runs.
+        """Return the capacity of the reservation or capacity block in which the instance runs.
 
-        Without permission to read it, a reservation is evidence only with `frees_slot`. Other refusals are no evidence.
+        `is_block` selects the capacity block. If the permission to read the reservation is missing, the reservation
+        counts as available only with `frees_slot`. After any other rejected read, no capacity is proven.
         """
         reservation = instance.get("CapacityReservationId")
         if not reservation:
@@ -90,7 +94,10 @@ class Ec2Capacity:
         )
 
     def _status_of_block(self, block: str | None) -> str:
-        """Return EC2's data on failed hosts and the interconnect of a capacity block, as text for the reason only."""
+        """Return EC2's status of a capacity block as text: hosts that failed, and the interconnect.
+
+        The text is only part of the reason. It does not change the result.
+        """
         if not block:
             return ""
         try:
@@ -106,7 +113,10 @@ class Ec2Capacity:
         return f"; capacity block {block}: {counts} unavailable after failed status checks, interconnect {interconnect}"
 
     def _open(self, instance: Mapping[str, Any]) -> Capacity:
-        """Return the free capacity of the open reservations that fit the instance, without the one that it uses."""
+        """Return the free capacity of the open reservations that fit the instance.
+
+        The reservation in which the instance runs is not counted.
+        """
         chosen = instance.get("CapacityReservationSpecification") or {}
         if chosen.get("CapacityReservationPreference") == "none" or chosen.get("CapacityReservationTarget"):
             reason = "the instance was launched with no reservation, or with a certain one"
@@ -142,9 +152,10 @@ class Ec2Capacity:
 
 
 def _accepts(reservation: Mapping[str, Any], instance: Mapping[str, Any]) -> bool:
-    """Return whether a non-interruptible reservation fits: in the same Outpost, and in no or the same placement group.
+    """Return whether an open reservation can take an instance.
 
-    EC2 may reclaim an interruptible reservation at any time.
+    Its Outpost must be that of the instance. It must have no placement group, or that of the instance. An interruptible
+    reservation never fits, because EC2 may reclaim it at any time.
     """
     placement_group = str(reservation.get("PlacementGroupArn") or "").rpartition("/")[2]
     return (

@@ -1,4 +1,7 @@
-"""Replace an instance of an EC2 Auto Scaling group: terminate it, and the group launches a successor."""
+"""Replace an instance of an EC2 Auto Scaling group.
+
+The provider terminates the instance, and the group then launches a successor.
+"""
 
 from __future__ import annotations
 
@@ -36,15 +39,16 @@ LAUNCH = re.compile(r"Launching a new EC2 instance.*?(i-[0-9a-f]{8,17})\Z")
 
 
 class AutoScalingProvider:
-    """A Provider for nodes in Auto Scaling groups."""
+    """A Provider, which replaces instances, for nodes in EC2 Auto Scaling groups."""
 
     def __init__(self, clients: Clients) -> None:
         self._clients, self._capacity = clients, Ec2Capacity(clients, frees_slot=True)
 
     def replace(self, instance_id: str, token: str) -> CallResult:  # noqa: ARG002 - the call names one instance, so it needs no token
-        """Terminate the instance and keep the group's size; succeeds when the instance is already gone.
+        """Terminate the instance and keep the group's size, so that the group launches a successor.
 
-        The client never retries the call. After a lost response, a probe determines whether it took effect.
+        The call succeeds if the instance is already gone. The client never retries the call. After a lost response,
+        `probe` determines whether the instance was terminated.
         """
         try:
             answer = self._clients.autoscaling_no_retry.terminate_instance_in_auto_scaling_group(
@@ -60,12 +64,13 @@ class AutoScalingProvider:
     def probe(self, instance_id: str) -> Presence:
         """Return whether the instance exists.
 
-        GONE includes a terminating instance, and ALIVE a stopped one. UNKNOWN means that EC2 did not answer.
+        GONE includes an instance that is terminating, and ALIVE includes a stopped instance. UNKNOWN means that EC2 did
+        not respond.
         """
         return presence_of(self._clients, instance_id)
 
     def checks(self, instance_id: str) -> InstanceChecks:
-        """Return the EC2 status checks of the instance, and whether its SSM agent connects."""
+        """Return the EC2 status checks of the instance, and whether its SSM agent is connected."""
         return checks_of(self._clients, instance_id)
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
@@ -99,7 +104,10 @@ class AutoScalingProvider:
         return described
 
     def _launched_by_activity(self, group: str, earliest: datetime) -> frozenset[str]:
-        """Return the instances whose launch activity began at or after a time; activities are listed newest first."""
+        """Return the instances whose launch activity in the group started at or after a time.
+
+        EC2 Auto Scaling lists the newest activities first, so the read stops at the first older activity.
+        """
         launched: set[str] = set()
         for page in self._clients.autoscaling.get_paginator("describe_scaling_activities").paginate(
             AutoScalingGroupName=group
@@ -125,7 +133,7 @@ class AutoScalingProvider:
 
 
 def _members(described: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the ids of a group's instances that serve or will serve."""
+    """Yield the ids of a group's instances, without those that are terminating or in the warm pool."""
     for instance in described["Instances"]:
         if not instance["LifecycleState"].startswith(NOT_SERVING_PREFIXES):
             yield instance["InstanceId"]

@@ -1,4 +1,4 @@
-"""Verify an instance with `dcgmi diag` through SSM, and optional further tests. The exit code is ignored."""
+"""Verify an instance with `dcgmi diag` and further tests through SSM; the exit code is not used."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ STATUSES: Mapping[str, Verdict] = {
 
 
 class DiagTest(Protocol):
-    """One test of a report on one or more devices: `outcome` is `pass`, `fail`, `warn` or `skip`.
+    """The result of one DCGM test on one or more devices.
 
-    `hardware` is False for a configuration failure, such as disabled persistence mode.
+    `outcome` is `pass`, `fail`, `warn` or `skip`. `hardware` is False for a configuration failure, such as disabled
+    persistence mode.
     """
 
     @property
@@ -46,11 +47,11 @@ class DiagTest(Protocol):
 
     @property
     def category(self) -> str:
-        """Return the category of the test in the report: `Deployment`, `Hardware`, ..."""
+        """Return the category of the test in the report, such as `Deployment` or `Hardware`."""
 
     @property
     def outcome(self) -> str:
-        """Return the outcome of the test, in lower case."""
+        """Return the outcome of the test, in lower case: `pass`, `fail`, `warn` or `skip`."""
 
     @property
     def hardware(self) -> bool:
@@ -58,45 +59,45 @@ class DiagTest(Protocol):
 
     @property
     def line(self) -> str:
-        """Return one line of text: the test, the device and the reason."""
+        """Return one line of text with the test, the device and the reason of the outcome."""
 
 
 class DeepResult(Protocol):
-    """The result of one further test: passed (True), failed (False) or not verified (None)."""
+    """The result of one of the further tests, which run after the DCGM diagnostics."""
 
     @property
     def passed(self) -> bool | None:
-        """Return True for passed, False for failed, None for not verified."""
+        """Return True if the test passed, False if it failed, and None if it was not verified."""
 
     @property
     def line(self) -> str:
-        """Return one line of text: the test, its result and what was measured."""
+        """Return one line of text with the test, its result and the measured values."""
 
 
 class DeepTests(Protocol):
-    """Further tests, which run after the diagnostics at high levels of verification."""
+    """Further tests, which run after the DCGM diagnostics at high verification levels."""
 
     def script(self, level: int) -> Sequence[str]:
-        """Return the lines of the script that runs the tests of a level; empty if the level has none."""
+        """Return the shell script lines that run the further tests of a level; empty if it has none."""
 
     def seconds(self, level: int) -> int:
-        """Return the time limit of all tests of a level, in seconds."""
+        """Return the time limit for all further tests of a level, in seconds."""
 
     def refusal(self, instance_type: str) -> str:
-        """Return why an instance of this type cannot pass the tests, or ''."""
+        """Return why an instance of this type can never pass the further tests; empty if it can pass."""
 
     def read(
         self, output: bytes, level: int, instance_type: str | None, efa_interfaces: int | None
     ) -> tuple[bytes, Sequence[DeepResult]]:
-        """Split the output: return the part before the tests, and the result of each test for an instance of that type.
+        """Split the command output into the DCGM part and the result of each further test.
 
-        `instance_type` and `efa_interfaces` are None if EC2 does not list the instance.
+        `instance_type` and `efa_interfaces` set the expected results; both are None if EC2 does not list the instance.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class OutputBucket:
-    """Bucket in which SSM stores the whole output: its name, the key prefix, and the store that reads it."""
+    """The S3 bucket and key prefix under which SSM stores complete outputs, and a store to read them."""
 
     bucket: str
     prefix: str
@@ -104,9 +105,10 @@ class OutputBucket:
 
 
 class SsmDcgmVerifier:
-    """A Verifier that runs `dcgmi diag -r LEVEL -j` on the instance.
+    """A Verifier that runs `dcgmi diag -r LEVEL -j` on the instance through SSM.
 
-    `read_report` parses the report and raises Rejected when there is none. `deep` adds tests after the diagnostics.
+    `read_report` parses the DCGM report and raises Rejected if the output contains no report. `deep` adds further tests
+    after the diagnostics.
     """
 
     def __init__(
@@ -127,10 +129,10 @@ class SsmDcgmVerifier:
         self._output = output
 
     def start(self, instance_id: str, token: str, level: int | None = None) -> str:
-        """Send the command unless one was sent with this token; returns the command id.
+        """Send the verification command, unless it was already sent with this token; returns the command id.
 
-        Raises Transient when the SSM agent of the instance has not registered yet, and Misconfigured when the further
-        tests of the level have no thresholds for the type of the instance.
+        Raises Transient if the SSM agent of the instance has not registered yet. Raises Misconfigured if the further
+        tests of the level have no thresholds for the instance type.
         """
         with translated(f"verifying {instance_id}"):
             sent = ssm_commands.find(self._clients.ssm, instance_id, token)
@@ -155,7 +157,7 @@ class SsmDcgmVerifier:
         return self._judge(level or self._level, report, instance_id)
 
     def _refuse(self, instance_id: str, level: int) -> None:
-        """Raise Unverifiable if the instance cannot pass, before the diagnostics run for up to two hours."""
+        """Raise Unverifiable if this instance type can never pass, before diagnostics take up to two hours."""
         if self._deep is None or not self._deep.script(level):
             return
         instance_type = hardware_of(self._clients, instance_id).instance_type
@@ -178,7 +180,7 @@ class SsmDcgmVerifier:
             raise
 
     def _report(self, answer: Mapping[str, Any], instance_id: str, operation: str) -> bytes:
-        """Return the whole output; when SSM truncated it, read it from the bucket if there is one."""
+        """Return the whole output; if SSM truncated it, read it from the output bucket if there is one."""
         text = str(answer.get("StandardOutputContent", ""))
         if self._output is None or len(text) < OUTPUT_CHARACTERS:
             return text.encode()
@@ -202,11 +204,11 @@ class SsmDcgmVerifier:
 
 
 def verdict_of(tests: Sequence[DiagTest], level: int) -> Verdict:
-    """Return the verdict of a report.
+    """Return the verdict for the tests of a DCGM report.
 
     Any hardware failure means FAILED. PASSED requires that every device passed a test. Any other report is UNKNOWN.
-    Deployment checks (libraries, permissions, modes) do not test hardware, so they count only at level 1, which has no
-    other checks.
+    Deployment checks (libraries, permissions, modes) do not test hardware. They therefore count only at level 1, which
+    has no other checks.
     """
     if any(test.outcome == "fail" and test.hardware for test in tests):
         return Verdict.FAILED
@@ -217,14 +219,14 @@ def verdict_of(tests: Sequence[DiagTest], level: int) -> Verdict:
 
 
 def worst_of(verdict: Verdict, results: Sequence[DeepResult]) -> Verdict:
-    """Return the verdict of the diagnostics and all further tests: a failure counts more than a missing result."""
+    """Return FAILED after any failure, UNKNOWN if a result is missing, else the diagnostics' verdict."""
     if verdict is Verdict.FAILED or any(one.passed is False for one in results):
         return Verdict.FAILED
     return verdict if all(one.passed for one in results) else Verdict.UNKNOWN
 
 
 def gpus_of(tests: Sequence[DiagTest]) -> int:
-    """Return the number of GPUs in a report."""
+    """Return the number of different GPUs in the tests of a report."""
     components = {one for test in tests for one in test.components if isinstance(one, Component)}
     return sum(one.type is ComponentType.GPU for one in components)
 
@@ -239,6 +241,6 @@ def findings_of(tests: Sequence[DiagTest]) -> tuple[str, ...]:
 
 
 def output_key(url: str, output: OutputBucket, instance_id: str, operation: str) -> str:
-    """Return the S3 key of the output: from the URL that SSM returned, else from the layout that SSM documents."""
+    """Return the S3 key of the output: from SSM's URL or, without a URL, from SSM's documented layout."""
     path = urlsplit(url).path.lstrip("/").removeprefix(f"{output.bucket}/")
     return path or f"{output.prefix}/{operation}/{instance_id}/{OUTPUT_PATH}"

@@ -1,6 +1,6 @@
-"""Launch one instance through an EC2 fleet of type `instant`, of the first type with capacity.
+"""Launch one instance, of the first type with capacity, through an EC2 fleet of type `instant`.
 
-The client token of a fleet covers the whole request: a repeated call returns the first response again, even when no
+The client token of a fleet covers the whole request: a repeated call returns the first response again, even if no
 instance was launched. One request therefore names all instance types in order. A separate call for the second type
 could launch a second instance.
 """
@@ -34,13 +34,19 @@ MAX_REASON_CHARACTERS = 500
 
 
 class FleetLauncher:
-    """A Launcher that tags each instance with its stack, cluster, group and case."""
+    """A Launcher that launches instances through EC2 fleets.
+
+    It tags each instance with its stack, cluster, group and case.
+    """
 
     def __init__(self, clients: Clients, stack: str) -> None:
         self._clients, self._stack = clients, stack
 
     def launched(self, launch_request: LaunchRequest) -> tuple[LaunchedInstance, ...]:
-        """Return the live instances launched for the case, and the spare it took, without the instance to replace."""
+        """Return the live instances that were launched for the case of a request, oldest first.
+
+        The list includes the spare instance that the case took. It excludes the instance that is being replaced.
+        """
         with translated(f"listing the instances launched for {launch_request.case}"):
             filters = {f"tag:{CASE_TAG}": launch_request.case, f"tag:{STACK_TAG}": self._stack}
             found = [launched_instance_of(one) for one in live_instances(self._clients, filters)]
@@ -50,14 +56,17 @@ class FleetLauncher:
         return tuple(sorted(others, key=launch_order))
 
     def launched_in(self, cluster: ClusterConfig) -> tuple[LaunchedInstance, ...]:
-        """Return the live instances with the tags of this stack and the cluster."""
+        """Return the live instances with the tags of this stack and of a cluster, oldest first."""
         with translated(f"listing the instances launched in {cluster.cluster}"):
             filters = {f"tag:{CLUSTER_TAG}": cluster.cluster, f"tag:{STACK_TAG}": self._stack}
             found = [launched_instance_of(one) for one in live_instances(self._clients, filters)]
         return tuple(sorted(found, key=launch_order))
 
     def launch(self, launch_request: LaunchRequest) -> CallResult:
-        """Launch an instance; the client never retries, and a repeated call has the same client token."""
+        """Launch one instance for a request.
+
+        The client never retries the call. A repeated call has the same client token, so it launches no second instance.
+        """
         try:
             answer: Any = self._clients.ec2_no_retry.create_fleet(
                 **_request(launch_request, self._tags(launch_request), f"{self._stack}/{launch_request.token}")
@@ -70,7 +79,10 @@ class FleetLauncher:
         return self._unless_gone(launched[0], answer)
 
     def assign(self, instance_id: str, case: str) -> CallResult:
-        """Tag the instance with the case, in place of the spare pool slot it was launched for."""
+        """Tag a spare instance with the case that takes it.
+
+        The tag replaces the id of the spare slot for which the instance was launched.
+        """
         try:
             self._clients.ec2.create_tags(Resources=[instance_id], Tags=[{"Key": CASE_TAG, "Value": case}])
         except (ClientError, BotoCoreError, ResponseParserError) as error:
@@ -78,11 +90,11 @@ class FleetLauncher:
         return CallResult()
 
     def terminate(self, instance_id: str) -> CallResult:
-        """Terminate the instance; the client never retries the call."""
+        """Terminate an instance; the client never retries the call."""
         return terminate_instance(self._clients, instance_id)
 
     def _unless_gone(self, instance_id: str, answer: Mapping[str, Any]) -> CallResult:
-        """Return CONFLICT when the launched instance has already terminated, else success.
+        """Return success for a launch, or CONFLICT if the launched instance is already terminating.
 
         A new instance that EC2 does not list yet counts as launched.
         """
@@ -120,7 +132,10 @@ def _request(launch_request: LaunchRequest, tags: Mapping[str, str], token: str)
 
 
 def _overrides(instance_types: Sequence[str], subnets: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield one override per type and subnet; an earlier type has priority in all subnets."""
+    """Yield one launch template override per instance type and subnet.
+
+    An earlier type has priority over a later type in all subnets.
+    """
     for priority, instance_type in enumerate(instance_types or (None,)):
         for subnet in subnets or (None,):
             values = {"InstanceType": instance_type, "SubnetId": subnet}
@@ -130,9 +145,9 @@ def _overrides(instance_types: Sequence[str], subnets: Sequence[str]) -> Iterato
 
 
 def _not_launched(errors: Sequence[Mapping[str, Any]]) -> CallResult:
-    """Return the failed result of a launch without an instance.
+    """Return the failed result of a fleet request that launched no instance.
 
-    The failure is CAPACITY if any instance type has no capacity, else a failure that may be retried if there is one.
+    The failure is CAPACITY if any instance type lacked capacity. Otherwise a failure that may be retried is preferred.
     """
     failures = [_failure(str(one.get("ErrorCode"))) for one in errors]
     ordered = sorted(failures, key=lambda one: (one is not ProviderFailure.CAPACITY, not one.retriable))
@@ -148,7 +163,11 @@ def _failure(code: str) -> ProviderFailure:
 
 
 def _reason(error: Mapping[str, Any]) -> str:
-    """Return why one launch failed: instance type, subnet and error code, or code and message if EC2 names no type."""
+    """Return why one launch of the fleet failed.
+
+    The text contains the instance type, the subnet and the error code. If EC2 names no instance type, it contains the
+    error code and the message.
+    """
     override = (error.get("LaunchTemplateAndOverrides") or {}).get("Overrides") or {}
     where = " in ".join(filter(None, (override.get("InstanceType"), override.get("SubnetId"))))
     return f"{where}: {error.get('ErrorCode')}" if where else f"{error.get('ErrorCode')}: {error.get('ErrorMessage')}"

@@ -32,7 +32,7 @@ REPLACING = frozenset({"Pending", "InProgress", "Cancelling", "RollbackInProgres
 
 
 class Ec2Inventory:
-    """An Inventory of Auto Scaling groups; names and locations of instances come from EC2."""
+    """An Inventory that lists the instances of Auto Scaling groups; names and locations come from EC2."""
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
@@ -51,7 +51,10 @@ class Ec2Inventory:
         return self.describe(config, group, {one: member for one, member in found[group].items() if member.serving})
 
     def list_members(self, config: ClusterConfig, groups: Collection[str]) -> dict[str, dict[str, GroupMember]]:
-        """Return the members of each group that exists; one call reads 50 groups."""
+        """Return the members of each group, by group name and instance id; one call reads 50 groups.
+
+        Groups that do not exist are left out.
+        """
         names, clients = sorted(groups), self._clients.for_role(config.provider_role)
         found: dict[str, dict[str, GroupMember]] = {}
         for at in range(0, len(names), GROUPS_AT_ONCE):
@@ -62,8 +65,9 @@ class Ec2Inventory:
     def describe(self, config: ClusterConfig, group: str, members: Mapping[str, GroupMember]) -> tuple[Instance, ...]:
         """Return descriptions of group members, sorted by host name.
 
-        One call per 100 members, one per 100 members of a type, and one for each instance profile that was not read
-        before. Instances whose topology cannot be read now have only their zone, and lack other domains for now.
+        EC2 receives one call per 100 members, and one topology call per 100 members of the same instance type. IAM
+        receives one call for each instance profile that was not read before. If the topology of an instance cannot be
+        read now, the instance has only its zone as a failure domain until a later read.
         """
         clients = self._clients.for_role(config.provider_role)
         described = list(_instances(clients, "instance-id", members))
@@ -77,12 +81,15 @@ class Ec2Inventory:
         )
 
     def role_ids(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
-        """Return the ids of the roles in the profiles of the instances that EC2 knows."""
+        """Return the ids of the IAM roles in the instance profiles of the given instances.
+
+        Instances that EC2 does not list are ignored.
+        """
         clients = self._clients.for_role(config.provider_role)
         return frozenset(self._roles.role_ids(clients, _instances(clients, "instance-id", instances)).values())
 
     def gone(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
-        """Return the instances that are terminating, terminated or unknown to EC2."""
+        """Return the given instances that are terminating or terminated, or that EC2 does not list."""
         present = {
             one["InstanceId"]
             for one in _instances(self._clients.for_role(config.provider_role), "instance-id", instances)
@@ -91,21 +98,25 @@ class Ec2Inventory:
         return frozenset(instances) - present
 
     def opted_out(self, config: ClusterConfig) -> frozenset[str]:
-        """Return the instances whose tag excludes them from repairs; one call for any number of instances."""
+        """Return the instances with the tag that excludes them from repairs; one call reads all of them."""
         tagged = _instances(self._clients.for_role(config.provider_role), f"tag:{OPT_OUT_TAG}", ["true"])
         return frozenset(one["InstanceId"] for one in tagged)
 
     def repairs_nodes(self, config: ClusterConfig) -> RepairSetting | None:
-        """Return the setting of the cluster's EKS node groups that repair their nodes; None if none does.
+        """Return the setting of the EKS node groups in which EKS itself repairs nodes; None if there is none.
 
-        Auto Scaling always replaces instances that fail its checks; that is no setting and is not reported here.
+        Auto Scaling always replaces instances that fail its health checks. That is not a setting, so it is not reported
+        here.
         """
         if not config.eks_cluster:
             return None
         return repair_setting(config.eks_cluster, self._node_groups(config))
 
     def provider_status(self, config: ClusterConfig, groups: Collection[str]) -> ProviderStatus:
-        """Return the desired size and the update of each group, and whether EKS repairs the nodes of one of them."""
+        """Return the desired size and the running update of each group, and the repair setting of EKS.
+
+        The repair setting shows whether EKS itself repairs nodes of one of the groups.
+        """
         names, clients = sorted(groups), self._clients.for_role(config.provider_role)
         found = (
             one
@@ -135,7 +146,7 @@ def _groups(clients: Clients, names: Sequence[str]) -> Iterator[Any]:
 
 
 def running_refreshes(clients: Clients, groups: Iterable[str]) -> dict[str, GroupUpdate]:
-    """Return the instance refresh of each group that has one; one call for each group."""
+    """Return the running instance refresh of each group that has one; one call reads one group."""
     found: dict[str, GroupUpdate] = {}
     for group in sorted(groups):
         with translated(f"reading the instance refreshes of {group}"):
@@ -149,7 +160,10 @@ def running_refreshes(clients: Clients, groups: Iterable[str]) -> dict[str, Grou
 
 
 def _instances(clients: Clients, name: str, values: Collection[str]) -> Iterator[Any]:
-    """Yield the instances that match a filter; unlike a list of ids, it ignores unknown instances."""
+    """Yield the EC2 instances that match a filter.
+
+    Unlike a list of ids, a filter ignores ids that do not exist.
+    """
     ordered = sorted(values)
     for at in range(0, len(ordered), INSTANCES_AT_ONCE):
         part = ordered[at : at + INSTANCES_AT_ONCE]

@@ -1,4 +1,4 @@
-"""Failure codes for calls to EC2 or EC2 Auto Scaling that change something."""
+"""Convert errors of EC2 and Auto Scaling calls that change something to failure codes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,10 @@ VALIDATION_MESSAGES: Sequence[tuple[str, ProviderFailure]] = (
 
 
 def failure_of(error: BaseException | None) -> ProviderFailure:
-    """Return the failure code of a failed call; AMBIGUOUS when the change may have been made."""
+    """Return the failure code for the error of a call that changes something in EC2.
+
+    AMBIGUOUS means that the change may have been made.
+    """
     if isinstance(error, ClientError):
         return _client_failure(error)
     if isinstance(error, (ConnectTimeoutError, EndpointConnectionError)):

@@ -1,7 +1,7 @@
-"""The calls to SageMaker about one HyperPod cluster: its nodes, and requests to replace, reboot or check one node.
+"""Call SageMaker for one HyperPod cluster: read its nodes, and request a repair or check of one node.
 
-A request names one instance id, never a logical id: a logical id also names the successor, so a late or repeated call
-could reach a healthy instance. SageMaker offers no client token for these requests.
+A request names one instance id, never a logical id. A logical id also names the successor, so a late or repeated call
+could change a healthy instance. SageMaker offers no client token for these requests.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ IN_USE = "InstanceIdInUse"
 
 
 class HyperPodCluster:
-    """One HyperPod cluster by name or ARN; without a name every call raises Misconfigured."""
+    """One HyperPod cluster, given by name or ARN; without a name, every call raises Misconfigured."""
 
     def __init__(self, clients: Clients, name: str | None) -> None:
         self._clients, self._name = clients, name
 
     @property
     def name(self) -> str:
-        """Return the name of the HyperPod cluster; raises Misconfigured when none is registered."""
+        """Return the name or ARN of the HyperPod cluster; raises Misconfigured if none is registered."""
         if not self._name:
             raise Misconfigured("no HyperPod cluster is registered; run cluster set --hyperpod-cluster NAME")
         return self._name
 
     def nodes(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the summary of every node; one call per 100 nodes."""
+        """Yield the summary of every node of the cluster; one call per 100 nodes."""
         with translated(f"listing the nodes of {self.name}"):
             pages = self._clients.sagemaker.get_paginator("list_cluster_nodes")
             request: Any = {
@@ -63,14 +63,15 @@ class HyperPodCluster:
                 yield from page["ClusterNodeSummaries"]
 
     def describe_node(self, instance_id: str) -> Mapping[str, Any]:
-        """Return the details of a node; raises Misconfigured when the cluster does not have it."""
+        """Return the details of a node; raises Misconfigured if the cluster does not have the node."""
         with translated(f"reading node {instance_id} of {self.name}"):
             return self._details(instance_id)
 
     def find_node(self, instance_id: str) -> Mapping[str, Any] | None:
-        """Return the details of a node; None if it shuts down, or if SageMaker neither describes nor lists it.
+        """Return the details of a node; None if the node is shutting down or no longer exists.
 
-        Raises Transient while SageMaker lists the node but does not describe it.
+        A node no longer exists if SageMaker neither describes nor lists it. Raises Transient while SageMaker lists the
+        node but does not describe it.
         """
         action = f"reading node {instance_id} of {self.name}"
         try:
@@ -86,7 +87,7 @@ class HyperPodCluster:
         return None if status_of(details) in LEAVING else details
 
     def describes(self, instance_id: str) -> bool:
-        """Return whether the cluster has details of a node that it is not shutting down."""
+        """Return whether SageMaker describes the node and the node is not shutting down."""
         try:
             return status_of(self._details(instance_id)) not in LEAVING
         except (ClientError, BotoCoreError, ResponseParserError) as error:
@@ -95,7 +96,10 @@ class HyperPodCluster:
             raise translate(error, f"reading node {instance_id} of {self.name}") from error
 
     def events(self, instance_id: str, since: datetime) -> tuple[Mapping[str, Any], ...]:
-        """Return the events of one instance since a time; none in a cluster without continuous provisioning."""
+        """Return the events of one instance since a time.
+
+        The result is empty for a cluster without continuous provisioning, because SageMaker keeps no events for it.
+        """
         try:
             with translated(f"listing the events of {instance_id}"):
                 pages = self._clients.sagemaker.get_paginator("list_cluster_events").paginate(
@@ -112,7 +116,7 @@ class HyperPodCluster:
         return recovers_nodes(self.describe())
 
     def instance_group(self, group: str) -> Mapping[str, Any]:
-        """Return the description of an instance group; raises Misconfigured when the cluster does not have it."""
+        """Return the description of an instance group; raises Misconfigured if the cluster lacks the group."""
         groups = self.describe().get("InstanceGroups", [])
         found: Mapping[str, Any] | None = next((one for one in groups if one.get("InstanceGroupName") == group), None)
         if found is None:
@@ -120,20 +124,21 @@ class HyperPodCluster:
         return found
 
     def training_plan(self, arn: str) -> Mapping[str, Any]:
-        """Return the description of a training plan: its status, its end, and its counts of instances."""
+        """Return the description of a training plan: its status, its end, and its instance counts."""
         with translated(f"reading training plan {arn}"):
             described: Any = self._clients.sagemaker.describe_training_plan(TrainingPlanName=arn)
         answer: Mapping[str, Any] = described
         return answer
 
     def arn(self) -> str:
-        """Return the ARN of the cluster, which the calls about volumes require."""
+        """Return the ARN of the cluster, which SageMaker requires to attach and detach volumes."""
         return str(self.describe()["ClusterArn"])
 
     def replace(self, instance_id: str) -> CallResult:
-        """Request the replacement of one node, by one call without retries.
+        """Request the replacement of one node; the client sends the call once, without retries.
 
-        `InstanceIdInUse` is AMBIGUOUS: the operation in progress may be an earlier request whose response was lost.
+        The error `InstanceIdInUse` becomes AMBIGUOUS: the operation in progress may be an earlier request whose
+        response was lost.
         """
         call = newest_operation(self._clients.sagemaker_no_retry, "batch_replace_cluster_nodes")
         answer = self._request(call, "replacing", instance_id)
@@ -141,12 +146,12 @@ class HyperPodCluster:
         return CallResult(ProviderFailure.AMBIGUOUS, answer.reason) if in_use else answer
 
     def reboot(self, instance_id: str) -> CallResult:
-        """Request the reboot of one node, by one call without retries."""
+        """Request the reboot of one node; the client sends the call once, without retries."""
         call = newest_operation(self._clients.sagemaker_no_retry, "batch_reboot_cluster_nodes")
         return self._request(call, "rebooting", instance_id)
 
     def start_health_check(self, instance_id: str, group: str, checks: Sequence[str]) -> None:
-        """Start deep health checks on one node, by one call without retries."""
+        """Start deep health checks on one node; the client sends the call once, without retries."""
         configuration: Any = {
             "InstanceGroupName": group,
             "InstanceIds": [instance_id],
@@ -180,9 +185,10 @@ class HyperPodCluster:
 
 
 def result_for(answer: Mapping[str, Any], instance_id: str, operation: str) -> CallResult:
-    """Return the result for one instance from the answer to a batch request, which can fail for some instances only.
+    """Return the result for one instance from the response to a batch request.
 
-    An answer that does not name the instance proves nothing, so it is AMBIGUOUS.
+    A batch request can fail for some instances only. If the response does not name the instance, the outcome is
+    unknown, so the result is AMBIGUOUS.
     """
     for failed in answer.get("Failed") or ():
         if failed["NodeId"] == instance_id:
@@ -195,7 +201,7 @@ def result_for(answer: Mapping[str, Any], instance_id: str, operation: str) -> C
 
 
 def status_of(node: Mapping[str, Any]) -> str:
-    """Return the status of a node: `Running`, `Pending`, `Failure`, ..."""
+    """Return SageMaker's status of a node, such as `Running`, `Pending` or `Failure`."""
     return str((node.get("InstanceStatus") or {}).get("Status", ""))
 
 
@@ -205,5 +211,8 @@ def message_of(node: Mapping[str, Any]) -> str:
 
 
 def recovers_nodes(cluster: Mapping[str, Any]) -> bool:
-    """Return whether HyperPod repairs nodes itself, from the description of a cluster."""
+    """Return whether HyperPod reboots and replaces faulty nodes on its own.
+
+    `cluster` is the description that DescribeCluster returned.
+    """
     return str(cluster.get("NodeRecovery", "")) != "None"

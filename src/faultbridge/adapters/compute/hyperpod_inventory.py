@@ -1,7 +1,7 @@
 """List the instances of SageMaker HyperPod clusters.
 
-The instances run in an account of AWS, so EC2 does not list them and all data comes from SageMaker. The logical id of a
-node stays the same when its instance is replaced, so node names are derived from it.
+The instances run in an account that AWS owns, so EC2 does not list them, and all data comes from SageMaker. The logical
+id of a node stays the same when its instance is replaced, so node names are derived from it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ LOGICAL_ID_SHOWN = 8
 
 
 class HyperPodInventory:
-    """An Inventory of SageMaker HyperPod clusters.
+    """An Inventory that lists the instances of SageMaker HyperPod clusters.
 
-    A sync begins with `provider_status`, which lists the nodes of the cluster; the calls after it use that list.
+    A sync starts with `provider_status`, which lists the nodes of the cluster. The later calls of the sync use that
+    list.
     """
 
     def __init__(self, clients: Clients) -> None:
@@ -52,7 +53,11 @@ class HyperPodInventory:
         return self.describe(config, group, {one: member for one, member in found[group].items() if member.serving})
 
     def list_members(self, config: ClusterConfig, groups: Collection[str]) -> dict[str, dict[str, GroupMember]]:
-        """Return the members of each instance group that has members; outside of a sync, one call per 100 nodes."""
+        """Return the members of each instance group, by group and instance id; empty groups are left out.
+
+        Within a sync, the list of nodes that `provider_status` read is used. Otherwise the nodes are listed now, with
+        one call per 100 nodes.
+        """
         found: dict[str, dict[str, GroupMember]] = {}
         for one in self._nodes(config):
             if one.get("InstanceGroupName") in groups and one.get("InstanceId"):
@@ -69,19 +74,28 @@ class HyperPodInventory:
         return tuple(sorted(instances, key=lambda instance: instance.name))
 
     def role_ids(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
-        """Return no roles: every session of a HyperPod node is named `SageMaker`, so none proves an instance."""
+        """Return no role ids, because the role of a HyperPod node does not identify the instance.
+
+        Every AWS session of a HyperPod node has the session name `SageMaker`.
+        """
         del config, instances
         return frozenset()
 
     def gone(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
-        """Return the instances that the cluster shuts down, or neither lists nor describes; describes at most 100."""
+        """Return the given instances that no longer exist or are shutting down.
+
+        An instance that the cluster neither lists nor describes no longer exists. At most 100 instances are described.
+        """
         listed = {one["InstanceId"]: _is_leaving(one) for one in self._nodes(config) if one.get("InstanceId")}
         unlisted, cluster = sorted(set(instances) - set(listed))[:MAX_DESCRIBED], self._cluster(config)
         leaving = {one for one in instances if listed.get(one)}
         return frozenset(leaving | {one for one in unlisted if not cluster.describes(one)})
 
     def opted_out(self, config: ClusterConfig) -> frozenset[str]:
-        """Return no instances: HyperPod nodes have no tags; on EKS a node label opts out."""
+        """Return no instances: a HyperPod node has no EC2 tag that could exclude it from repairs.
+
+        On EKS, a label of the Kubernetes node excludes it.
+        """
         del config
         return frozenset()
 
@@ -90,9 +104,9 @@ class HyperPodInventory:
         return repair_setting(_name(config), self._cluster(config).describe())
 
     def provider_status(self, config: ClusterConfig, groups: Collection[str]) -> ProviderStatus:
-        """Return the conditions of the cluster and the state of all its groups.
+        """Return the conditions of a HyperPod cluster, the status of its groups, and its repair setting.
 
-        Lists the cluster's nodes anew; the other calls of the same inventory run use this list.
+        The call lists the nodes of the cluster. The later calls of the same sync use this list.
         """
         del groups
         report_old_version()
@@ -102,7 +116,7 @@ class HyperPodInventory:
         return status_of_cluster(_name(config), described, self._listed[config.cluster])
 
     def _nodes(self, config: ClusterConfig) -> Sequence[Mapping[str, Any]]:
-        """Return the summary of every node, as the current sync has read it; outside of a sync, list the nodes now."""
+        """Return the summary of every node: the list of the current sync, or outside of a sync a new list."""
         listed = self._listed.get(config.cluster)
         return listed if listed is not None else tuple(self._cluster(config).nodes())
 

@@ -1,4 +1,4 @@
-"""Logs of HyperPod nodes: SSM Run Command does not reach them, so no bundle can be collected."""
+"""Report where HyperPod keeps the logs of a node, because SSM Run Command cannot collect them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ REASON = (
 
 
 class HyperPodLogs:
-    """A Collector that returns where HyperPod keeps its logs, and collects none."""
+    """A Collector that collects no logs, and returns where HyperPod keeps them."""
 
     def collect(self, instance_id: str, token: str) -> Bundle:  # noqa: ARG002 - no instance is reached
-        """Return a failed bundle with the reason; the repair continues without it."""
+        """Return a failed log bundle; its reason names the log group in which HyperPod keeps the logs.
+
+        The repair continues without a bundle.
+        """
         return Bundle(BundleState.FAILED, reason=REASON)

@@ -1,4 +1,4 @@
-"""Replace a node of a SageMaker HyperPod cluster: HyperPod terminates the instance and launches its successor.
+"""Replace a node of a HyperPod cluster: HyperPod terminates the instance and launches its successor.
 
 The root volume and all other volumes of the instance are destroyed. The logical id of the node stays the same.
 """
@@ -28,15 +28,16 @@ ACTIVE_PLAN = "Active"
 
 
 class HyperPodProvider:
-    """A Provider for nodes of a HyperPod cluster."""
+    """A Provider, which replaces instances, for the nodes of a HyperPod cluster."""
 
     def __init__(self, cluster: HyperPodCluster) -> None:
         self._cluster = cluster
 
     def replace(self, instance_id: str, token: str) -> CallResult:  # noqa: ARG002 - the call names one instance, so it needs no token
-        """Request a replacement; refused while HyperPod recovers nodes on its own.
+        """Request the replacement of a node; returns CONFLICT while HyperPod recovers nodes on its own.
 
-        For an instance that HyperPod does not find, it succeeds only if the list of nodes confirms that it is gone.
+        If HyperPod does not find the instance, the call succeeds only if the list of nodes confirms that the instance
+        is gone.
         """
         if self._cluster.recovers_nodes():
             return CallResult(ProviderFailure.CONFLICT, f"HyperPod recovers the nodes of {self._cluster.name} itself")
@@ -48,18 +49,27 @@ class HyperPodProvider:
         return CallResult(ProviderFailure.AMBIGUOUS, answer.reason)
 
     def probe(self, instance_id: str) -> Presence:
-        """Return whether the cluster has the instance: GONE if it shuts down, UNKNOWN without a conclusive answer."""
+        """Return whether the cluster still has the instance.
+
+        GONE includes an instance that is shutting down. UNKNOWN means that SageMaker gave no conclusive response.
+        """
         try:
             return Presence.GONE if self._cluster.find_node(instance_id) is None else Presence.ALIVE
         except Transient:
             return Presence.UNKNOWN
 
     def checks(self, instance_id: str) -> InstanceChecks:  # noqa: ARG002 - HyperPod shows no checks of a node
-        """Return that every check is unknown: HyperPod's instances run in an account of the service."""
+        """Return UNKNOWN for every instance check.
+
+        HyperPod's instances run in an account that AWS owns, so EC2 shows no status checks for them.
+        """
         return InstanceChecks()
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - the group has the plan
-        """Return the capacity of the group's training plan; on-demand capacity is unknown before a launch."""
+        """Return the capacity of the instance group's training plan for a successor.
+
+        On-demand capacity is unknown before a launch.
+        """
         if source is CapacitySource.ON_DEMAND:
             return Capacity(reason="SageMaker shows on-demand capacity only by a launch")
         if source is not CapacitySource.TRAINING_PLAN:
@@ -67,9 +77,9 @@ class HyperPodProvider:
         return self._planned(self._cluster.instance_group(group))
 
     def _planned(self, group: Mapping[str, Any]) -> Capacity:
-        """Return the capacity of the training plan of a group.
+        """Return the capacity of the training plan of an instance group.
 
-        Without permission to read the plan, an active plan still counts as the group's own reservation.
+        If the permission to read the plan is missing, an active plan still counts as the group's own reservation.
         """
         arn, state = group.get("TrainingPlanArn"), group.get("TrainingPlanStatus")
         if not arn:
@@ -89,9 +99,10 @@ class HyperPodProvider:
         return Capacity(evidence, reason=f"{arn}{counted}", count=free, ends_at=plan.get("EndTime"))
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
-        """Return the instances of the group launched at or after a time, to the second, oldest first.
+        """Return the running instances that a group launched at or after a time, oldest first.
 
-        Only a node with the status `Running` is running. Raises Misconfigured when the group does not exist.
+        The time is compared to the second. An instance is running only if its node has the status `Running`. Raises
+        Misconfigured if the group does not exist.
         """
         earliest = launched_after.replace(microsecond=0)
         members = [one for one in self._cluster.nodes() if one.get("InstanceGroupName") == group]

@@ -1,7 +1,8 @@
 """Reboot a node of a SageMaker HyperPod cluster; HyperPod has no call that resets GPUs.
 
-SageMaker reports no result of a reboot. It is done when the node has left the status `Running` and is back, or when an
-accepted request is older than `SETTLE` and the node runs. The verification that follows decides about the node.
+SageMaker reports no result of a reboot. The reboot counts as done when the node has left the status `Running` and has
+returned to it. It also counts as done when the accepted request is older than `SETTLE` and the node runs. The
+verification after the reboot then shows whether the node is healthy.
 """
 
 from __future__ import annotations
@@ -22,13 +23,16 @@ MAYBE_SENT = frozenset({ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT})
 
 
 class HyperPodRestarter:
-    """A Restarter for nodes of a HyperPod cluster; each token sends at most one request."""
+    """A Restarter for nodes of a HyperPod cluster; it sends at most one request per token."""
 
     def __init__(self, cluster: HyperPodCluster, requests: RequestLog) -> None:
         self._cluster, self._requests = cluster, requests
 
     def restart(self, repair_action: RepairAction, instance_id: str, token: str) -> CallResult:
-        """Request a reboot unless one was requested with this token; refused while HyperPod recovers nodes itself."""
+        """Request a reboot of the node, unless one was already requested with this token.
+
+        Returns CONFLICT while HyperPod recovers nodes on its own.
+        """
         if repair_action is not RepairAction.REBOOT_NODE:
             return CallResult(ProviderFailure.PROVIDER_ERROR, f"HyperPod has no call for {repair_action.value}")
         request = _request_token(repair_action, token)
@@ -48,7 +52,7 @@ class HyperPodRestarter:
         return answer
 
     def status(self, repair_action: RepairAction, instance_id: str, token: str) -> Restart:
-        """Return the status of the reboot with this token; `running` while its end is not proven."""
+        """Return the status of the reboot with this token; `running` until the reboot is proven to be done."""
         request_token = _request_token(repair_action, token)
         request = self._requests.find(request_token)
         if request is None:

@@ -1,7 +1,7 @@
-"""The status of a HyperPod cluster and its instance groups, from DescribeCluster and the list of nodes.
+"""Derive the status of a HyperPod cluster and its groups from DescribeCluster and the list of nodes.
 
-A node that could not start is listed as `Failure` with a message, and a failed or rolled back cluster has a message of
-its own. SageMaker keeps no message for a group that is `Failed` or `Degraded`.
+SageMaker lists a node that could not start as `Failure` with a message. A cluster that failed or was rolled back has
+its own message. A group that is `Failed` or `Degraded` has no message.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NO_MESSAGE = "SageMaker gives no reason"
 
 
 def repair_setting(name: str, cluster: Mapping[str, Any]) -> RepairSetting:
-    """Return whether HyperPod reboots and replaces faulty nodes of a cluster on its own."""
+    """Return whether HyperPod repairs faulty nodes of a cluster itself, and the command to change this."""
     repairs = recovers_nodes(cluster)
     other = "None" if repairs else "Automatic"
     command = f"run aws sagemaker update-cluster --cluster-name {name} --node-recovery {other}"
@@ -76,7 +76,7 @@ def _conditions(
 def _group_status(
     cluster: Mapping[str, Any], group: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]]
 ) -> GroupStatus:
-    """Return the status of a group; it is complete when its target number of instances runs."""
+    """Return the status of a group; the group is complete when its target number of instances runs."""
     desired, running = int(group.get("TargetCount") or 0), sum(status_of(node) == RUNNING for node in nodes)
     occupied = frozenset(
         str(node["InstanceId"]) for node in nodes if status_of(node) in OCCUPIED and "InstanceId" in node
@@ -85,7 +85,7 @@ def _group_status(
 
 
 def _update(cluster: Mapping[str, Any], group: Mapping[str, Any]) -> GroupUpdate | None:
-    """Return the software update of a group, or None; SageMaker does not say since when it runs."""
+    """Return the software update that runs on a group, or None; SageMaker does not report its start time."""
     if SYSTEM_UPDATING in {cluster.get("ClusterStatus"), group.get("Status")}:
         return GroupUpdate(f"HyperPod updates the software ({SYSTEM_UPDATING})")
     status = group.get("SoftwareUpdateStatus")

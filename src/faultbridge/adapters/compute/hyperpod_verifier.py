@@ -1,13 +1,13 @@
 """Verify a node of a SageMaker HyperPod cluster by HyperPod's own health checks.
 
-Level 1, the default, reads the basic health checks that HyperPod runs on each node. Levels 2 to 4 start the deep
-health check `InstanceStress` (GPU and NVLink count, DCGM diagnostics level 4, EFA); level 4 adds
-`InstanceConnectivity` (NCCL).
+Level 1, the default, reads the basic health checks that HyperPod runs on each node. Levels 2 to 4 start the deep health
+check `InstanceStress` (GPU and NVLink count, DCGM diagnostics level 4, EFA). Level 4 adds `InstanceConnectivity`
+(NCCL).
 
-When a deep check fails, HyperPod reboots or replaces the node. Running again after that is no pass: a node passes only
-if it returns from the check to `Running` directly, without another status in between and without a warning. The label
-of a node's last deep check stays until the next check sets it. The label therefore counts only after the node was seen
-in the requested check and has left it.
+When a deep check fails, HyperPod reboots or replaces the node. A node that runs again after that has not passed. A node
+passes only if it returns from the check to `Running` directly, without another status in between and without a warning.
+The label of a node's last deep check stays until the next check sets it. The label therefore counts only after the node
+was seen in the requested check and has left it.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ BUSY = ("in progress", "already", "another", "updating")
 
 
 class HyperPodVerifier:
-    """A Verifier for nodes of a HyperPod cluster; each token starts at most one check."""
+    """A Verifier for nodes of a HyperPod cluster; it starts at most one check per token."""
 
     def __init__(self, cluster: HyperPodCluster, requests: RequestLog) -> None:
         self._cluster, self._requests = cluster, requests
 
     def start(self, instance_id: str, token: str, level: int | None = None) -> str:
-        """Start the checks unless they were started with this token; returns the operation id.
+        """Start the health checks, unless they were already started with this token; returns the operation id.
 
-        Raises Transient while the node does not run or the cluster runs another check.
+        Raises Transient while the node does not run, or while the cluster runs another check.
         """
         level = level or BASIC
         operation = f"{OPERATION}{level} {token}"
@@ -74,7 +74,7 @@ class HyperPodVerifier:
         return operation
 
     def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
-        """Return the status of the checks; `unknown` when they did not run to completion."""
+        """Return the status of the health checks; `unknown` if they did not run to completion."""
         request = self._requests.find(operation)
         if request is None:
             return Verification(Verdict.UNKNOWN, ("no health check was started",))
@@ -121,7 +121,10 @@ class HyperPodVerifier:
         return Verification(Verdict.UNKNOWN, ("the deep health check did not run to completion",), report)
 
     def _findings(self, node: Mapping[str, Any], instance_id: str, request: Request, level: int) -> tuple[str, ...]:
-        """List the reasons that fail a node: its status, its labels, and its events since the check started."""
+        """Return the reasons why the node fails, from its status, its labels and its events.
+
+        Only events since the start of the check count.
+        """
         found = [f"HyperPod reports {FAILURE}: {message_of(node)}"] if status_of(node) == FAILURE else []
         is_of_this_check = level < DEEP or (request.progress in LEFT_CHECK and status_of(node) != CHECKING)
         if is_of_this_check and _label(node, CHECK_LABEL) == "Failed":

@@ -1,4 +1,4 @@
-"""Checks of an EC2 instance: its system and instance status checks, and the connection of its SSM agent.
+"""Read the status checks of an EC2 instance, and whether its SSM agent is connected.
 
 EC2 runs the status checks each minute. SSM reports a lost connection about five minutes after the last ping.
 """
@@ -21,7 +21,10 @@ _PING: Mapping[str, CheckResult] = {"Online": CheckResult.PASSED, "ConnectionLos
 
 
 def checks_of(clients: Clients, instance_id: str) -> InstanceChecks:
-    """Return the checks of an instance. Those of a service that does not answer are unknown, and logged."""
+    """Return the status checks of an instance and the connection of its SSM agent.
+
+    If EC2 or SSM does not respond, its checks are unknown, and the error is logged.
+    """
     system, instance = _attempt(_status_checks, clients, instance_id) or (CheckResult.UNKNOWN, CheckResult.UNKNOWN)
     agent = _attempt(_agent_ping, clients, instance_id) or CheckResult.UNKNOWN
     return InstanceChecks(system, instance, agent)
@@ -36,7 +39,10 @@ def _attempt(read: Callable[[Clients, str], T], clients: Clients, instance_id: s
 
 
 def _status_checks(clients: Clients, instance_id: str) -> tuple[CheckResult, CheckResult]:
-    """Return the results of both status checks; EC2 lists running instances only."""
+    """Return the results of the system and the instance status check.
+
+    Both are unknown for an instance that does not run, because EC2 lists only running instances.
+    """
     with translated(f"reading the status checks of {instance_id}"):
         answer = clients.ec2.describe_instance_status(InstanceIds=[instance_id])
     for found in answer["InstanceStatuses"]:
@@ -47,7 +53,7 @@ def _status_checks(clients: Clients, instance_id: str) -> tuple[CheckResult, Che
 
 
 def _agent_ping(clients: Clients, instance_id: str) -> CheckResult:
-    """Return whether the SSM agent of an instance connects; unknown if SSM does not manage the instance."""
+    """Return whether the SSM agent of an instance is connected; unknown if SSM does not manage it."""
     with translated(f"reading the SSM agent of {instance_id}"):
         answer = clients.ssm.describe_instance_information(Filters=[{"Key": "InstanceIds", "Values": [instance_id]}])
     for found in answer["InstanceInformationList"]:

@@ -1,4 +1,7 @@
-"""The roles in instance profiles: SQS reports the id of the sender's role, while EC2 names only the profile."""
+"""Find the id of the IAM role in the instance profile of an instance.
+
+SQS reports the role id of a sender, while EC2 names only the instance profile. The role id connects the two.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,19 @@ from faultbridge.log import log_cause
 
 
 class InstanceRoles:
-    """Reads the role id of each instance profile once per process; a changed role is noticed by the next process."""
+    """Reads the role id of each instance profile once per process.
+
+    If a profile gets another role, only a new process reads it.
+    """
 
     def __init__(self) -> None:
         self._known: dict[str, str | None] = {}
 
     def role_ids(self, clients: Clients, instances: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-        """Return role ids by instance id, without the instances that have no readable profile with a role.
+        """Return the role id of each instance, by instance id.
 
-        A profile that cannot be read is logged, and read again by the next call.
+        An instance is left out if it has no profile, no role, or a profile that cannot be read. A failed read is
+        logged, and the next call repeats it.
         """
         profiles = {str(one["InstanceId"]): arn for one in instances if (arn := _profile(one))}
         for arn in sorted({*profiles.values()} - self._known.keys()):
@@ -38,5 +45,5 @@ class InstanceRoles:
 
 
 def _profile(instance: Mapping[str, Any]) -> str:
-    """Return the ARN of the profile of an instance that EC2 describes; empty if it has none."""
+    """Return the ARN of the instance profile in EC2's description of an instance; empty without a profile."""
     return str((instance.get("IamInstanceProfile") or {}).get("Arn") or "")

@@ -1,4 +1,4 @@
-"""Shared reads of EC2 instances: presence, live instances, candidates for a successor, failure domains."""
+"""Shared reads of EC2 instances: presence, hardware, live instances and failure domains."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ NO_TOPOLOGY = frozenset({"UnsupportedOperation", "InvalidParameterValue"})
 
 @dataclass(frozen=True, slots=True)
 class InstanceHardware:
-    """What EC2 states about an instance: type, number of EFA interfaces, private address, Availability Zone, VPC.
+    """The properties of an instance from EC2, such as its type, EFA interfaces and zone.
 
-    What EC2 does not state is None.
+    A property that EC2 does not report is None.
     """
 
     instance_type: str | None = None
@@ -46,7 +46,8 @@ class InstanceHardware:
 def presence_of(clients: Clients, instance_id: str) -> Presence:
     """Return whether the instance exists.
 
-    GONE includes a terminating instance, and ALIVE a stopped one. UNKNOWN means that EC2 did not answer.
+    GONE includes an instance that is terminating, and ALIVE includes a stopped instance. UNKNOWN means that EC2 did not
+    respond.
     """
     try:
         with translated(f"reading {instance_id}"):
@@ -56,7 +57,7 @@ def presence_of(clients: Clients, instance_id: str) -> Presence:
 
 
 def hardware_of(clients: Clients, instance_id: str) -> InstanceHardware:
-    """Return the type and the EFA interfaces of an instance; None for each if EC2 does not know the instance."""
+    """Return the hardware of an instance; every property is None if EC2 does not list the instance."""
     with translated(f"reading the type of {instance_id}"):
         try:
             answer = clients.ec2.describe_instances(InstanceIds=[instance_id])
@@ -71,7 +72,7 @@ def hardware_of(clients: Clients, instance_id: str) -> InstanceHardware:
 
 
 def hardware_in(found: Any) -> InstanceHardware:  # noqa: ANN401 - the stubs' type exists only for type checkers
-    """Return the hardware of an instance that EC2 describes."""
+    """Return the hardware of an instance from EC2's description of it."""
     interfaces = found.get("NetworkInterfaces")
     efa = None if interfaces is None else sum(one.get("InterfaceType") in EFA_INTERFACES for one in interfaces)
     zone = found.get("Placement", {}).get("AvailabilityZone")
@@ -79,7 +80,7 @@ def hardware_in(found: Any) -> InstanceHardware:  # noqa: ANN401 - the stubs' ty
 
 
 def launched_instance_of(instance: Any) -> LaunchedInstance:  # noqa: ANN401 - the stubs' type exists only for type checkers
-    """Convert EC2's description of an instance to a LaunchedInstance, a possible successor or spare."""
+    """Convert EC2's description of an instance to a LaunchedInstance."""
     return LaunchedInstance(
         instance_id=instance["InstanceId"],
         launched_at=instance["LaunchTime"].astimezone(UTC),
@@ -91,9 +92,9 @@ def launched_instance_of(instance: Any) -> LaunchedInstance:  # noqa: ANN401 - t
 
 
 def live_instances(clients: Clients, values: Mapping[str, str]) -> Iterator[Any]:
-    """Return the instances that match every filter and are not terminating.
+    """Yield EC2's descriptions of the instances that match every filter and are not terminating.
 
-    An instance launched a moment ago may be missing.
+    An instance that was launched a moment ago may be missing.
     """
     states = {"Name": "instance-state-name", "Values": ALIVE_STATES}
     filters: list[Any] = [states, *({"Name": name, "Values": [value]} for name, value in values.items())]
@@ -103,12 +104,12 @@ def live_instances(clients: Clients, values: Mapping[str, str]) -> Iterator[Any]
 
 
 def launch_order(candidate: LaunchedInstance) -> tuple[Any, ...]:
-    """Return the sort key that orders candidates by launch time, oldest first."""
+    """Return the sort key that orders launched instances by launch time, oldest first."""
     return candidate.launched_at, candidate.instance_id
 
 
 def _presence(clients: Clients, instance_id: str) -> Presence:
-    """Return whether the instance exists; an unknown id counts as gone."""
+    """Return whether the instance exists; GONE for an instance id that EC2 does not have."""
     try:
         answer = clients.ec2.describe_instances(InstanceIds=[instance_id])
     except ClientError as error:
@@ -122,11 +123,12 @@ def _presence(clients: Clients, instance_id: str) -> Presence:
 
 
 def domains_by_instance(clients: Clients, described: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """Return the failure domains of described instances by kind; one call per 100 instances of a type.
+    """Return the failure domains of instances, by instance id and kind of domain.
 
-    EC2 refuses a whole call because of one instance, so a call has one type. An instance has no domains if its type has
-    no topology, or if the permission to read topologies is missing. After a temporary error, the instances of the call
-    are left out: they can be read later.
+    One call reads up to 100 instances of one type, because EC2 rejects the whole call if one type has no topology. An
+    instance of a type without topology has no domains. An instance also has no domains if the permission to read
+    topologies is missing. After a temporary error, the instances of the call are left out of the result, so that a
+    later call can read them.
     """
     by_type: dict[str, list[str]] = {}
     for one in described:

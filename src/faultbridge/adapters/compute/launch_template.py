@@ -1,4 +1,4 @@
-"""Replace instances that belong to no group and were launched from an EC2 launch template."""
+"""Replace instances that were launched from an EC2 launch template and belong to no group."""
 
 from __future__ import annotations
 
@@ -28,39 +28,47 @@ GROUP_TAG = "faultbridge:group"
 
 
 class LaunchTemplateProvider:
-    """A Provider for nodes whose group is a launch template; a Launcher launches their successors."""
+    """A Provider for nodes whose group is an EC2 launch template.
+
+    A Launcher launches the successors of these nodes.
+    """
 
     def __init__(self, clients: Clients) -> None:
         self._clients, self._capacity = clients, Ec2Capacity(clients, frees_slot=False)
 
     def replace(self, instance_id: str, token: str) -> CallResult:  # noqa: ARG002 - the call names one instance, so it needs no token
-        """Terminate the instance; succeeds when it is already gone.
+        """Terminate the instance; the call succeeds if the instance is already gone.
 
-        The client never retries the call. After a lost response, a probe determines whether it took effect.
+        The client never retries the call. After a lost response, `probe` determines whether the instance was
+        terminated.
         """
         return terminate_instance(self._clients, instance_id)
 
     def probe(self, instance_id: str) -> Presence:
         """Return whether the instance exists.
 
-        GONE includes a terminating instance, and ALIVE a stopped one. UNKNOWN means that EC2 did not answer.
+        GONE includes an instance that is terminating, and ALIVE includes a stopped instance. UNKNOWN means that EC2 did
+        not respond.
         """
         return presence_of(self._clients, instance_id)
 
     def checks(self, instance_id: str) -> InstanceChecks:
-        """Return the EC2 status checks of the instance, and whether its SSM agent connects."""
+        """Return the EC2 status checks of the instance, and whether its SSM agent is connected."""
         return checks_of(self._clients, instance_id)
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - a template has no capacity data
-        """Return the capacity of a source; on demand, it is `LAUNCH_FIRST`: the successor starts before the release."""
+        """Return the capacity of a source for the successor of an instance.
+
+        On-demand capacity is `LAUNCH_FIRST`: the successor starts before the old instance is released.
+        """
         if source is CapacitySource.ON_DEMAND:
             return Capacity(CapacityEvidence.LAUNCH_FIRST, reason="the successor starts before the release")
         return self._capacity.ask(source, instance_id)
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
-        """Return the running instances that Faultbridge launched from the template since a time, oldest first.
+        """Return the running instances that Faultbridge launched from a template since a time, oldest first.
 
-        A template that does not exist has none; the next launch reports that it is missing.
+        If the template does not exist, the result is empty, and the next launch reports the missing template.
         """
         earliest = launched_after.replace(microsecond=0)
         with translated(f"listing the instances of {group}"):
@@ -70,7 +78,10 @@ class LaunchTemplateProvider:
 
 
 def terminate_instance(clients: Clients, instance_id: str) -> CallResult:
-    """Terminate an instance by one call without retries; succeeds when it is already gone."""
+    """Terminate an instance with one call, which the client never retries.
+
+    The call succeeds if the instance is already gone.
+    """
     try:
         clients.ec2_no_retry.terminate_instances(InstanceIds=[instance_id])
     except (ClientError, BotoCoreError, ResponseParserError) as error:

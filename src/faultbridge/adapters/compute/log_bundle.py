@@ -1,7 +1,8 @@
-"""Collect the logs of an instance through SSM: the instance uploads them to a presigned S3 URL.
+"""Collect the logs of an instance through SSM; the instance uploads them to a presigned S3 URL.
 
-The Lambda function signs the URL with its own permission, so the instance needs none. The URL is valid for one key and
-15 minutes. Nodes have no permission on the prefix, so no node can read or overwrite the bundle of another one.
+The Lambda function signs the URL with its own permission, so the instance needs no permission. The URL is valid for one
+key and 15 minutes. Nodes have no permission on the key prefix, so no node can read or overwrite the logs of another
+node.
 """
 
 from __future__ import annotations
@@ -26,16 +27,19 @@ MISSING = frozenset({"404", "NoSuchKey", "NotFound"})
 
 
 class SsmLogCollector:
-    """A Collector for instances with a reachable SSM agent."""
+    """A Collector that collects logs from instances with a reachable SSM agent."""
 
     def __init__(self, compute: Clients, storage: Clients, bucket: str) -> None:
-        """Store the clients of the instance's account, and the clients of the bucket's account."""
+        """Store the clients of the instance's AWS account, and the clients of the bucket's account."""
         self._ssm = compute.ssm
         self._s3 = storage.s3
         self._bucket = bucket
 
     def collect(self, instance_id: str, token: str) -> Bundle:
-        """Start the collection unless it was started with this token before, and return the state of the bundle."""
+        """Start the collection of logs, and return the state of the bundle.
+
+        If a collection was already started with this token, the call only returns its state.
+        """
         key = f"{PREFIX}/{instance_id}/{token}.tar.gz"
         place, command_token = f"s3://{self._bucket}/{key}", f"{token} bundle"
         with translated(f"collecting the logs of {instance_id}"):
@@ -57,7 +61,10 @@ class SsmLogCollector:
         return Bundle(BundleState.FAILED, place, reason[:REASON_CHARACTERS])
 
     def _stored(self, key: str, place: str) -> Bundle:
-        """Return the bundle as kept only if the object exists: a script can succeed without an upload."""
+        """Return the bundle as KEPT if the S3 object exists, else as FAILED.
+
+        The SSM command can succeed without an upload, so its status is not sufficient.
+        """
         try:
             size = self._s3.head_object(Bucket=self._bucket, Key=key)["ContentLength"]
         except ClientError as error:
@@ -74,7 +81,7 @@ class SsmLogCollector:
         return ssm_commands.send(self._ssm, instance_id, command_token, lines, seconds=SECONDS)
 
     def presigned_url(self, key: str) -> str:
-        """Return a URL that accepts one upload to the key for 15 minutes."""
+        """Return a URL that accepts uploads to one S3 key for 15 minutes."""
         url: str = self._s3.generate_presigned_url(
             "put_object", Params={"Bucket": self._bucket, "Key": key}, ExpiresIn=SIGNED_SECONDS
         )
@@ -82,7 +89,10 @@ class SsmLogCollector:
 
 
 def script(url: str) -> tuple[str, ...]:
-    """Return the lines of the script; logs that a host does not have are left out of the bundle."""
+    """Return the lines of the shell script that collects logs and uploads them to a URL.
+
+    Logs that a host does not have are left out of the bundle.
+    """
     return (
         "set -u",
         f"{URL}{shlex.quote(url)}",

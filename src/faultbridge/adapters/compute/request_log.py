@@ -1,7 +1,7 @@
-"""A durable log of requests, for calls that take no client token: each token sends at most one request.
+"""Record requests to services that take no client token, so that each token sends at most one request.
 
-A request is recorded before it is sent, and withdrawn only after an explicit refusal. After a crash or a lost response,
-the record remains, so the request is never sent again.
+A request is recorded before it is sent. The record is deleted only after the service has explicitly refused the
+request. After a crash or a lost response, the record remains, so the request is never sent again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RETENTION = timedelta(days=30)
 
 
 class Progress(StrEnum):
-    """What is known about a request: recorded, accepted by the service, its effect was observed, or was interrupted."""
+    """How far a request has come: recorded, accepted by the service, effect observed, or interrupted."""
 
     RECORDED = "recorded"
     ACCEPTED = "accepted"
@@ -40,7 +40,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class RequestLog:
-    """The requests of one installation, by token."""
+    """The recorded requests of one installation, by token, in the table."""
 
     table: Table
     clock: Clock
@@ -52,7 +52,7 @@ class RequestLog:
         return Request(from_text(str(found["recorded_at"])), Progress(str(found["progress"]))) if found else None
 
     def record(self, token: str) -> bool:
-        """Record a request before it is sent; returns False when another call has recorded it."""
+        """Record a request before it is sent; returns False if another process has already recorded it."""
         now, holder = self.clock.now(), self.make_id()
         attributes = {
             "recorded_at": to_text(now),
@@ -69,7 +69,7 @@ class RequestLog:
         return True
 
     def advance(self, token: str, progress: Progress) -> None:
-        """Store the progress of a recorded request; a request withdrawn in the meantime stays withdrawn."""
+        """Store the progress of a recorded request; a request that was withdrawn meanwhile stays withdrawn."""
         try:
             self.table.write(Update(keys.request(token), set={("progress",): progress.value}, when=Present()))
         except Conflict:

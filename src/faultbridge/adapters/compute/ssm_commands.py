@@ -1,4 +1,4 @@
-"""Shell commands on instances through SSM Run Command; each has a token, by which it is found again."""
+"""Send shell commands to instances through SSM Run Command, and find them again by a token."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ NO_INVOCATION = frozenset({"InvalidCommandId", "InvalidInstanceId", "InvocationD
 
 
 def comment_of(token: str) -> str:
-    """Return the comment that identifies a command by its token; a token too long for SSM ends with a hash."""
+    """Return the SSM comment that contains the token of a command.
+
+    SSM limits a comment to 100 characters. A longer token is cut, and its hash is added.
+    """
     if len(token) <= COMMENT_CHARACTERS:
         return token
     digest = hashlib.sha256(token.encode()).hexdigest()
@@ -31,7 +34,7 @@ def comment_of(token: str) -> str:
 
 
 def find(ssm: Any, instance_id: str, token: str) -> str | None:  # noqa: ANN401 - the stubs' type exists only for type checkers
-    """Return the id of the first command sent to an instance with this token, or None."""
+    """Return the id of the first command that was sent to an instance with this token, or None."""
     found = sent(ssm, instance_id, comment := comment_of(token))
     return next((command for command, text in found if text == comment), None)
 
@@ -39,7 +42,8 @@ def find(ssm: Any, instance_id: str, token: str) -> str | None:  # noqa: ANN401 
 def sent(ssm: Any, instance_id: str, prefix: str) -> list[tuple[str, str]]:  # noqa: ANN401 - the stubs' type exists only for type checkers
     """Return the id and the comment of each command whose comment starts with `prefix`, oldest first.
 
-    `ListCommands` may refuse an instance whose agent has never registered; no command was sent to such an instance.
+    `ListCommands` may reject an instance whose SSM agent has never registered. The result is then empty, because no
+    command was sent to the instance.
     """
     pages = ssm.get_paginator("list_commands").paginate(InstanceId=instance_id)
     try:
@@ -63,9 +67,9 @@ def send(
     output: Mapping[str, str] | None = None,
     others: Sequence[str] = (),
 ) -> str:
-    """Send a shell script, given as lines, with a time limit in seconds; returns the command id.
+    """Send a shell script to an instance, with a time limit in seconds; returns the command id.
 
-    `others` are further instances that run the same command.
+    `script` contains the lines of the script. The instances in `others` run the same command.
     """
     answer = ssm.send_command(
         InstanceIds=[instance_id, *others],
@@ -79,7 +83,7 @@ def send(
 
 
 def invocation(ssm: Any, instance_id: str, command: str) -> Mapping[str, Any] | None:  # noqa: ANN401 - the stubs' type exists only for type checkers
-    """Return the invocation of a command on an instance, or None when SSM has none."""
+    """Return the invocation of a command on an instance, or None if SSM does not list it."""
     try:
         found: Mapping[str, Any] = ssm.get_command_invocation(CommandId=command, InstanceId=instance_id)
     except ClientError as error:
@@ -90,5 +94,5 @@ def invocation(ssm: Any, instance_id: str, command: str) -> Mapping[str, Any] | 
 
 
 def details_of(found: Mapping[str, Any]) -> str:
-    """Return the status details of an invocation, without spaces."""
+    """Return the status details of a command invocation, without spaces, such as `DeliveryTimedOut`."""
     return str(found.get("StatusDetails", "")).replace(" ", "")

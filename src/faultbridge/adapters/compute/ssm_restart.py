@@ -1,7 +1,8 @@
-"""GPU reset and reboot through SSM Run Command.
+"""Reset GPUs or reboot an instance through SSM Run Command.
 
-The script on the instance acts at most once per token, however often it runs. It writes a marker file per token under
-`/var/lib/faultbridge` before it acts. Without a durable marker it does nothing and fails.
+The script on the instance acts at most once per token, even if SSM runs it several times. Before it acts, it writes a
+marker file for the token under `/var/lib/faultbridge`. If the marker cannot be stored durably, the script does nothing
+and fails.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ SUCCESS = "Success"
 
 
 class SsmRestarter:
-    """A Restarter for instances with a reachable SSM agent."""
+    """A Restarter that resets GPUs and reboots instances through their SSM agent."""
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
 
     def restart(self, repair_action: RepairAction, instance_id: str, token: str) -> CallResult:
-        """Send the script of the repair action unless one was sent with this token.
+        """Send the script of the repair action, unless it was already sent with this token.
 
-        The client never retries the call. After a lost response, `status` determines whether it took effect.
+        The client never retries the call. After a lost response, `status` determines whether the script was sent.
         """
         try:
             sent = ssm_commands.find(self._clients.ssm, instance_id, _command_token(repair_action, token))
@@ -48,7 +49,7 @@ class SsmRestarter:
         return CallResult(operation=sent)
 
     def status(self, repair_action: RepairAction, instance_id: str, token: str) -> Restart:
-        """Return the status of the restart; `absent` when its command was never sent."""
+        """Return the status of the restart; `absent` if its command was never sent."""
         try:
             with translated(f"reading the {repair_action.value} of {instance_id}"):
                 sent = ssm_commands.find(self._clients.ssm, instance_id, _command_token(repair_action, token))
@@ -63,7 +64,10 @@ class SsmRestarter:
 
 
 def _command_token(repair_action: RepairAction, token: str) -> str:
-    """Return the token of a restart command. It differs from `token`, which verifications of the same attempt use."""
+    """Return the token of a restart command.
+
+    It differs from `token`, because verifications of the same repair attempt use `token` for their own commands.
+    """
     return f"{token} {repair_action.value}"
 
 
@@ -75,7 +79,7 @@ def _failure(error: Exception) -> ProviderFailure:
 
 
 def _restart_status(repair_action: RepairAction, found: Mapping[str, Any], operation: str) -> Restart:
-    """Return the status of a restart from the invocation of its command."""
+    """Return the status of a restart from SSM's invocation of its command."""
     details, output = ssm_commands.details_of(found), str(found.get("StandardOutputContent", ""))
     if details not in UNFINISHED and found["Status"] in RUNNING:
         return Restart(RestartState.RUNNING, operation=operation)
@@ -106,7 +110,7 @@ UNFINISHED_BEFORE = 75
 
 
 def script(repair_action: RepairAction, token: str) -> tuple[str, ...]:
-    """Return the lines of the script for a repair action."""
+    """Return the lines of the shell script for a GPU reset or a reboot."""
     done = shlex.quote(f"{FOLDER}/{token}.{repair_action.value}")
     return ("set -u", f"done={done}", *_HEAD, *(_RESET if repair_action is RepairAction.RESET_GPU else _REBOOT))
 

@@ -1,9 +1,9 @@
-"""The single table on DynamoDB.
+"""The single DynamoDB table in which Faultbridge stores all its items.
 
 Read in this order:
 
-- `table`: `DynamoTable`, the Table port
+- `table`: `DynamoTable`, which implements `Table`
 - `expressions`: conditions, updates and key ranges as DynamoDB expressions
 - `values`: conversion between Python values and DynamoDB's typed JSON
-- `throttling`: errors and retries of throttled reads and writes
+- `throttling`: errors and retries of throttled transactions
 """

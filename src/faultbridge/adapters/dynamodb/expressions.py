@@ -1,4 +1,4 @@
-"""Conditions, updates and key ranges as DynamoDB expressions; no I/O."""
+"""Convert conditions, updates and key ranges to DynamoDB expressions, without I/O."""
 
 from __future__ import annotations
 
@@ -29,26 +29,29 @@ LAST = "\U0010ffff"
 
 
 class Placeholders:
-    """Placeholders `#0` and `:0` for names and values, so that reserved words can be attribute names."""
+    """Placeholders, such as `#0` and `:0`, for attribute names and values in DynamoDB expressions.
+
+    With placeholders, reserved words of DynamoDB can be attribute names.
+    """
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
         self._values: dict[str, Typed] = {}
 
     def path(self, path: Iterable[str]) -> str:
-        """Return the placeholder of an attribute, or of an attribute inside a map."""
+        """Return the placeholders for the path to an attribute or to an attribute inside a map."""
         return ".".join(self._names.setdefault(part, f"#{len(self._names)}") for part in path)
 
     def value(self, value: Value) -> str:
-        """Return the placeholder of a value."""
+        """Add a value, and return its placeholder."""
         name = f":{len(self._values)}"
         self._values[name] = to_typed(value)
         return name
 
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments that define the placeholders; empty ones are left out.
+        """Return the call arguments that define the placeholders.
 
-        DynamoDB rejects empty arguments.
+        An argument without placeholders is left out, because DynamoDB rejects it.
         """
         arguments: dict[str, Any] = {}
         if self._names:
@@ -59,7 +62,7 @@ class Placeholders:
 
 
 def condition_expression(condition: Condition, placeholders: Placeholders) -> str:
-    """Return a condition as an expression; raises ValueError for `AnyOf` without conditions."""
+    """Return a condition as a DynamoDB expression; raises ValueError for an empty `AnyOf`."""
     match condition:
         case Absent():
             return f"attribute_not_exists({placeholders.path(('pk',))})"
@@ -77,7 +80,10 @@ def condition_expression(condition: Condition, placeholders: Placeholders) -> st
 
 
 def update_expression(update: Update, placeholders: Placeholders) -> str:
-    """Return the changes of an update as an expression; raises ValueError for no change or overlapping changes."""
+    """Return the changes of an update as a DynamoDB expression.
+
+    Raises ValueError if there is no change, or if two changes overlap.
+    """
     _check_overlap([*update.set, *update.remove, *((name,) for name in update.add)])
     path, value = placeholders.path, placeholders.value
     clauses = {
@@ -89,9 +95,9 @@ def update_expression(update: Update, placeholders: Placeholders) -> str:
 
 
 def write_arguments(write: Write) -> dict[str, Any]:
-    """Return the arguments of a write, without the table name.
+    """Return the DynamoDB arguments of a write, without the table name.
 
-    They fit `PutItem`, `DeleteItem`, `UpdateItem` and the parts of a transaction.
+    The arguments fit `PutItem`, `DeleteItem`, `UpdateItem` and the parts of a transaction.
     """
     placeholders = Placeholders()
     arguments: dict[str, Any] = {}
@@ -112,7 +118,7 @@ TransactionPart = Literal["Put", "Delete", "Update", "ConditionCheck"]
 
 
 def transaction_part(write: Write) -> TransactionPart:
-    """Return the name of this kind of write in a transaction."""
+    """Return the name of a write in `TransactWriteItems`, such as `Put` or `ConditionCheck`."""
     match write:
         case Put():
             return "Put"
@@ -125,14 +131,14 @@ def transaction_part(write: Write) -> TransactionPart:
 
 
 def key_of(key: Key) -> dict[str, Typed]:
-    """Return a key of the table as typed JSON."""
+    """Return the key of a table item as DynamoDB's typed JSON."""
     return {"pk": {"S": key.pk}, "sk": {"S": key.sk}}
 
 
 def sort_key_bounds(prefix: str, after: str | None, up_to: str | None) -> tuple[str, str] | None:
-    """Return the first and the last sort key of a range, or None when the range has no limit.
+    """Return the first and the last sort key of a range, or None if the range has no limit.
 
-    `after` is exclusive: the first key after a text is the text and a NUL character.
+    `after` is exclusive, so the range starts at `after` plus a NUL character.
     """
     if not prefix and after is None and up_to is None:
         return None
@@ -142,7 +148,10 @@ def sort_key_bounds(prefix: str, after: str | None, up_to: str | None) -> tuple[
 
 
 def range_expression(pk: tuple[str, str], sk: str, bounds: tuple[str, str] | None, placeholders: Placeholders) -> str:
-    """Return the key condition of a query over one partition; `pk` is the name and the value of its key."""
+    """Return the key condition of a query over one partition.
+
+    `pk` is the name and the value of the partition key. `sk` is the name of the sort key.
+    """
     partition = f"{placeholders.path((pk[0],))} = {placeholders.value(pk[1])}"
     if bounds is None:
         return partition
@@ -154,7 +163,7 @@ def range_expression(pk: tuple[str, str], sk: str, bounds: tuple[str, str] | Non
 
 
 def _check_overlap(paths: list[Path]) -> None:
-    """Raise ValueError when there is no path, or when one path is equal to or inside another."""
+    """Raise ValueError if there are no paths, or if one path is equal to or inside another path."""
     if not paths:
         raise ValueError("the update has no change; at least 1 is needed")
     ordered = sorted(paths)

@@ -1,4 +1,4 @@
-"""The single table on DynamoDB."""
+"""Read and write the single DynamoDB table in which Faultbridge stores all its items."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ TOKEN_LENGTH = 36
 
 
 class DynamoTable:
-    """A Table on DynamoDB; `retry` repeats batch reads that were incomplete, and transactions that were throttled."""
+    """A Table that stores its items in DynamoDB.
+
+    `retry` repeats incomplete batch reads and throttled transactions.
+    """
 
     def __init__(self, clients: Clients, name: str, *, retry: Retry = THROTTLE_RETRY) -> None:
         self._clients = clients
@@ -43,14 +46,14 @@ class DynamoTable:
         self._retry = retry
 
     def get(self, key: Key) -> Item | None:
-        """Return one item by a consistent read, or None when it does not exist."""
+        """Return one item by a strongly consistent read, or None if it does not exist."""
         with translated(f"reading {key.pk} {key.sk}"):
             answer = self._clients.dynamodb.get_item(TableName=self._name, Key=key_of(key), ConsistentRead=True)
         item = answer.get("Item")
         return None if item is None else from_typed_item(item)
 
     def get_many(self, keys: Iterable[Key], *, consistent: bool = True) -> dict[Key, Item]:
-        """Return any number of items, 100 per call; items that do not exist are left out."""
+        """Return items by key, with 100 items per call; items that do not exist are left out."""
         found: dict[Key, Item] = {}
         distinct = iter(dict.fromkeys(keys))
         while chunk := list(islice(distinct, READ_AT_ONCE)):
@@ -72,7 +75,10 @@ class DynamoTable:
         index: Index | None = None,
         newest_first: bool = False,
     ) -> Page:
-        """Return one page of a partition, at most 1 MB; raises ValueError for an invalid `start`."""
+        """Return one page of the items of a partition, at most 1 MB.
+
+        `start` is the pagination token of the previous page. Raises ValueError if the token is invalid.
+        """
         bounds = sort_key_bounds(prefix, after, up_to)
         if bounds is not None and bounds[0] > bounds[1]:
             return Page(())
@@ -92,7 +98,7 @@ class DynamoTable:
         return Page(items, to_token(answer.get("LastEvaluatedKey")))
 
     def write(self, write: Write) -> None:
-        """Make one conditional write; raises Conflict when its condition does not hold."""
+        """Make one conditional write; raises Conflict if its condition is not met."""
         client = self._clients.dynamodb
         arguments = write_arguments(write)
         with translated(f"writing {write.key.pk} {write.key.sk}"):
@@ -107,9 +113,9 @@ class DynamoTable:
                     self.transact([write])
 
     def transact(self, writes: Sequence[Write], token: str | None = None) -> None:
-        """Make up to 100 writes, all or none.
+        """Make up to 100 writes in one transaction: either all of them or none.
 
-        Raises ValueError for more than 100 writes, or for two writes to one item.
+        Raises ValueError for more than 100 writes, or for two writes to the same item.
         """
         if not writes:
             return
@@ -132,7 +138,10 @@ class DynamoTable:
         self._retry(write_all, retry_on=ThrottledTransaction, on_retry=log_throttled)
 
     def _read(self, keys: Sequence[Key], found: dict[Key, Item], *, consistent: bool) -> None:
-        """Add the items of one batch read to `found`; retries the keys that DynamoDB left unprocessed."""
+        """Add the items of one batch read to the dictionary `found`.
+
+        Keys that DynamoDB leaves unprocessed are read again.
+        """
         remaining: Any = {self._name: {"Keys": [key_of(key) for key in keys], "ConsistentRead": consistent}}
 
         def read_remaining() -> None:
@@ -151,5 +160,5 @@ class DynamoTable:
 
 
 def request_token(token: str) -> str:
-    """Return a token of a length that DynamoDB accepts; a longer token is replaced by its hash."""
+    """Return a token that DynamoDB accepts; a token of more than 36 characters is replaced by its hash."""
     return token if len(token) <= TOKEN_LENGTH else hashlib.sha256(token.encode()).hexdigest()[:TOKEN_LENGTH]

@@ -1,4 +1,4 @@
-"""Throttled reads and writes of the table: how DynamoDB reports them, and how often they are repeated."""
+"""Recognize and retry DynamoDB transactions that were throttled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ THROTTLE_RETRY = Retry(8)
 
 
 class ThrottledTransaction(Transient):
-    """A transaction was canceled because of throttling; botocore does not retry it, unlike other throttled calls."""
+    """DynamoDB canceled a transaction because of throttling.
+
+    Unlike other throttled calls, botocore does not retry it.
+    """
 
 
 # Cancellation reasons of a transaction, and the error that each one becomes. Writes without a problem have none.
@@ -35,7 +38,10 @@ PRECEDENCE: tuple[type[FaultbridgeError], ...] = (Misconfigured, Conflict, Trans
 
 
 def cancellation(error: BaseException | None, action: str) -> FaultbridgeError | None:
-    """Return the error for a canceled transaction by its reasons; None for any other error."""
+    """Return the error for a canceled transaction, or None if the error is not a canceled transaction.
+
+    The cancellation reasons that DynamoDB lists determine the type of the error.
+    """
     if not isinstance(error, ClientError) or "CancellationReasons" not in error.response:
         return None
     reasons = [
@@ -49,5 +55,5 @@ def cancellation(error: BaseException | None, action: str) -> FaultbridgeError |
 
 
 def log_throttled(attempt: int, error: Exception, pause: float) -> None:
-    """Log one throttled attempt and the pause before the next one, in seconds."""
+    """Log a throttled attempt and the pause before the next attempt, in seconds."""
     log_cause("write_throttled", reason=str(error), attempt=attempt, pause_seconds=round(pause, 3))

@@ -1,4 +1,4 @@
-"""Conversion between Python values and DynamoDB's typed JSON; no I/O."""
+"""Convert between Python values and DynamoDB's typed JSON, without I/O."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Typed = dict[str, Any]
 
 
 def to_typed(value: Value) -> Typed:
-    """Return a value as typed JSON; raises TypeError for an unsupported type.
+    """Return a Python value as DynamoDB's typed JSON; raises TypeError for an unsupported type.
 
-    A float is unsupported, because it cannot always be read back exactly.
+    A float is not supported, because it cannot always be read back exactly.
     """
     if value is None:
         return {"NULL": True}
@@ -36,7 +36,10 @@ def to_typed(value: Value) -> Typed:
 
 
 def from_typed(typed: Mapping[str, Any]) -> Value:
-    """Return a value from typed JSON; raises ValueError for a type that `to_typed` never writes."""
+    """Return a Python value from DynamoDB's typed JSON.
+
+    Raises ValueError for a type that `to_typed` never writes.
+    """
     ((kind, value),) = typed.items()
     if kind in _SIMPLE:
         return _SIMPLE[kind](value)
@@ -52,7 +55,10 @@ def from_typed(typed: Mapping[str, Any]) -> Value:
 
 
 def _packed(value: bytes | str) -> Packed:
-    """Return a binary attribute; boto3 passes it as bytes, and Lambda passes it as base64 text in stream records."""
+    """Return a binary attribute as a `Packed` value.
+
+    boto3 passes the attribute as bytes. Lambda passes it as base64 text in stream records.
+    """
     return Packed(base64.b64decode(value) if isinstance(value, str) else value)
 
 
@@ -61,17 +67,17 @@ _SIMPLE: Mapping[str, Callable[[Any], Value]] = {"S": str, "B": _packed, "N": in
 
 
 def to_typed_item(item: Mapping[str, Value]) -> dict[str, Typed]:
-    """Return a whole item as typed JSON, the form of API calls and stream records."""
+    """Return a whole item as typed JSON, as DynamoDB calls and stream records contain it."""
     return {_name(name): to_typed(value) for name, value in item.items()}
 
 
 def from_typed_item(item: Mapping[str, Mapping[str, Any]]) -> Item:
-    """Return a whole item from typed JSON, the form of API responses and stream records."""
+    """Return a whole item from typed JSON, as DynamoDB responses and stream records contain it."""
     return {name: from_typed(value) for name, value in item.items()}
 
 
 def to_token(last: Mapping[str, Any] | None) -> str | None:
-    """Return the opaque page token for the last key of a page, or None after the last page."""
+    """Return the pagination token for the last key of a page, or None if there is no further page."""
     if not last:
         return None
     plain = {name: typed["S"] for name, typed in last.items()}
@@ -79,7 +85,7 @@ def to_token(last: Mapping[str, Any] | None) -> str | None:
 
 
 def from_token(token: str) -> dict[str, Typed]:
-    """Return the last key from a page token; raises ValueError when the token is invalid."""
+    """Return the last key of the previous page from a pagination token; raises ValueError if invalid."""
     try:
         plain = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
         return {str(name): {"S": str(value)} for name, value in plain.items()}

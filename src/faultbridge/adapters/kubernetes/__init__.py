@@ -1,7 +1,7 @@
 """Nodes, pods and Jobs of EKS clusters through the Kubernetes API.
 
 Import only `orchestrator`, `connection`, `node_listing`, `node_groups` and `volume_attachments` at module level. The
-others need lightkube, a layer that only some Lambda functions have.
+other modules need lightkube, which is in a Lambda layer that only some functions have.
 
 Read in this order:
 
@@ -13,7 +13,7 @@ Read in this order:
 - `job_client`: annotates Jobs
 - `in_cluster`: the access of a pod, with its service account
 - `object_watch`: lists and watches nodes and events, for the collector
-- `orchestrator`: the Orchestrator port
+- `orchestrator`: implements `Orchestrator`
 - `node_listing`: names, locations and opt-out labels of all nodes
 - `node_groups`: the managed node groups of an EKS cluster, read through the EKS API
 - `volume_attachments`: the volumes that a storage driver has not detached from a node

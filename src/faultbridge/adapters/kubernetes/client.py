@@ -1,4 +1,4 @@
-"""Call the Kubernetes API of an EKS cluster through lightkube, with our AWS identity.
+"""Call the Kubernetes API of an EKS cluster through lightkube, with the caller's AWS identity.
 
 docs/decisions/0004-kubernetes-client.md gives the reasons for lightkube. It is a Lambda layer that only some functions
 have, so this module is imported only for EKS clusters.
@@ -42,7 +42,7 @@ RETRY_ONCE = Retry(2, first_seconds=0)
 
 @dataclass(frozen=True, slots=True)
 class ApiAccess:
-    """Access to an API: its endpoint, its certificate authority (PEM in base64), and a bearer token."""
+    """Access to a Kubernetes API: endpoint, certificate authority (PEM in base64) and bearer token."""
 
     endpoint: str
     authority: str | None
@@ -50,9 +50,9 @@ class ApiAccess:
 
 
 class ApiRejection(FaultbridgeError):  # noqa: N818 - named like the other errors of this package
-    """The API rejected the request, for example with 404, 409, 422 or 429; the caller decides what that means.
+    """The Kubernetes API rejected the request, for example with HTTP 404, 409, 422 or 429.
 
-    `reasons` are the causes that the API names; often there are none.
+    The caller decides what the status means. `reasons` contains the causes that the API names; it is often empty.
     """
 
     def __init__(self, status: int, text: str, reasons: frozenset[str] = frozenset()) -> None:
@@ -62,12 +62,15 @@ class ApiRejection(FaultbridgeError):  # noqa: N818 - named like the other error
 
 
 class Unauthorized(Misconfigured):
-    """The API does not accept the identity of the token."""
+    """The Kubernetes API did not accept the identity of the token (HTTP 401)."""
 
 
 @dataclass(slots=True)
 class Kubernetes:
-    """Calls the API of one cluster; `access` returns a new endpoint and token when the token gets old."""
+    """Calls the Kubernetes API of one cluster.
+
+    `access` returns the endpoint and a new token. It is called again after ten minutes, before the token expires.
+    """
 
     access: Callable[[], ApiAccess]
     monotonic: Callable[[], float] = time.monotonic
@@ -75,11 +78,11 @@ class Kubernetes:
     _until: float = field(default=0.0)
 
     def call(self, action: str, request: Callable[[Client], T]) -> T:
-        """Make one request; `action` describes it in error texts.
+        """Make one API request; `action` describes it in error texts.
 
-        Raises Transient without a complete response or after a server error, Misconfigured without permission, and
-        ApiRejection otherwise. After Unauthorized it retries once with a new token, because the AWS credentials that
-        signed the token may have been renewed.
+        Raises Transient after a server error or an incomplete response, Misconfigured if the permission is missing, and
+        ApiRejection otherwise. After Unauthorized, the request is retried once with a new token, because the AWS
+        credentials that signed the token may have been renewed.
         """
         return RETRY_ONCE(
             lambda: self._call_once(action, request),
@@ -88,14 +91,17 @@ class Kubernetes:
         )
 
     def nodes(self, labels: dict[str, str] | None = None) -> Iterator[Node]:
-        """Yield the nodes of the cluster, or only those with these labels; 500 per call."""
+        """Yield the nodes of the cluster, 500 per call; `labels` limits them to nodes with these labels."""
         yield from self.call(
             "listing nodes",
             lambda client: tuple(client.list(Node, labels=dict(labels or {}), chunk_size=PAGE)),
         )
 
     def attached_volumes(self, node: str) -> Iterator[str]:
-        """Yield the persistent volumes that have an attachment to a node; 500 per call."""
+        """Yield the names of the persistent volumes that have a VolumeAttachment to a node.
+
+        One call lists 500 attachments.
+        """
         for one in self.call(
             "listing volume attachments", lambda client: tuple(client.list(VolumeAttachment, chunk_size=PAGE))
         ):
@@ -103,7 +109,7 @@ class Kubernetes:
                 yield one.spec.source.persistentVolumeName or (one.metadata and one.metadata.name) or "a volume"
 
     def _call_once(self, action: str, request: Callable[[Client], T]) -> T:
-        """Make one request without a retry."""
+        """Make one API request, without a retry after Unauthorized."""
         try:
             return request(self._current_client())
         except ApiError as error:
@@ -124,12 +130,12 @@ class Kubernetes:
 
 
 def eks(clients: Clients, cluster: str) -> Kubernetes:
-    """Return the API of an EKS cluster."""
+    """Return the client of the Kubernetes API of an EKS cluster."""
     return Kubernetes(lambda: eks_access(clients, cluster))
 
 
 def eks_access(clients: Clients, cluster: str) -> ApiAccess:
-    """Return the access to an EKS cluster: its endpoint, and a token for our AWS identity."""
+    """Return the endpoint of an EKS cluster, and a token for the identity of the AWS credentials."""
     with translated(f"reading the EKS cluster {cluster}"):
         found = clients.eks.describe_cluster(name=cluster)["cluster"]
         request = {
@@ -148,7 +154,10 @@ def eks_access(clients: Clients, cluster: str) -> ApiAccess:
 
 
 def single_config(access: ApiAccess) -> SingleConfig:
-    """Return the configuration of a client; raises Misconfigured for an endpoint that is neither https nor local."""
+    """Return the lightkube configuration for an API access.
+
+    Raises Misconfigured unless the endpoint is an https URL or on the local host.
+    """
     url = urlsplit(access.endpoint)
     # The token is never sent over an unencrypted connection, except on this machine.
     if not url.hostname or not (url.scheme == "https" or (url.scheme == "http" and url.hostname in _LOCAL)):
@@ -158,7 +167,7 @@ def single_config(access: ApiAccess) -> SingleConfig:
 
 
 def error_of_status(action: str, status: int, message: str, reasons: frozenset[str] = frozenset()) -> FaultbridgeError:
-    """Return the error for a request that the API answered with this HTTP status."""
+    """Return the error for an HTTP status with which the Kubernetes API answered a request."""
     text = f"Kubernetes, {action}: {message}"
     if status == HTTPStatus.UNAUTHORIZED:
         return Unauthorized(text)
@@ -188,7 +197,7 @@ def _domain(region: str | None) -> str:
 
 
 def _signed(clients: Clients, request: dict[str, Any]) -> str:
-    """Return a presigned URL for a request whose cluster name header is part of the signature."""
+    """Return a presigned STS URL; the header that names the EKS cluster is part of the signature."""
     session, region = clients.session, str(clients.region)
     credentials, service = session.get_credentials(), clients.sts.meta.service_model.service_id
     if credentials is None:

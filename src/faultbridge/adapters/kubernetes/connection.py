@@ -1,6 +1,6 @@
-"""Connection: returns the Kubernetes client of a registered cluster, and converts its errors to ProviderFailure.
+"""Return the Kubernetes client of a registered cluster, and convert its errors to ProviderFailure.
 
-Imports the Kubernetes client on first use.
+The module imports the Kubernetes client on first use.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ _FAILURES: Mapping[int, ProviderFailure] = {
 
 
 def connections(clients: Clients) -> Connect:
-    """Return a function that returns the Kubernetes client of a registered cluster; clients are cached.
+    """Return a function that returns the Kubernetes client of a registered cluster.
 
-    The function raises Misconfigured for a registration without an EKS cluster.
+    Each client is created once. The function raises Misconfigured for a cluster that is registered without an EKS
+    cluster.
     """
     known: dict[tuple[str, ProviderRole | None], Kubernetes] = {}
 
@@ -47,7 +48,10 @@ def connections(clients: Clients) -> Connect:
 
 
 def failure_of(error: FaultbridgeError) -> ProviderFailure:
-    """Convert an error of the Kubernetes API to a ProviderFailure; PERMISSION_DENIED unless it is an ApiRejection."""
+    """Convert an error of the Kubernetes client to a ProviderFailure.
+
+    An ApiRejection is converted by its HTTP status. Any other error becomes PERMISSION_DENIED.
+    """
     from faultbridge.adapters.kubernetes.client import ApiRejection
 
     if isinstance(error, ApiRejection):

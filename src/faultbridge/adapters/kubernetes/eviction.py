@@ -25,20 +25,20 @@ MAX_LISTED = 5
 
 @dataclass(frozen=True, slots=True)
 class RemainingPod:
-    """A pod that still runs on the node, and the reason."""
+    """A pod that still runs on the node, and the reason why it still runs."""
 
     name: str
     reason: str
 
     def __str__(self) -> str:
-        """Return the name and the reason."""
+        """Return the name of the pod and the reason as text."""
         return f"{self.name} ({self.reason})"
 
 
 def evict_all(kubernetes: Kubernetes, node: str, *, late: bool) -> list[RemainingPod]:
-    """Evict every pod of a node within its disruption budget; returns the pods that still run.
+    """Evict the pods of a node within their disruption budgets; returns the pods that still run.
 
-    DaemonSet pods, static pods and finished pods are ignored. With `late`, no eviction is started.
+    DaemonSet pods, static pods and finished pods are ignored. If `late` is True, no further eviction is started.
     """
 
     def read(client: Client) -> tuple[Pod, ...]:
@@ -49,16 +49,16 @@ def evict_all(kubernetes: Kubernetes, node: str, *, late: bool) -> list[Remainin
 
 
 def describe(pods: list[RemainingPod]) -> str:
-    """Return one line that lists the remaining pods."""
+    """Return one line of text that lists the pods that still run."""
     names = ", ".join(map(str, pods[:MAX_LISTED]))
     more = f" and {len(pods) - MAX_LISTED} more" if len(pods) > MAX_LISTED else ""
     return f"{len(pods)} pods are still there: {names}{more}"
 
 
 def _remaining(kubernetes: Kubernetes, pods: tuple[Pod, ...], *, late: bool) -> Iterator[RemainingPod]:
-    """Evict the pods that must leave the node; with `late`, evict none.
+    """Evict the pods that must leave the node, and yield each pod that still runs.
 
-    Yield each pod that still runs, with the reason.
+    If `late` is True, no pod is evicted.
     """
     for pod in pods:
         metadata = pod.metadata
@@ -74,7 +74,7 @@ def _remaining(kubernetes: Kubernetes, pods: tuple[Pod, ...], *, late: bool) -> 
 
 
 def _must_leave(pod: Pod, metadata: ObjectMeta) -> bool:
-    """Return whether the drain must wait for this pod."""
+    """Return whether a drain must wait until this pod has left the node."""
     if any(owner.controller and owner.kind == DAEMON_SET for owner in metadata.ownerReferences or ()):
         return False
     finished = pod.status is not None and pod.status.phase in FINISHED
@@ -82,7 +82,7 @@ def _must_leave(pod: Pod, metadata: ObjectMeta) -> bool:
 
 
 def _evict(kubernetes: Kubernetes, metadata: ObjectMeta) -> str:
-    """Evict one pod; returns why it still runs, or an empty text when it is gone."""
+    """Evict one pod; returns the reason why it still runs, or an empty text if it is already gone."""
     request = Pod.Eviction(metadata=ObjectMeta(name=metadata.name, namespace=metadata.namespace))
 
     def evict(client: Client) -> None:

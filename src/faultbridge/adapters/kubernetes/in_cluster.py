@@ -13,9 +13,10 @@ FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 def in_cluster_access(environment: Mapping[str, str], folder: Path = FOLDER) -> ApiAccess:
-    """Return the access of this pod; the kubelet renews the token in the file.
+    """Return the access of the current pod to the API, with the mounted service account token.
 
-    Raises Misconfigured outside of a pod, or without a mounted token.
+    The kubelet renews the token in its file, so each call reads the file. Raises Misconfigured if the process does not
+    run in a pod, or if no token is mounted.
     """
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:

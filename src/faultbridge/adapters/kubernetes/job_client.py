@@ -12,7 +12,10 @@ from faultbridge.adapters.kubernetes.client import Kubernetes
 
 
 def annotate_job(api: Kubernetes, namespace: str, name: str, annotations: Mapping[str, str]) -> None:
-    """Set annotations of a `batch/v1` Job; other fields are left as they are. Raises ApiRejection with 404."""
+    """Set annotations of a Kubernetes Job (`batch/v1`); other fields do not change.
+
+    Raises ApiRejection with status 404 if the Job does not exist.
+    """
 
     def apply(client: Client) -> None:
         patch = {"metadata": {"annotations": dict(annotations)}}

@@ -21,17 +21,20 @@ PATCH_RETRY = Retry(3, first_seconds=0)
 
 @dataclass(frozen=True, slots=True)
 class NodeClient:
-    """Finds and patches the nodes of one cluster.
+    """Finds and patches the Kubernetes nodes of one cluster.
 
-    A node is identified by the instance in `spec.providerID`, because a successor has another name. Names are used only
-    to avoid a list of all nodes.
+    The instance in `spec.providerID` identifies a node, because a successor has another name. A node is first read by
+    its probable names, to avoid a list of all nodes.
     """
 
     api: Kubernetes
     names: dict[str, str] = field(default_factory=dict)
 
     def find(self, node: ClusterNode) -> Node | None:
-        """Return the Kubernetes node of the instance, or None; without an instance id, the node with that name."""
+        """Return the Kubernetes node that runs on an instance, or None if there is none.
+
+        If the instance id is not known, the Kubernetes node is found by its name.
+        """
         for name in dict.fromkeys(self._likely_names(node)):
             found = self._read(name)
             if found is not None and _matches(found, node):
@@ -41,10 +44,11 @@ class NodeClient:
         return next((self._remember(node, found) for found in self.api.nodes() if _matches(found, node)), None)
 
     def patch(self, node: ClusterNode, make_patch: Callable[[Node], Patch | None]) -> Node:
-        """Patch a node and return it as it was before; `make_patch` returns None when nothing changes.
+        """Patch a Kubernetes node, and return the node as it was before the patch.
 
-        The node is read again when another client changed it meanwhile, at most three times. Raises ApiRejection with
-        404 when the node does not exist, and with 409 when every attempt met a change.
+        `make_patch` returns None if nothing has to change. If another client changed the node meanwhile, the node is
+        read again, at most three times. Raises ApiRejection with 404 if the node does not exist, and with 409 if
+        another client changed it each time.
         """
 
         def read_and_patch() -> Node:
@@ -83,19 +87,19 @@ class NodeClient:
         yield from node.names
 
     def _remember(self, node: ClusterNode, found: Node) -> Node:
-        """Cache the name of a found node by its instance id; returns the node."""
+        """Cache the name of a Kubernetes node by the instance id, and return the node."""
         if node.instance_id:
             self.names[node.instance_id] = name_of(found)
         return found
 
 
 def name_of(node: Node) -> str:
-    """Return the name of a node in the cluster; empty if the node has no metadata."""
+    """Return the name of a Kubernetes node; empty if the node has no metadata."""
     return str(node.metadata.name) if node.metadata else ""
 
 
 def _is_conflict(error: Exception) -> bool:
-    """Return whether another client changed the node meanwhile (HTTP 409)."""
+    """Return whether the API rejected a patch because another client changed the node (HTTP 409)."""
     return isinstance(error, ApiRejection) and error.status == HTTPStatus.CONFLICT
 
 

@@ -1,7 +1,7 @@
-"""The managed node groups of an EKS cluster, which of them repair their nodes, and which are updated.
+"""Read the managed node groups of an EKS cluster: their repair settings and running updates.
 
 EKS shows node auto repair as `nodeRepairConfig.enabled` of a managed node group. Nodes of EKS Auto Mode and of
-Karpenter belong to no node group; whether a controller repairs them cannot be read here.
+Karpenter belong to no managed node group, so this module cannot read whether a controller repairs them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ACCELERATED = re.compile(r"(?:p|g|gr|dl|trn|inf)\d")
 
 
 def node_groups(clients: Clients, cluster: str) -> tuple[Mapping[str, Any], ...]:
-    """Return the descriptions of all managed node groups of an EKS cluster; one call for each."""
+    """Return the descriptions of all managed node groups of an EKS cluster; one call per node group."""
     with translated(f"reading the node groups of EKS cluster {cluster}"):
         pages = clients.eks.get_paginator("list_nodegroups").paginate(clusterName=cluster)
         names = [name for page in pages for name in page["nodegroups"]]
@@ -29,9 +29,9 @@ def node_groups(clients: Clients, cluster: str) -> tuple[Mapping[str, Any], ...]
 
 
 def repair_setting(cluster: str, groups: Collection[Mapping[str, Any]]) -> RepairSetting | None:
-    """Return the setting of the node groups that repair their nodes; None if none of them does.
+    """Return the setting of the node groups in which EKS repairs nodes; None if there is no such group.
 
-    A node group whose instance types all lack accelerators does not count.
+    Node groups that have only instance types without accelerators are ignored.
     """
     repairing = [str(one["nodegroupName"]) for one in groups if _repairs(one)]
     if not repairing:
@@ -51,7 +51,10 @@ def auto_scaling_groups(node_group: Mapping[str, Any]) -> Iterator[str]:
 
 
 def running_updates(groups: Collection[Mapping[str, Any]]) -> dict[str, GroupUpdate]:
-    """Return the update of each Auto Scaling group whose node group EKS updates now; the start is not known."""
+    """Return the update of each Auto Scaling group whose node group EKS updates now.
+
+    EKS does not report when the update started.
+    """
     updating = [one for one in groups if one.get("status") == UPDATING]
     return {
         name: GroupUpdate(f"EKS updates node group {one['nodegroupName']}")

@@ -25,16 +25,16 @@ ADDRESSES = frozenset({"Hostname", "InternalDNS"})
 
 
 class EksNodeListing:
-    """A node listing from the Kubernetes API."""
+    """Lists the nodes of EKS clusters through the Kubernetes API."""
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
         self._apis: dict[tuple[str, ProviderRole | None], Kubernetes] = {}
 
     def list_instances(self, config: ClusterConfig) -> dict[str, Instance]:
-        """Return names, failure domains and opt-outs by instance id; nodes without an instance id are left out.
+        """Return the names, failure domains and opt-outs of the nodes of a cluster, by instance id.
 
-        Empty for a cluster without EKS.
+        Nodes without an instance id are left out. The result is empty for a cluster without EKS.
         """
         if not config.eks_cluster:
             return {}
@@ -50,7 +50,10 @@ class EksNodeListing:
 
 
 def instance_of(node: Node) -> str | None:
-    """Return the instance id of a node: from its provider id, else from the name of a HyperPod node."""
+    """Return the instance id of a Kubernetes node, or None if it has none.
+
+    The id comes from the provider id of the node or, for a HyperPod node, from its name.
+    """
     by_provider_id = PROVIDER_ID.fullmatch((node.spec.providerID if node.spec else None) or "")
     by_name = HYPERPOD_NAME.fullmatch(_name(node) or "")
     found = by_provider_id or by_name
@@ -62,7 +65,7 @@ def _name(node: Node) -> str | None:
 
 
 def _instance(instance_id: str, node: Node) -> Instance:
-    """Return the names, failure domains and opt-out label of a node."""
+    """Return an Instance with the names, failure domains and opt-out of a Kubernetes node."""
     labels = (node.metadata.labels if node.metadata else None) or {}
     addresses = (node.status.addresses if node.status else None) or ()
     host_names = [one.address for one in addresses if one.type in ADDRESSES]

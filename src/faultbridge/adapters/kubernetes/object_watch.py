@@ -39,7 +39,10 @@ _PATHS: Mapping[ObjectKind, tuple[str, Mapping[str, str]]] = {
 
 
 class KubernetesWatch:
-    """Lists and watches the objects of one cluster; `access` returns the endpoint and a valid token."""
+    """Lists and watches the objects of one cluster.
+
+    `access` returns the endpoint of the Kubernetes API and a valid token.
+    """
 
     def __init__(self, access: Callable[[], ApiAccess]) -> None:
         self._access = access
@@ -60,9 +63,10 @@ class KubernetesWatch:
                     return
 
     def changes(self, kind: ObjectKind, version: str) -> Iterator[ObjectChange]:
-        """Yield the changes after a version until the API ends the watch after about four minutes.
+        """Yield the changes of objects after a resource version, until the API ends the watch.
 
-        Raises VersionExpired when the API no longer has the changes after that version.
+        The API ends a watch after about four minutes. Raises VersionExpired if the API no longer has the changes after
+        that version.
         """
         path, selector = _PATHS[kind]
         action = f"watching each {kind}"
@@ -91,7 +95,7 @@ class KubernetesWatch:
 
 @contextmanager
 def _translated(action: str) -> Iterator[None]:
-    """Convert a missing or incomplete response to Transient."""
+    """Convert a missing or incomplete response in the `with` block to Transient."""
     try:
         yield
     except (httpx2.HTTPError, ValueError, AttributeError) as error:

@@ -1,4 +1,7 @@
-"""Cordons and drains EKS nodes; also the orchestrator of clusters without one, which does nothing."""
+"""Cordon and drain the nodes of EKS clusters.
+
+`NoOrchestrator` is for clusters that have no orchestrator; its calls do nothing.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ if TYPE_CHECKING:
 
 
 class EksOrchestrator:
-    """An Orchestrator for EKS clusters; imports the Kubernetes client on first use."""
+    """An Orchestrator that cordons and drains the nodes of EKS clusters.
+
+    It imports the Kubernetes client on first use.
+    """
 
     def __init__(self, clients: Clients, clock: Clock) -> None:
         self._connect = connections(clients)
@@ -24,22 +30,22 @@ class EksOrchestrator:
 
     @property
     def applicable(self) -> bool:
-        """Return True: the cluster has an orchestrator."""
+        """Return True, because an EKS cluster has an orchestrator."""
         return True
 
     def cordon(self, node: ClusterNode) -> CallResult:
-        """Make the node unschedulable, and add the taint and the label."""
+        """Make the node unschedulable, and add Faultbridge's isolation taint and label."""
         return result_of(lambda: self._cordon(node), failure_of)
 
     def uncordon(self, node: ClusterNode) -> CallResult:
-        """Undo `cordon`, unless the node was cordoned before the isolation.
+        """Undo the cordon of the node, unless it was already cordoned before Faultbridge isolated it.
 
-        A node that was cordoned before stays cordoned, as the reason in the result states.
+        In that case, the node stays cordoned, and the reason in the result states this.
         """
         return result_of(lambda: self._uncordon(node), failure_of)
 
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
-        """Evict the pods of the node; returns TIMEOUT while some still run.
+        """Evict the pods of the node; returns TIMEOUT while pods still run.
 
         No eviction starts after the deadline.
         """
@@ -60,7 +66,7 @@ class EksOrchestrator:
         )
 
     def _drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
-        """Evict the pods of the node; a node that the cluster does not have counts as drained."""
+        """Evict the pods of the node; a node that the Kubernetes cluster does not have counts as drained."""
         from faultbridge.adapters.kubernetes.eviction import describe, evict_all
         from faultbridge.adapters.kubernetes.node_client import name_of
 
@@ -76,7 +82,7 @@ class EksOrchestrator:
         )
 
     def _node_client(self, node: ClusterNode) -> NodeClient:
-        """Return the client for the nodes of a cluster; created on first use."""
+        """Return the client that reads and patches the nodes of a cluster; it is created on first use."""
         from faultbridge.adapters.kubernetes.node_client import NodeClient
 
         api = self._connect(node.cluster)
@@ -87,21 +93,21 @@ NOT_APPLICABLE = CallResult(reason="not applicable: the cluster has no orchestra
 
 
 class NoOrchestrator:
-    """The Orchestrator of a cluster that has none: every call succeeds and does nothing."""
+    """The Orchestrator of a cluster that has no orchestrator: every call succeeds and does nothing."""
 
     @property
     def applicable(self) -> bool:
-        """Return False: the cluster has no orchestrator."""
+        """Return False, because the cluster has no orchestrator."""
         return False
 
     def cordon(self, node: ClusterNode) -> CallResult:  # noqa: ARG002 - the port's signature
-        """Return that the call does not apply."""
+        """Do nothing, and return that a cordon does not apply to this cluster."""
         return NOT_APPLICABLE
 
     def uncordon(self, node: ClusterNode) -> CallResult:  # noqa: ARG002 - the port's signature
-        """Return that the call does not apply."""
+        """Do nothing, and return that an uncordon does not apply to this cluster."""
         return NOT_APPLICABLE
 
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:  # noqa: ARG002 - the port's signature
-        """Return that the call does not apply."""
+        """Do nothing, and return that a drain does not apply to this cluster."""
         return NOT_APPLICABLE

@@ -1,7 +1,7 @@
-"""Patches that isolate a Kubernetes node and that release it.
+"""Build the patches that isolate and release a Kubernetes node.
 
-An isolated node is unschedulable, has the taint that keeps pods away, and has the label by which operators find it. A
-node that was already cordoned stays cordoned after the release.
+An isolated node is unschedulable. It has a taint that keeps pods away, and a label by which operators find it. A node
+that was already cordoned before the isolation stays cordoned after the release.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Patch = dict[str, Any]
 
 
 def isolation_patch(node: Node) -> Patch | None:
-    """Return the patch that isolates a node, or None when it is already isolated."""
+    """Return the patch that isolates a node, or None if the node is already isolated."""
     labels, taints = _labels(node), _taints(node)
     labeled = labels.get(ISOLATED) == TRUE
     if labeled and _unschedulable(node) and any(map(_is_ours, taints)):
@@ -45,7 +45,7 @@ def isolation_patch(node: Node) -> Patch | None:
 
 
 def release_patch(node: Node) -> Patch | None:
-    """Return the patch that releases an isolated node, or None when it is not isolated."""
+    """Return the patch that releases an isolated node, or None if the node is not isolated."""
     taints = _taints(node)
     labeled = ISOLATED in _labels(node)
     if not labeled and not any(map(_is_ours, taints)):
@@ -57,14 +57,14 @@ def release_patch(node: Node) -> Patch | None:
 
 
 def stays_cordoned(node: Node) -> bool:
-    """Return whether the node stays cordoned after the release, because it was cordoned before."""
+    """Return whether the node stays cordoned after its release, because it was cordoned before isolation."""
     if ISOLATED in _labels(node):
         return _annotations(node).get(CORDONED_BEFORE) == TRUE
     return _unschedulable(node)
 
 
 def _patch(node: Node, *, labels: Patch, annotations: Patch, spec: Patch) -> Patch:
-    """Return a patch that applies only to the version of the node that was read."""
+    """Return a merge patch that the API rejects if the node has changed since it was read."""
     version = node.metadata.resourceVersion if node.metadata else None
     return {"metadata": {"resourceVersion": version, "labels": labels, "annotations": annotations}, "spec": spec}
 

@@ -1,4 +1,4 @@
-"""The volumes that the storage driver of an EKS cluster has not detached from a node."""
+"""List the volumes that the storage driver of an EKS cluster has not detached from a node."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ if TYPE_CHECKING:
 
 
 class EksVolumeAttachments:
-    """Lists the VolumeAttachment objects of an EKS cluster.
+    """Lists the volumes of a node that still have a VolumeAttachment object in its EKS cluster.
 
-    The storage driver deletes one after it detached the volume.
+    The storage driver deletes the object after it has detached the volume.
     """
 
     def __init__(self, clients: Clients) -> None:
         self._connect = connections(clients)
 
     def remaining(self, node: ClusterNode) -> tuple[str, ...]:
-        """Return the persistent volumes with an attachment to the node; none for a node that the cluster lacks."""
+        """Return the persistent volumes that are still attached to the node.
+
+        The result is empty if the Kubernetes cluster does not have the node.
+        """
         from faultbridge.adapters.kubernetes.node_client import NodeClient, name_of
 
         api = self._connect(node.cluster)

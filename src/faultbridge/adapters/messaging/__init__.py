@@ -6,5 +6,5 @@ Read in this order:
 - `sqs`: sends and receives raw records; age of the oldest message
 - `step_functions`: starts, reads and resumes executions
 - `receipts`: log of records sent and of their outcomes
-- `batches`: splits a sequence to the limits of one call
+- `batches`: splits a sequence into batches within the limits of one call
 """

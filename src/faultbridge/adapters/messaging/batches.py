@@ -1,4 +1,4 @@
-"""Splits a sequence into batches that stay within the limits of one API call."""
+"""Split a sequence into batches that stay within the limits of one API call."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ T = TypeVar("T")
 
 
 def batches(parts: Iterable[T], *, size_of: Callable[[T], int], count: int, size: int) -> Iterator[list[T]]:
-    """Yield batches of at most `count` parts and a total of at most `size`.
+    """Yield batches of at most `count` parts, with a total size of at most `size`.
 
-    A part larger than `size` becomes a batch of its own.
+    A part that is larger than `size` becomes a batch of its own.
     """
     batch: list[T] = []
     room = size

@@ -1,4 +1,4 @@
-"""The event bus on EventBridge; checks the service limits, because emulators do not."""
+"""Publish events to EventBridge; the module checks the service limits, because emulators do not."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ DEPLOYMENT_CODES = frozenset(
 
 
 class EventBridgeBus:
-    """An EventBus on EventBridge; all events have the same source, which must not begin with `aws.`."""
+    """An EventBus that publishes events to EventBridge.
+
+    All events have the same source, which must not start with `aws.`.
+    """
 
     def __init__(self, clients: Clients, bus: str, source: str) -> None:
         if source.startswith("aws."):
@@ -41,10 +44,11 @@ class EventBridgeBus:
         self._source = source
 
     def put(self, events: Sequence[BusEvent]) -> tuple[FailedEvent, ...]:
-        """Publish the events, at most ten and 1 MB per call; returns those that were not accepted.
+        """Publish the events, at most ten and 1 MB per call; returns the events that were not accepted.
 
-        After a temporary failure of a call all its events are returned as not permanent. A failure that the deployment
-        causes raises Misconfigured, even when earlier events were accepted.
+        If a call fails temporarily, all its events are returned with `permanent` False. If EventBridge rejects events
+        because of the deployment, such as a missing permission, the call raises Misconfigured, even if earlier events
+        were accepted.
         """
         defects = {event.event_id: self.defect_of(event) for event in events}
         invalid = (FailedEvent(event_id, defect, permanent=True) for event_id, defect in defects.items() if defect)
@@ -53,7 +57,7 @@ class EventBridgeBus:
         return tuple(chain(invalid, *(self._send(batch) for batch in sent)))
 
     def defect_of(self, event: BusEvent) -> str:
-        """Return why the bus can never accept the event; empty when it can."""
+        """Return why EventBridge can never accept the event; empty if it can accept the event."""
         if self.size_of(event) > EVENT_BYTES:
             return f"the event is too large: {self.size_of(event)} bytes; at most {EVENT_BYTES}"
         try:
@@ -63,7 +67,7 @@ class EventBridgeBus:
         return "" if isinstance(detail, dict) else "the detail is not a JSON object"
 
     def size_of(self, event: BusEvent) -> int:
-        """Return the size of an event in bytes, counted as the service counts it."""
+        """Return the size of an event in bytes, counted as EventBridge counts it."""
         parts = chain((self._source, event.detail_type, event.detail), event.resources)
         return sum(len(part.encode()) for part in parts)
 
@@ -76,7 +80,7 @@ class EventBridgeBus:
         return self._failures(batch, answer["Entries"])
 
     def _failures(self, batch: Sequence[BusEvent], results: Sequence[Any]) -> Iterator[FailedEvent]:
-        """Yield the events of a batch that the service did not accept."""
+        """Yield the events of a batch that EventBridge did not accept."""
         for event, result in zip(batch, results, strict=True):
             code = result.get("ErrorCode")
             if not code:

@@ -1,6 +1,7 @@
-"""Delivery receipts on CloudWatch Logs, one JSON line per batch.
+"""Write and read delivery receipts in CloudWatch Logs, one JSON line per batch of records.
 
-Senders write to a log group of their own. Ingest prints its receipts, so they are in the log group of its function.
+Senders write receipts to their own log group. Ingest prints its receipts, so they are in the log group of its Lambda
+function.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ EVENTS_AT_ONCE = 10_000
 
 
 def receipt_line(line: Mapping[str, Any]) -> str:
-    """Return a receipt as one line of JSON."""
+    """Return a delivery receipt as one line of JSON, as it is written to a log."""
     return json.dumps({RECEIPT_FIELD: RECEIPT_VERSION, **line}, separators=(",", ":"))
 
 
 def read_receipt(message: str) -> Mapping[str, Any] | None:
-    """Return the receipt in a log line, or None when the line is not a receipt."""
+    """Return the delivery receipt in a log line, or None if the line is not a receipt."""
     if not message.startswith("{"):
         return None
     try:
@@ -43,9 +44,10 @@ def read_receipt(message: str) -> Mapping[str, Any] | None:
 
 
 class LogReceipts:
-    """Receipts in log groups: writes to `group`, reads `group` and `also_read`.
+    """Delivery receipts in CloudWatch log groups.
 
-    Lines carry the time of `now`, by default the system time. CloudWatch Logs rejects lines from the future.
+    Receipts are written to the log group `group`, and read from `group` and the groups in `also_read`. `now` gives the
+    time of each line; by default, it is the system time. CloudWatch Logs rejects lines with a time in the future.
     """
 
     def __init__(
@@ -63,7 +65,7 @@ class LogReceipts:
         self._stream = ""
 
     def write(self, line: Mapping[str, Any]) -> None:
-        """Append one line to the log stream of this process."""
+        """Append one receipt to the log stream of this process."""
         event: Any = {"timestamp": to_milliseconds(self._now()), "message": receipt_line(line)}
         with translated(f"writing to {self._group}"):
             answer = self._clients.logs.put_log_events(
@@ -73,7 +75,10 @@ class LogReceipts:
             raise Misconfigured(f"{self._group} rejects a line with time {self._now()}; correct the system clock")
 
     def read(self, since: datetime) -> Iterator[Mapping[str, Any]]:
-        """Return every receipt written at or after a time, group by group; a missing group contains no receipt."""
+        """Yield every receipt that was written at or after a time, one log group after another.
+
+        A log group that does not exist contains no receipts.
+        """
         for group in self._groups:
             for message in self._messages(group, max(to_milliseconds(since), 0)):
                 if (line := read_receipt(message)) is not None:
@@ -89,7 +94,7 @@ class LogReceipts:
         return self._stream
 
     def _create(self, create: Callable[..., object], **names: str) -> None:
-        """Create a log group or stream unless it exists."""
+        """Create a log group or log stream, unless it exists."""
         try:
             create(**names)
         except ClientError as error:
@@ -97,7 +102,7 @@ class LogReceipts:
                 raise
 
     def _messages(self, group: str, since: int) -> Iterator[str]:
-        """Return every message of a group since a time, each once."""
+        """Yield every message of a log group since a time in milliseconds, without duplicates."""
         read: set[object] = set()
         for page in self._pages(group, since):
             for event in page:
@@ -107,9 +112,9 @@ class LogReceipts:
                     yield event["message"]
 
     def _pages(self, group: str, since: int) -> Iterator[Sequence[Any]]:
-        """Yield the events of a log group by pages.
+        """Yield the events of a log group in pages.
 
-        If a full page has no token for the next one, the next page starts at the time of its last event.
+        If a full page has no token for the next page, the next page starts at the time of the last event.
         """
         where: dict[str, Any] = {"startTime": since}
         while True:
@@ -124,7 +129,7 @@ class LogReceipts:
                 return
 
     def _filter(self, group: str, where: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the response of the service
-        """Return one page of the receipts in a group; a missing group gives an empty page."""
+        """Return one page of the receipts in a log group; an empty page if the log group does not exist."""
         with translated(f"reading {group}"):
             try:
                 return self._clients.logs.filter_log_events(

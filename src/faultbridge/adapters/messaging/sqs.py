@@ -1,4 +1,4 @@
-"""Queues on SQS: raw records and their dead-letter queue."""
+"""Send and receive raw records through an SQS queue, and read its depth and age."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ _GROUP = re.compile(r"[A-Za-z0-9!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]{1,128}")
 
 
 class SqsQueue:
-    """A RecordQueue on a standard SQS queue; its message groups only prevent one node from delaying others."""
+    """A RecordQueue on a standard SQS queue.
+
+    Message groups do not order messages here; they only prevent one node from delaying other nodes.
+    """
 
     def __init__(self, clients: Clients, url: str, dead_letter_url: str | None = None) -> None:
         self._clients = clients
@@ -35,9 +38,9 @@ class SqsQueue:
         self._dead_letter_url = dead_letter_url
 
     def send(self, messages: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-        """Send (group, body) pairs; returns the bodies that were not accepted.
+        """Send (message group, body) pairs; returns the bodies that were not accepted.
 
-        A call sends at most ten messages and 256 KiB. Raises Transient only when the first call fails, so that the
+        One call sends at most ten messages and 256 KiB. Raises Transient only if the first call fails, so that the
         caller always knows which bodies were accepted.
         """
         fitting = [message for message in messages if _size(message) <= CALL_BYTES]
@@ -53,7 +56,7 @@ class SqsQueue:
         return tuple(unsent)
 
     def depth(self) -> RecordQueueDepth:
-        """Return the approximate number of messages that wait, are in flight, or are in the dead-letter queue."""
+        """Return the approximate number of messages that wait, are in flight, or are dead letters."""
         waiting, in_flight = self._count(self._url)
         dead = sum(self._count(self._dead_letter_url)) if self._dead_letter_url else 0
         return RecordQueueDepth(waiting, in_flight, dead)
@@ -75,9 +78,10 @@ class SqsQueue:
             self._clients.sqs.delete_message(QueueUrl=self._url, ReceiptHandle=message.handle)
 
     def release(self, pauses: Mapping[str, int]) -> None:
-        """Deliver received messages again after a pause in seconds, by receipt handle; ten messages a call.
+        """Return received messages to the queue; SQS delivers each one again after its pause.
 
-        A message that SQS does not release is delivered after the visibility timeout of the queue.
+        `pauses` contains seconds by receipt handle. One call releases ten messages. A message that SQS does not release
+        is delivered again after the visibility timeout of the queue.
         """
         waiting = iter(pauses.items())
         while batch := list(islice(waiting, MESSAGES_AT_ONCE)):
@@ -113,9 +117,9 @@ class SqsQueue:
 
 
 def queue_age(clients: Clients, queue: str, now: datetime) -> timedelta | None:
-    """Return the age of the oldest message, or None when CloudWatch has no data.
+    """Return the age of the oldest message of a queue, or None if CloudWatch has no data.
 
-    The value is at most ten minutes old. Emulators have no data.
+    The value may be up to ten minutes old. Emulators have no data.
     """
     with translated(f"reading the age of {queue}"):
         answer = clients.cloudwatch.get_metric_statistics(
@@ -132,7 +136,7 @@ def queue_age(clients: Clients, queue: str, now: datetime) -> timedelta | None:
 
 
 def fair_group(group: str) -> str:
-    """Return a message group id that SQS accepts; an invalid one is replaced by its hash."""
+    """Return a message group id that SQS accepts; an invalid id is replaced by its hash."""
     return group if _GROUP.fullmatch(group) else hashlib.sha256(group.encode()).hexdigest()
 
 

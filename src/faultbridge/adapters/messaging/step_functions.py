@@ -1,4 +1,4 @@
-"""Executions of repair attempts on Step Functions (Standard workflows)."""
+"""Start, read and resume executions of repair attempts on Step Functions (Standard workflows)."""
 
 from __future__ import annotations
 
@@ -31,14 +31,17 @@ STATUSES: Mapping[str, ExecutionStatus] = {
 
 
 class StepFunctionsWorkflow:
-    """A Workflow on one state machine, given by its ARN, with or without a version or alias."""
+    """A Workflow that runs on one Step Functions state machine.
+
+    The state machine is given by its ARN, with or without a version or alias.
+    """
 
     def __init__(self, clients: Clients, state_machine: str) -> None:
         self._clients = clients
         self._state_machine = state_machine
 
     def start(self, name: str, payload: Mapping[str, Any]) -> None:
-        """Start an execution; an existing execution with this name counts as started.
+        """Start an execution; if an execution with this name exists, nothing happens.
 
         Raises ValueError for an invalid name.
         """
@@ -52,7 +55,7 @@ class StepFunctionsWorkflow:
                     raise
 
     def status(self, name: str) -> ExecutionStatus:
-        """Return the status of the execution with this name; MISSING if there is none."""
+        """Return the status of the execution with this name; MISSING if there is no such execution."""
         with translated(f"reading the execution {name}"):
             try:
                 answer = self._clients.stepfunctions.describe_execution(
@@ -65,7 +68,7 @@ class StepFunctionsWorkflow:
         return STATUSES[answer["status"]]
 
     def resume(self, token: str, output: Mapping[str, Any]) -> bool:
-        """Resume the execution that waits with this task token; returns False when none waits with it."""
+        """Resume the execution that waits with this task token; returns False if no execution waits with it."""
         with translated("resuming an execution"):
             try:
                 self._clients.stepfunctions.send_task_success(taskToken=token, output=canonical(output))
@@ -77,19 +80,23 @@ class StepFunctionsWorkflow:
 
 
 def canonical(payload: Mapping[str, Any]) -> str:
-    """Return JSON in a canonical form, so that a repeated start has the same input."""
+    """Return the payload as canonical JSON, so that a repeated start has the same input."""
     return json.dumps(payload, sort_keys=True, separators=(",", ":"))
 
 
 def execution_name(name: str) -> str:
-    """Return the name; raises ValueError when Step Functions does not allow it."""
+    """Return the name unchanged; raises ValueError if Step Functions does not accept it."""
     if not _NAME.fullmatch(name):
         raise ValueError(f"invalid execution name: {name!r}; 1 to 80 letters, digits, - or _")
     return name
 
 
 def execution_arn(state_machine: str, name: str) -> str:
-    """Return the ARN of an execution; it contains no version or alias of the state machine."""
+    """Return the ARN of an execution.
+
+    Raises Misconfigured if `state_machine` is not the ARN of a state machine. The ARN of an execution contains no
+    version or alias.
+    """
     match = _STATE_MACHINE.fullmatch(state_machine)
     if match is None:
         raise Misconfigured(f"not the ARN of a state machine: {state_machine!r}")

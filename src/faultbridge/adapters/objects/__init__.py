@@ -1,4 +1,4 @@
-"""Objects by key: raw records, evidence, the archive and its anchors.
+"""Store objects by key: raw records, evidence, the archive and its anchors.
 
 Read in this order:
 

@@ -1,4 +1,4 @@
-"""Delivery of entries into the archive through Firehose, which may deliver a line twice or lose it."""
+"""Deliver entries to the archive through Firehose, which may deliver a line twice or lose it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ class RecordsFailed(Transient):
 
 
 class FirehoseArchiveSink:
-    """An ArchiveSink on Firehose; the stream partitions by `cluster` and `recorded_at` of each line."""
+    """An ArchiveSink that delivers lines through Firehose.
+
+    The delivery stream partitions the lines by their fields `cluster` and `recorded_at`.
+    """
 
     def __init__(self, clients: Clients, stream: str, *, retry: Retry = RETRY) -> None:
         self._clients = clients
@@ -30,12 +33,12 @@ class FirehoseArchiveSink:
         self._retry = retry
 
     def put(self, lines: Sequence[ArchiveLine]) -> None:
-        """Deliver the lines; raises Transient when some were not accepted after four attempts."""
+        """Deliver the lines; raises Transient if Firehose has not accepted all lines after four attempts."""
         for batch in batches(map(render, lines), size_of=len, count=RECORDS_AT_ONCE, size=BYTES_AT_ONCE):
             self._put(batch)
 
     def _put(self, batch: list[bytes]) -> None:
-        """Deliver one batch; retries the records that were not accepted."""
+        """Deliver one batch; records that Firehose did not accept are sent again."""
         remaining = batch
 
         def put_remaining() -> None:

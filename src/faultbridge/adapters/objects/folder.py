@@ -1,4 +1,4 @@
-"""A copy of the archive in a local folder, which an auditor can check without access to the stack."""
+"""Read a copy of the archive in a local folder, so that an auditor needs no access to the stack."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from faultbridge.errors import Conflict, Misconfigured
 
 
 class Folder:
-    """An Archive and a Vault in a folder; keys are paths relative to it."""
+    """An Archive and a Vault in a local folder; keys are paths relative to the folder."""
 
     def __init__(self, root: Path) -> None:
-        """Use a folder that contains copies of the archive's prefixes; it must exist.
+        """Use an existing folder that contains copies of the archive's prefixes.
 
-        The prefixes are `archive/`, `manifests/`, `sealed/` and `anchors/`. Any of them may be missing.
+        The prefixes are `archive/`, `manifests/`, `sealed/` and `anchors/`. Any of them may be missing. Raises
+        Misconfigured if the folder does not exist.
         """
         if not root.is_dir():
             raise Misconfigured(f"not a folder: {root}; name a folder with a copy of the archive")
         self._root = root.resolve()
 
     def put(self, key: str, body: bytes) -> None:
-        """Store the bytes; raises Conflict when the key exists with other content."""
+        """Store the bytes under the key; raises Conflict if the key exists with other content."""
         path = self._path(key)
         if path.exists() and path.read_bytes() != body:
             raise Conflict(f"{key} exists already with other content")
@@ -29,18 +30,18 @@ class Folder:
         path.write_bytes(body)
 
     def get(self, key: str) -> bytes | None:
-        """Return the bytes, or None when the key does not exist."""
+        """Return the bytes of the key, or None if the key does not exist."""
         path = self._path(key)
         return path.read_bytes() if path.is_file() else None
 
     def list(self, prefix: str) -> Iterator[str]:
-        """Return every key with this prefix, in order."""
+        """Yield every key with this prefix, in order."""
         parent = self._path(prefix.rpartition("/")[0]) if "/" in prefix else self._root
         files = (path.relative_to(self._root).as_posix() for path in parent.rglob("*") if path.is_file())
         yield from sorted(key for key in files if key.startswith(prefix))
 
     def _path(self, key: str) -> Path:
-        """Return the path of a key; raises Misconfigured for a path outside the folder."""
+        """Return the path of a key; raises Misconfigured if the path is outside the folder."""
         # Keys come from manifests, which the maker of the copy may have changed.
         path = (self._root / key).resolve()
         if not path.is_relative_to(self._root):

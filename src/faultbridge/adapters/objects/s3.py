@@ -1,4 +1,4 @@
-"""Objects on S3: raw records, evidence, the archive, and anchors in a bucket under Object Lock."""
+"""Store objects in S3: raw records, evidence, the archive, and anchors under Object Lock."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXISTS = frozenset({"PreconditionFailed", "ConditionalRequestConflict"})
 
 
 class S3Objects:
-    """An ObjectStore and an Archive in one bucket; objects larger than `max_bytes` are not read."""
+    """An ObjectStore and an Archive in one S3 bucket; objects larger than `max_bytes` are not read."""
 
     def __init__(self, clients: Clients, bucket: str, max_bytes: int | None = None) -> None:
         self._clients = clients
@@ -29,9 +29,10 @@ class S3Objects:
             self._clients.s3.put_object(Bucket=self._bucket, Key=key, Body=body)
 
     def get(self, key: str) -> bytes | None:
-        """Return the bytes, or None when the key does not exist; raises Rejected `too_large` above `max_bytes`.
+        """Return the bytes of the key, or None if the key does not exist.
 
-        Without permission to list the bucket, S3 reports a missing key as access denied, which is Misconfigured.
+        Raises Rejected `too_large` if the object has more than `max_bytes`. Without the permission to list the bucket,
+        S3 reports a missing key as access denied; the call then raises Misconfigured.
         """
         with translated(f"reading s3://{self._bucket}/{key}"):
             try:
@@ -47,7 +48,7 @@ class S3Objects:
             return answer["Body"].read()
 
     def list(self, prefix: str) -> Iterator[str]:
-        """Return every key with this prefix, in order."""
+        """Yield every key with this prefix, in order."""
         pages = self._clients.s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix)
         with translated(f"listing s3://{self._bucket}/{prefix}"):
             for page in pages:
@@ -55,7 +56,7 @@ class S3Objects:
 
 
 class LockedObjects:
-    """A Vault in one bucket; the bucket's default retention locks each version when it is stored.
+    """A Vault in one S3 bucket under Object Lock; default retention locks each stored version.
 
     A later version can hide the first version, but the first version stays locked, and `get` reads it.
     """
@@ -65,7 +66,7 @@ class LockedObjects:
         self._bucket = bucket
 
     def put(self, key: str, body: bytes) -> None:
-        """Store the bytes; raises Conflict when the key exists."""
+        """Store the bytes under the key; raises Conflict if the key already exists."""
         if self._first_version(key) is not None:
             raise Conflict(f"s3://{self._bucket}/{key} exists already")
         with translated(f"storing s3://{self._bucket}/{key}"):
@@ -80,7 +81,10 @@ class LockedObjects:
                 raise
 
     def get(self, key: str) -> bytes | None:
-        """Return the first version, or None; later versions and delete markers are ignored."""
+        """Return the bytes of the first version of the key, or None if the key was never stored.
+
+        Later versions and delete markers are ignored.
+        """
         version = self._first_version(key)
         if version is None:
             return None
@@ -89,7 +93,7 @@ class LockedObjects:
             return answer["Body"].read()
 
     def list(self, prefix: str) -> Iterator[str]:
-        """Return every key with this prefix that was ever stored, in order."""
+        """Yield every key with this prefix that was ever stored, in order."""
         seen = ""
         pages = self._clients.s3.get_paginator("list_object_versions").paginate(Bucket=self._bucket, Prefix=prefix)
         with translated(f"listing s3://{self._bucket}/{prefix}"):
@@ -100,7 +104,7 @@ class LockedObjects:
                         yield seen
 
     def _first_version(self, key: str) -> str | None:
-        """Return the id of the first version of the key, or None when it was never stored."""
+        """Return the id of the first version of the key, or None if the key was never stored."""
         first: str | None = None
         pages = self._clients.s3.get_paginator("list_object_versions").paginate(Bucket=self._bucket, Prefix=key)
         with translated(f"listing the versions of s3://{self._bucket}/{key}"):

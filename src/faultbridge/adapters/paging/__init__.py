@@ -1,4 +1,4 @@
-"""Pages through SNS, PagerDuty and chats.
+"""Send pages through SNS, PagerDuty and chats.
 
 Read in this order:
 
@@ -6,5 +6,5 @@ Read in this order:
 - `sns`: SNS topics
 - `pagerduty`: PagerDuty's Events API v2
 - `chat_webhooks`: Slack and Microsoft Teams
-- `http_post`: one post, and which of its errors are retried
+- `http_post`: one HTTP post, and which of its errors are retried
 """

@@ -19,16 +19,20 @@ PAGE_SOURCE = "pager"
 
 
 class AllChannels:
-    """A Pager that sends through several channels; one that fails does not stop the others.
+    """A Pager that sends each page through several channels.
 
-    After a failure it raises, so the caller sends the page again through all channels.
+    If one channel fails, the other channels still send the page. The call then raises the error, so that the caller
+    sends the page again through all channels.
     """
 
     def __init__(self, channels: Sequence[Pager]) -> None:
         self._channels = channels
 
     def send(self, page: PageMessage) -> str:
-        """Send through all channels; returns the message id of the first, or raises the first error."""
+        """Send the page through all channels; returns the message id of the first channel.
+
+        Raises the first error if any channel failed.
+        """
         sent, failed = [], []
         for channel in self._channels:
             try:
@@ -41,7 +45,10 @@ class AllChannels:
 
 
 def pager_from_settings(settings: Settings, clients: Clients) -> Pager:
-    """Return a pager for the configured channels; raises Misconfigured for an invalid PagerDuty value."""
+    """Return a pager for all configured channels.
+
+    Raises Misconfigured if the PagerDuty setting is neither `bus` nor an https URL.
+    """
     topics = {PageFormat.ALARM: settings.pagerduty_topic, PageFormat.CHAT: settings.chat_topic}
     channels: list[Pager] = [
         SnsPager(

@@ -1,7 +1,8 @@
-"""Pages to the webhooks of Slack and Microsoft Teams.
+"""Send pages to the webhooks of Slack and Microsoft Teams.
 
-The pager puts one event for each service on the bus; a rule starts the pager function, which posts the event. So a chat
-that does not answer delays no other page: only its own event is retried, and in the end becomes a dead letter.
+The pager puts one event per chat service on the bus. A rule starts the pager function, which posts the event. A chat
+service that does not respond therefore delays no other page. Only its own event is retried, and finally becomes a dead
+letter.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ SERVICES: Mapping[str, PageFormat] = {"slack": PageFormat.SLACK, "teams": PageFo
 
 
 class BusChats:
-    """A Pager that publishes a page once for each chat service."""
+    """A Pager that publishes one event per chat service on the bus."""
 
     def __init__(self, bus: EventBus) -> None:
         self._bus = bus
 
     def send(self, page: PageMessage) -> str:
-        """Publish the page; raises Transient if the bus does not accept it."""
+        """Publish the page for each chat service; raises Transient if the bus does not accept it."""
         failed = self._bus.put([BusEvent(f"{page.key}:{name}", DETAIL_TYPE, _detail(page, name)) for name in SERVICES])
         if failed:
             raise Transient(f"the bus did not accept page {page.key}: {failed[0].reason}")
@@ -35,18 +36,19 @@ class BusChats:
 
 
 class ChatWebhooks:
-    """Posts published pages. `read_addresses` returns `{"slack": URL, "teams": {"urgent": URL, "notice": URL}}`.
+    """Posts published pages to the webhooks of chat services.
 
-    A service or an urgency that the document leaves out receives nothing.
+    `read_addresses` returns `{"slack": URL, "teams": {"urgent": URL, "notice": URL}}`. A service or an urgency without
+    an address receives no pages.
     """
 
     def __init__(self, read_addresses: Callable[[], bytes]) -> None:
         self._read_addresses = read_addresses
 
     def post(self, detail: Mapping[str, Any]) -> bool:
-        """Post one page; return False, and post nothing, if the page's chat service has no address.
+        """Post one page to its chat service; returns False if the service has no address.
 
-        Raises Transient or Misconfigured if the service did not accept it; the caller must call again.
+        Raises Transient or Misconfigured if the service did not accept the page. The caller must then call again.
         """
         service, page = str(detail["service"]), str(detail["page"])
         address = self._address(service, str(detail["urgency"]))

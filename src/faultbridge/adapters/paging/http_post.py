@@ -1,4 +1,4 @@
-"""Posts JSON to a paging or chat service; no error contains the address, which may be a secret."""
+"""Post JSON to a paging or chat service; no error contains the address, which may be a secret."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ LIMITS = Limits(connect=5, total=5, body=4096)
 def post_json(
     service: str, url: str, body: bytes, *, page: str, headers: Mapping[str, str] = MappingProxyType({})
 ) -> None:
-    """Post JSON. Raises Transient for HTTP 429, 5xx and no answer, and Misconfigured for other statuses from 300.
+    """Post JSON to the URL of a service.
 
-    `service` and `page`, the id of the page or event, are named in error texts.
+    Raises Transient for HTTP 429, HTTP 5xx and a missing response, and Misconfigured for any other status of 300 or
+    more. Error texts name `service` and `page`, which is the id of the page or event.
     """
     status, answer = _post(service, url, body, headers)
     if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:

@@ -1,4 +1,4 @@
-"""PagerDuty's Events API v2: through an EventBridge API destination, or by an HTTP request."""
+"""Send pages to PagerDuty's Events API v2, through an EventBridge API destination or by HTTP."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ DETAIL_TYPE = "Page"
 
 
 class BusPagerDuty:
-    """A Pager that publishes PagerDuty's event on the bus; a rule forwards it to an API destination."""
+    """A Pager that publishes the PagerDuty event on the bus; a rule forwards it to an API destination."""
 
     def __init__(self, bus: EventBus) -> None:
         self._bus = bus
 
     def send(self, page: PageMessage) -> str:
-        """Publish the event; the EventBridge connection adds the routing key."""
+        """Publish the PagerDuty event on the bus, and return its key.
+
+        The EventBridge connection adds the routing key. Raises Transient if the bus does not accept the event.
+        """
         detail = json.dumps({"pagerduty": json.loads(page.forms[PageFormat.PAGERDUTY].body), **page.attributes})
         failed = self._bus.put([BusEvent(page.key, DETAIL_TYPE, detail)])
         if failed:
@@ -28,16 +31,17 @@ class BusPagerDuty:
 
 
 class HttpPagerDuty:
-    """A Pager that calls the Events API itself, for stacks without API destinations."""
+    """A Pager that calls PagerDuty's Events API by HTTP, for stacks without EventBridge API destinations."""
 
     def __init__(self, url: str, routing_key: Callable[[], bytes]) -> None:
         self._url = url
         self._routing_key = routing_key
 
     def send(self, page: PageMessage) -> str:
-        """Send the event and return its key.
+        """Send the event to PagerDuty, and return its key.
 
-        Raises Transient for HTTP 429, 5xx and no answer, and Misconfigured for other statuses from 300.
+        Raises Transient for HTTP 429, HTTP 5xx and a missing response, and Misconfigured for any other status of 300 or
+        more.
         """
         event = json.loads(page.forms[PageFormat.PAGERDUTY].body) | {"routing_key": self._routing_key().decode()}
         post_json("PagerDuty", self._url, json.dumps(event).encode(), page=page.key)

@@ -16,9 +16,10 @@ ATTRIBUTES = 10
 
 
 class SnsPager:
-    """A Pager with one topic per urgency, so that subscribers choose which pages alert them.
+    """A Pager with one SNS topic per urgency, so that subscribers choose which pages alert them.
 
-    `form_topics` are topics for particular formats. Their subscriptions filter by the attribute `urgency`.
+    `form_topics` are additional topics for particular page formats. Their subscriptions filter by the attribute
+    `urgency`.
     """
 
     def __init__(
@@ -34,9 +35,9 @@ class SnsPager:
         self._form_topics = form_topics or {}
 
     def send(self, page: PageMessage) -> str:
-        """Publish the page and return the message id.
+        """Publish the page to its topics; returns the message id from the topic of its urgency.
 
-        Raises ValueError without a `default` body, or with more than ten attributes.
+        Raises ValueError if the page has no `default` body, or more than ten attributes.
         """
         if "default" not in page.bodies:
             raise ValueError(f"page {page.key} has no default body")
@@ -65,7 +66,7 @@ class SnsPager:
 def subject_line(text: str) -> str:
     """Return a subject that SNS accepts: one line of 1 to 100 printable ASCII characters.
 
-    Other characters become question marks, because a page with a changed subject is better than no page.
+    A character that is not ASCII becomes a question mark, because a page with a changed subject is better than no page.
     """
     plain = "".join(letter if letter.isascii() else "?" for letter in " ".join(text.split()))
     shown = "".join(letter for letter in plain if letter.isprintable()).strip() or "(no subject)"

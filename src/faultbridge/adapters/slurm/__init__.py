@@ -1,4 +1,4 @@
-"""Slurm clusters: drain and resume their nodes, and wait for their jobs.
+"""Drain and resume the nodes of Slurm clusters, and wait for their jobs.
 
 Read in this order:
 
@@ -7,5 +7,5 @@ Read in this order:
 - `head_node`: runs such commands on the head node through SSM
 - `https_request`, `rest_answers`, `rest`: the same operations over slurmrestd
 - `access`: selects the head node or slurmrestd for a registered cluster
-- `orchestrator`: the Orchestrator port
+- `orchestrator`: implements `Orchestrator`
 """

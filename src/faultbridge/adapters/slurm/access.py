@@ -1,4 +1,7 @@
-"""Access to the Slurm of a registered cluster: slurmrestd if its address is registered, else the head node."""
+"""Select the access to Slurm for a registered cluster: slurmrestd or the head node.
+
+slurmrestd is used if its address is registered, else the head node.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ _TOKEN = re.compile(r"[A-Za-z0-9_.~+/=-]{1,8192}")
 
 
 def connections(clients: Clients, read_tokens: Callable[[], bytes]) -> Callable[[ClusterConfig], SlurmOperations]:
-    """Return the function that reaches the Slurm of a cluster; `read_tokens` reads the secret with the tokens."""
+    """Return a function that returns the Slurm operations of a registered cluster.
+
+    `read_tokens` reads the secret with the tokens of slurmrestd.
+    """
     head_node = connect(clients)
     known: dict[str, RestClient] = {}
 
@@ -35,10 +41,10 @@ def connections(clients: Clients, read_tokens: Callable[[], bytes]) -> Callable[
 
 
 def access_of(document: bytes, url: str) -> Access:
-    """Return the access to the slurmrestd at an address, from `{"URL": {"user": NAME, "token": JWT, "ca": PEM}}`.
+    """Return the user, token and certificate authority for the slurmrestd at an address.
 
-    A token is only ever sent to the address that the secret names for it, and only over TLS, except on loopback. No
-    error contains a value of the secret.
+    `document` is `{"URL": {"user": NAME, "token": JWT, "ca": PEM}}`. A token is sent only to the address for which the
+    secret names it, and only over TLS, except on loopback. No error contains a value of the secret.
     """
     checked_address(url)
     try:

@@ -1,4 +1,4 @@
-"""Runs commands on the head node of a Slurm cluster through SSM Run Command."""
+"""Run commands on the head node of a Slurm cluster through SSM Run Command."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ PATH = 'for folder in /opt/slurm/bin /opt/aws/pcs/scheduler/slurm-*/bin; do PATH
 
 
 class SsmHeadNode:
-    """The head node of one cluster, by its instance id."""
+    """Runs commands on the head node of one Slurm cluster, which is given by its instance id."""
 
     def __init__(self, clients: Clients, instance_id: str, sleep: Callable[[float], None] = time.sleep) -> None:
         self._clients, self._instance_id, self._sleep = clients, instance_id, sleep
 
     def __call__(self, command: Sequence[str]) -> Output:
-        """Run one command, each word quoted, and return its result; raises Transient if it takes over 20 seconds."""
+        """Run one command on the head node, with each argument quoted, and return its result.
+
+        Raises Transient if there is no result after about 20 seconds.
+        """
         ssm = self._clients.ssm
         with translated(f"running {command[0]} on {self._instance_id}"):
             script = (PATH, shlex.join(command))
@@ -48,7 +51,11 @@ class SsmHeadNode:
 
 
 def connect(clients: Clients) -> Callable[[ClusterConfig], HeadNode]:
-    """Return the function that reaches the head node of a registered cluster, in its account."""
+    """Return a function that returns the head node of a registered cluster.
+
+    The function uses the role that is registered for the cluster. It raises Misconfigured if no head node is
+    registered.
+    """
 
     def of_cluster(config: ClusterConfig) -> HeadNode:
         if not config.slurm_head_node:

@@ -1,4 +1,4 @@
-"""Sends one request to a slurmrestd, with limits on time and length; no error contains the token."""
+"""Send one request to slurmrestd, with limits on time and length; no error contains the token."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ MAX_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Access to one slurmrestd: its URL, the user and token, and the authority of its certificate.
+    """Access to one slurmrestd: its URL, user, token and certificate authority.
 
-    `authority` is PEM; without it, the authorities of the operating system are used.
+    `authority` is PEM; without it, the certificate authorities of the operating system are used.
     """
 
     url: str
@@ -31,7 +31,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The HTTP status and the body of an answer."""
+    """The HTTP status and the body of a response."""
 
     status: int
     body: bytes
@@ -41,7 +41,7 @@ LIMITS = Limits(CONNECT_SECONDS, TOTAL_SECONDS, MAX_BYTES)
 
 
 def checked_address(url: str) -> SplitResult:
-    """Return the parts of an address to which a token may go; raises Misconfigured for any other."""
+    """Return the parts of a slurmrestd URL; raises Misconfigured if no token may be sent to it."""
     try:
         return urlsplit(rest_address(url))
     except Rejected as error:
@@ -49,10 +49,10 @@ def checked_address(url: str) -> SplitResult:
 
 
 def send(access: Access, method: str, path: str, body: bytes | None = None, limits: Limits = LIMITS) -> Answer:
-    """Send one request and read its whole answer; redirects are not followed.
+    """Send one request and return the whole response; redirects are not followed.
 
-    Raises Transient without a complete answer within the limits, and Misconfigured for an address, a certificate or an
-    authority that is not valid.
+    Raises Transient without a complete response within the limits. Raises Misconfigured if the address, the certificate
+    or the certificate authority is not valid.
     """
     address = checked_address(access.url)
     place = f"slurmrestd at {address.netloc}"

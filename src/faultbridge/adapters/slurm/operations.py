@@ -1,4 +1,4 @@
-"""The operations that the orchestrator needs from Slurm, over the head node or slurmrestd."""
+"""The operations that the orchestrator needs from Slurm, through the head node or slurmrestd."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from faultbridge.decoders.slurm.node_listing import SlurmNode
 
 @dataclass(frozen=True, slots=True)
 class SlurmJob:
-    """One job or array task; `reason` is Slurm's reason for its state, empty unless it was read."""
+    """One job or array task of Slurm.
+
+    `reason` is Slurm's reason for the state of the job. It is empty if it was not read.
+    """
 
     id: str
     state: str
@@ -20,20 +23,21 @@ class SlurmJob:
 class SlurmOperations(Protocol):
     """Operations on one Slurm cluster.
 
-    Each raises Transient without a usable answer, because nothing is known then, and Misconfigured without permission.
+    Each operation raises Transient without a usable answer, because the state of Slurm is then unknown. It raises
+    Misconfigured if the permission is missing.
     """
 
     def node(self, name: str) -> SlurmNode | None:
-        """Return a node by its exact name, or None when Slurm reports that it has no such node."""
+        """Return a node by its exact name, or None if Slurm reports that it has no such node."""
 
     def jobs(self, name: str) -> tuple[SlurmJob, ...]:
-        """Return the jobs that hold resources of a node."""
+        """Return the jobs that use resources of a node."""
 
     def drain(self, name: str, reason: str) -> None:
-        """Drain a node with a reason."""
+        """Drain a node, and store the reason in Slurm."""
 
     def resume(self, name: str) -> None:
-        """Let a drained node run jobs again."""
+        """Resume a drained node, so that it runs jobs again."""
 
     def requeue(self, job: SlurmJob) -> bool:
-        """Put a job back into the queue; returns False, and changes nothing, if the job does not allow it."""
+        """Requeue a job; returns False, and changes nothing, if the job cannot be requeued."""

@@ -1,11 +1,11 @@
 """Drain and resume the nodes of a Slurm cluster, and wait for their jobs.
 
-The reason of a drain names Faultbridge, the instance and the case. Faultbridge removes only a drain that names the
-instance that backs the node now. A drain by an operator or a health check stays.
+The reason of a drain names Faultbridge, the instance and the case. Faultbridge resumes a node only if the reason names
+the instance that backs the node now. A drain by an operator or a health check stays.
 
-Slurm's record of a node may keep its name when the instance behind it changes, and may outlive its instance. So a
-record counts only if it belongs to the instance that backs the node, or if its name is an alias of the node or the
-name of a node that is registered to keep its name.
+Slurm's record of a node may keep its name when another instance backs the node, and may remain after its instance is
+gone. A record is therefore used only if it belongs to the instance that backs the node, if its name is an alias of the
+node, or if the node is registered to keep its name.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _ADDRESS = re.compile(r"ip-(\d+)-(\d+)-(\d+)-(\d+)")
 
 
 class SlurmOrchestrator:
-    """An Orchestrator for Slurm clusters; `connect` returns the operations on the Slurm of a cluster.
+    """An Orchestrator for Slurm clusters; `connect` returns the Slurm operations of a cluster.
 
-    Without an answer of Slurm about the node, a call returns TIMEOUT and neither drains nor resumes a node.
+    If Slurm gives no answer about the node, a call returns TIMEOUT and changes nothing.
     """
 
     def __init__(self, connect: Callable[[ClusterConfig], SlurmOperations], clock: Clock) -> None:
@@ -43,23 +43,26 @@ class SlurmOrchestrator:
 
     @property
     def applicable(self) -> bool:
-        """Return True: the cluster has an orchestrator."""
+        """Return True, because a Slurm cluster has an orchestrator."""
         return True
 
     def cordon(self, node: ClusterNode) -> CallResult:
-        """Drain the node in Slurm, so that no new job starts there; a drain by others keeps its reason."""
+        """Drain the node in Slurm, so that no new job starts on it.
+
+        If the node is already drained for another reason, it keeps that reason.
+        """
         return result_of(lambda: self._cordon(node))
 
     def uncordon(self, node: ClusterNode) -> CallResult:
-        """Resume the node if Faultbridge drained this instance.
+        """Resume the node if Faultbridge drained it for the instance that backs it now.
 
-        A node that was drained for another reason stays drained; the reason in the result then quotes the reason of the
+        A node that was drained for another reason stays drained. The reason in the result then quotes the reason of the
         drain.
         """
         return result_of(lambda: self._uncordon(node))
 
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
-        """Return TIMEOUT while jobs run on the node; requeue them if the registration allows it.
+        """Return TIMEOUT while jobs run on the node; requeue the jobs if the cluster's registration allows it.
 
         No job is requeued after the deadline.
         """
@@ -97,10 +100,11 @@ class SlurmOrchestrator:
         return CallResult(ProviderFailure.TIMEOUT, _text(jobs)) if jobs else CallResult(reason="no job is left")
 
     def _find(self, node: ClusterNode) -> tuple[SlurmOperations, SlurmNode | None, list[str]]:
-        """Return the operations, Slurm's record of the node or None, and the names that belong to other instances.
+        """Return the Slurm operations, Slurm's record of the node, and the names of other instances' records.
 
-        Host names are tried first; a record with such a name must belong to the instance that backs the node. A record
-        with a name that successors keep counts whichever instance is behind it.
+        The record is None if Slurm has no record of the node. Host names are tried first; a record with a host name
+        must belong to the instance that backs the node. A record with an alias, or with a name that the node keeps, is
+        used for any instance.
         """
         slurm, others = self._connect(node.cluster), list[str]()
         lasting = _usable((node.node, *node.aliases) if node.keeps_name else node.aliases)
@@ -114,15 +118,15 @@ class SlurmOrchestrator:
 
 
 def reason_of(node: ClusterNode) -> str:
-    """Return the reason of a drain: Faultbridge, the instance that backs the node, and the case if there is one."""
+    """Return the reason of a drain, which names Faultbridge, the instance and, if there is one, the case."""
     return " ".join((OWNER, node.instance_id or NO_INSTANCE, *((f"case {node.case}",) if node.case else ())))
 
 
 def is_instance_of(found: SlurmNode, node: ClusterNode) -> bool:
-    """Return whether a node record of Slurm is about the instance that backs the node.
+    """Return whether Slurm's record of a node belongs to the instance that backs the node.
 
-    The instance ids are compared; if Slurm's record has none, the names and addresses of the host are compared. Slurm's
-    default for the name and the address of the host is the name of the node.
+    The instance ids are compared. If Slurm's record has no instance id, the host names and addresses are compared. If
+    Slurm's record has no host name or address, the name of the record is used.
     """
     if found.instance_id:
         return found.instance_id == node.instance_id
@@ -133,7 +137,7 @@ def is_instance_of(found: SlurmNode, node: ClusterNode) -> bool:
 
 
 def _usable(names: Sequence[str]) -> list[str]:
-    """Return the names, without and with their domains, that can be the name of one node in Slurm."""
+    """Return the names that can be the name of one Slurm node, each without and with its DNS domain."""
     return [name for name in (*map(short_name, names), *names) if SLURM_NAME.fullmatch(name)]
 
 
@@ -148,7 +152,7 @@ def _is_drained(found: SlurmNode) -> bool:
 
 
 def _drained_for(found: SlurmNode, node: ClusterNode) -> bool:
-    """Return whether Faultbridge drained this instance, for any case."""
+    """Return whether the drain of a node names Faultbridge and the instance that backs the node."""
     if node.instance_id is None and found.reason == FORMER_REASON:
         return True
     return found.reason.split()[:2] == [OWNER, node.instance_id or NO_INSTANCE]

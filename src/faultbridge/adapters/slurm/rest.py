@@ -1,4 +1,4 @@
-"""Slurm's operations over slurmrestd, with a tested version of its API if slurmrestd offers one."""
+"""Run Slurm operations over slurmrestd, preferably with a tested version of its API."""
 
 from __future__ import annotations
 
@@ -27,14 +27,17 @@ _NODE_PATH = re.compile(rb'"\\?/slurm\\?/v0\.0\.(\d{1,3})\\?/node\\?/')
 
 
 class Ask(Protocol):
-    """Sends one request: method, path and body."""
+    """A function that sends one request to slurmrestd: method, path and body."""
 
     def __call__(self, method: str, path: str, body: bytes | None = None) -> Answer:
-        """Return the answer; raises Transient when there is none."""
+        """Return the response to the request; raises Transient if there is no response."""
 
 
 class RestClient:
-    """Sends requests with the access that a secret gives, and reads the secret again when a request fails."""
+    """Sends requests to slurmrestd with the user and token from a secret.
+
+    When a request fails, the secret is read again.
+    """
 
     def __init__(self, read: Callable[[], Access], transport: Callable[..., Answer] = send) -> None:
         self._read, self._transport = read, transport
@@ -42,9 +45,10 @@ class RestClient:
         self.version: int | None = None
 
     def __call__(self, method: str, path: str, body: bytes | None = None) -> Answer:
-        """Send one request; a failed one is repeated once if the secret now gives another user, token or authority.
+        """Send one request, and return the response.
 
-        Any server error counts as failed, because Slurm 22.05 does not report an expired token as such.
+        A failed request is repeated once if the secret now contains another user, token or certificate authority. Every
+        server error counts as failed, because Slurm 22.05 reports an expired token as a server error.
         """
         access = self._access = self._access or self._read()
         try:
@@ -59,12 +63,15 @@ class RestClient:
         return self._transport(self._access, method, path, body)
 
     def _has_changed(self, access: Access) -> bool:
-        """Read the secret again; return whether its user, token or authority differ from the failed request's."""
+        """Read the secret again; returns whether its user, token or certificate authority has changed."""
         self._access = self._read()
         return self._access != access
 
     def negotiated(self) -> int:
-        """Return the version of the API to use; read from slurmrestd once, and again after an HTTP 404."""
+        """Return the version of the slurmrestd API to use.
+
+        It is read from slurmrestd once, and again after an HTTP 404.
+        """
         if self.version is None:
             self.version = usable_version(self)
         return self.version
@@ -73,7 +80,7 @@ class RestClient:
 class SlurmRest:
     """Operations on one Slurm cluster over its slurmrestd.
 
-    The API cannot requeue a job; `requeue_on_head_node` does, where a head node is registered too.
+    The API cannot requeue a job. `requeue_on_head_node` requeues jobs if a head node is registered too.
     """
 
     def __init__(self, client: RestClient, requeue_on_head_node: Callable[[SlurmJob], bool] | None = None) -> None:
@@ -81,9 +88,10 @@ class SlurmRest:
         self._listed: dict[str, SlurmNode] | None = None
 
     def node(self, name: str) -> SlurmNode | None:
-        """Return a node by its exact name, or None when the list of all nodes lacks it.
+        """Return a node by its exact name, or None if the list of all nodes does not contain it.
 
-        No version says reliably that a node is unknown: 24.11 answers with success and an error without a number.
+        No API version reports an unknown node reliably: version 24.11 answers with success and an error without a
+        number.
         """
         action = f"looking up Slurm node {name}"
         answer = self._ask("GET", f"node/{name}")
@@ -102,20 +110,23 @@ class SlurmRest:
         return None
 
     def jobs(self, name: str) -> tuple[SlurmJob, ...]:
-        """Return the jobs that hold resources of a node; the API has no filter, so it lists the jobs of the cluster."""
+        """Return the jobs that use resources of a node.
+
+        The API has no filter for nodes, so the call lists all jobs of the cluster.
+        """
         document = rest_answers.checked(self._ask("GET", "jobs"), f"listing the jobs of {name}")
         return tuple(rest_answers.jobs_on(document, name))
 
     def drain(self, name: str, reason: str) -> None:
-        """Drain a node with a reason."""
+        """Drain a node, and store the reason in Slurm."""
         self._change(name, f"draining {name}", {"state": ["DRAIN"], "reason": reason})
 
     def resume(self, name: str) -> None:
-        """Let a drained node run jobs again."""
+        """Resume a drained node, so that it runs jobs again."""
         self._change(name, f"resuming {name}", {"state": ["RESUME"]})
 
     def requeue(self, job: SlurmJob) -> bool:
-        """Requeue a job on the head node; raises Misconfigured where none is registered."""
+        """Requeue a job on the head node; raises Misconfigured if no head node is registered."""
         if self._requeue is None:
             raise Misconfigured(f"requeuing job {job.id}: slurmrestd cannot requeue; register --slurm-head-node too")
         return self._requeue(job)
@@ -148,9 +159,10 @@ class SlurmRest:
 
 
 def usable_version(ask: Ask) -> int:
-    """Return the version to use of those that slurmrestd offers, as the last number of `v0.0.N`.
+    """Return the number N of the API version `v0.0.N` to use, among those that slurmrestd offers.
 
-    It is the newest one up to NEWEST_RUN; a newer known one is used only where none of these is offered.
+    It is the newest version up to NEWEST_RUN, the newest version that was tested. If slurmrestd offers only newer
+    versions, it is the newest one up to NEWEST.
     """
     answer = ask("GET", DESCRIPTION)
     if rest_answers.is_unauthenticated(answer):

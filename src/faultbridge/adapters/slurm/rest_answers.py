@@ -1,4 +1,4 @@
-"""Reads the answers of slurmrestd, whose shape differs by version: documents, errors, nodes and jobs."""
+"""Read the answers of slurmrestd, whose shape differs by version: documents, errors, nodes and jobs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOT_HOLDING = frozenset(
 
 
 def document_of(answer: Answer, action: str) -> Document:
-    """Return the JSON object of an answer; raises Transient for any other body."""
+    """Return the JSON object in a response; raises Transient if the body is not as documented."""
     try:
         found = json.loads(answer.body)
     except (ValueError, RecursionError):
@@ -42,12 +42,12 @@ def document_of(answer: Answer, action: str) -> Document:
 
 
 def error_numbers(document: Document) -> list[int]:
-    """Return the number of each error; NO_NUMBER for an error without a number."""
+    """Return Slurm's number of each error in a document; NO_NUMBER for an error without a number."""
     return [_number(error.get("error_number", error.get("errno"))) or NO_NUMBER for error in _errors(document)]
 
 
 def checked(answer: Answer, action: str) -> Document:
-    """Return the document of a successful answer; raises the error of `failure` for any other."""
+    """Return the document of a successful response; raises the error of `failure` for a failed response."""
     document = document_of(answer, action)
     if answer.status != HTTPStatus.OK or document.get("errors"):
         raise failure(answer, document, action)
@@ -68,7 +68,10 @@ def is_unauthenticated(answer: Answer) -> bool:
 
 
 def failure(answer: Answer, document: Document, action: str) -> FaultbridgeError:
-    """Return the error for a failed answer: Misconfigured without a valid token or permission, else Transient."""
+    """Return the error for a failed response of slurmrestd.
+
+    It is Misconfigured if the token is not valid or the permission is missing, else Transient.
+    """
     if is_unauthenticated(answer):
         return Misconfigured(f"{action}: slurmrestd does not accept the token; renew it in the secret of SlurmTokens")
     texts = [f"{error.get('description') or ''}: {error.get('error') or ''}".strip(": ") for error in _errors(document)]
@@ -78,7 +81,7 @@ def failure(answer: Answer, document: Document, action: str) -> FaultbridgeError
 
 
 def nodes_of(document: Document, answer: Answer) -> dict[str, SlurmNode]:
-    """Return the nodes of an answer by name; raises Transient unless every row is a node with a state."""
+    """Return the nodes in a response, by name; raises Transient if a row is not a node with a state."""
     rows = document.get("nodes")
     found = {one.name: one for one in slurm_nodes(answer.body.decode(errors="replace"))}
     names = [row.get("name") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else [None]
@@ -88,7 +91,7 @@ def nodes_of(document: Document, answer: Answer) -> dict[str, SlurmNode]:
 
 
 def jobs_on(document: Document, node: str) -> Iterator[SlurmJob]:
-    """Yield the jobs that hold resources of a node; raises Transient unless every job can be read."""
+    """Yield the jobs that use resources of a node; raises Transient if a job cannot be read."""
     rows = document.get("jobs")
     if not isinstance(rows, list):
         raise Transient("slurmrestd answered without a list of jobs")
@@ -105,7 +108,10 @@ def _errors(document: Document) -> list[Document]:
 
 
 def _states(value: object) -> list[str]:
-    """Return the states of a job: one text before version v0.0.40, a list since then."""
+    """Return the states of a job, in upper case; empty if a state cannot be read.
+
+    The API gives one text before version v0.0.40, and a list since then.
+    """
     values = value if isinstance(value, list) else [value]
     texts = [item.upper() for item in values if isinstance(item, str) and item]
     return texts if len(texts) == len(values) else []
@@ -124,7 +130,10 @@ def _job_id(row: Document) -> str:
 
 
 def _number(value: object) -> int | None:
-    """Return a number, which is an object with `set` and `number` since version v0.0.39; None when it is not set."""
+    """Return a number from a document, or None if it is not set.
+
+    Since version v0.0.39, a number is an object with `set` and `number`.
+    """
     if isinstance(value, dict):
         value = value.get("number") if value.get("set") else None
     return value if isinstance(value, int) and not isinstance(value, bool) else None

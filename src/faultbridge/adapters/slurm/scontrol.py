@@ -1,7 +1,7 @@
-"""The commands to Slurm on the head node: look up a node, list its jobs, drain, resume, requeue.
+"""Run Slurm's commands on the head node: read a node and its jobs, drain, resume, requeue.
 
-A command is a list of words, never one text for a shell: `HeadNode` must quote each word. Unexpected output raises
-Transient, because it shows nothing about the state of the node or job.
+A command is a list of arguments, never one text for a shell; `HeadNode` must quote each argument. Unexpected output
+raises Transient, because it shows nothing about the state of the node or job.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NOT_REQUEUED = ("requested operation is presently disabled", "invalid job id", 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The result of a command on the head node."""
+    """The exit code, standard output and standard error of a command on the head node."""
 
     code: int
     stdout: str
@@ -38,12 +38,12 @@ HeadNode = Callable[[Sequence[str]], Output]
 
 @dataclass(frozen=True, slots=True)
 class Scontrol:
-    """Slurm's commands on one head node."""
+    """Runs Slurm's commands on one head node."""
 
     run: HeadNode
 
     def node(self, name: str) -> SlurmNode | None:
-        """Return a node by its exact name, or None when Slurm reports that it has no such node."""
+        """Return a node by its exact name, or None if Slurm reports that it has no such node."""
         answer = self.run(("scontrol", "show", "node", name, "--oneliner"))
         found = [one for one in slurm_nodes(answer.stdout) if one.name == name]
         if answer.code == 0 and len(found) == 1:
@@ -54,7 +54,7 @@ class Scontrol:
         raise _failure(answer, f"looking up Slurm node {name}")
 
     def jobs(self, name: str) -> tuple[SlurmJob, ...]:
-        """Return the jobs that hold resources of a node."""
+        """Return the jobs that use resources of a node."""
         answer = self.run(("squeue", "--noheader", "--array", f"--nodelist={name}", "--format=%i|%T"))
         lines = [line.strip() for line in answer.stdout.splitlines() if line.strip()]
         jobs = [_JOB.fullmatch(line) for line in lines]
@@ -63,7 +63,7 @@ class Scontrol:
         return tuple(SlurmJob(job[1], job[2]) for job in jobs if job is not None)
 
     def job(self, job_id: str) -> SlurmJob | None:
-        """Return a job by its id, or None when Slurm no longer has the job."""
+        """Return a job by its id, or None if Slurm no longer has the job."""
         answer = self.run(("scontrol", "show", "job", job_id, "--oneliner"))
         if answer.code != 0 and _UNKNOWN_JOB in f"{answer.stdout}\n{answer.stderr}".lower():
             return None
@@ -73,21 +73,21 @@ class Scontrol:
         return SlurmJob(job_id, facts["JobState"], facts["Reason"])
 
     def release(self, job_id: str) -> None:
-        """Let a held job start."""
+        """Release a held job, so that Slurm can start it."""
         answer = self.run(("scontrol", "release", job_id))
         if answer.code != 0:
             raise _failure(answer, f"releasing job {job_id}")
 
     def drain(self, name: str, reason: str) -> None:
-        """Drain a node with a reason."""
+        """Drain a node, and store the reason in Slurm."""
         self._change(f"draining {name}", f"NodeName={name}", "State=DRAIN", f"Reason={reason}")
 
     def resume(self, name: str) -> None:
-        """Let a drained node run jobs again."""
+        """Resume a drained node, so that it runs jobs again."""
         self._change(f"resuming {name}", f"NodeName={name}", "State=RESUME")
 
     def requeue(self, job: SlurmJob) -> bool:
-        """Put a job back into the queue; returns False, and changes nothing, if the job does not allow it."""
+        """Requeue a job; returns False, and changes nothing, if the job cannot be requeued."""
         answer = self.run(("scontrol", "requeue", job.id))
         text = f"{answer.stdout}\n{answer.stderr}".lower()
         if answer.code != 0 and not any(fragment in text for fragment in _NOT_REQUEUED):

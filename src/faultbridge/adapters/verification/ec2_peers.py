@@ -1,4 +1,7 @@
-"""Peers of an instance under verification: verified spares, and instances that an operator named by a tag."""
+"""Find peers for the verification of an instance: verified spares and tagged instances.
+
+An operator adds the tag `faultbridge:peer` to instances that may serve as peers.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ PEER_TAG = "faultbridge:peer"
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """An instance that may be tested together with the instance under verification: its id and its private address."""
+    """An instance for tests with the instance under verification: its id and private address."""
 
     instance_id: str
     address: str
@@ -25,9 +28,10 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Ec2Peers:
-    """Finds the peers of an instance: same cluster, type, number of EFA interfaces, zone and VPC, and no work.
+    """Finds the peers of an instance, which run no work.
 
-    `stack` is the value of the tag faultbridge:stack, without which SSM refuses a command to an instance.
+    A peer has the same cluster, instance type, number of EFA interfaces, zone and VPC. `stack` is the value of the tag
+    `faultbridge:stack`; SSM refuses commands to instances without this tag.
     """
 
     clients: Clients
@@ -35,9 +39,9 @@ class Ec2Peers:
     stack: str
 
     def of(self, instance_id: str, hardware: InstanceHardware) -> tuple[Peer, ...]:
-        """Return the peers of an instance: verified spares first, then tagged instances, both sorted by id.
+        """Return the peers of an instance: first the verified spares, then the tagged instances.
 
-        Empty if the cluster or the type of the instance is unknown.
+        Both parts are sorted by instance id. The result is empty if the cluster or the type of the instance is unknown.
         """
         cluster = self.known.cluster_of(instance_id)
         if cluster is None or hardware.instance_type is None:

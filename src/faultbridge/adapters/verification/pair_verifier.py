@@ -1,6 +1,6 @@
-"""Verify an instance deeply, and then together with a known-good peer through one SSM command to both.
+"""Verify an instance deeply, and then together with a healthy peer by one SSM command to both.
 
-SSM keeps the commands of 30 days, so they are the record of the peers that a verification has used.
+SSM keeps commands for 30 days, so its list of commands records which peers a verification has used.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ MAX_PEERS = 4
 
 
 class PeerDecision(Protocol):
-    """The decision of the tests with all peers so far: passed, failed or undecided (None), and one line per peer."""
+    """The decision about an instance after the tests with all peers so far."""
 
     @property
     def passed(self) -> bool | None:
-        """Return True for passed, False for failed, None while undecided."""
+        """Return True if the instance passed, False if it failed, and None while the tests are undecided."""
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Return one line for each peer."""
+        """Return one line of text for each peer."""
 
     @property
     def failures(self) -> int:
@@ -50,26 +50,29 @@ class PeerDecision(Protocol):
 
 
 class PeerTests(Protocol):
-    """Tests between two instances that run the same script."""
+    """Tests between two instances, which both run the same script."""
 
     @property
     def seconds(self) -> int:
-        """Return the time limit of all tests together."""
+        """Return the time limit of all tests together, in seconds."""
 
     def script(self, server: str) -> Sequence[str]:
-        """Return the lines of the script that both instances run.
+        """Return the lines of the shell script that both instances run.
 
-        `server` is the address of the one that is the server.
+        `server` is the address of the instance that acts as the server.
         """
 
     def read(self, output: bytes, level: int, instance_type: str | None, efa_interfaces: int | None) -> DeepResult:
-        """Return one result for all tests, from the output of the instance that acted as the client."""
+        """Return one result for all tests, from the command output of the instance that acts as the client."""
 
     def unanswered(self, reason: str) -> DeepResult:
-        """Return the result of tests that gave no output."""
+        """Return the result of tests that gave no output, with the reason."""
 
     def decide(self, results: Sequence[tuple[str, bool | None, str]]) -> PeerDecision:
-        """Return what the results with peers decide about the instance; each has the peer's id, result and line."""
+        """Return what the results with all peers show about the instance.
+
+        Each result contains the peer's instance id, whether the tests passed, and a line of text.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,10 @@ class _Round:
 
 
 class SsmPairVerifier:
-    """A Verifier that runs `deep` and, if that passes at level 4 or 5, tests of the instance with a peer."""
+    """A Verifier that runs the deep verification and then, at level 4 or 5, tests with a peer.
+
+    The deep verification runs DCGM diagnostics and further tests. The tests with a peer run only after it has passed.
+    """
 
     def __init__(
         self, clients: Clients, *, deep: Verifier, level: int, tests: PeerTests, peers: Ec2Peers, leases: PeerLeases
@@ -90,7 +96,7 @@ class SsmPairVerifier:
         self._tests, self._peers, self._leases = tests, peers, leases
 
     def start(self, instance_id: str, token: str, level: int | None = None) -> str:
-        """Start the deep verification unless it was started with this token; returns its operation id.
+        """Start the deep verification, unless this token already started it; returns its operation id.
 
         Raises Transient while another verification uses the instance as its peer.
         """
@@ -99,7 +105,11 @@ class SsmPairVerifier:
         return self._deep.start(instance_id, token, level)
 
     def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
-        """Return the status of the deep verification or, after it passed at level 4 or 5, of the tests with peers."""
+        """Return the status of the verification.
+
+        Until the deep verification has passed at level 4 or 5, it is the status of the deep verification. After that,
+        it is the status of the tests with peers.
+        """
         found, asked = self._deep.status(instance_id, operation, level), level or self._level
         if found.verdict is not Verdict.PASSED or asked < DEEP_LEVEL:
             return found
@@ -133,7 +143,7 @@ class SsmPairVerifier:
         return replace(deep, findings=(*deep.findings, *lines))
 
     def _rounds(self, instance_id: str, operation: str) -> list[_Round]:
-        """Return the tests of a verification with each peer, oldest first, from the commands that SSM lists."""
+        """Return the tests of a verification with each peer, oldest first, from SSM's list of commands."""
         prefix = _comment(operation, "")
         sent = ssm_commands.sent(self._clients.ssm, instance_id, prefix)
         commands: dict[str, str] = {}
@@ -142,7 +152,7 @@ class SsmPairVerifier:
         return [_Round(peer, command) for peer, command in commands.items()]
 
     def _result(self, one: _Round, instance_id: str, hardware: InstanceHardware, level: int) -> DeepResult | None:
-        """Return the result of a round once the command ended on both instances; None before."""
+        """Return the result of the tests with one peer, or None until both instances finished the command."""
         answers = [ssm_commands.invocation(self._clients.ssm, each, one.command) for each in (instance_id, one.peer)]
         details = [ssm_commands.details_of(answer) if answer else "" for answer in answers]
         for answer, detail in zip(answers, details, strict=True):
@@ -158,9 +168,9 @@ class SsmPairVerifier:
     def _begin(
         self, instance_id: str, operation: str, hardware: InstanceHardware, tried: set[str], refused: list[str]
     ) -> bool:
-        """Start the test with another peer, or leave it until a peer in use is free; returns False if no peer is left.
+        """Start the tests with another peer, or wait for a peer in use; returns False if no peer is left.
 
-        A peer to which SSM refuses the command is added to `refused`, with the error.
+        If SSM refuses the command to a peer, the peer and the error are added to `refused`.
         """
         peers = [peer for peer in self._peers.of(instance_id, hardware) if peer.instance_id not in tried]
         holders = [self._leases.holder(peer.instance_id) for peer in peers]
@@ -177,9 +187,9 @@ class SsmPairVerifier:
         return busy
 
     def _send(self, instance_id: str, operation: str, peer: Peer) -> ClientError | None:
-        """Send the command to both instances; returns the error with which SSM refused it, or None.
+        """Send the command to both instances; returns the error if SSM refused the command, else None.
 
-        After an outage the command may have been sent: the lease stays until SSM lists it.
+        After an outage, the command may have been sent, so the lease of the peer stays until SSM lists the command.
         """
         script, token = self._tests.script(peer.address), _comment(operation, peer.instance_id)
         seconds = self._tests.seconds + 60
@@ -202,7 +212,7 @@ class SsmPairVerifier:
 
 
 def _why_no_peer(hardware: InstanceHardware, tried: int, refused: Sequence[str]) -> str:
-    """Return why there is no test with another peer."""
+    """Return why the instance is not tested with another peer, as text."""
     if tried >= MAX_PEERS:
         return f"{tried} peers were used, the most for one verification"
     other = "other " if tried else ""

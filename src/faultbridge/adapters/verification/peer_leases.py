@@ -1,4 +1,4 @@
-"""Leases of peers: at most one verification at a time runs tests with an instance."""
+"""Lease peers, so that only one verification at a time runs tests with an instance."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ LEASE = timedelta(minutes=30)
 
 @dataclass(frozen=True, slots=True)
 class PeerLeases:
-    """The leases of one installation, by instance; a lease expires after 30 minutes."""
+    """The leases of peer instances in one installation; a lease expires after 30 minutes."""
 
     table: Table
     clock: Clock
 
     def take(self, instance_id: str, operation: str) -> bool:
-        """Take the lease of an instance for a verification; returns False while any verification has it."""
+        """Take the lease of an instance for a verification; returns False while a verification has the lease."""
         now = self.clock.now()
         until = now + LEASE
         attributes = {"holder": operation, "until": to_text(until), "expires_at": to_milliseconds(until) // 1000}
@@ -35,13 +35,13 @@ class PeerLeases:
         return True
 
     def holder(self, instance_id: str) -> str | None:
-        """Return the verification that has the lease of an instance now, or None."""
+        """Return the verification that has the lease of an instance now, or None if no verification has it."""
         found = self.table.get(keys.peer_lease(instance_id))
         live = found is not None and from_text(str(found["until"])) >= self.clock.now()
         return str(found["holder"]) if found is not None and live else None
 
     def release(self, instance_id: str, operation: str) -> None:
-        """End the lease of an instance if this verification has it; the lease of another verification stays."""
+        """End the lease of an instance, unless another verification has it."""
         try:
             self.table.write(Delete(keys.peer_lease(instance_id), when=Equals("holder", operation)))
         except Conflict:

@@ -1,7 +1,7 @@
-"""Volumes: detach EBS volumes from instances, and attach them.
+"""Detach EBS volumes from instances, and attach them to others.
 
 Read in this order:
 
-- `ec2_volumes`: the Volumes port for EC2
-- `hyperpod_volumes`: the Volumes port for HyperPod clusters on EKS
+- `ec2_volumes`: implements `Volumes` for EC2
+- `hyperpod_volumes`: implements `Volumes` for HyperPod clusters on EKS
 """

@@ -1,4 +1,7 @@
-"""Detach and attach EBS volumes of EC2 instances; the roles may move only those with the tag `faultbridge:volume`."""
+"""Detach and attach EBS volumes of EC2 instances.
+
+The IAM roles allow this only for volumes with the tag `faultbridge:volume`.
+"""
 
 from __future__ import annotations
 
@@ -26,24 +29,27 @@ FREE, UNKNOWN_ZONES = "detached", frozenset[str]()
 
 
 class Ec2Volumes:
-    """Volumes for instances of EC2; with `of_groups`, a group is an Auto Scaling group, whose zones are known."""
+    """A Volumes adapter, which detaches and attaches the EBS volumes of EC2 instances.
+
+    `of_groups` means that the groups are Auto Scaling groups, whose zones can be read before a launch.
+    """
 
     def __init__(self, clients: Clients, *, of_groups: bool = False) -> None:
         self._clients, self._of_groups = clients, of_groups
 
     def attached(self, instance_id: str, names: Sequence[str]) -> tuple[Volume, ...]:
-        """Return the volumes on an instance whose tag `faultbridge:volume` has one of these values."""
+        """Return the volumes of an instance whose tag `faultbridge:volume` has one of the given values."""
         values = {"attachment.instance-id": [instance_id], f"tag:{VOLUME_TAG}": list(names)}
         found = self._described(f"listing the volumes of {instance_id}", values) if names else ()
         return tuple(one for one in found if one.on(instance_id))
 
     def read(self, volume_ids: Iterable[str]) -> tuple[Volume, ...]:
-        """Return the volumes that exist, with or without the tag; unknown ids are left out."""
+        """Return the given volumes, with or without the tag; volumes that do not exist are left out."""
         ids = list(volume_ids)
         return self._described("reading volumes", {"volume-id": ids}) if ids else ()
 
     def zone_of(self, instance_id: str) -> str | None:
-        """Return the zone of an instance; None if EC2 does not list it."""
+        """Return the Availability Zone of an instance; None if EC2 does not list the instance."""
         with translated(f"reading the zone of {instance_id}"):
             filters: list[Any] = [{"Name": "instance-id", "Values": [instance_id]}]
             answer = self._clients.ec2.describe_instances(Filters=filters)
@@ -51,7 +57,10 @@ class Ec2Volumes:
         return next((instance.get("Placement", {}).get("AvailabilityZone") for instance in found), None)
 
     def successor_zones(self, group: str) -> frozenset[str]:
-        """Return the zones of an Auto Scaling group; empty for a launch template, which shows none before a launch."""
+        """Return the zones in which a group may launch a successor.
+
+        The result is empty for a launch template, whose zone is known only after a launch.
+        """
         if not self._of_groups:
             return UNKNOWN_ZONES
         with translated(f"reading the zones of {group}"):
@@ -59,13 +68,16 @@ class Ec2Volumes:
         return frozenset(zone for one in answer["AutoScalingGroups"] for zone in one["AvailabilityZones"])
 
     def detach(self, volume_id: str, instance_id: str) -> CallResult:
-        """Start to detach a volume, by one call without retries or force; succeeds if it is detached already."""
+        """Start to detach a volume, with one call without retries and without force.
+
+        The call succeeds if the volume is already detached.
+        """
         detach = self._clients.ec2_no_retry.detach_volume
         answer = result_of(f"detaching {volume_id}", lambda: detach(VolumeId=volume_id, InstanceId=instance_id))
         return answer if answer.ok or self._is_on(volume_id, instance_id) else CallResult(reason="already detached")
 
     def attach(self, volume_id: str, instance_id: str, device: str | None) -> CallResult:
-        """Start to attach a volume under its former device name, by one call without retries."""
+        """Start to attach a volume under its former device name, with one call without retries."""
         if device is None:
             return CallResult(ProviderFailure.PROVIDER_ERROR, f"{volume_id} has no device name")
         attach = self._clients.ec2_no_retry.attach_volume
@@ -86,7 +98,7 @@ class Ec2Volumes:
 
 
 def result_of(action: str, call: Callable[[], Any]) -> CallResult:
-    """Return the result of one call that changes an attachment."""
+    """Return the result of one call that attaches or detaches a volume."""
     try:
         call()
     except (ClientError, BotoCoreError, ResponseParserError) as error:

@@ -1,6 +1,6 @@
-"""Detach and attach EBS volumes of nodes of a HyperPod cluster on EKS, by SageMaker's own two calls.
+"""Detach and attach EBS volumes of HyperPod nodes on EKS, by two calls of SageMaker.
 
-EC2 lists the volumes, which belong to the account of the cluster. SageMaker selects the device name.
+The volumes belong to the AWS account of the cluster, so EC2 lists them. SageMaker selects the device name.
 """
 
 from __future__ import annotations
@@ -16,46 +16,53 @@ from faultbridge.ports import CallResult, Volume
 
 
 class HyperPodVolumes:
-    """Volumes for the nodes of one HyperPod cluster."""
+    """A Volumes adapter, which detaches and attaches the EBS volumes of one HyperPod cluster's nodes."""
 
     def __init__(self, clients: Clients, cluster: HyperPodCluster) -> None:
         self._clients, self._cluster, self._ec2 = clients, cluster, Ec2Volumes(clients)
         self._arn: str | None = None
 
     def attached(self, instance_id: str, names: Sequence[str]) -> tuple[Volume, ...]:
-        """Return the volumes on a node whose tag `faultbridge:volume` has one of these values, without device names."""
+        """Return the volumes of a node whose tag `faultbridge:volume` has one of the given values.
+
+        The volumes have no device names, because SageMaker selects the device.
+        """
         return tuple(_without_devices(one) for one in self._ec2.attached(instance_id, names))
 
     def read(self, volume_ids: Iterable[str]) -> tuple[Volume, ...]:
-        """Return the volumes that exist; unknown ids are left out."""
+        """Return the given volumes; volumes that do not exist are left out."""
         return self._ec2.read(volume_ids)
 
     def zone_of(self, instance_id: str) -> str | None:
-        """Return the zone of a node; None if the cluster lacks the node or SageMaker shows no zone."""
+        """Return the zone of a node; None if the cluster lacks the node or SageMaker reports no zone."""
         found = self._cluster.find_node(instance_id) or {}
         zone = (found.get("Placement") or {}).get("AvailabilityZone")
         return str(zone) if zone else None
 
     def successor_zones(self, group: str) -> frozenset[str]:  # noqa: ARG002 - the port's signature
-        """Return no zones: SageMaker shows the zone of a node only after its launch."""
+        """Return no zones, because SageMaker shows the zone of a node only after its launch."""
         return UNKNOWN_ZONES
 
     def detach(self, volume_id: str, instance_id: str) -> CallResult:
-        """Start to detach a volume, by one call without retries; succeeds if it is detached already."""
+        """Start to detach a volume, with one call without retries.
+
+        The call succeeds if the volume is already detached.
+        """
         detach = self._clients.sagemaker_no_retry.detach_cluster_node_volume
         answer = self._call(f"detaching {volume_id}", detach, instance_id, volume_id)
         still = answer.ok or any(one.on(instance_id) for one in self.read([volume_id]))
         return answer if still else CallResult(reason="already detached")
 
     def attach(self, volume_id: str, instance_id: str, device: str | None) -> CallResult:  # noqa: ARG002 - SageMaker selects it
-        """Start to attach a volume, by one call without retries."""
+        """Start to attach a volume, with one call without retries."""
         attach = self._clients.sagemaker_no_retry.attach_cluster_node_volume
         return self._call(f"attaching {volume_id}", attach, instance_id, volume_id)
 
     def _call(self, action: str, call: Callable[..., Any], instance_id: str, volume_id: str) -> CallResult:
-        """Make one call.
+        """Make one call that attaches or detaches a volume, and return its result.
 
-        After a failed call, the next one reads the cluster's ARN again, because the cluster may be new.
+        If the call fails, the next call reads the ARN of the cluster again, because the cluster may have been created
+        anew.
         """
         arn = self._arn = self._arn or self._cluster.arn()
         answer = result_of(action, lambda: call(ClusterArn=arn, NodeId=instance_id, VolumeId=volume_id))

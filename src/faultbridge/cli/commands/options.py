@@ -34,12 +34,18 @@ StackName = Annotated[str, typer.Option("--stack", metavar="NAME", help="Name of
 
 
 def default_cluster() -> str | None:
-    """Return the cluster that the environment names, for commands that use a default cluster only with some options."""
+    """Return the cluster in `FAULTBRIDGE_CLUSTER`, or None if the variable is not set.
+
+    It is for commands that use a default cluster only with some of their options.
+    """
     return os.environ.get(CLUSTER_VARIABLE) or None
 
 
 def known_source(source: str) -> str:
-    """Return the name of a source; raises BadParameter, which proposes the closest names, for any other."""
+    """Return the name of a source unchanged.
+
+    Raises BadParameter, which proposes the closest names, if there is no such source.
+    """
     from faultbridge.decoders import registry
 
     if source not in registry.names():
@@ -49,19 +55,19 @@ def known_source(source: str) -> str:
 
 
 def read_bytes(file: str) -> bytes:
-    """Read a file, or standard input for `-`."""
+    """Return the bytes of a file, or of standard input for `-`."""
     return standard_input().read() if file == STDIN else Path(file).read_bytes()
 
 
 def standard_input() -> BinaryIO:
-    """Return standard input. If that is a terminal, print that the command waits for it."""
+    """Return standard input; on a terminal, first print that the command waits for input."""
     if sys.stdin.isatty():
         notice("reading standard input; end it with Ctrl-D")
     return sys.stdin.buffer
 
 
 def confirm(effect: str, *, yes: bool) -> None:
-    """Ask on a terminal before an effect that an operator must confirm. Raises Rejected for any answer but yes.
+    """Ask an operator on a terminal to confirm an effect. Raises Rejected for any answer but yes.
 
     Without a terminal, only `--yes` confirms.
     """
@@ -75,7 +81,7 @@ def confirm(effect: str, *, yes: bool) -> None:
 
 
 def read_text(file: str) -> str:
-    """Read a text file, or standard input for `-`. Raises `Rejected` for bytes that are not UTF-8."""
+    """Return the text of a file, or of standard input for `-`. Raises `Rejected` if it is not UTF-8."""
     try:
         return read_bytes(file).decode()
     except UnicodeDecodeError:

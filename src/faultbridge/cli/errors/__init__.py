@@ -1,4 +1,5 @@
 """Errors of the command line.
 
-Reading order: `failures` maps an exception to one line and an exit code; `hints` holds the advice for each reason.
+Reading order: `failures` converts an exception to one line and an exit code; `hints` contains the advice for each
+reason.
 """

@@ -1,4 +1,4 @@
-"""Maps an exception to the line that the user reads and to the exit code that a script reads."""
+"""Convert an exception to one line of text for the user and an exit code for scripts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _UNREACHABLE_ERRORS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failed command: its exit code, what is wrong, and what to do next."""
+    """A failed command: its exit code, the problem, and a hint about what to do next."""
 
     exit_code: int
     message: str
@@ -39,7 +39,10 @@ class Failure:
 
 
 def failure_of(error: Exception, command: str | None = None) -> Failure:
-    """Map an exception of `command` to a failure. The message is one line of at most 500 characters."""
+    """Convert an exception of a command to a failure; its message is one line of up to 500 characters.
+
+    `command` is the path of the command, such as `case list`.
+    """
     failure = _failure(error, command)
     message = " ".join(failure.message.split()).removesuffix(".")
     return Failure(failure.exit_code, message[:MAX_MESSAGE_CHARACTERS] or "the command failed", failure.hint)
@@ -72,7 +75,7 @@ def _usage_failure(error: Exception, command: str | None) -> Failure:
 
 
 def _lacks_cluster(error: Exception) -> bool:
-    """Return whether the failed command has an option `--cluster` that was not given."""
+    """Return whether the failed command has the option `--cluster`, but the option was not given."""
     context = getattr(error, "ctx", None)
     if context is None:
         return False
@@ -94,7 +97,7 @@ def _stack_failure(error: FaultbridgeError) -> Failure:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception and every exception that caused it."""
+    """Yield an exception, and then each exception that caused it."""
     cause: BaseException | None = error
     while cause is not None:
         yield cause

@@ -1,4 +1,4 @@
-"""What to do next for each reason of `Rejected`, by the stable reason."""
+"""Hints about what to do next, for each reason code of `Rejected`."""
 
 from __future__ import annotations
 

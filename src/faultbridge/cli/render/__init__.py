@@ -1,7 +1,7 @@
 """Output of the command line, for people and for scripts.
 
 Reading order: `output` prints texts, lists and documents, with control characters shown as text, `tables` and `wrap`
-fit tables and texts to a terminal, `format_options` holds the options for the output format, `columns` defines the
+fit tables and texts to a terminal, `format_options` contains the options for the output format, `columns` defines the
 tables of clusters, nodes, cases and entries, `registrations` shortens them, `observations` converts decoded input to
 JSON, `live_output` prints growing tables and progress, `entries` prints entries while they are recorded, `screen` draws
 a full screen, `log_lines` prints log records, and `times` parses times.

@@ -1,4 +1,4 @@
-"""Defines the tables of clusters, nodes, cases and timeline entries."""
+"""Define the columns of the tables of clusters, nodes, cases, incidents and timeline entries."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ CHAIN: Columns = {
 
 
 def by_cluster(columns: Columns, clusters: Sequence[str]) -> Columns:
-    """Return the columns of a list. For several clusters, the column CLUSTER is inserted before the column NODE."""
+    """Return the columns of a list; for several clusters, add the column CLUSTER before the column NODE."""
     if len(clusters) < 2:  # noqa: PLR2004 - one cluster needs no column
         return columns
     cluster: Columns = {"CLUSTER": lambda one: one["cluster"]}
@@ -183,24 +183,24 @@ def by_cluster(columns: Columns, clusters: Sequence[str]) -> Columns:
 
 
 def _has_no_repair(case: Mapping[str, Any]) -> bool:
-    """Return whether the case never had a repair to start: it went to an operator at once, as a quarantine does."""
+    """Return whether a case was escalated to an operator without any repair attempt, as in a quarantine."""
     return case["status"] == "escalated" and case["action"] == "contact_support" and not case["attempt"]
 
 
 def _action_text(case: Mapping[str, Any]) -> str:
-    """Describe the action of the catalog or policy, the current repair action if it differs, and the attempt."""
+    """Return the action of a case, its current repair action if that differs, and its attempt, as text."""
     same = case["repair_action"] == case["action"]
     repair = "" if same or _has_no_repair(case) else f", now {case['repair_action']}"
     return f"{case['action']}{repair}, attempt {case['attempt']}"
 
 
 def _continues_later(case: Mapping[str, Any]) -> bool:
-    """Return whether a case waits for a time, and not for an operator or a free slot."""
+    """Return whether a case waits until a certain time, and not for an operator or a free repair slot."""
     return bool(case["not_before"]) and case["not_before"] > case["opened_at"] and case["status"] in {"open", "queued"}
 
 
 def _approval_text(approval: Document | None) -> str | None:
-    """Describe an approval: the deadline of its answer, or the answer and its operator."""
+    """Return the deadline of an approval request, or its answer and operator, as text; None without one."""
     if approval is None:
         return None
     answer = f"{approval['answer']} by {approval['operator']}" if approval["answer"] else None
@@ -208,7 +208,7 @@ def _approval_text(approval: Document | None) -> str | None:
 
 
 def _ignored_text(ignored: Document | None) -> str | None:
-    """Describe an order to ignore a node: its operator, its end and its reason."""
+    """Return who ignores a node, until when and why, as text; None if the node is not ignored."""
     if ignored is None:
         return None
     until = f" until {short_time(ignored['until'])}" if ignored["until"] else ""
@@ -216,19 +216,22 @@ def _ignored_text(ignored: Document | None) -> str | None:
 
 
 def _condition_text(condition: Document) -> str:
-    """Describe an active fault on one line: severity, code, component, message, count, start and reporters."""
+    """Return one line about an active fault: severity, code, component, message, count and reporters."""
     seen = f"{condition['count']} times since {short_time(condition['since'])}, by {', '.join(condition['reporters'])}"
     fault = f"{condition['severity']} {condition['code']} {component_text(condition['component'])}"
     return f"{fault}: {condition['message']} ({seen})"
 
 
 def _not_healthy(counts: dict[str, int]) -> int:
-    """Count the nodes that are neither healthy nor retired."""
+    """Return the number of nodes that are neither healthy nor retired."""
     return sum(number for name, number in counts.items() if name not in {"healthy", "retired"})
 
 
 def _probation_text(probation: Document) -> str:
-    """Describe a probation on one line: the repaired fault, its end and the repair."""
+    """Return one line about a probation: the repaired fault, the end of the probation, and the repair.
+
+    A probation is the time after a repair in which the return of the fault requires a stronger repair.
+    """
     fault = f"{probation['code']} {component_text(probation['component'])}"
     return (
         f"{fault} until {short_time(probation['until'])} ({probation['repair_action']} of case {probation['case_id']})"

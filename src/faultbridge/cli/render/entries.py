@@ -1,4 +1,4 @@
-"""Prints the entries of a timeline while they are recorded."""
+"""Print timeline entries while they are recorded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WIDTHS = (14, 13, 46)
 
 
 def print_as_recorded(lines: Iterable[Line], output: OutputFormat) -> None:
-    """Print each entry when it arrives: a row of a table, or one JSON object per line."""
+    """Print each entry when it is recorded: a row of a table, or one JSON object per line."""
     wide = output is OutputFormat.WIDE_TABLE
     table = LiveTable(ENTRIES, WIDTHS, terminal=(lambda: None) if wide else None)
     for line in lines:

@@ -15,9 +15,10 @@ Made = TypeVar("Made")
 
 
 def with_options(**builders: Callable[..., object]) -> Callable[[Callable[..., Made]], Callable[..., Made]]:
-    """Replace each named parameter of a command by the command line options of its builder.
+    """Return a decorator that replaces parameters of a command with the options of a builder function.
 
-    The parameters of a builder become options. The builder returns the value of the replaced parameter.
+    `builders` contains a function for each replaced parameter. The parameters of the function become command line
+    options. The function returns the value of the replaced parameter.
     """
 
     def decorate(command: Callable[..., Made]) -> Callable[..., Made]:
@@ -44,7 +45,7 @@ def format_of(
     as_jsonl: Annotated[bool, typer.Option("--jsonl", help="Print one JSON object per line.")] = False,
     wide: Annotated[bool, typer.Option("--wide", help="Print all columns of a table, on any terminal.")] = False,
 ) -> OutputFormat:
-    """Return the format that the options select. `--json` and `--jsonl` together are wrong usage."""
+    """Return the output format that the options select. `--json` with `--jsonl` is a usage error."""
     if as_json and as_jsonl:
         raise typer.BadParameter("conflicting options: --json and --jsonl; give one of them")
     if as_json or as_jsonl:

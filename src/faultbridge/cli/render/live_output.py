@@ -1,4 +1,4 @@
-"""Prints output that grows while a command runs: table rows on stdout, a progress bar on stderr."""
+"""Print output that grows while a command runs: table rows on stdout, a progress bar on stderr."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MIN_ITEMS_FOR_BAR = 50
 
 @contextmanager
 def progress(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar on a terminal. Yields the function that advances it by a number of items."""
+    """Show a progress bar on a terminal; yields a function that advances it by a number of items."""
     if not sys.stderr.isatty() or (total is not None and total < MIN_ITEMS_FOR_BAR):
         yield lambda _count: None
         return
@@ -33,14 +33,18 @@ def progress(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
 
 
 class LiveTable:
-    """Prints each row when it arrives. On a narrow terminal, long cells continue in the next lines of their column."""
+    """A table that prints each row when it is added.
+
+    On a narrow terminal, a long cell continues in the next lines of its column.
+    """
 
     def __init__(
         self, columns: Columns, widths: Sequence[int], terminal: Callable[[], int | None] | None = None
     ) -> None:
-        """Store the columns and the widths of all but the last; `terminal` returns the terminal's width, or None.
+        """Store the columns, and the widths of all columns but the last.
 
-        By default, the width is that of the terminal of stdout.
+        `terminal` returns the width of the terminal, or None without a terminal. By default, it is the width of the
+        terminal of stdout.
         """
         self._columns = columns
         width = terminal() if terminal else terminal_columns(sys.stdout)
@@ -64,12 +68,15 @@ class LiveTable:
 
 
 def _wrap(cell: str, width: int) -> list[str]:
-    """Return the lines of a cell of this width."""
+    """Return the lines of a cell in a column of this width."""
     return textwrap.wrap(cell, width, break_on_hyphens=False) or [""]
 
 
 def _fit(widths: Sequence[int], terminal: int) -> tuple[int, ...]:
-    """Return the width of each column. On a narrow terminal, the widest and the last column share the rest."""
+    """Return the width of each column.
+
+    On a narrow terminal, the widest column and the last column share the remaining width.
+    """
     rest = terminal - sum(widths) - len(GAP) * len(widths)
     if rest >= MIN_LAST_COLUMN:
         return (*widths, rest)

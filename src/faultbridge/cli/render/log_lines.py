@@ -1,4 +1,4 @@
-"""Prints the log lines of a long-running command: time, level, decision, reason, and the ids as fields."""
+"""Print the log lines of a long-running command: time, level, decision, reason and ids."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "reason", "
 
 
 class LogLines(logging.Handler):
-    """Writes one printable line per log record to a stream."""
+    """A log handler that writes one line of printable characters per log record to a stream."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__()
         self._stream = stream
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one record."""
+        """Write one log record as a line, and flush the stream."""
         fields = {name: value for name, value in vars(record).items() if name not in _STANDARD}
         ids = "".join(f" {name}={value}" for name, value in fields.items())
         at = to_text(datetime.fromtimestamp(record.created, UTC))

@@ -1,4 +1,4 @@
-"""Converts decoded observations to JSON documents.
+"""Convert decoded observations to JSON documents.
 
 The fields of faults and clears are a contract for scripts.
 """
@@ -22,7 +22,7 @@ _INCARNATION = ("record_id", "instance_id", "boot_id")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The catalog to classify with, and the cluster and node to use where the input names none."""
+    """The catalog that classifies faults, and the cluster and node for input that names neither."""
 
     catalog: Catalog
     cluster: str | None = None
@@ -30,7 +30,7 @@ class Caller:
 
 
 def documents(observations: Iterable[Observation], caller: Caller, *, everything: bool) -> Iterator[Document]:
-    """Yield a document for each fault and clear. `everything` adds health snapshots and counter samples."""
+    """Yield a document for each fault and clear; `everything` adds health snapshots and counter samples."""
     for observation in observations:
         if isinstance(observation, Fault | Clear):
             yield _fault_document(observation, caller)
@@ -43,7 +43,10 @@ def documents(observations: Iterable[Observation], caller: Caller, *, everything
 
 
 def _fault_document(found: Fault | Clear, caller: Caller) -> dict[str, Any]:
-    """Describe a fault with its severity and action from the catalog; a clear has neither."""
+    """Return a fault or clear as a document, with severity and action from the catalog.
+
+    For a clear, severity and action are None.
+    """
     fault = caller.catalog.classify(found) if isinstance(found, Fault) else None
     row = caller.catalog.row_of(found) if isinstance(found, Fault) else caller.catalog.row(found.code)
     return {
@@ -91,7 +94,7 @@ def _sample_document(sample: CounterSample, caller: Caller) -> dict[str, Any]:
 
 
 def summary_document(source: str, decoded: Decoded) -> Document:
-    """Return the number of observations in an input, and how much of it was not understood."""
+    """Return the number of observations in an input, and of the lines or documents not understood."""
     counts = {"parsed": len(decoded.observations), "unparsed": decoded.unparsed}
     return {"kind": "summary", "source": source, "observed_at": None, "node": None, **counts, "notes": decoded.notes}
 
@@ -108,7 +111,7 @@ def component_name(component: Document) -> str:
 
 
 def what_text(document: Document) -> str:
-    """Return the code of a fault or clear, or the kind of another document, and its component."""
+    """Return a short text for a document: its code or kind, its component, and `cleared` for a clear."""
     component = component_name(document["component"]) if "component" in document else ""
     ended = "cleared" if document["kind"] == "clear" else ""
     return " ".join(part for part in (document.get("code") or document["kind"], component, ended) if part)

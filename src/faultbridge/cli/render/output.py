@@ -1,4 +1,4 @@
-"""Prints documents: as tables for people, as JSON or JSON lines for scripts."""
+"""Print documents: as tables for people, and as JSON or JSON lines for scripts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Columns = Mapping[str, Callable[[Document], object]]
 
 
 class OutputFormat(StrEnum):
-    """How a command prints its result."""
+    """The format in which a command prints its result."""
 
     TABLE = "table"
     WIDE_TABLE = "wide_table"
@@ -26,14 +26,14 @@ class OutputFormat(StrEnum):
 
     @property
     def for_people(self) -> bool:
-        """Return whether the output is a table and not JSON."""
+        """Return whether the output is a table for people, and not JSON for scripts."""
         return self in {OutputFormat.TABLE, OutputFormat.WIDE_TABLE}
 
 
 def print_line(text: str = "", *, to_stderr: bool = False, end: str = "\n", flush: bool = False) -> None:
-    """Print a text. Terminal escapes and direction marks in it are shown and have no effect.
+    """Print a line of text, in which terminal escapes and text direction marks have no effect.
 
-    Every other module of the command line prints through this function.
+    They are shown as visible text instead. All other modules of the command line print through this function.
     """
     print(visible(text), file=sys.stderr if to_stderr else sys.stdout, end=end, flush=flush)
 
@@ -47,9 +47,9 @@ def examples(*lines: str) -> str:
 def show(
     documents: Iterable[Document], columns: Columns, output: OutputFormat, *, empty: str = "nothing to list"
 ) -> None:
-    """Print a list: a table of `columns`, or the full documents as JSON.
+    """Print a list of documents: as a table of `columns`, or as complete JSON documents.
 
-    Where a table has no rows, `empty` is printed on stderr instead.
+    If the table has no rows, `empty` is printed on stderr instead.
     """
     if output is OutputFormat.JSON:
         print_line(json.dumps(list(documents), indent=2))
@@ -66,7 +66,7 @@ def show(
 
 
 def show_one(document: Document, columns: Columns, output: OutputFormat) -> None:
-    """Print one document: a title and a value on each line, or the full document as JSON."""
+    """Print one document: one line per column with its title and value, or the complete document as JSON."""
     if not output.for_people:
         print_line(json.dumps(document, indent=2 if output is OutputFormat.JSON else None))
         return
@@ -79,12 +79,15 @@ def show_one(document: Document, columns: Columns, output: OutputFormat) -> None
 
 
 def filled(columns: Columns, document: Document) -> Columns:
-    """Return the columns that have a value in a document, to show a document that was just created."""
+    """Return only the columns that have a value in a document.
+
+    It is used to show a document that was just created.
+    """
     return {title: value for title, value in columns.items() if cell_text(value(document)) != cell_text(None)}
 
 
 def notice(text: str) -> None:
-    """Print a message on stderr, wrapped to the terminal. Only results go to standard output."""
+    """Print a message on stderr, wrapped to the terminal; only results go to standard output."""
     print_line(wrapped(f"faultbridge: {text}", terminal_columns(sys.stderr), indent=2), to_stderr=True)
 
 
@@ -100,5 +103,5 @@ def _show_rows(rows: list[list[str]], columns: Columns, output: OutputFormat, em
 
 
 def cell_text(value: object) -> str:
-    """Return the text of one cell; `-` where it is empty."""
+    """Return the text of one table cell; an empty cell becomes `-`."""
     return "-" if value is None or value == "" else visible(str(value))

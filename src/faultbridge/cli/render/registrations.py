@@ -1,4 +1,4 @@
-"""Shows the registration of many nodes as one row of a timeline, in tables for people."""
+"""Show the registration of many nodes as one row of a timeline, in tables for people."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ COMPACT_ENTRIES: Columns = {
 
 
 def compact(entries: Iterable[Document]) -> Iterator[Document]:
-    """Replace successive registrations by one document per kind, and the node counts among them by the last count.
+    """Replace successive registrations of nodes with one document per kind of registration.
 
-    Every other entry stays as it is and in its place, also one that changes the status of the cluster.
+    Between registrations, only the last update of the node counts stays. Every other entry stays unchanged and in its
+    position, including one that changes the status of the cluster.
     """
     for is_setup, run in groupby(entries, _is_setup):
         documents = list(run)
@@ -60,7 +61,7 @@ def _is_registration(entry: Document) -> bool:
 
 
 def _kind(entry: Document) -> tuple[str, str, str]:
-    """Return the text, reason and cluster of a registration; registrations with equal ones share a row."""
+    """Return the text, reason and cluster of a registration; equal registrations share a row."""
     return (str(ENTRIES["WHAT"](entry)), str(ENTRIES["WHY"](entry)), entry["metadata"]["cluster"])
 
 

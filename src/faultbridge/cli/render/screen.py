@@ -27,7 +27,10 @@ Screen = tuple[str, Sequence[Section]]
 
 
 def draw(screen: Screen, width: int, height: int) -> RenderableType:
-    """Return a screen of this size. A section that is too long ends with the number of the rows left out."""
+    """Return the screen for a terminal of this width and height.
+
+    If a section is too long, its last line states how many rows were left out.
+    """
     from rich.console import Group
     from rich.text import Text
 
@@ -50,7 +53,7 @@ def draw(screen: Screen, width: int, height: int) -> RenderableType:
 
 
 def run_screen(read: Callable[[], Screen | None], wait_for_quit: Callable[[], bool], console: Console) -> None:
-    """Draw the screen whenever `read` returns a new one, until `wait_for_quit` returns True or Ctrl-C."""
+    """Draw the screen each time `read` returns a new one, until `wait_for_quit` returns True or Ctrl-C."""
     from rich.live import Live
 
     with Live(console=console, screen=True, auto_refresh=False) as live:
@@ -67,7 +70,10 @@ def run_screen(read: Callable[[], Screen | None], wait_for_quit: Callable[[], bo
 
 @contextmanager
 def quit_key(seconds: float, stream: int | None = None) -> Iterator[Callable[[], bool]]:
-    """Yield a function that waits at most `seconds` and returns whether `q` was pressed; restores the terminal."""
+    """Yield a function that waits up to `seconds` and returns whether `q` was pressed.
+
+    At the end, the terminal gets its previous settings again.
+    """
     import termios
     import tty
 

@@ -1,4 +1,4 @@
-"""Prints tables: complete in pipes and files, fitted to the width of a terminal."""
+"""Print tables: complete in pipes and files, and fitted to the width of a terminal."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ STYLES: Mapping[str, str] = {
 
 
 def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, fit: bool) -> list[str]:
-    """Print a table. With `fit`, leave out the columns that do not fit the terminal, and return their titles."""
+    """Print a table; returns the titles of the columns that were left out.
+
+    If `fit` is True, columns that do not fit the terminal are left out.
+    """
     shown = fitting_columns(titles, rows, shutil.get_terminal_size().columns) if fit else list(range(len(titles)))
     kept = [[row[number] for number in shown] for row in (titles, *rows)]
     if sys.stdout.isatty():
@@ -46,9 +49,10 @@ def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, fit: bo
 
 
 def fitting_columns(titles: Sequence[str], rows: Sequence[Sequence[str]], terminal: int) -> list[int]:
-    """Return the positions of the columns that fit the terminal: empty columns are left out first, then the last ones.
+    """Return the positions of the columns that fit a terminal of this width.
 
-    The first column always stays. A column of several words may fold; every other column is complete.
+    Empty columns are left out first, then the last columns. The first column always stays. A column of several words
+    may fold; every other column is complete.
     """
     shown = list(range(len(titles)))
     empty = [number for number in shown[1:] if all(row[number] in {"", EMPTY} for row in rows)]
@@ -59,14 +63,15 @@ def fitting_columns(titles: Sequence[str], rows: Sequence[Sequence[str]], termin
 
 
 def _min_width(lines: Sequence[Sequence[str]]) -> int:
-    """Return the smallest width of a table, with every cell of several words folded."""
+    """Return the smallest width of a table, if every column of several words is folded."""
     return _sum(_min_widths(lines, MIN_FOLDED_WIDTH))
 
 
 def _min_widths(lines: Sequence[Sequence[str]], folded: int, *, whole_words: bool = False) -> list[int]:
-    """Return the smallest width of each column: its own, or less for a column that folds.
+    """Return the smallest width of each column.
 
-    A folded column has the width of `folded`, its title or, with `whole_words`, its longest word, whichever is largest.
+    A column that cannot fold has its full width. A column that folds has the width of `folded`, of its title or, with
+    `whole_words`, of its longest word, whichever is largest.
     """
     widths = _widths(lines)
     for number, title in enumerate(lines[0]):
@@ -78,7 +83,10 @@ def _min_widths(lines: Sequence[Sequence[str]], folded: int, *, whole_words: boo
 
 
 def folded_widths(lines: Sequence[Sequence[str]], terminal: int) -> list[int]:
-    """Return the width of each column in a terminal. A word is broken only where all words together do not fit."""
+    """Return the width of each column for a terminal of this width.
+
+    A word is broken only if the longest words of all columns do not fit the terminal.
+    """
     natural = _widths(lines)
     smallest = _min_widths(lines, MIN_FOLDED_WIDTH, whole_words=True)
     if _sum(smallest) > terminal:
@@ -95,7 +103,10 @@ def _sum(widths: Sequence[int]) -> int:
 
 
 def _folds(cells: Iterable[str]) -> bool:
-    """Return whether a column has several words in a cell. Ids are one word, so that they stay complete."""
+    """Return whether a column may fold: it has a cell with several words.
+
+    An id is one word, so a column of ids stays complete.
+    """
     return any(" " in cell for cell in cells)
 
 
@@ -112,7 +123,7 @@ def _print_on_terminal(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> 
 
 
 def styled_table(titles: Sequence[str], rows: Sequence[Sequence[str]], terminal: int) -> Table:
-    """Return a table with styles for a terminal of this width. Only columns of several words fold."""
+    """Return a table with styles for a terminal of this width; only columns of several words fold."""
     from rich.table import Table
     from rich.text import Text
 

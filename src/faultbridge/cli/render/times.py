@@ -1,4 +1,4 @@
-"""Parses the times of command options and formats stored times."""
+"""Parse the times in command options, and format stored times."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 
 def parse_time(text: str | None, now: datetime) -> datetime | None:
-    """Parse a time or an age. A time without a zone is UTC. None stays None; other text is wrong usage."""
+    """Return the time for an RFC 3339 text or an age such as `2h`; None stays None.
+
+    A time without a zone is UTC. Any other text is a usage error.
+    """
     if text is None:
         return None
     past = parse_age(text, now)
@@ -24,7 +27,10 @@ def parse_time(text: str | None, now: datetime) -> datetime | None:
 
 
 def parse_future_time(text: str | None, now: datetime) -> datetime | None:
-    """Parse a time or a duration from now. None stays None; a time in the past is wrong usage."""
+    """Return the time for an RFC 3339 text or a duration from now, such as `4h`; None stays None.
+
+    A time in the past is a usage error.
+    """
     if text is None:
         return None
     past = parse_age(text, now)
@@ -35,7 +41,10 @@ def parse_future_time(text: str | None, now: datetime) -> datetime | None:
 
 
 def _absolute_time(text: str, allowed: str) -> datetime:
-    """Parse a time; without a zone it is UTC. `allowed` lists the accepted forms for the error text."""
+    """Return the time for an RFC 3339 text; a time without a zone is UTC.
+
+    Any other text is a usage error, whose message contains `allowed`.
+    """
     try:
         at = datetime.fromisoformat(text)
         return from_text(text) if at.tzinfo else at.replace(tzinfo=UTC)
@@ -44,21 +53,21 @@ def _absolute_time(text: str, allowed: str) -> datetime:
 
 
 def parse_age(text: str, now: datetime) -> datetime | None:
-    """Return the time that an age such as `2h` denotes, or None where the text is no age."""
+    """Return the time that an age such as `2h` denotes, or None if the text is not an age."""
     found = _DURATION.fullmatch(text.strip())
     return now - timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else None
 
 
 def short_time(text: str | None) -> str:
-    """Format a stored UTC time for people: `2026-02-03 04:05:06`."""
+    """Return a stored UTC time in the form `2026-02-03 04:05:06`; empty for None."""
     return "" if not text else text[:19].replace("T", " ")
 
 
 def applies_text(applies_at: str) -> str:
-    """Return when a change of settings takes effect, as text for people."""
+    """Return a text for people that states from when a change of settings applies."""
     return f"to every fault from {short_time(applies_at)} on"
 
 
 def json_time(at: datetime | None) -> str | None:
-    """Format a time for JSON."""
+    """Return a time as RFC 3339 text for JSON; None stays None."""
     return to_text(at) if at else None

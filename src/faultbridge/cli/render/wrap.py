@@ -1,4 +1,7 @@
-"""Wraps a text for people to the width of a terminal. A command in backquotes stays on one line, to be copied."""
+"""Wrap text for people to the width of a terminal.
+
+A command in backquotes stays on one line, so that it can be copied.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,15 @@ _JOINED = "\N{NO-BREAK SPACE}"
 
 
 def terminal_columns(stream: TextIO) -> int | None:
-    """Return the width of the terminal in columns, or None where the stream is no terminal."""
+    """Return the width of the terminal in columns, or None if the stream is not a terminal."""
     return shutil.get_terminal_size().columns if stream.isatty() else None
 
 
 def wrapped(text: str, terminal: int | None, indent: int) -> str:
-    """Return a text in lines of at most this width; lines after the first are indented. No word is broken."""
+    """Return a text wrapped to the width of the terminal; lines after the first are indented.
+
+    No word is broken. Without a terminal, the text stays unchanged.
+    """
     if terminal is None or len(text) <= terminal:
         return text
     import textwrap

@@ -1,5 +1,5 @@
-"""EventBridge rule files of a customer: test them, and deploy them with CloudFormation.
+"""A customer's EventBridge rule files: test them, and deploy them with CloudFormation.
 
-Reading order: `rule_file` reads a file and runs its golden cases, `pattern_check` compares a pattern with the event
+Reading order: `rule_file` reads a file and runs its test events, `pattern_check` compares a pattern with the event
 schemas, `cloudformation` writes the template of a folder of rules.
 """

@@ -1,4 +1,4 @@
-"""Writes a CloudFormation template for a folder of rule files. Each rule has a target parameter."""
+"""Write a CloudFormation template for a folder of rule files; each rule has a target parameter."""
 
 from __future__ import annotations
 
@@ -25,13 +25,16 @@ HEAD = """# Written by `faultbridge rule template {folder}`; do not edit. Deploy
 
 
 def template_text(rules: Iterable[RuleFile], folder: str, name: str) -> str:
-    """Render the template as YAML. Raises `Rejected` for too many rules, or two with one logical name."""
+    """Return the CloudFormation template for rule files as YAML.
+
+    Raises `Rejected` if there are too many rules, or if two rules have the same logical name.
+    """
     document = template(list(rules))
     return HEAD.format(folder=folder, name=name) + yaml.safe_dump(document, sort_keys=False, width=110)
 
 
 def template(rules: list[RuleFile]) -> dict[str, Any]:
-    """Return the template as a document."""
+    """Return the CloudFormation template for rule files as a document."""
     names = [logical_name(rule) for rule in rules]
     if len(set(names)) < len(names):
         raise Rejected("no_rule", "duplicate rule name without hyphens; rename one of the rules")
@@ -53,7 +56,7 @@ def template(rules: list[RuleFile]) -> dict[str, Any]:
 
 
 def logical_name(rule: RuleFile) -> str:
-    """Return the CloudFormation logical name of a rule: letters and digits only."""
+    """Return the CloudFormation logical name of a rule, which contains only letters and digits."""
     return "".join(part.capitalize() for part in rule.name.split("-"))
 
 
@@ -81,7 +84,7 @@ def _parameters(rules: list[RuleFile]) -> dict[str, Any]:
 
 
 def _dead_letters() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the dead-letter queue of all rules and its policy."""
+    """Yield the dead-letter queue that all rules share, and its queue policy."""
     yield (
         "DeadLetters",
         {
@@ -107,7 +110,7 @@ def _dead_letters() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _resources(rule: RuleFile) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the rule resource for each bus that the rule names."""
+    """Yield the CloudFormation resources of a rule: one rule for each event bus that it names."""
     for bus in rule.buses:
         suffix, bus_property = ("", {"EventBusName": {"Ref": "EventBusName"}}) if bus == "own" else ("OnDefaultBus", {})
         properties = {
@@ -130,7 +133,7 @@ def _resources(rule: RuleFile) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _pattern(pattern: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy a pattern and replace our event source with the template parameter."""
+    """Return a copy of a pattern, with Faultbridge's event source replaced by the template parameter."""
     copied: dict[str, Any] = json.loads(json.dumps(pattern))
     sources = copied.get("source", [])
     if OUR_SOURCE in sources:
@@ -139,7 +142,7 @@ def _pattern(pattern: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rule_description(purpose: str) -> str:
-    """Shorten a purpose to the 512 characters that EventBridge allows."""
+    """Return the purpose of a rule, cut to the 512 characters that EventBridge allows."""
     text = " ".join(purpose.split())
     limit = MAX_DESCRIPTION_CHARACTERS
     return text if len(text) <= limit else f"{text[: limit - 3]}..."

@@ -1,4 +1,4 @@
-"""Compares the field names and values of an EventBridge pattern with the schemas of our events."""
+"""Compare the fields and values of an EventBridge pattern with the schemas of Faultbridge's events."""
 
 from __future__ import annotations
 
@@ -10,23 +10,30 @@ from faultbridge.events.registry import MODULE_OF_EVENT, event_name
 
 
 class _Problem(NamedTuple):
-    """An unknown field in a pattern, or an unknown value of a field. `value` is None for an unknown field."""
+    """An unknown field in a pattern, or an unknown value of a field.
+
+    `value` is None for an unknown field.
+    """
 
     field: str
     value: str | None
     message: str
 
     def covers(self, other: _Problem) -> bool:
-        """Return whether this problem includes the other: the same one, or an unknown field that contains it."""
+        """Return whether this problem includes another problem.
+
+        It does if both are equal, or if this is an unknown field that contains the field of the other problem.
+        """
         if self.value is None:
             return f"{other.field}.".startswith(f"{self.field}.")
         return (self.field, self.value) == (other.field, other.value)
 
 
 def pattern_problems(pattern: Mapping[str, Any]) -> list[str]:
-    """List unknown detail-types, fields of a pattern that none of its events has, and values that no field allows.
+    """Return the problems of a pattern: unknown detail-types, unknown fields, and values not allowed.
 
-    A pattern for events of AWS has no problems, because their schemas are not known here.
+    A field is unknown if no event that the pattern names has it. A pattern for AWS events has no problems, because
+    their schemas are not known here.
     """
     if any(str(source).startswith("aws.") for source in pattern.get("source", [])):
         return []
@@ -49,7 +56,7 @@ def _in_all_types(problem: _Problem, by_type: list[list[_Problem]]) -> bool:
 
 
 def _problems(pattern: object, node: Mapping[str, Any], root: Mapping[str, Any], field: str) -> Iterator[_Problem]:
-    """Yield the problems of one part of a pattern; `node` is the schema of that part within `root`."""
+    """Yield the problems of one part of a pattern; `node` is the schema of this part within `root`."""
     shapes = list(_shapes(node, root))
     if isinstance(pattern, list):
         yield from _value_problems(pattern, shapes, field)
@@ -70,7 +77,7 @@ def _problems(pattern: object, node: Mapping[str, Any], root: Mapping[str, Any],
 
 
 def _value_problems(wanted: list[object], shapes: list[Mapping[str, Any]], field: str) -> Iterator[_Problem]:
-    """Yield a problem for each value that the enumerations of a field do not list."""
+    """Yield a problem for each value in a pattern that the schema of its field does not allow."""
     allowed = [value for shape in shapes for value in shape.get("enum", [])]
     for value in wanted:
         if allowed and isinstance(value, str) and value not in allowed:

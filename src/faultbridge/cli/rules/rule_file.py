@@ -1,4 +1,4 @@
-"""Reads a rule file and tests its EventBridge pattern: size, field names and golden cases."""
+"""Read a rule file, and test its EventBridge pattern: size, field names and test events."""
 
 from __future__ import annotations
 
@@ -23,24 +23,27 @@ Matcher = Callable[[Event], bool]
 
 
 class _RuleModel(BaseModel):
-    """Base of the parts of a rule file: unknown fields are errors, and values cannot change."""
+    """Base class for the parts of a rule file: unknown fields are errors, and values cannot change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class GoldenCase(_RuleModel):
-    """A test event of a rule. Fields that are not given get defaults; `says` describes the event."""
+    """A test event of a rule ("golden case").
+
+    `says` describes the event. Fields of the event that are not given get default values.
+    """
 
     says: str = Field(min_length=1)
     event: Event
 
     def envelope(self) -> Event:
-        """Return the complete event as EventBridge delivers it."""
+        """Return the complete test event, as EventBridge would deliver it."""
         return {**ENVELOPE, "time": TIME, "source": "faultbridge", "detail-type": "", "detail": {}, **self.event}
 
 
 class Cases(_RuleModel):
-    """The golden cases of a rule: events that it must match, and events that it must not match."""
+    """The test events of a rule: events that it must match, and events that it must not match."""
 
     must: list[GoldenCase] = Field(min_length=1)
     must_not: list[GoldenCase] = Field(min_length=1)
@@ -58,7 +61,7 @@ class RuleFile(_RuleModel):
 
 
 def read_rule(path: Path) -> RuleFile:
-    """Read a rule file. Raises `Rejected` with the first problem of an invalid file."""
+    """Read a rule file. Raises `Rejected` with the first problem if the file is invalid."""
     try:
         loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
         rule = RuleFile.model_validate(loaded)
@@ -95,7 +98,7 @@ def matcher(pattern: Mapping[str, Any]) -> Matcher:
 
 
 def failures(rule: RuleFile) -> Iterator[str]:
-    """Yield one line for each problem of a rule: its size, its fields, its golden cases."""
+    """Yield one line for each problem of a rule: its size, unknown fields, and test events that fail."""
     size = len(json.dumps(rule.pattern, separators=(",", ":")))
     if size > MAX_PATTERN_CHARACTERS:
         yield f"pattern too long: {size} characters; EventBridge allows {MAX_PATTERN_CHARACTERS}"

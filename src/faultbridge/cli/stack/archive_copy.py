@@ -1,4 +1,4 @@
-"""Reads an archive that was copied to a folder. It needs no stack and no credentials."""
+"""Read an archive that was copied to a folder, without a stack and without credentials."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ ArchiveOption = Annotated[
 
 
 def open_folder(path: Path) -> Folder:
-    """Open a folder with a copy of the archive. It may hold a copy of the vault as well."""
+    """Open a folder with a copy of the archive, and optionally of the vault.
+
+    If the folder does not exist, it is a usage error.
+    """
     from faultbridge.adapters.objects.folder import Folder
 
     if not path.is_dir():
@@ -28,14 +31,14 @@ def open_folder(path: Path) -> Folder:
 
 
 def archived_entries(path: Path, wanted: TimelineQuery) -> list[Line]:
-    """Return the entries that match a filter, each once, oldest recorded first."""
+    """Return the archived entries that match a query, each once, in the order of recording."""
     from faultbridge.archive.read import ReadArchive
 
     return ReadArchive(open_folder(path)).entries(wanted)
 
 
 def verify_archived(path: Path, cluster: str, node: str | None, *, anchor: bool, stack_id: str | None) -> Verified:
-    """Verify a copied archive. `anchor` also checks it against the anchors in the same folder."""
+    """Verify a copy of the archive; `anchor` also checks it against the anchors in the same folder."""
     from faultbridge.archive.archive_verification import VerifyArchive
 
     folder = open_folder(path)

@@ -1,4 +1,4 @@
-"""Adds the options that select a stack and an output format to commands."""
+"""Add the options that select a stack and an output format to commands."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def _session(
 
 
 def command_with(session: Callable[..., Session]) -> Callable[[Callable[..., Made]], Callable[..., Made]]:
-    """Return a decorator that builds the parameter `session` of a command.
+    """Return a decorator that adds the parameter `session` to a command.
 
-    It calls the function `session`, whose parameters become options of the command.
+    The decorator calls the function `session`, whose parameters become options of the command.
     """
 
     def decorate(command: Callable[..., Made]) -> Callable[..., Made]:

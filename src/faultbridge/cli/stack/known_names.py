@@ -1,4 +1,4 @@
-"""Reads which names exist on a stack, in order to propose the closest ones for an unknown name."""
+"""Read the names that exist on a stack, to propose the closest names for an unknown name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_READ_CASES = 500
 
 
 def proposes_names(command: Callable[..., Made]) -> Callable[..., Made]:
-    """Decorate a command with a session, so that its error about an unknown name proposes the closest names."""
+    """Decorate a command, so that its error about an unknown name proposes the closest names."""
 
     @functools.wraps(command)
     def called(session: Session, **given: Any) -> Made:  # noqa: ANN401 - each option has its own type
@@ -38,7 +38,10 @@ def proposes_names(command: Callable[..., Made]) -> Callable[..., Made]:
 
 
 def with_closest(error: UnknownName, session: Session) -> Rejected:
-    """Return the error with the closest existing names; if its cluster does not exist, the error about the cluster."""
+    """Return the error about an unknown name, with the closest existing names.
+
+    If the cluster in the error does not exist, return an error about the cluster.
+    """
     read = KNOWN_NAMES.get(error.kind)
     try:
         existing = list(islice(read(session, error.cluster), MAX_READ_NAMES)) if read else []

@@ -1,4 +1,4 @@
-"""Finds the stack of a command: the embedded stack, or a stack on AWS by its outputs."""
+"""Find the stack of a command: the embedded stack, or a stack on AWS by its CloudFormation outputs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ OUTPUTS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The stack that the options name: its name, endpoint, region and AWS profile."""
+    """The stack that the options select: its name, endpoint, AWS Region and AWS profile."""
 
     stack: str = DEFAULT_STACK
     endpoint_url: str | None = None
@@ -50,19 +50,19 @@ class Target:
 
     @property
     def selects_aws(self) -> bool:
-        """Return whether options or environment select AWS, so that the embedded stack is not used."""
+        """Return whether the options or the environment select AWS, so that the embedded stack is not used."""
         return self.has_options or any(os.environ.get(name) for name in _AWS_VARIABLES)
 
     @property
     def has_options(self) -> bool:
-        """Return whether an option names an endpoint, a region or a profile."""
+        """Return whether an option selects an endpoint, an AWS Region or an AWS profile."""
         return any((self.endpoint_url, self.region, self.profile))
 
 
 def find_settings(
     target: Target, clients: Callable[[], Clients], notify: Callable[[str], None], *, embedded_only: bool = False
 ) -> Settings:
-    """Return the settings of the target stack.
+    """Return the settings of the stack that the options select.
 
     For the embedded stack, the function also sets the AWS environment variables of this process.
     """
@@ -84,9 +84,9 @@ def find_settings(
 
 
 def chosen_embedded_stack(target: Target, *, embedded_only: bool = False) -> StackInfo | None:
-    """Return the embedded stack where the command uses it, or None where it uses a stack on AWS.
+    """Return the embedded stack if the command uses it, or None if the command uses a stack on AWS.
 
-    The variables of `faultbridge env` select the embedded stack.
+    The variables of `faultbridge env` also select the embedded stack.
     """
     embedded = embedded_stack(target.stack)
     if embedded is None or embedded_only or not target.selects_aws:
@@ -96,7 +96,7 @@ def chosen_embedded_stack(target: Target, *, embedded_only: bool = False) -> Sta
 
 
 def require_embedded_stack(stack: str) -> StackInfo:
-    """Return the embedded stack of this name. Raises `Misconfigured` where it is not up."""
+    """Return the embedded stack of this name. Raises `Misconfigured` if it is not running."""
     embedded = embedded_stack(stack)
     if embedded is None:
         raise Misconfigured(f"{_no_embedded_stack(stack)}; this command needs an embedded stack")
@@ -104,7 +104,7 @@ def require_embedded_stack(stack: str) -> StackInfo:
 
 
 def _no_embedded_stack(stack: str) -> str:
-    """Describe that a stack is not up on this machine, and name those that are."""
+    """Return a text that an embedded stack is not running, with the names of those that are."""
     from faultbridge.local import stack_names
 
     running = stack_names()
@@ -114,20 +114,23 @@ def _no_embedded_stack(stack: str) -> str:
 
 
 def embedded_stack(stack: str) -> StackInfo | None:
-    """Return the embedded stack of this name, or None when it is not up."""
+    """Return the embedded stack of this name, or None if it is not running."""
     from faultbridge.local import stack_info
 
     return stack_info(stack=stack)
 
 
 def use_environment(environment: Mapping[str, str]) -> None:
-    """Point every AWS client of this process at an embedded stack."""
+    """Direct every AWS client of this process to an embedded stack."""
     os.environ.pop("AWS_PROFILE", None)
     os.environ.update(environment)
 
 
 def settings_from(stack: str, outputs: Mapping[str, str]) -> Settings:
-    """Convert the outputs of a stack to settings. The environment provides the other settings."""
+    """Convert the CloudFormation outputs of a stack to settings.
+
+    The environment of the process provides the other settings.
+    """
     from_outputs = {PREFIX + name: outputs[output] for output, name in OUTPUTS.items() if output in outputs}
     own = Settings.from_environment().variables
     return Settings({**own, **from_outputs, f"{PREFIX}STACK": stack})

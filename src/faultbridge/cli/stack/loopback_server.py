@@ -1,7 +1,7 @@
-"""The loopback server: the console of a stack on 127.0.0.1, with the credentials of the operator, read-only.
+"""Serve the read-only console of a stack on 127.0.0.1, with the credentials of the operator.
 
-It passes each request to the entry point of the console's Lambda function. There is no authentication: only programs
-on this host can connect.
+The server passes each request to the entry point of the console's Lambda function. There is no authentication: only
+programs on this host can connect.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOOPBACK = "127.0.0.1"
 
 
 class LoopbackServer(ThreadingHTTPServer):
-    """Serves the console of one installation. Only GET is implemented."""
+    """An HTTP server for the console of one installation; it implements only GET."""
 
     daemon_threads = True
 
@@ -31,18 +31,21 @@ class LoopbackServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Return the address of the console."""
+        """Return the URL of the console."""
         return f"http://{LOOPBACK}:{self.server_port}{BASE}"
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Converts a request to the event that API Gateway passes to the function."""
+    """Converts an HTTP request to the event that API Gateway passes to the console function."""
 
     server: LoopbackServer
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """Answer a request; a `Host` other than this server's loopback names gets status 403, against DNS rebinding."""
+        """Answer a GET request.
+
+        A request with a foreign `Host` header gets status 403, which prevents DNS rebinding.
+        """
         own = {f"{name}:{self.server.server_port}" for name in (LOOPBACK, "localhost")}
         if self.headers.get("Host") not in own:
             self._send(
@@ -57,7 +60,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(answered["statusCode"], answered["headers"], body)
 
     def log_message(self, *_: object) -> None:
-        """Write no access log."""
+        """Do nothing, so that no access log is written."""
 
     def _event(self) -> dict[str, Any]:
         address = urlsplit(self.path)

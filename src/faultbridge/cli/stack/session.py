@@ -1,4 +1,4 @@
-"""One command's access to one stack. Each service is created when it is first used."""
+"""The access of one command to one stack; each service is created on first use."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class Session:
     """The stack and the output format of one command.
 
-    Where `embedded` is true, the session never uses a stack on AWS.
+    If `embedded` is True, the session never uses a stack on AWS.
     """
 
     target: Target
@@ -39,7 +39,7 @@ class Session:
 
     @property
     def prints_table(self) -> bool:
-        """Return whether the output is for people."""
+        """Return whether the output is a table for people, and not JSON for scripts."""
         return self.output.for_people
 
     def show(self, documents: Iterable[Document], columns: Columns) -> None:
@@ -52,12 +52,12 @@ class Session:
 
     @cached_property
     def settings(self) -> Settings:
-        """Find the stack and return its settings."""
+        """Return the settings of the stack; the first use finds the stack."""
         return find_settings(self.target, lambda: self.clients, notice, embedded_only=self.embedded)
 
     @cached_property
     def clients(self) -> Clients:
-        """Create AWS clients for the region, profile and endpoint of the target."""
+        """Return AWS clients for the Region, profile and endpoint that the options select."""
         from faultbridge.adapters.aws.clients import Clients
 
         target = self.target
@@ -65,7 +65,7 @@ class Session:
 
     @cached_property
     def application(self) -> Installation:
-        """Create the services of the stack."""
+        """Return the services of the stack."""
         from faultbridge.composition.installation import on_aws
 
         settings = self.settings
@@ -81,11 +81,11 @@ class Session:
 
     @property
     def ports(self) -> Ports:
-        """Return the ports of the stack."""
+        """Return the adapters of the stack, such as its table and clock."""
         return self.application.ports
 
     def now(self) -> datetime:
-        """Return the current time of the stack's clock."""
+        """Return the current time of the clock that the stack uses."""
         return self.ports.clock.now()
 
     @cached_property
@@ -103,13 +103,19 @@ class Session:
         return JobViews(self.ports.table)
 
     def applies_at(self) -> datetime:
-        """Return when every process will have read a change of settings made now; until then the old ones may apply."""
+        """Return the time by which every process has read a change of settings that is made now.
+
+        Until that time, the old settings may still apply.
+        """
         from faultbridge.ingest.caches import DEFAULT_TTL
 
         return self.now() + DEFAULT_TTL
 
     def cluster_names(self, cluster: str | None = None) -> list[str]:
-        """Return one cluster, or all by default. Raises UnknownName for a cluster that is not registered."""
+        """Return the name of one cluster or, without an argument, of all clusters.
+
+        Raises UnknownName if the cluster is not registered.
+        """
         if cluster is not None:
             return [self.directory.cluster(cluster).config.cluster]
         return self.directory.cluster_names()
@@ -123,28 +129,28 @@ class Session:
 
     @cached_property
     def judgments(self) -> Judgments:
-        """Return the service that reads and judges findings."""
+        """Return the service that reads findings and records whether they were right."""
         from faultbridge.findings.judgments import Judgments
 
         return Judgments(self.application.ledger.append)
 
     @cached_property
     def verify(self) -> Verify:
-        """Return the service that verifies sequences and hash chains."""
+        """Return the service that verifies the sequences and hash chains of streams."""
         from faultbridge.ledger.verify import Verify
 
         return Verify(self.ports.table, self.application.stack)
 
     @cached_property
     def dead_letters(self) -> RecordQueue:
-        """Return the dead-letter queue of raw records."""
+        """Return the SQS dead-letter queue of raw records."""
         from faultbridge.adapters.messaging.sqs import SqsQueue
 
         return SqsQueue(self.clients, self.settings.dead_letter_queue_url)
 
     @cached_property
     def cloud_events(self) -> tuple[RecordQueue, RecordQueue] | None:
-        """Return the dead-letter queue and the queue of cloud events, or None where the stack has neither."""
+        """Return the dead-letter queue and the queue of AWS service events; None if the stack has none."""
         from faultbridge.adapters.messaging.sqs import SqsQueue
 
         dead, queue = self.settings.events_dead_letter_queue_url, self.settings.events_queue_url
@@ -152,7 +158,7 @@ class Session:
 
     @cached_property
     def webhook_senders(self) -> StackSecret:
-        """Return the secret with the webhook senders. Raises Misconfigured where the stack has none."""
+        """Return the secret with the webhook senders. Raises Misconfigured if the stack has no such secret."""
         from faultbridge.adapters.aws.stack import StackSecret
 
         name = self.settings.webhook_senders
@@ -161,14 +167,20 @@ class Session:
         return StackSecret(self.clients, name)
 
     def anchors(self, cluster: str) -> AnchoredHashes:
-        """Read the anchors of a cluster from the vault."""
+        """Return the hashes of a cluster's streams that the vault stores, read from its anchors.
+
+        The vault is an S3 bucket under Object Lock.
+        """
         from faultbridge.archive.anchor_reader import AnchorReader
 
         return AnchorReader(self.application.ports.vault)(cluster)
 
     @cached_property
     def receipts(self) -> Receipts:
-        """Return the receipt log, in which senders list the records that they sent, and ingest their outcomes."""
+        """Return the receipt log, which lists the records that were sent and their outcomes.
+
+        Senders write what they sent. Ingest writes the outcomes.
+        """
         from faultbridge.adapters.messaging.receipts import LogReceipts
 
         settings = self.settings

@@ -1,4 +1,4 @@
-"""The option `--wait` of lists: waits until there is something to list."""
+"""The option `--wait` of commands that list things: wait until there is something to list."""
 
 from __future__ import annotations
 
@@ -28,12 +28,15 @@ WaitOption = Annotated[
 
 
 def pause() -> None:
-    """Wait until the next poll."""
+    """Wait one second, until the next poll."""
     time.sleep(POLL_SECONDS)
 
 
 def show_awaited(session: Session, read: Callable[[], Iterable[Document]], columns: Columns, seconds: int) -> None:
-    """Print a list; with `seconds`, wait for its first document. Exits with 75 if none came in time."""
+    """Print a list; with `seconds`, first wait until it has a row.
+
+    If the list is still empty after `seconds`, the command exits with code 75.
+    """
     if seconds == 0:
         session.show(read(), columns)
         return
@@ -44,7 +47,7 @@ def show_awaited(session: Session, read: Callable[[], Iterable[Document]], colum
 
 
 def wait_until(read: Callable[[], Found], seconds: int) -> Found:
-    """Read each second until the result is true, for at most `seconds`, and return the last result."""
+    """Call `read` each second until its result is true, for up to `seconds`; returns the last result."""
     while not (found := read()) and seconds > 0:
         pause()
         seconds -= POLL_SECONDS

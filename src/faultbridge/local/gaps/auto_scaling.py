@@ -1,21 +1,23 @@
 """Patches that make moto's Auto Scaling groups behave as on AWS.
 
 `gone_instances`
-AWS: `TerminateInstanceInAutoScalingGroup` answers `ValidationError` for an instance that no group contains.
-moto: it answers 500 with an HTML page, which clients treat as an outage and retry.
-Here: it answers the error of AWS.
+AWS: `TerminateInstanceInAutoScalingGroup` returns `ValidationError` for an instance that no group contains.
+moto: the call returns HTTP 500 with an HTML page, which clients treat as an outage and retry.
+Here: the call returns the error that AWS returns.
 
 `scaling_activities`
 AWS: a launch without capacity does not fail the call that caused it. It becomes a failed scaling activity, and the
-group retries. `DescribeScalingActivities` lists the activities, the latest first.
+group retries the launch. `DescribeScalingActivities` lists the activities, the latest first.
 moto: the list is always empty, and a failed launch fails the call that caused it.
-Here: successful and failed launches are listed; the group retries when `servers.fault_injection` restores capacity.
+Here: successful and failed launches are listed. The group retries a launch when `servers.fault_injection` restores the
+capacity.
 
 `instance_refreshes`
-AWS: `StartInstanceRefresh` replaces the instances of a group in batches, for minutes to days, and
+AWS: `StartInstanceRefresh` replaces the instances of a group in batches, for minutes to days.
 `DescribeInstanceRefreshes` lists the refreshes of a group, the latest first.
-moto: it has none of the calls.
-Here: a refresh replaces all instances at once, and is in progress for one minute or until `CancelInstanceRefresh`.
+moto: none of the calls is implemented.
+Here: a refresh replaces all instances immediately, and has the status in progress for one minute or until
+`CancelInstanceRefresh`.
 """
 
 from __future__ import annotations
@@ -146,7 +148,10 @@ def _describe_refreshes(response: Any) -> Any:  # noqa: ANN401 - moto's types
 
 
 def _refreshes(group: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - moto's group
-    """Return the refreshes of a group, the latest first; a refresh that has run long enough is successful."""
+    """Return the instance refreshes of a group, the latest first.
+
+    A refresh that started at least a minute ago becomes successful.
+    """
     found: list[dict[str, Any]] = vars(group).get(_REFRESHES, [])
     now = patching.resolve(NOW)()
     for one in found:

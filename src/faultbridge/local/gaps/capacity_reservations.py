@@ -2,8 +2,8 @@
 
 `capacity_reservations`
 AWS: `DescribeCapacityReservations` lists reservations by their ids or by filters, with their free instances.
-moto: the call is not implemented and answers 500.
-Here: it lists the fake reservations in `RESERVATIONS`, none by default. No launch uses them.
+moto: the call is not implemented and returns HTTP 500.
+Here: the call lists the fake reservations in `RESERVATIONS`, which is empty by default. Launches do not use them.
 """
 
 from __future__ import annotations

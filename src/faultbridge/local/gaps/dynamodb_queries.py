@@ -1,11 +1,11 @@
 """Patch that makes MiniStack's DynamoDB queries and writes fast enough.
 
 `query_cost`
-AWS: a query reads only the rows of its key range; rows are counted about every six hours.
-MiniStack: it parses the key condition for each row of the partition and every other expression at each use, and it
-counts all rows of the table after each write.
-Here: each expression is parsed once, the key ranges that the product's adapter writes are compared directly, and rows
-are counted at most once a second. A query of an index still reads every row of the table.
+AWS: a query reads only the items of its key range. The number of items in a table is updated about every six hours.
+MiniStack: a query parses the key condition for each item of the partition, and every other expression at each use.
+After each write, all items of the table are counted.
+Here: each expression is parsed once. The key ranges that Faultbridge's adapter writes are compared directly. Items are
+counted at most once a second. A query of an index still reads every item of the table.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Evaluate = Callable[..., bool]
 
 @dataclass(frozen=True, slots=True)
 class _KeyRange:
-    """The placeholders of a key condition; those of the sort key may be empty."""
+    """The placeholders of a key condition; the sort key placeholders are empty without a sort key range."""
 
     pk: str
     pk_value: str

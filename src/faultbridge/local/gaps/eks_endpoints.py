@@ -2,10 +2,10 @@
 
 `kubernetes_endpoints`
 AWS: `DescribeCluster` returns the address of the cluster's API server and its certificate authority.
-moto: it returns an address without a server, and random bytes as the certificate.
-Here: it returns the address of the fake Kubernetes API (`faultbridge.local.kubernetes`) on the compute plane, without a
-certificate because it is on loopback. The nodes are the running instances with the tag `kubernetes.io/cluster/<name>`,
-which EKS requires.
+moto: the call returns an address without a server, and random bytes as the certificate.
+Here: the call returns the address of the fake Kubernetes API (`faultbridge.local.kubernetes`) on the compute plane. It
+returns no certificate, because the API is on loopback. The nodes are the running instances with the tag
+`kubernetes.io/cluster/<name>`, which EKS requires.
 """
 
 from __future__ import annotations

@@ -1,20 +1,21 @@
-"""Patches for when MiniStack calls functions for queues, streams and schedules, and how often.
+"""Patches for when and how often MiniStack calls functions for queues, streams and schedules.
 
 `poller_pace`
 AWS: each event source mapping is polled independently, and a record is delivered within some tens of milliseconds.
-MiniStack: one thread polls all mappings in turn and sleeps for a second after a round without records.
+MiniStack: one thread polls all mappings in turn, and sleeps for a second after a round without records.
 Here: each mapping has its own thread, which polls every 100 ms.
 
 `sqs_batch_size`
-AWS: one batch of a standard queue contains up to 10,000 messages, as `BatchSize` sets it.
+AWS: one batch of a standard queue contains up to 10,000 messages; `BatchSize` sets the limit.
 MiniStack: one batch contains at most 10 messages, whatever `BatchSize` is.
-Here: it receives repeatedly until the batch is full or the queue is empty. The batching window is still ignored.
+Here: messages are received repeatedly until the batch is full or the queue is empty. The batching window is still
+ignored.
 
 `schedule_pace`
-AWS: `rate(1 minute)`, the shortest rate, calls once a minute.
-MiniStack: the same, but it checks every 10 seconds only, so a call may be 10 seconds late.
-Here: it checks every 250 ms, and a minute of a rate lasts three seconds, so that users need not wait a minute for the
-next sweep. Schedules with `cron` or `at` keep their times.
+AWS: `rate(1 minute)`, the shortest rate, calls a function once a minute.
+MiniStack: the rate is the same, but schedules are checked only every 10 seconds, so a call may be 10 seconds late.
+Here: schedules are checked every 250 ms. A minute of a rate lasts three seconds, so that users need not wait a minute
+for the next sweep. Schedules with `cron` or `at` keep their times.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Patch that makes moto's EC2 fleets of type `instant` behave as on AWS.
 
 `fleet_launches`
-AWS: instance types are tried in the order of their priority. Refused types are listed in the answer, which is not an
-error. A repeated request with the same client token returns the first answer.
-moto: it launches only the first type, reports a failed launch as an error of the call, and ignores the token.
-Here: as on AWS, as long as the compute plane runs.
+AWS: instance types are tried in the order of their priority. The response lists the types that could not be launched,
+and is not an error. A repeated request with the same client token returns the first response.
+moto: only the first type is launched, a failed launch is an error of the call, and the client token is ignored.
+Here: fleets behave as on AWS. Client tokens are forgotten when the compute plane stops.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _create_fleet(backend: Any, config: Document, request: Document) -> Any:  # 
 
 
 def _split_overrides(configs: list[Document]) -> Iterator[Document]:
-    """Yield one configuration for each override, so that each instance type is tried separately."""
+    """Yield one configuration per launch template override, so that each type is tried separately."""
     for config in configs:
         for override in config.get("Overrides") or [{}]:
             yield {**config, "Overrides": [override]}

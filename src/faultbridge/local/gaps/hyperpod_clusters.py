@@ -1,9 +1,9 @@
 """Patch that adds SageMaker HyperPod to moto.
 
 `hyperpod_clusters`
-AWS: clusters have nodes with logical ids and EC2 instance ids; nodes can be replaced, rebooted and checked, and their
+AWS: clusters have nodes with logical ids and EC2 instance ids. Nodes can be replaced, rebooted and checked, and their
 events go to EventBridge.
-moto: nodes have names instead of instance ids and never change; four of the calls answer 500.
+moto: nodes have names instead of instance ids and never change. Four of the calls return HTTP 500.
 Here: `faultbridge.local.hyperpod` answers the calls, and its events go to the default bus of the event plane.
 """
 
@@ -57,7 +57,10 @@ def _responder(operation: str) -> Any:  # noqa: ANN401 - a method of moto's resp
 
 
 def publish(event: dict[str, Any]) -> None:
-    """Publish an event of a node as HyperPod does: its time in milliseconds, and two levels of details."""
+    """Publish an event of a node to the default bus, in the form in which HyperPod publishes it.
+
+    The time is in milliseconds, and the details are nested in two levels.
+    """
     entry: Any = {
         "Source": "aws.sagemaker",
         "DetailType": "SageMaker HyperPod Cluster Event",

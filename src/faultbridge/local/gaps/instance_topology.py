@@ -2,9 +2,9 @@
 
 `instance_topology`
 AWS: `DescribeInstanceTopology` lists the network switches above an instance of a supported type.
-moto: the call is not implemented and answers 500.
-Here: it numbers the running instances of all zones by id and groups every four under one fake switch.
-Instances of different zones never share a switch.
+moto: the call is not implemented and returns HTTP 500.
+Here: the running instances of all zones are numbered in the order of their ids. Each group of four is under one fake
+switch. Instances of different zones never share a switch.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Patches that make MiniStack report errors of Lambda functions as AWS does.
 
 `lambda_error_names`
-AWS: `errorType` is the class name of the exception, and `Retry` and `Catch` of a state machine match it.
+AWS: `errorType` is the class name of the exception, and `Retry` and `Catch` of a state machine match this name.
 MiniStack: `errorType` is always `Runtime.HandlerError`.
-Here: the name comes from the last line of the worker's traceback.
+Here: the class name is read from the traceback that the Lambda worker prints.
 
 `callback_failures`
-AWS: when the function of a task that waits for a callback fails, the task fails with the function's error.
+AWS: if the function of a task that waits for a callback fails, the task fails with the function's error.
 MiniStack: the failure is ignored, and the task waits for the callback until it times out.
 Here: the failure is stored as the result of the callback, and the task continues immediately.
 """
@@ -52,7 +52,10 @@ def _with_class_names(execute: Callable[..., dict[str, Any]]) -> Callable[..., d
 
 
 def error_name(log: str) -> str:
-    """Return the class name in the last traceback of a log; `Runtime.HandlerError` without a traceback."""
+    """Return the class name of the exception in the last traceback of a log.
+
+    It is `Runtime.HandlerError` if the log contains no traceback.
+    """
     if "Traceback (most recent call last)" not in log:
         return _GENERIC_ERROR
     # A message may have several lines; the class is on the first line after the frames that is not indented.

@@ -1,15 +1,16 @@
 """Patches for the processes in which MiniStack runs Lambda functions.
 
 `log_lines`
-AWS: every line that a function prints is logged with its call, and the answer does not wait for it.
-MiniStack: after the answer it waits up to 50 ms for the first line and up to 5 ms for each further line. A handler that
-prints nothing takes 54 ms instead of 7 ms, and late lines of a stopped worker are lost.
-Here: the worker writes a marker after the output of each call, and the emulator reads up to the marker.
+AWS: every line that a function prints is logged with its call, and the response does not wait for the log.
+MiniStack: after the response, it waits up to 50 ms for the first line and up to 5 ms for each further line. A handler
+that prints nothing takes 54 ms instead of 7 ms, and late lines of a stopped worker are lost.
+Here: the worker writes a marker after the output of each call, and MiniStack reads up to the marker.
 
 `worker_packages`
 AWS: a function can import its own archive, its layers and the packages of the runtime: boto3 with its dependencies.
-MiniStack: a function can also import every package installed next to the emulator, which hides missing dependencies.
-Here: workers run a Python that ignores installed packages; the packages of the runtime are added.
+MiniStack: a function can also import every package that is installed next to MiniStack, which hides missing
+dependencies.
+Here: workers run a Python that ignores installed packages; only the packages of the Lambda runtime are added.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ Detect = Callable[[str], tuple[str, str]]
 
 
 def _waits_for_lines() -> bool:
-    """Return whether the emulator still waits for log lines, and its worker script ends as the patch expects."""
+    """Return whether the emulator still waits for log lines and its worker script fits this patch."""
     timeout = inspect.signature(patching.resolve(DRAIN)).parameters["first_line_wait"].default
     return bool(timeout == _EMULATOR_TIMEOUT_SECONDS) and patching.resolve(DETECT)("python3.11")[1].endswith(_TAIL)
 
@@ -67,7 +68,7 @@ def _with_marker(detect: Detect) -> Detect:
 
 
 def read_to_marker(worker: Any) -> str:  # noqa: ANN401 - the emulator's class
-    """Return the lines that a worker printed in its last call."""
+    """Return the lines that a worker printed in its last call, up to the marker after the call."""
     lines: list[str] = []
     deadline = time.monotonic() + _MAX_SECONDS
     while time.monotonic() < deadline:
@@ -95,7 +96,7 @@ def _use_runtime_packages() -> None:
 
 
 def make_runtime(folder: Path) -> Path:
-    """Write an interpreter script that sees only the packages of the Lambda runtime, and return its path."""
+    """Write a Python launcher script that finds only the packages of the Lambda runtime; return its path."""
     packages = folder / "packages"
     packages.mkdir(parents=True, exist_ok=True)
     for name in RUNTIME_PACKAGES:

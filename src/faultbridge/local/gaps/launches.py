@@ -1,22 +1,23 @@
 """Patches that make moto's EC2 launches behave as on AWS, including failures.
 
 `capacity`
-AWS: `InsufficientInstanceCapacity` occurs by instance type and zone, for large GPU instances for hours.
+AWS: `InsufficientInstanceCapacity` occurs for an instance type in a zone. For large GPU instances, it can last for
+hours.
 moto: capacity is always available.
-Here: a launch is refused where `servers.fault_injection` removed the capacity.
+Here: a launch is refused if `servers.fault_injection` removed the capacity of its type and zone.
 
 `client_tokens`
-AWS: a second `RunInstances` with the same `ClientToken` and parameters returns the first reservation; with other
-parameters it fails with `IdempotentParameterMismatch`.
-moto: it stores the token and launches a second instance.
-Here: as on AWS, as long as the compute plane runs.
+AWS: a second `RunInstances` with the same `ClientToken` and parameters returns the first reservation. With other
+parameters, it fails with `IdempotentParameterMismatch`.
+moto: the token is stored, and a second instance is launched.
+Here: tokens have the same effect as on AWS. They are forgotten when the compute plane stops.
 
 `launches`
 AWS: an instance is `pending` for minutes. Some launches fail, and the Auto Scaling group retries them. Some instances
 have a bad GPU from the start.
 moto: every launch succeeds immediately.
-Here: faults are drawn from a seed (`servers.fault_injection`), by default none. A slow instance is `pending` for some
-seconds, a group retries a failed launch after a delay, and a bad instance fails its diagnostics.
+Here: `servers.fault_injection` selects faults at random from a seed; by default, it selects none. A slow instance is
+`pending` for some seconds, a group retries a failed launch after a delay, and a bad instance fails its diagnostics.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def _never_refuses() -> bool:
 
 
 def retry_scaling_groups() -> None:
-    """Let every Auto Scaling group launch its missing instances, which AWS retries automatically."""
+    """Make every Auto Scaling group launch its missing instances, as AWS does automatically."""
     for account in patching.resolve(GROUPS).values():
         for backend in account.values():
             for group in backend.autoscaling_groups.values():

@@ -14,10 +14,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A difference between an emulator and AWS, and the patch for it.
+    """A difference between an emulator and AWS, and the patch that removes it.
 
-    `private_names` are the emulator's names that the patch replaces or calls. `is_open` returns whether the unpatched
-    emulator still has the gap. `apply` patches the emulator in this process.
+    `private_names` are the names of the emulator that the patch replaces or calls. `is_open` returns whether the
+    unpatched emulator still differs from AWS. `apply` patches the emulator in this process.
     """
 
     name: str
@@ -27,13 +27,13 @@ class Gap:
 
 
 def resolve(name: str) -> Any:  # noqa: ANN401 - any object of the emulator
-    """Return the current object of a name; raise `LookupError` when the emulator has no such name."""
+    """Return the current object of a private name; raises `LookupError` if the emulator has no such name."""
     owner, last = owner_of(name)
     return _member(owner, last, name)
 
 
 def replace(name: str, make: Callable[[Any], Any]) -> None:
-    """Replace the object of a name with `make(old)`."""
+    """Replace the object that a private name of the emulator refers to with `make(old)`."""
     owner, last = owner_of(name)
     new = make(_member(owner, last, name))
     if isinstance(owner, dict):
@@ -48,7 +48,7 @@ def add_method(class_name: str, method: str, function: Callable[..., Any]) -> No
 
 
 def owner_of(name: str) -> tuple[Any, str]:
-    """Return the object that contains the named attribute or key, and the attribute or key itself."""
+    """Return the object that contains the attribute or key of a private name, and the attribute or key."""
     module, _, path = name.partition(":")
     owner: Any = import_module(module)
     *parents, last = path.split("|")

@@ -2,25 +2,25 @@
 
 `queue_redrive`
 AWS: `RedrivePolicy` of `AWS::SQS::Queue` is set on the queue.
-MiniStack: CloudFormation drops it silently, although SQS applies one that is set later.
-Here: CloudFormation sets it when it creates or updates a queue.
+MiniStack: CloudFormation drops the policy silently, although SQS applies a policy that is set later.
+Here: CloudFormation sets the policy when it creates or updates a queue.
 
 `subscription_redrive`
 AWS: `RedrivePolicy` of `AWS::SNS::Subscription` is set on the subscription.
-MiniStack: CloudFormation drops it silently. SNS stores one that is set through the API but never uses it: a failed
-delivery is not retried.
-Here: CloudFormation stores it, so that it can be read.
+MiniStack: CloudFormation drops the policy silently. SNS stores a policy that is set through the API but never uses it:
+a failed delivery is not retried.
+Here: CloudFormation stores the policy, so that it can be read.
 
 `table_settings`
 AWS: `TimeToLiveSpecification` and `PointInTimeRecoverySpecification` of `AWS::DynamoDB::Table` are set on the table.
-MiniStack: CloudFormation drops both silently, although DynamoDB applies the first when it is set through the API. It
-reads `DeletionProtectionEnabled: "false"`, the value of a template parameter, as true.
-Here: CloudFormation sets both when it creates or updates a table, and it reads booleans in text form.
+MiniStack: CloudFormation drops both settings silently, although DynamoDB applies the first one when it is set through
+the API. CloudFormation reads `DeletionProtectionEnabled: "false"`, the value of a template parameter, as true.
+Here: CloudFormation sets both settings when it creates or updates a table, and it reads booleans in text form.
 
 `event_bus_policy`
 AWS: `AWS::Events::EventBusPolicy` adds a statement to the policy of a bus.
-MiniStack: CloudFormation does not know this type and fails the stack. No policy of a bus is evaluated.
-Here: CloudFormation stores the statement, so that `DescribeEventBus` returns it. It is still not evaluated.
+MiniStack: CloudFormation does not support this type and fails the stack. No policy of a bus is evaluated.
+Here: CloudFormation stores the statement, so that `DescribeEventBus` returns it. The statement is still not evaluated.
 """
 
 from __future__ import annotations

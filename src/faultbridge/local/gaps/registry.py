@@ -1,4 +1,4 @@
-"""The modules that close the gaps between an emulator and AWS, by emulator, in the order in which they are applied."""
+"""List the modules that patch each emulator, in the order in which their patches are applied."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ COMPUTE_PLANE = (
 
 
 def gaps_of(modules: tuple[str, ...]) -> Iterator[Gap]:
-    """Yield the gaps that these modules declare, in the order in which they are applied."""
+    """Yield the gaps of the given modules, in the order in which their patches are applied."""
     for module in modules:
         yield from import_module(f"faultbridge.local.gaps.{module}").GAPS
 
 
 def apply_all(modules: tuple[str, ...]) -> None:
-    """Patch the emulator in this process to close the gaps that these modules declare."""
+    """Patch the emulator in this process with the patches of the given modules."""
     for gap in gaps_of(modules):
         gap.apply()

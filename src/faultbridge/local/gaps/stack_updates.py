@@ -1,14 +1,14 @@
 """Patches that make MiniStack's CloudFormation updates keep data, as on AWS.
 
 `failed_updates`
-AWS: after a failed update every resource is as it was before the update.
-MiniStack: it deletes each resource that the update processed before the failure, even resources that existed before,
-and reports UPDATE_ROLLBACK_COMPLETE.
+AWS: after a failed update, every resource is as it was before the update.
+MiniStack: each resource that the update processed before the failure is deleted, even if it existed before the update.
+The status is UPDATE_ROLLBACK_COMPLETE.
 Here: a resource that existed before the update gets its previous properties back.
 
 `stateful_updates`
 AWS: an updated queue keeps its messages; an updated table keeps its items and its stream.
-MiniStack: it cannot update either; it creates an empty resource with the same name.
+MiniStack: queues and tables cannot be updated; an empty resource with the same name is created instead.
 Here: the contents of the old resource are copied to the new one.
 """
 

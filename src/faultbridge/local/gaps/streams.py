@@ -2,16 +2,16 @@
 
 `stream_batches`
 AWS: records that the filter rejects do not count; a batch contains up to `BatchSize` accepted records.
-MiniStack: it reads `BatchSize` records and then applies the filter. A function that reads only entries gets a dozen
-records at a time.
-Here: it reads records until the batch is full or the stream ends. The batching window is still ignored.
+MiniStack: `BatchSize` records are read, and the filter is applied after that. A function whose filter accepts only
+timeline entries gets about a dozen records per batch.
+Here: records are read until the batch is full or the stream ends. The batching window is still ignored.
 
 `stream_partial_failures`
-AWS: with `ReportBatchItemFailures` the batch is repeated from the first failed record.
-MiniStack: `batchItemFailures` of a stream counts as success, and the failed records are lost.
-Here: it counts as a failed call, so the whole batch is repeated after a second; a consumer must accept repeated records
-on AWS too. Bisecting and the retry limit are still ignored: a record that always fails blocks its stream until
-`MaximumRecordAgeInSeconds`.
+AWS: with `ReportBatchItemFailures`, the batch is repeated from the first failed record.
+MiniStack: `batchItemFailures` in the response to a stream batch counts as success, and the failed records are lost.
+Here: `batchItemFailures` counts as a failed call, so the whole batch is repeated after a second. A consumer must accept
+repeated records on AWS too. Bisecting and the retry limit are still ignored: a record that always fails blocks its
+stream until `MaximumRecordAgeInSeconds`.
 """
 
 from __future__ import annotations

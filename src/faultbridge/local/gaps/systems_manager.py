@@ -5,17 +5,17 @@ AWS: `GetCommandInvocation` returns the exit code and the first 24,000 character
 output is stored in the bucket that the command names.
 moto: no command runs; every command succeeds without output.
 Here: no command runs either. The output comes from `servers.fault_injection`, by default healthy diagnostics. Commands
-finish at once, without the states Pending and InProgress. The bucket is on the event plane.
+finish immediately, without the states Pending and InProgress. The bucket is on the event plane.
 
 `command_targets`
-AWS: a command goes to the named instances; an unknown or terminated one is refused (`InvalidInstanceId`).
+AWS: a command goes to the named instances. An unknown or terminated instance is refused with `InvalidInstanceId`.
 moto: a command without targets goes to every instance, and an unknown instance is accepted.
 Here: a command goes only to the named instances, which must be running.
 
 `managed_instances`
 AWS: `DescribeInstanceInformation` lists the instances whose agent has registered.
-moto: the call is not implemented and answers 500.
-Here: it lists every running instance as online.
+moto: the call is not implemented and returns HTTP 500.
+Here: the call lists every running instance as online.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ def _with_injected_output(invocation: Invocation) -> Invocation:
 
 
 def upload_bundle(lines: list[str]) -> CommandOutput | None:
-    """Upload a placeholder for a log bundle in place of the `curl` in a script, and return the result of `curl`.
+    """Upload a placeholder for a log bundle in place of the script's `curl`; returns the result of `curl`.
 
-    Returns None for a script that uploads no log bundle.
+    Returns None if the script uploads no log bundle.
     """
     address = next((line.removeprefix(BUNDLE_URL) for line in lines if line.startswith(BUNDLE_URL)), None)
     if address is None:
@@ -95,7 +95,7 @@ def upload_bundle(lines: list[str]) -> CommandOutput | None:
 
 
 def _store_output(command: Any, instance_id: str, output: CommandOutput) -> str:  # noqa: ANN401 - moto's command
-    """Store the complete output in the command's bucket and return its URL; empty without a bucket."""
+    """Store the complete output in the bucket of the command and return its URL; empty without a bucket."""
     bucket = command.output_s3_bucket_name
     if not bucket:
         return ""
@@ -154,7 +154,10 @@ def _describe_instance_information(response: Any) -> Any:  # noqa: ANN401 - moto
 
 
 def _wanted_ids(response: Any) -> set[str] | None:  # noqa: ANN401 - moto's types
-    """Return the instance ids in `InstanceInformationFilterList` and `Filters`; None if they do not filter by id."""
+    """Return the instance ids for which the request filters; None if it does not filter by instance id.
+
+    The ids are in `InstanceInformationFilterList` or in `Filters`.
+    """
     old = response._get_param("InstanceInformationFilterList", [])
     new = response._get_param("Filters", [])
     ids = [each["valueSet"] for each in old if each["key"] == "InstanceIds"]

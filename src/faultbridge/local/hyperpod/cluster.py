@@ -1,4 +1,4 @@
-"""One fake HyperPod cluster: its nodes, their transitions in time, and its events."""
+"""One fake HyperPod cluster: its nodes, their transitions over time, and its events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_CAPACITY = "We currently do not have sufficient capacity to launch new instan
 
 @dataclass(frozen=True)
 class Durations:
-    """How long each transition takes."""
+    """The time that each transition of a node takes: shutdown, start, reboot and health check."""
 
     shut_down: timedelta = timedelta(seconds=1)
     start: timedelta = timedelta(seconds=2)
@@ -25,7 +25,7 @@ class Durations:
 
 @dataclass(frozen=True)
 class Group:
-    """An instance group: its instance type and its training plan, if there is one."""
+    """An instance group of a fake HyperPod cluster; `training_plan` is an ARN, or empty without a plan."""
 
     name: str
     instance_type: str
@@ -34,7 +34,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Node:
-    """A node: its permanent logical id, the current instance, and the end of its transition."""
+    """A node: its permanent logical id (`slot`), its current instance, and its running transition.
+
+    At the time `until`, the status becomes `then`. `until` is None without a running transition.
+    """
 
     slot: str
     group: Group
@@ -48,11 +51,11 @@ class Node:
 
 @dataclass
 class FakeHyperPod:
-    """A cluster; `now` is its clock, and `publish` receives each event.
+    """A fake HyperPod cluster; `now` is its clock, and `publish` receives each event.
 
-    Instances in `faulty` fail their next deep health check and are replaced. Without `capacity`, a launch fails
-    with the message `launch_failure`. `desired` are target sizes of groups; without an entry, a group has its size.
-    The training plan of a group has `plan_total` instances, by default as many as the group, and ends at `plan_end`.
+    Instances in `faulty` fail their next deep health check and are replaced. If `capacity` is False, a launch fails
+    with the message `launch_failure`. `desired` contains the target size of a group, by default its current size. The
+    training plan of a group has `plan_total` instances, by default as many as the group, and ends at `plan_end`.
     """
 
     name: str
@@ -78,37 +81,37 @@ class FakeHyperPod:
     requests: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Remember the setting of the automatic node recovery with which the cluster was created."""
+        """Store the node recovery setting with which the cluster was created, so that `reset` restores it."""
         self._created_recovery = self.node_recovery
 
     def reset(self) -> None:
-        """Remove the injected faults and settings; the cluster and its nodes stay as they are."""
+        """Remove the injected faults and restore the settings; the nodes stay as they are."""
         self.faulty.clear()
         self.capacity, self.node_recovery = True, self._created_recovery
 
     def launch(self, group: str) -> Node:
-        """Add a running node to a group."""
+        """Add a running node to an instance group, and return the node."""
         node = Node(str(uuid4()), self.groups[group], _instance_id(), self.now())
         self.nodes[node.slot] = node
         return node
 
     def current(self) -> list[Node]:
-        """Return the nodes after every transition whose time has come."""
+        """Return all nodes, after applying every transition that is due."""
         for slot in list(self.nodes):
             while (node := self.nodes[slot]).until is not None and node.until <= self.now():
                 self.nodes[slot] = self._after(node)
         return list(self.nodes.values())
 
     def find(self, instance_id: str) -> Node | None:
-        """Return the node that an instance backs."""
+        """Return the node that an instance backs, or None if the instance backs no node."""
         return next((node for node in self.current() if node.instance_id == instance_id), None)
 
     def replace(self, instance_ids: list[str]) -> Iterator[tuple[str, str]]:
-        """Replace nodes; yields each instance id with its error code, or with an empty text."""
+        """Replace nodes; yields each instance id with its error code, or with '' if it succeeded."""
         yield from self._act(instance_ids, "replace", {RUNNING, FAILURE}, self._shut_down)
 
     def reboot(self, instance_ids: list[str]) -> Iterator[tuple[str, str]]:
-        """Reboot nodes; yields each instance id with its error code, or with an empty text."""
+        """Reboot nodes; yields each instance id with its error code, or with '' if it succeeded."""
         yield from self._act(instance_ids, "reboot", {RUNNING}, self._reboot)
 
     def check(self, instance_ids: list[str]) -> None:
@@ -116,7 +119,7 @@ class FakeHyperPod:
         list(self._act(instance_ids, "check", {RUNNING}, self._check))
 
     def describe(self) -> dict[str, Any]:
-        """Return the fields of a DescribeCluster response that the product reads."""
+        """Return the fields of a DescribeCluster response that Faultbridge reads."""
         return {
             "ClusterArn": self.arn,
             "ClusterName": self.name,
@@ -129,7 +132,7 @@ class FakeHyperPod:
 
     @property
     def arn(self) -> str:
-        """Return the ARN, whose last part is an id and not the name."""
+        """Return the ARN of the cluster; its last part is an id, not the cluster name."""
         return f"arn:aws:sagemaker:us-east-1:000000000000:cluster/{cluster_id(self.name)}"
 
     def _described(self, group: Group) -> dict[str, Any]:
@@ -142,7 +145,7 @@ class FakeHyperPod:
         return {**named, **counts, **plan}
 
     def describe_plan(self, arn: str) -> dict[str, Any] | None:
-        """Return the answer of DescribeTrainingPlan about a plan, or None if no group uses the plan."""
+        """Return the DescribeTrainingPlan response for a plan, or None if no group uses the plan."""
         used = sum(node.group.training_plan == arn for node in self.nodes.values())
         if all(group.training_plan != arn for group in self.groups.values()):
             return None
@@ -180,7 +183,7 @@ class FakeHyperPod:
         return replace(node, status=CHECKING, until=self.now() + self.durations.check, then=RUNNING)
 
     def _after(self, node: Node) -> Node:
-        """Return a node at the end of its reboot, check or replacement, which keeps the logical id."""
+        """Return a node after its transition; a replaced node keeps its logical id and gets a new instance."""
         settled = replace(node, status=node.then, until=None)
         if node.status == CHECKING and node.instance_id in self.faulty:
             self._emit(node, "Error", f"Deep health check of instance {node.instance_id} failed")
@@ -218,5 +221,5 @@ def _instance_id() -> str:
 
 
 def cluster_id(name: str) -> str:
-    """Return a cluster id of twelve characters that is always the same for a name."""
+    """Return the cluster id for a cluster name: twelve characters, always the same for the same name."""
     return "".join(one for one in name.lower() if one.isalnum())[:12].ljust(12, "0")

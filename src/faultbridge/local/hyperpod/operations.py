@@ -1,4 +1,4 @@
-"""The calls of the SageMaker API on the fake HyperPod clusters: parameters to answers."""
+"""Answer the calls of the SageMaker API for fake HyperPod clusters."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ ZONE = "us-east-1a"
 
 
 class ApiError(Exception):
-    """An error of the API with its code."""
+    """An error of the SageMaker API, with its error code."""
 
     def __init__(self, code: str, message: str) -> None:
-        """Keep the code apart from the message."""
+        """Store the error code separately from the message."""
         super().__init__(message)
         self.code = code
 
 
 class FakeSageMaker:
-    """The HyperPod calls of one region; `clusters` are by name."""
+    """A fake of SageMaker's HyperPod calls in one Region; `clusters` contains the fake clusters by name."""
 
     def __init__(self) -> None:
         self.clusters: dict[str, FakeHyperPod] = {}
 
     def answer(self, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the answer of a call; raises ApiError for a call that SageMaker refuses."""
+        """Return the response to a call; raises ApiError if SageMaker would reject the call."""
         if operation == "CreateCluster":
             return self._create(parameters)
         if operation == "DescribeTrainingPlan":

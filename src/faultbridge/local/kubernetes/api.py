@@ -1,7 +1,7 @@
-"""The requests that the fake Kubernetes API answers, over WSGI: nodes, events, pods by node, evictions, watches.
+"""Answer the requests of the fake Kubernetes API over WSGI.
 
 As on EKS, each request needs a token that contains a presigned `GetCallerIdentity` call, or the token of a service
-account. Signatures are not verified, because all credentials are fake. Every answer has a header that marks it as fake.
+account. Signatures are not verified, because all credentials are fake. A header marks every response as fake.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Query = dict[str, list[str]]
 
 
 def answer(find: Callable[[], Cluster], path: str, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
-    """Answer one request; `find` returns the cluster, `path` is the path after the address of its API."""
+    """Answer one request; `find` returns the cluster, `path` is the part of the URL after the API address."""
     try:
         cluster = find()
         code, document = _answer(cluster, path, environ)

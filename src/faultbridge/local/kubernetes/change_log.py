@@ -1,4 +1,4 @@
-"""The changes of a fake Kubernetes cluster by resource version, which watches read."""
+"""Store the changes of a fake Kubernetes cluster by resource version, so that watches can read them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class LoggedChange:
-    """One change of one object: `ADDED`, `MODIFIED` or `DELETED`."""
+    """One change of one object; `type` is `ADDED`, `MODIFIED` or `DELETED`."""
 
     version: int
     resource: str
@@ -21,12 +21,12 @@ class LoggedChange:
 
 
 class VersionTooOld(Exception):  # noqa: N818 - names the situation, which a client handles
-    """The changes after this version were discarded."""
+    """The changes after the requested resource version were discarded."""
 
 
 @dataclass(slots=True)
 class ChangeLog:
-    """Counts resource versions and keeps the changes, as etcd does until it compacts them."""
+    """Counts resource versions, and stores the changes of objects until `compact` discards them."""
 
     version: int = 0
     _compacted: int = 0
@@ -34,7 +34,7 @@ class ChangeLog:
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def add(self, resource: str, type_: str, document: Document) -> None:
-        """Give an object the next resource version, and log the change."""
+        """Set the next resource version on an object, and log the change."""
         with self._changed:
             self.version += 1
             document["metadata"]["resourceVersion"] = str(self.version)
@@ -42,13 +42,16 @@ class ChangeLog:
             self._changed.notify_all()
 
     def compact(self) -> None:
-        """Discard all changes up to now; a watch from an earlier version then fails with 410."""
+        """Discard all changes so far; a watch from an earlier version then fails with HTTP 410."""
         with self._changed:
             self._changes.clear()
             self._compacted = self.version
 
     def after(self, version: int, seconds: float) -> list[LoggedChange]:
-        """Return the changes after a version, and wait for them at most this long. Raises VersionTooOld."""
+        """Return the changes after a resource version, and wait up to `seconds` for the first change.
+
+        Raises VersionTooOld if the changes after that version were discarded.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self.version > version or self._compacted > version, seconds)
             if version < self._compacted:

@@ -1,6 +1,6 @@
-"""The state of a fake Kubernetes cluster: its nodes, its events, its pods and its pod disruption budgets.
+"""The state of a fake Kubernetes cluster: its nodes, events, pods and pod disruption budgets.
 
-No container runs. An evicted pod exists until its grace period ends; then its controller starts another pod on a
+No container runs. An evicted pod exists until its grace period ends. Its controller then starts another pod on a
 schedulable node. A budget counts the healthy pods, as the disruption controller does.
 """
 
@@ -20,7 +20,7 @@ NODES, EVENTS, PODS = "nodes", "events", "pods"
 
 @dataclass(frozen=True, slots=True)
 class RunningInstance:
-    """A running instance and the node name of its kubelet."""
+    """A running instance, and the name under which its kubelet registers the node."""
 
     instance_id: str
     name: str
@@ -29,7 +29,7 @@ class RunningInstance:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A pod disruption budget: the minimum number of healthy pods with these labels in a namespace."""
+    """A pod disruption budget: the minimum number of healthy pods with given labels in a namespace."""
 
     namespace: str
     name: str
@@ -37,15 +37,15 @@ class Budget:
     min_available: int
 
     def covers(self, pod: Pod) -> bool:
-        """Return whether the budget applies to the pod."""
+        """Return whether this disruption budget applies to the pod."""
         return pod.namespace == self.namespace and all(pod.labels.get(k) == v for k, v in self.selector.items())
 
 
 @dataclass(slots=True)
 class Pod:
-    """A pod; `owner` is the kind of its controller.
+    """A pod of the fake cluster; `owner` is the kind of its controller.
 
-    After an eviction, `gone_at` is the end of its grace period.
+    `gone_at` is the end of the grace period after an eviction. It is None before an eviction.
     """
 
     namespace: str
@@ -60,12 +60,12 @@ class Pod:
 
     @property
     def up(self) -> bool:
-        """Return whether the pod runs and is not being evicted."""
+        """Return whether the pod is running and is not being evicted."""
         return self.phase == "Running" and self.gone_at is None
 
 
 class ApiStatusError(Exception):
-    """A request that the API refuses; the fields are those of a Kubernetes `Status`."""
+    """An error response of the Kubernetes API; the fields are those of a Kubernetes `Status`."""
 
     def __init__(self, code: int, reason: str, message: str, cause: str = "") -> None:
         super().__init__(message)
@@ -74,11 +74,11 @@ class ApiStatusError(Exception):
 
 @dataclass(slots=True)
 class Cluster:
-    """A fake cluster with its nodes, pods and budgets; `now` is its clock.
+    """A fake Kubernetes cluster with its nodes, pods and budgets; `now` is its clock.
 
-    `permissions_used` contains the RBAC verb and resource of each request so far. `attached_volumes` are the persistent
-    volumes that a storage driver attached, each with the name of its node. Every call takes the lock, because
-    the server has many threads.
+    `permissions_used` contains the RBAC verb and resource of each request so far. `attached_volumes` contains the
+    persistent volumes that a storage driver attached, each with the name of its node. Every call takes the lock,
+    because the server has many threads.
     """
 
     name: str
@@ -98,7 +98,7 @@ class Cluster:
     _started: int = 0
 
     def sync(self, instances: Iterable[RunningInstance]) -> None:
-        """Register the nodes of new instances; remove nodes without a running instance, with their pods."""
+        """Register the nodes of new instances; remove nodes whose instance no longer runs, and their pods."""
         with self.lock:
             found = {instance.name: instance for instance in instances}
             for name in set(self.nodes) - set(found):
@@ -108,7 +108,7 @@ class Cluster:
                 self.join(found[name])
 
     def join(self, instance: RunningInstance) -> None:
-        """Register the node of an instance, as its kubelet does."""
+        """Register the node of an instance, as the kubelet of the instance does."""
         with self.lock:
             spec: Document = {"providerID": f"aws:///{instance.zone}/{instance.instance_id}"}
             if self.register_taints:
@@ -125,14 +125,14 @@ class Cluster:
             self.log.add(NODES, "ADDED", self.nodes[instance.name])
 
     def set_condition(self, name: str, condition: Document) -> None:
-        """Set one condition of a node, as an agent on it does."""
+        """Set one condition of a node, as an agent on the node does."""
         with self.lock:
             conditions = {one["type"]: one for one in self.node(name)["status"]["conditions"]}
             conditions[condition["type"]] = condition
             self.patch_node(name, {"status": {"conditions": list(conditions.values())}})
 
     def record_event(self, event: Document) -> None:
-        """Store an event, as an agent on a node does; `metadata.name` identifies it."""
+        """Store an event about a node, as an agent on the node does; `metadata.name` identifies the event."""
         with self.lock:
             name = event["metadata"]["name"]
             type_ = "MODIFIED" if name in self.events else "ADDED"
@@ -140,7 +140,7 @@ class Cluster:
             self.log.add(EVENTS, type_, self.events[name])
 
     def apply_pod(self, pod: Document) -> None:
-        """Store the pod of a job as the API shows it; `metadata.uid` identifies it. Only these pods can be watched."""
+        """Store the pod of a job, which `metadata.uid` identifies; only the pods of jobs can be watched."""
         with self.lock:
             uid = pod["metadata"]["uid"]
             type_ = "MODIFIED" if uid in self.job_pods else "ADDED"
@@ -153,19 +153,22 @@ class Cluster:
             self.log.add(PODS, "DELETED", self.job_pods.pop(uid))
 
     def start(self, pod: Pod) -> None:
-        """Start a pod."""
+        """Add a running pod to the cluster."""
         with self.lock:
             self.pods.append(pod)
 
     def node(self, name: str) -> Document:
-        """Return a node; raise a 404 error for an unknown name."""
+        """Return a node by its name; raises a 404 error if there is no such node."""
         with self.lock:
             if name not in self.nodes:
                 raise ApiStatusError(404, "NotFound", f'nodes "{name}" not found')
             return deepcopy(self.nodes[name])
 
     def patch_node(self, name: str, patch: Document) -> Document:
-        """Apply a JSON merge patch; raise a 409 error when its resource version is not the node's version."""
+        """Apply a JSON merge patch to a node, and return the changed node.
+
+        Raises a 409 error if the resource version in the patch is not that of the node.
+        """
         with self.lock:
             before = self.node(name)
             wanted = (patch.get("metadata") or {}).get("resourceVersion")
@@ -178,13 +181,13 @@ class Cluster:
             return deepcopy(after)
 
     def running(self) -> list[Pod]:
-        """Return all existing pods, including evicted pods in their grace period."""
+        """Return all existing pods, including evicted pods whose grace period has not ended."""
         with self.lock:
             self._remove_evicted()
             return list(self.pods)
 
     def evict(self, namespace: str, name: str) -> None:
-        """Evict a pod; raise a 429 error when this violates a disruption budget.
+        """Evict a pod; raises a 429 error if the eviction would violate a disruption budget.
 
         A second eviction of the same pod has no effect.
         """
@@ -219,14 +222,14 @@ class Cluster:
 
 
 def takes_work(node: Document) -> bool:
-    """Return whether the scheduler may bind a pod without tolerations to the node."""
+    """Return whether the scheduler may place a pod without tolerations on the node."""
     spec = node["spec"]
     effects = {taint.get("effect") for taint in spec.get("taints") or ()}
     return not spec.get("unschedulable") and effects.isdisjoint({"NoSchedule", "NoExecute"})
 
 
 def merge_patch(before: Any, patch: Any) -> Any:  # noqa: ANN401 - any JSON
-    """Return the document after a JSON merge patch (RFC 7396)."""
+    """Apply a JSON merge patch (RFC 7396) to a document, and return the changed copy."""
     if not isinstance(patch, dict):
         return deepcopy(patch)
     after = deepcopy(before) if isinstance(before, dict) else {}

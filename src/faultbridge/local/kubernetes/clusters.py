@@ -1,4 +1,4 @@
-"""The fake Kubernetes clusters: one for each EKS cluster, with its instances as nodes."""
+"""Create and find the fake Kubernetes clusters, one for each EKS cluster of the compute plane."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _lock = threading.RLock()
 
 
 def find(name: str) -> Cluster:
-    """Return an EKS cluster with its current instances as nodes; raise a 404 error for another name."""
+    """Return the fake cluster of an EKS cluster, with its running instances as nodes.
+
+    Raises a 404 error if EKS has no cluster of this name.
+    """
     if not any(name in backend.clusters for backend in _backends(EKS)):
         raise ApiStatusError(404, "NotFound", f"EKS has no cluster {name!r}")
     with _lock:
@@ -27,7 +30,7 @@ def find(name: str) -> Cluster:
 
 
 def configure(body: dict[str, Any]) -> None:
-    """Apply a test's settings: running pods, disruption budgets, taints of new nodes, an unreachable API."""
+    """Apply settings to a fake cluster: pods, disruption budgets, taints of new nodes, reachability."""
     cluster = find(str(body["cluster"]))
     with cluster.lock:
         cluster.pods.extend(Pod(**pod) for pod in body.get("pods", ()))
@@ -37,7 +40,7 @@ def configure(body: dict[str, Any]) -> None:
 
 
 def reset() -> None:
-    """Remove the pods, budgets and settings of every cluster."""
+    """Remove the pods, budgets and settings of every fake cluster."""
     with _lock:
         _clusters.clear()
 

@@ -1,4 +1,4 @@
-"""The watches of the fake Kubernetes API: a stream of changes, one JSON document a line."""
+"""The watches of the fake Kubernetes API: a stream of changes, with one JSON document per line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_SECONDS = 300.0
 def stream(
     log: ChangeLog, resource: str, version: int, seconds: float, wanted: Callable[[Document], bool]
 ) -> Iterator[bytes]:
-    """Yield the changes of a resource after a version until the time is over, then end the stream."""
+    """Yield the changes of a resource after a version, one JSON line each, for a limited time in seconds."""
     end = time.monotonic() + min(seconds, MAX_SECONDS)
     while (left := end - time.monotonic()) > 0:
         try:
@@ -33,7 +33,7 @@ def stream(
 
 
 def expired(version: int) -> Document:
-    """Return the status of a watch whose version is too old."""
+    """Return the Kubernetes `Status` (410) for a watch whose resource version is too old."""
     text = f"too old resource version: {version}"
     return {
         "kind": "Status",

@@ -1,8 +1,8 @@
 """The compute plane: a moto server with patches, on loopback.
 
 Start it with `python -m faultbridge.local.servers.compute_plane`. It emulates EC2, Auto Scaling, Systems Manager, EKS
-and SageMaker. Its own routes start with `/faultbridge/`: `GET identity`; `POST command-output`, `heal`, `capacity`,
-`capacity-reservations`, `launch-faults`, `kubernetes-cluster`, `hyperpod-cluster` and `reset`.
+and SageMaker. The routes that Faultbridge adds start with `/faultbridge/`: `GET identity`; `POST command-output`,
+`heal`, `capacity`, `capacity-reservations`, `launch-faults`, `kubernetes-cluster`, `hyperpod-cluster` and `reset`.
 `/faultbridge/kubernetes/<name>/...` is the Kubernetes API of an EKS cluster.
 """
 
@@ -34,7 +34,7 @@ PREFIX = "/faultbridge/"
 
 
 def main() -> None:
-    """Apply the patches and serve until the process is terminated."""
+    """Apply the patches to moto, and serve requests until the process is terminated."""
     terminate_with_parent(os.environ.get(PARENT_VARIABLE))
     from moto.moto_server.werkzeug_app import (
         DomainDispatcherApplication,
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def with_own_routes(application: WSGIApplication) -> WSGIApplication:
-    """Return a WSGI application that answers this module's routes and forwards all other requests."""
+    """Return a WSGI application that answers the `/faultbridge/` routes and forwards all other requests."""
 
     def serve(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         path = str(environ.get("PATH_INFO", ""))

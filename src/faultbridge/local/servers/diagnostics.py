@@ -1,4 +1,4 @@
-"""Sample outputs of `dcgmi diag -j` in the format of DCGM 4, made for this project."""
+"""Sample outputs of `dcgmi diag -j` in the format of DCGM 4, written for this project."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Document = dict[str, Any]
 
 
 def healthy_diagnostics() -> str:
-    """Return the output for eight healthy GPUs."""
+    """Return the `dcgmi diag` output for eight healthy GPUs."""
     return _diagnostics(failed=False)
 
 
 def failed_diagnostics() -> str:
-    """Return the output when the memory of one of eight GPUs fails."""
+    """Return the `dcgmi diag` output for eight GPUs, of which one has bad memory."""
     return _diagnostics(failed=True)
 
 
@@ -55,7 +55,7 @@ def _diagnostics(*, failed: bool) -> str:
 
 
 def _test(name: str, info: Callable[[int], str] | None = None) -> Document:
-    """Return a passed test of all GPUs; `info` returns the text for a GPU."""
+    """Return the result of a test that all GPUs passed; `info` returns the text for one GPU."""
     results = [_result(gpu) | ({"info": [info(gpu)]} if info else {}) for gpu in range(_GPUS)]
     return {"name": name, "results": results, "test_summary": {"status": "Pass"}}
 

@@ -1,9 +1,9 @@
 """The event plane: MiniStack with patches, on loopback.
 
 Start it with `python -m faultbridge.local.servers.event_plane`. It emulates CloudFormation, SQS, Lambda, DynamoDB,
-EventBridge, SNS, Step Functions, S3 and more. Its own routes are `GET /_faultbridge/identity`, `GET
-/_faultbridge/workers` and `POST /_faultbridge/warm` (`{"function": name}`). The paths of the product's HTTP API and
-console are served at the address of the emulator, because its host names of APIs do not resolve everywhere.
+EventBridge, SNS, Step Functions, S3 and more. Faultbridge adds the routes `GET /_faultbridge/identity`, `GET
+/_faultbridge/workers` and `POST /_faultbridge/warm` (`{"function": name}`). The paths of Faultbridge's HTTP API and
+console are served at the address of the emulator, because the emulator's host names for APIs do not resolve everywhere.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 
 def main() -> None:
-    """Apply the patches and serve until the process is terminated."""
+    """Apply the patches to MiniStack, and serve requests until the process is terminated."""
     terminate_with_parent(os.environ.get(PARENT_VARIABLE))
     if os.environ.get("BIND_HOST") != LOOPBACK:
         raise SystemExit(f"BIND_HOST is not allowed: {os.environ.get('BIND_HOST')}; set it to {LOOPBACK}")
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def with_own_routes(application: Application) -> Application:
-    """Return an ASGI application that answers this module's routes and forwards all other requests."""
+    """Return an ASGI application that answers the added routes and forwards all other requests."""
 
     async def serve(scope: Message, receive: Receive, send: Send) -> None:
         path = str(scope.get("path", ""))
@@ -95,7 +95,7 @@ def _identity(_body: dict[str, Any]) -> object:
 
 
 def _workers(_body: dict[str, Any]) -> object:
-    """Return the running function processes, so that a test can kill one."""
+    """Return the function name and process id of each running Lambda worker, so that a test can kill one."""
     from ministack.core import lambda_runtime
 
     workers = list(lambda_runtime._workers.values())
@@ -104,7 +104,10 @@ def _workers(_body: dict[str, Any]) -> object:
 
 
 def _warm(body: dict[str, Any]) -> object:
-    """Start a function's worker without calling its handler; `error` contains its import error, if any."""
+    """Start the worker of a Lambda function without a call of its handler.
+
+    `error` in the response contains the error of the start, or an empty text.
+    """
     from ministack.core import lambda_runtime
     from ministack.services import lambda_svc
 

@@ -1,7 +1,7 @@
 """Injected faults of the fake compute plane: command outputs, missing capacity, bad launches.
 
-Tests and the demo inject them. They are stored in the compute plane's process; its routes `POST /faultbridge/...`
-change them.
+Tests and the demo inject them through the routes `POST /faultbridge/...` of the compute plane, whose process stores
+them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ class CommandOutput:
 
 @dataclass(frozen=True, slots=True)
 class InjectedOutput:
-    """A fake output, and the restart (`reset` or `reboot`) that removes it; None if no restart does."""
+    """A fake command output, and the restart (`reset` or `reboot`) that removes it.
+
+    `until` is None if no restart removes the output.
+    """
 
     output: CommandOutput
     until: str | None = None
@@ -39,8 +42,8 @@ class InjectedOutput:
 class ComputeFaults:
     """The injected faults of instances and capacity.
 
-    By default every diagnostics run passes on eight GPUs and all capacity is available. A reset or a reboot always
-    completes. It removes a fault that was injected `until` this restart.
+    By default, every diagnostics run passes on eight GPUs, and all capacity is available. A reset or a reboot always
+    completes. It removes a fault whose `until` names this restart.
     """
 
     outputs: dict[str, InjectedOutput] = field(default_factory=dict)
@@ -49,9 +52,10 @@ class ComputeFaults:
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def output_of(self, instance_id: str, commands: list[str]) -> CommandOutput | None:
-        """Return the output of a command: the script's own output for a restart, else the injected output.
+        """Return the output of a command on an instance.
 
-        Without an injected output, `dcgmi diag` has healthy diagnostics, and any other command has None.
+        For a reset or reboot, it is the output of the restart script. For other commands, it is the injected output.
+        Without an injected output, the result is healthy diagnostics for `dcgmi diag`, and None for any other command.
         """
         restart = next((name for name, text in RESTARTS.items() if any(text in line for line in commands)), None)
         if restart is not None:
@@ -64,9 +68,10 @@ class ComputeFaults:
         return None
 
     def _restart(self, instance_id: str, restart: str, commands: list[str]) -> CommandOutput:
-        """Return the output of a reset or reboot script, and remove the fault that this restart ends.
+        """Return the output of a reset or reboot script, and remove the fault that this restart removes.
 
-        The output of a reboot has a boot id, which the same commands repeat and other commands change.
+        The output of a reboot contains a boot id. The same commands give the same boot id; other commands give another
+        one.
         """
         with self.lock:
             injected = self.outputs.get(instance_id)
@@ -76,9 +81,10 @@ class ComputeFaults:
         return CommandOutput(0, f"boot_id={boot}\n" if restart == "reboot" else "")
 
     def set_output(self, instance_id: str, output: CommandOutput, until: str | None = None) -> None:
-        """Fake the output of all later commands but restarts; the id `next` means the instance launched next.
+        """Set a fake output for all later commands on an instance, except restarts.
 
-        `until` is the restart (`reset` or `reboot`) that removes the fault.
+        The instance id `next` means the instance that is launched next. `until` is the restart (`reset` or `reboot`)
+        that removes the fake output.
         """
         with self.lock:
             if instance_id == NEXT_LAUNCH:
@@ -92,13 +98,13 @@ class ComputeFaults:
             self.outputs.pop(instance_id, None)
 
     def on_launch(self, instance_id: str) -> None:
-        """Give a new instance the first output that was set for `next`, if there is one."""
+        """Assign the first output that was set for the instance id `next` to a new instance, if there is one."""
         with self.lock:
             if self.for_next_launches:
                 self.outputs[instance_id] = self.for_next_launches.pop(0)
 
     def set_capacity(self, instance_type: str, zone: str, *, available: bool) -> None:
-        """Set whether the instance type can be launched in the zone (`*` means all zones)."""
+        """Set whether the instance type can be launched in a zone; the zone `*` means all zones."""
         with self.lock:
             if available:
                 self.without_capacity.discard((instance_type, zone))
@@ -120,7 +126,10 @@ class ComputeFaults:
 
 @dataclass(frozen=True, slots=True)
 class LaunchFault:
-    """The injected faults of one launch: it fails, it is slow, or its instance fails verification."""
+    """The injected faults of one launch: it fails, it is slow, or its instance is bad.
+
+    A bad instance fails its diagnostics.
+    """
 
     fails: bool = False
     slow: bool = False
@@ -129,7 +138,11 @@ class LaunchFault:
 
 @dataclass(frozen=True, slots=True)
 class LaunchFaultRates:
-    """The share (0 to 1) of launches that fail, are slow or bring a bad instance; delays in seconds."""
+    """The probabilities (0 to 1) that a launch fails, is slow, or starts a bad instance.
+
+    `slow_seconds` is the extra time of a slow launch. `retry_seconds` is the time after which a group retries a failed
+    launch.
+    """
 
     failing: float = 0.0
     slow: float = 0.0
@@ -140,19 +153,22 @@ class LaunchFaultRates:
 
 @dataclass(slots=True)
 class LaunchFaults:
-    """Draws the faults of each launch; the same seed and order of launches give the same faults."""
+    """Selects the faults of each launch at random.
+
+    The same seed and the same order of launches give the same faults.
+    """
 
     rates: LaunchFaultRates = LaunchFaultRates()
     _random: random.Random = field(default_factory=lambda: random.Random(0))  # noqa: S311 - reproducible, no secret
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def set_rates(self, seed: int, rates: LaunchFaultRates) -> None:
-        """Set new rates and restart the random sequence from the seed."""
+        """Set new fault rates, and restart the random sequence from the seed."""
         with self._lock:
             self.rates, self._random = rates, random.Random(seed)  # noqa: S311 - as above
 
     def next(self) -> LaunchFault:
-        """Draw the faults of the next launch; a failing launch is neither slow nor bad."""
+        """Select the faults of the next launch at random; a failing launch is neither slow nor bad."""
         with self._lock:
             rates = (self.rates.failing, self.rates.slow, self.rates.bad)
             fails, slow, bad = (self._random.random() < rate for rate in rates)

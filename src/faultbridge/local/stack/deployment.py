@@ -1,4 +1,4 @@
-"""Build the template and deploy it into the embedded stack, if anything changed."""
+"""Build the template and deploy it into the embedded stack, if anything has changed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """The project, template and parameters to deploy; undeclared parameters are ignored."""
+    """The project, template and parameters of a deployment.
+
+    Parameters that the template does not declare are ignored.
+    """
 
     project: Path
     template: Path
@@ -48,22 +51,25 @@ class Deployment:
 
     @classmethod
     def of_project(cls, **parameters: str) -> Deployment:
-        """Return the product's own template with the default parameters, overridden by `parameters`."""
+        """Return the deployment of Faultbridge's own template; `parameters` override the default parameters."""
         project = project_root()
         return cls(project=project, template=project / TEMPLATE, parameters={**PARAMETERS, **parameters})
 
     def declared_parameters(self, defaults: Mapping[str, str]) -> dict[str, str]:
-        """Return the parameters that the template declares; CloudFormation refuses any other parameter."""
+        """Return the parameters that the template declares; CloudFormation rejects all others.
+
+        The parameters of this deployment override `defaults`.
+        """
         declared = sam.read_template(self.template).get("Parameters", {})
         return {name: value for name, value in {**defaults, **self.parameters}.items() if name in declared}
 
     def fingerprint(self) -> str:
-        """Return the fingerprint of the deployment; an equal fingerprint means that nothing changed."""
+        """Return a hash of the deployed files and parameters; an equal hash means that nothing changed."""
         return fingerprint.of_deployment(self.project, dict(self.parameters))
 
 
 def bring_up_to_date(folder: StackFolder, state: StackState, wanted: Deployment, progress: Progress) -> StackState:
-    """Build and deploy if anything changed since the last deployment; return the state with the outputs."""
+    """Build and deploy if anything changed since the last deployment; returns the new state with outputs."""
     current = wanted.fingerprint()
     if state.deployed == current:
         progress("nothing changed since the last deployment")
@@ -76,7 +82,7 @@ def bring_up_to_date(folder: StackFolder, state: StackState, wanted: Deployment,
 
 
 def build(folder: StackFolder, state: StackState, wanted: Deployment, progress: Progress) -> Path:
-    """Run `sam build`, unless its result for these files exists; return the path of the built template."""
+    """Run `sam build`, unless the same files were already built; returns the path of the built template."""
     built, marker = folder.build / "template.yaml", folder.root / "built"
     current = wanted.fingerprint()
     if built.exists() and marker.exists() and marker.read_text() == current:
@@ -96,7 +102,10 @@ def build(folder: StackFolder, state: StackState, wanted: Deployment, progress: 
 
 
 def deploy(folder: StackFolder, state: StackState, wanted: Deployment, progress: Progress) -> None:
-    """Run `sam deploy` with the built template, without the project's deploy settings, which are for AWS."""
+    """Run `sam deploy` with the built template.
+
+    The deploy settings of the project are not used, because they are for AWS.
+    """
     progress("deploying (sam deploy)")
     clients.ensure_bucket(state, ARTIFACTS)
     own = {
@@ -126,6 +135,9 @@ def deploy(folder: StackFolder, state: StackState, wanted: Deployment, progress:
 
 
 def _config(wanted: Deployment) -> list[str]:
-    """Return the `sam` option for the project's settings file; by default SAM looks beside the template."""
+    """Return the `sam` option that names the settings file of the project; empty without such a file.
+
+    Without the option, SAM looks for the file beside the template.
+    """
     settings = wanted.project / "samconfig.toml"
     return ["--config-file", str(settings)] if settings.exists() else []

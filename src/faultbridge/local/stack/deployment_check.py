@@ -1,7 +1,8 @@
-"""Compare the deployed resources with the template.
+"""Compare the deployed resources of an embedded stack with the template.
 
-The emulated CloudFormation reports success even when it drops a setting. This check finds settings that `gaps` must
-restore and other known losses. Without it, a missing dead-letter queue shows only at the first bad record.
+The emulated CloudFormation reports success even if it ignores a setting. This check finds settings that the patches in
+`gaps` must restore, and other known losses. Without the check, a missing dead-letter queue is noticed only at the first
+bad record.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ Template = dict[str, Any]
 
 
 def check(state: StackState, template: Template) -> None:
-    """Raise `Misconfigured` with the first difference between the deployed resources and the template."""
+    """Raise `Misconfigured` if the deployed resources differ from the template.
+
+    The error names the first difference.
+    """
     types = {resource["Type"] for resource in template.get("Resources", {}).values()}
     physical_ids = dict(clients.resources(state, *types))
     differences = [
@@ -70,9 +74,9 @@ def _subscriptions(state: StackState, template: Template, physical_ids: dict[str
 
 
 def _functions(state: StackState) -> Iterator[str]:
-    """Yield the functions that fail to start.
+    """Start every Lambda function, and yield the functions that fail to start.
 
-    Starting all functions here also avoids cold starts for the first records.
+    This also avoids cold starts for the first records.
     """
     names = [name for _, name in clients.resources(state, *_FUNCTION)]
     with ThreadPoolExecutor(max_workers=4) as pool:

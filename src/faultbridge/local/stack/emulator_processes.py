@@ -1,6 +1,7 @@
-"""Start the two emulators, check that they answer, and stop them.
+"""Start the two emulators, check that they respond, and stop them.
 
-Raises `Misconfigured` for a missing or wrong emulator version and `Transient` when an emulator does not start.
+Raises `Misconfigured` if an emulator is missing or has the wrong version, and `Transient` if an emulator does not
+start.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _ATTEMPTS = 3
 
 
 def require_pinned() -> None:
-    """Raise `Misconfigured` when an emulator is missing or has another version than the pinned one."""
+    """Raise `Misconfigured` unless both emulators are installed in their pinned versions."""
     for name, wanted in PINNED.items():
         try:
             found = version(name)
@@ -46,7 +47,7 @@ def require_pinned() -> None:
 
 
 def start(folder: StackFolder, stack: str, *, default_ports: bool) -> StackState:
-    """Start both emulators and wait until both answer; if one fails, stop both."""
+    """Start both emulators and wait until both respond; if one of them fails, stop both."""
     require_pinned()
     for attempt in range(1, _ATTEMPTS + 1):
         chosen = environment.choose_ports(prefer_default=default_ports)
@@ -61,12 +62,12 @@ def start(folder: StackFolder, stack: str, *, default_ports: bool) -> StackState
 
 
 def stop(state: StackState) -> int:
-    """Stop the processes that the state lists; return the number that were running."""
+    """Stop the processes that the state lists; returns the number of processes that were running."""
     return processes.stop(emulator.process for emulator in state.emulators)
 
 
 def is_serving(emulator: Emulator, token: str) -> bool:
-    """Return whether this emulator's process runs and answers on its port."""
+    """Return whether the process of this emulator runs and responds on its port."""
     return processes.is_running(emulator.process) and _answers(emulator, token)
 
 
@@ -131,7 +132,10 @@ def _answers(emulator: Emulator, token: str) -> bool:
 
 
 def last_line(log: str | Path) -> str:
-    """Return the last line of a log that is not blank."""
+    """Return the last line of a log file that is not blank.
+
+    If the file is missing or empty, the text states this.
+    """
     try:
         lines = Path(log).read_text(errors="replace").splitlines()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Files of an embedded stack: its folder, its lock and the state file with its processes.
+"""The files of an embedded stack: its folder, its lock, and the state file that lists its processes.
 
 Each stack has one folder inside the project folder.
 """
@@ -31,26 +31,29 @@ class StackFolder:
 
     @property
     def state(self) -> Path:
-        """The state file, in JSON; it exists only while the stack is running."""
+        """Return the path of the state file (JSON), which exists only while the stack is running."""
         return self.root / "state.json"
 
     @property
     def build(self) -> Path:
-        """The result of `sam build`; `down` keeps it, so that the next start can skip the build."""
+        """Return the folder with the result of `sam build`; `down` keeps it, so that `up` can skip the build."""
         return self.root / "build"
 
     @property
     def scratch(self) -> Path:
-        """The files that the emulators write; each start empties this folder."""
+        """Return the folder for files that the emulators write; each start empties it."""
         return self.root / "scratch"
 
     def log(self, name: str) -> Path:
-        """Return the log file of one process or tool."""
+        """Return the path of the log file of one process or tool."""
         return self.root / "logs" / f"{name}.log"
 
     @contextmanager
     def locked(self, report: Callable[[str], None]) -> Iterator[None]:
-        """Lock the stack, so that one `up` or `down` runs at a time; report when this call must wait."""
+        """Lock the stack, so that only one `up` or `down` runs at a time.
+
+        `report` receives a line of text if this call must wait for the lock.
+        """
         self.root.mkdir(parents=True, exist_ok=True)
         with (self.root / "lock").open("w") as handle:
             try:
@@ -72,15 +75,15 @@ class Emulator:
 
     @property
     def endpoint(self) -> str:
-        """The URL of the emulator, without a trailing slash."""
+        """Return the URL of the emulator, without a trailing slash."""
         return endpoint(self.port)
 
 
 @dataclass(frozen=True, slots=True)
 class StackState:
-    """The running processes of a stack and its latest deployment.
+    """The running processes of a stack, and its latest deployment.
 
-    `deployed` is the fingerprint of the latest `sam deploy`; it is empty before the first one.
+    `deployed` is the fingerprint of the latest `sam deploy`. It is empty before the first deployment.
     """
 
     stack: str
@@ -93,19 +96,19 @@ class StackState:
 
     @property
     def ports(self) -> Ports:
-        """The ports of both emulators."""
+        """Return the loopback ports of both emulators."""
         by_name = {emulator.name: emulator.port for emulator in self.emulators}
         return Ports(event_plane=by_name["event-plane"], compute_plane=by_name["compute-plane"])
 
     def with_deployment(self, fingerprint: str, outputs: dict[str, str]) -> Self:
-        """Return the state after a deployment."""
+        """Return a copy of the state with the fingerprint and outputs of a new deployment."""
         return replace(self, deployed=fingerprint, outputs=outputs)
 
 
 def project_root() -> Path:
-    """Return the nearest parent folder that contains the template, else the checkout of this package.
+    """Return the nearest folder at or above the current one that contains the template.
 
-    Raises `Misconfigured` outside of a checkout.
+    If there is none, return the checkout that contains this package. Raises `Misconfigured` outside of a checkout.
     """
     here = Path.cwd()
     for folder in (here, *here.parents, Path(__file__).resolve().parents[4]):
@@ -115,20 +118,23 @@ def project_root() -> Path:
 
 
 def state_home() -> Path:
-    """Return the folder of all stacks: `FAULTBRIDGE_HOME`, by default `.faultbridge` in the project."""
+    """Return the folder of all stacks: `FAULTBRIDGE_HOME`, or by default `.faultbridge` in the project."""
     chosen = os.environ.get(HOME_VARIABLE)
     return Path(chosen).absolute() if chosen else project_root() / ".faultbridge"
 
 
 def stack_folder(stack: str) -> StackFolder:
-    """Return the folder of a stack; raise `Misconfigured` for an invalid CloudFormation stack name."""
+    """Return the folder of a stack; raises `Misconfigured` if CloudFormation does not allow the name."""
     if not stack.replace("-", "").isalnum() or not stack[:1].isalpha():
         raise Misconfigured(f"invalid stack name: {stack!r}; use letters, digits and hyphens, starting with a letter")
     return StackFolder(state_home() / stack)
 
 
 def read_state(folder: StackFolder) -> StackState | None:
-    """Return the state of a stack; None when it is not running or the file has another format version."""
+    """Return the state of a stack, or None if there is no valid state file.
+
+    The state file is missing when the stack is not running. A file with another format version is not valid.
+    """
     try:
         document = json.loads(folder.state.read_text())
     except (FileNotFoundError, ValueError):
@@ -139,7 +145,7 @@ def read_state(folder: StackFolder) -> StackState | None:
 
 
 def write_state(folder: StackFolder, state: StackState) -> None:
-    """Write the state file atomically: readers see the old file or the new one."""
+    """Write the state file atomically, so that readers see either the old or the new file."""
     folder.root.mkdir(parents=True, exist_ok=True)
     draft = folder.state.with_suffix(".new")
     draft.write_text(json.dumps({"version": _VERSION, **asdict(state)}, indent=2) + "\n")

@@ -1,4 +1,4 @@
-"""Fingerprints of files; a changed fingerprint requires a build, a deployment or a restart."""
+"""Compute fingerprints of files; a changed fingerprint requires a build, a deployment or a restart."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _GENERATED = (".pyc", ".asl.json")  # generated from files that are included
 
 
 def of_deployment(project: Path, parameters: dict[str, str]) -> str:
-    """Return the fingerprint of all files and parameters of a deployment."""
+    """Return the fingerprint of all deployed files and of the parameters of a deployment."""
     excluded = tuple(project / name for name in _NOT_DEPLOYED)
     files = (
         file
@@ -38,7 +38,7 @@ def of_deployment(project: Path, parameters: dict[str, str]) -> str:
 
 
 def of_emulators() -> str:
-    """Return the fingerprint of the code in `_EMULATORS`, which emulators load; a changed one requires a restart."""
+    """Return the fingerprint of the code that the emulators load; if it changed, they must be restarted."""
     package = Path(__file__).parents[1]
     return _digest(package, (file for name in _EMULATORS for file in _files(package / name)), salt=sys.executable)
 

@@ -1,4 +1,4 @@
-"""Start and stop an embedded stack (`up`, `down`), and find one that is running."""
+"""Start and stop an embedded stack (`up`, `down`), and find a running stack."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class StackInfo:
-    """A running embedded stack: name, endpoints, outputs, process ids and log files."""
+    """A running embedded stack: its name, endpoints, outputs, process ids and log files."""
 
     stack: str
     region: str
@@ -33,11 +33,11 @@ class StackInfo:
 
     @property
     def console(self) -> str:
-        """Return the address of the console."""
+        """Return the URL of the web console of the stack."""
         return f"{self.endpoint}/console"
 
     def as_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object, with the address of the console."""
+        """Return the fields and the URL of the web console as a JSON object."""
         return {**asdict(self), "console": self.console}
 
 
@@ -53,9 +53,9 @@ def up(
     default_ports: bool = True,
     deployment: Deployment | None = None,
 ) -> StackInfo:
-    """Start, build and deploy the stack as far as necessary; do nothing when it is up to date.
+    """Start, build and deploy the stack as far as necessary; do nothing if it is up to date.
 
-    `fresh` restarts with empty emulators. A failed start leaves no process running.
+    `fresh` restarts the stack with empty emulators. A failed start leaves no process running.
     """
     folder = stack_folder(stack)
     wanted = deployment or Deployment.of_project()
@@ -73,7 +73,7 @@ def up(
 
 
 def down(*, stack: str = DEFAULT_STACK, progress: Progress = _no_progress) -> bool:
-    """Stop the stack's processes and delete its state file; return False when it was not running."""
+    """Stop the processes of a stack and delete its state file; returns False if it was not running."""
     folder = stack_folder(stack)
     if not folder.root.exists():
         return False
@@ -85,13 +85,13 @@ def down(*, stack: str = DEFAULT_STACK, progress: Progress = _no_progress) -> bo
 
 
 def stack_info(*, stack: str = DEFAULT_STACK) -> StackInfo | None:
-    """Return the deployed stack from its state file; None when it is not running."""
+    """Return the running stack from its state file, or None if it is not running or not deployed."""
     state = _deployed_state(stack)
     return _info(state) if state else None
 
 
 def stack_names() -> list[str]:
-    """Return the names of the embedded stacks that are up."""
+    """Return the names of the embedded stacks that are running and deployed."""
     try:
         home = files.state_home()
     except Misconfigured:
@@ -101,7 +101,7 @@ def stack_names() -> list[str]:
 
 
 def endpoint_environment(*, stack: str = DEFAULT_STACK) -> dict[str, str]:
-    """Return the variables that point any AWS client to the stack; empty when it is not running."""
+    """Return the environment variables that direct AWS clients to the stack; empty if it is not running."""
     state = _deployed_state(stack)
     return client_environment(state.ports) if state else {}
 
@@ -115,7 +115,7 @@ def _deployed_state(stack: str) -> StackState | None:
 
 
 def _reusable_stack(folder: StackFolder, progress: Progress, *, fresh: bool) -> StackState | None:
-    """Return the running stack if it can be kept; stop it otherwise and return None."""
+    """Return the running stack if it can be used again; otherwise stop it and return None."""
     state = files.read_state(folder)
     if state is None:
         return None

@@ -1,7 +1,7 @@
 """Start, identify and stop the emulator processes.
 
-A process is identified by its id and its start time. The system reuses ids, so an id alone may belong to a foreign
-process.
+A process is identified by its id and its start time. The operating system reuses ids, so an id alone may belong to an
+unrelated process.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ _STAT_STATE, _STAT_START = 0, 19  # fields 3 and 22 of /proc/<pid>/stat, counted
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process that this module started; `started` is an opaque text that differs if the id is reused."""
+    """A process that this module started.
+
+    `started` is an opaque text for the start time. It differs if the operating system reuses the process id.
+    """
 
     pid: int
     started: str
 
 
 def start(command: Sequence[str], *, environment: Mapping[str, str], log: Path) -> Process:
-    """Start a detached process in its own session, without input; its output is appended to the log."""
+    """Start a detached process in its own session, without input; its output is appended to a log file."""
     log.parent.mkdir(parents=True, exist_ok=True)
     # posix_spawn instead of subprocess: the child must outlive this process, and no one waits for it.
     pid = os.posix_spawn(
@@ -48,14 +51,20 @@ def start(command: Sequence[str], *, environment: Mapping[str, str], log: Path) 
 
 
 def is_running(process: Process) -> bool:
-    """Return whether the process with this id and start time runs; reap it if it is a dead child."""
+    """Return whether the process with this id and start time is running.
+
+    A child process that has ended is also removed from the process table.
+    """
     _reap(process.pid)
     started = _start_time(process.pid)
     return started is not None and started == process.started
 
 
 def stop(processes: Iterable[Process], *, grace_seconds: float = 5.0) -> int:
-    """Send SIGTERM to all processes, then SIGKILL to the rest; return how many were running."""
+    """Send SIGTERM to the processes, then SIGKILL to those that still run.
+
+    Returns the number of processes that were running. `grace_seconds` is the time that the processes have to end.
+    """
     running = [process for process in processes if is_running(process)]
     _signal_and_wait(running, signal.SIGTERM, grace_seconds)
     survivors = [process for process in running if is_running(process)]
@@ -66,8 +75,8 @@ def stop(processes: Iterable[Process], *, grace_seconds: float = 5.0) -> int:
 def terminate_with_parent(parent: str | None) -> None:
     """Request SIGTERM for this process when its parent process ends (Linux only).
 
-    `parent` is the expected process id of the parent; None disables the request. Test stacks use it, because killed
-    tests cannot stop their stack. The stack of `up` outlives its parent.
+    `parent` is the expected process id of the parent; None disables the request. The stacks of tests use it, because
+    tests that are killed cannot stop their stack. A stack that `up` started outlives its parent.
     """
     if parent is None or not sys.platform.startswith("linux"):
         return
@@ -95,7 +104,7 @@ def _reap(pid: int) -> None:
 
 
 def _start_time(pid: int) -> str | None:
-    """Return the start time as the system writes it; None when the process does not exist or is a zombie."""
+    """Return the start time of a process as opaque text; None if the process does not run."""
     proc = Path("/proc")
     return _start_time_from_proc(proc, pid) if (proc / "self" / "stat").exists() else _start_time_from_ps(pid)
 

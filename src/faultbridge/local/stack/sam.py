@@ -21,7 +21,10 @@ _ERROR_TEXTS = ("Error:", "CREATE_FAILED", "UPDATE_FAILED", "Failed to")
 
 
 def executable() -> str:
-    """Return the `sam` next to this Python, else the one on the path; raise `Misconfigured` without any."""
+    """Return the path of `sam`: the one next to this Python, else the one on `PATH`.
+
+    Raises `Misconfigured` if SAM CLI is not installed.
+    """
     beside = Path(sys.executable).with_name("sam")
     found = str(beside) if beside.exists() else shutil.which("sam")
     if found is None:
@@ -30,7 +33,7 @@ def executable() -> str:
 
 
 def run(arguments: Sequence[str], *, project: Path, environment: Mapping[str, str], log: Path) -> None:
-    """Run a SAM command and log its output; raise `Transient` with its error line when it fails."""
+    """Run a SAM command and log its output; raises `Transient` with the error line if the command fails."""
     log.parent.mkdir(parents=True, exist_ok=True)
     path = f"{Path(sys.executable).parent}:{environment.get('PATH', '')}"
     with log.open("w") as output:
@@ -48,7 +51,10 @@ def run(arguments: Sequence[str], *, project: Path, environment: Mapping[str, st
 
 
 def write_state_machines(project: Path) -> None:
-    """Write the project's state machines as JSON, if it has any; raise `Misconfigured` for an invalid one."""
+    """Convert the state machines of a project from YAML to JSON, if it has any.
+
+    Raises `Misconfigured` for an invalid state machine.
+    """
     if not (project / STATE_MACHINES).exists():
         return
     command = [sys.executable, str(project / STATE_MACHINES)]
@@ -59,14 +65,14 @@ def write_state_machines(project: Path) -> None:
 
 
 def error_line(log: Path) -> str:
-    """Return the last line of a log that contains an error, else its last line."""
+    """Return the last line of a log that contains an error; without an error, return the last line."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     errors = [line for line in lines if any(text in line for text in _ERROR_TEXTS)]
     return (errors or lines or ["no output"])[-1]
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads YAML with short intrinsic functions such as `!Ref`."""
+    """A YAML loader that accepts short CloudFormation intrinsic functions such as `!Ref`."""
 
 
 def _intrinsic(loader: _Loader, suffix: str, node: yaml.Node) -> dict[str, Any]:
@@ -85,13 +91,13 @@ _Loader.add_multi_constructor("!", _intrinsic)
 
 
 def read_template(path: Path) -> dict[str, Any]:
-    """Return a template as plain data, with short intrinsic functions expanded to their long form."""
+    """Return a CloudFormation template as plain data, with `!Ref` and similar in their long form."""
     document = yaml.load(path.read_text(), Loader=_Loader)  # noqa: S506 - a SafeLoader with intrinsics
     return document if isinstance(document, dict) else {}
 
 
 def resources(template: dict[str, Any], *types: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the logical id and the properties of each resource of these types."""
+    """Yield the logical id and the properties of each resource of the given types in a template."""
     for logical_id, resource in template.get("Resources", {}).items():
         if resource.get("Type") in types:
             yield logical_id, resource.get("Properties", {})

@@ -14,7 +14,7 @@ from faultbridge.local.stack.lifecycle import DEFAULT_STACK
 
 @dataclass(frozen=True, slots=True)
 class EmulatorStatus:
-    """The process, the URL and the log of an emulator, and whether it answers."""
+    """The process id, URL and log file of an emulator, and whether it responds."""
 
     name: str
     pid: int
@@ -25,9 +25,9 @@ class EmulatorStatus:
 
 @dataclass(frozen=True, slots=True)
 class QueueDepth:
-    """The number of waiting and in-flight messages of a queue.
+    """The number of waiting and in-flight messages of an SQS queue.
 
-    `dead_letters` marks a dead-letter queue.
+    `dead_letters` is True for a dead-letter queue.
     """
 
     name: str
@@ -41,7 +41,7 @@ class QueueDepth:
 class StackStatus:
     """The current status of an embedded stack.
 
-    `stuck` is the number of overdue items; it is None when they were not counted.
+    `stuck` is the number of overdue items. It is None if the items were not counted.
     """
 
     stack: str
@@ -60,9 +60,9 @@ class StackStatus:
 
 
 def status(*, stack: str = DEFAULT_STACK, count_overdue: Callable[[], int] | None = None) -> StackStatus:
-    """Return the current status of a stack.
+    """Return the current status of an embedded stack.
 
-    `count_overdue` counts overdue items; it is called only for a running stack.
+    `count_overdue` counts overdue items. It is called only for a running stack.
     """
     state = files.read_state(stack_folder(stack))
     if state is None:

@@ -1,6 +1,7 @@
-"""Commands for the embedded stack on this machine.
+"""Commands for the embedded stack, which runs on this machine.
 
-Reading order: `up_down` starts and stops it, `status` shows it (or a stack on AWS), `demo` runs a repair in it.
-`fleet` creates, breaks and heals fake nodes (`fleet_faults` lists the faults), and `env` prints its variables.
-`demo_scenario` holds the steps of the demo, `demo_records` its input, `demo_result` its checks and final table.
+Reading order: `up_down` starts and stops the stack, `status` shows its status (or that of a stack on AWS), `demo` runs
+a repair in it. `fleet` creates, breaks and heals fake nodes (`fleet_faults` lists the faults), and `env` prints its
+variables. `demo_scenario` contains the steps of the demo, `demo_records` its input, `demo_result` its checks and final
+table.
 """

@@ -1,4 +1,4 @@
-"""The bundled raw records of the demo. Their times are set to a few seconds ago."""
+"""The raw records that are bundled for the demo; their times are set to a few seconds ago."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TIME_OFFSET = re.compile(r"@(-\d+\.\d)@")
 
 @dataclass(frozen=True, slots=True)
 class DemoRecord:
-    """One record to send, with a short description."""
+    """One raw record of the demo, with a short description."""
 
     raw_input: RawInput
     description: str
@@ -43,6 +43,6 @@ def demo_records(cluster: str, nodes: Sequence[str], now: datetime) -> list[Demo
 
 
 def _body(file: str, node: str, now: datetime) -> bytes:
-    """Read a bundled file and fill in the node name and the times."""
+    """Return a bundled record, with the node name and the times filled in."""
     text = (BUNDLE / file).read_text(encoding="utf-8").replace("@node@", node)
     return _TIME_OFFSET.sub(lambda found: to_text(now + timedelta(seconds=float(found[1]))), text).encode()

@@ -41,7 +41,10 @@ TABLE: Columns = {
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """The result of one demo run. `events` and `pages` include repeated deliveries; times are in seconds."""
+    """The result of one demo run.
+
+    `events` and `pages` include repeated deliveries. `repaired_in` and `ran_for` are in seconds.
+    """
 
     cluster: str
     records: int
@@ -58,16 +61,16 @@ class DemoResult:
 
     @property
     def repaired(self) -> bool:
-        """Return whether a node was replaced."""
+        """Return whether a node of the demo was replaced."""
         return any(view.case.resolution is Resolution.REPLACED for view in self.cases)
 
     @property
     def problems(self) -> list[str]:
-        """List the checks that failed."""
+        """Return one line of text for each check of the demo that failed."""
         return list(self._problems())
 
     def document(self) -> dict[str, Any]:
-        """Return the result as one JSON document."""
+        """Return the result as one JSON document, for `--json` and for the final table."""
         replaced = next((node for node in self.nodes if node.former_instances), None)
         incarnation = replaced.incarnation if replaced else None
         return {
@@ -92,7 +95,7 @@ class DemoResult:
         }
 
     def _problems(self) -> Iterator[str]:
-        """Yield one line for each check that failed."""
+        """Yield one line of text for each check of the demo that failed."""
         if not self.repaired:
             states = ", ".join(f"{view.case.id} is {view.case.status}" for view in self.cases) or "no case was opened"
             yield f"node not replaced in time: {states}"
@@ -109,7 +112,7 @@ class DemoResult:
         return {str(event["metadata"]["event_id"]) for event in self.events}
 
     def _pages(self) -> list[Mapping[str, Any]]:
-        """Return the pages in order of time; a triggered page precedes its resolve."""
+        """Return the pages in order of time; if times are equal, a triggered page precedes a resolved one."""
         return sorted(self.pages, key=lambda page: (str(page["occurred_at"]), str(page["state"]) != "triggered"))
 
 

@@ -33,7 +33,10 @@ FINAL_STATUSES = tuple(status for status in CaseStatus if not status.live)
 
 @dataclass(slots=True)
 class DemoScenario:
-    """One run of the demo on a running stack, with its own cluster and fleet. `timeout` is in seconds."""
+    """One run of the demo on a running stack, with a cluster and a fleet of its own.
+
+    `timeout` is the maximum wait for the repair, in seconds.
+    """
 
     session: Session
     environment: Mapping[str, str]
@@ -45,7 +48,7 @@ class DemoScenario:
 
     @classmethod
     def start(cls, *, stack: str, fresh: bool, timeout: float, output: OutputFormat) -> DemoScenario:
-        """Start the embedded stack and return a scenario for a new cluster in it."""
+        """Start the embedded stack, and return a scenario for a new cluster in it."""
         from faultbridge.local import up
 
         started = time.monotonic()
@@ -57,7 +60,7 @@ class DemoScenario:
         )
 
     def run(self) -> DemoResult:
-        """Run all steps and return the result."""
+        """Run all steps of the demo, and return the result."""
         # Subscribe first: a running stack publishes the first entries faster than a queue is created.
         events = subscribe_to_events(self.environment, self.outputs, self.cluster)
         pages = subscribe_to_pages(self.environment, self.outputs, self.cluster)
@@ -74,7 +77,7 @@ class DemoScenario:
         return result
 
     def _register(self) -> list[str]:
-        """Create the fake instances and register them; return the node names."""
+        """Create the fake instances and register them as nodes; returns the node names."""
         from faultbridge.adapters.compute.ec2_inventory import Ec2Inventory
         from faultbridge.local import create_fleet
 
@@ -88,14 +91,14 @@ class DemoScenario:
         return [instance.name for instance in instances]
 
     def _send(self, records: Sequence[DemoRecord]) -> int:
-        """Send the records and return how many the queue accepted."""
+        """Send the records; returns the number of records that the queue accepted."""
         print_step(f"sending {len(records)} records:")
         for record in records:
             print_step(f"  {record.raw_input.source:<20}{record.raw_input.node:<20}{record.description}")
         return len(sender(self.session)(record.raw_input for record in records).accepted)
 
     def _follow(self, sent: int, since: datetime) -> list[Line]:
-        """Print timeline entries until the repair is complete, and return them."""
+        """Print timeline entries until the repair is complete or the timeout is over, and return them."""
         print_step("timeline (a scheduled minute takes 3 s in this demo):")
         table = LiveTable(ENTRIES, widths=(14, 18, 58))
         lines: list[Line] = []
@@ -109,7 +112,10 @@ class DemoScenario:
         return lines
 
     def _poll_until_complete(self, sent: int, since: datetime) -> Callable[[], bool]:
-        """Return a function that waits for the next poll. It returns False on completion or timeout."""
+        """Return a function that waits for the next poll.
+
+        The function returns False when the repair is complete or the timeout is over.
+        """
         deadline = time.monotonic() + self.timeout
 
         def wait() -> bool:
@@ -119,7 +125,7 @@ class DemoScenario:
         return wait
 
     def _is_complete(self, sent: int, since: datetime) -> bool:
-        """Return whether the case is closed, all nodes serve, and every record has an outcome."""
+        """Return whether all cases are closed, all nodes are in service, and every record has an outcome."""
         directory = self.session.directory
         if directory.cases(self.cluster) or not directory.cases(self.cluster, FINAL_STATUSES):
             return False
@@ -138,7 +144,7 @@ class DemoScenario:
         since: datetime,
         took: float,
     ) -> DemoResult:
-        """Collect events and pages, verify the record, and return the result."""
+        """Collect events and pages, verify the record of the cluster, and return the result of the demo."""
         session, directory = self.session, self.session.directory
         verified = session.verify(self.cluster)
         return DemoResult(
@@ -158,7 +164,7 @@ class DemoScenario:
 
 
 def print_step(text: str) -> None:
-    """Print the next step on stderr. Only the result goes to standard output."""
+    """Print the next step of the demo on stderr; only the result goes to standard output."""
     print_line(text, to_stderr=True, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""`faultbridge env`: prints the variables that point other programs to the embedded stack."""
+"""`faultbridge env`: prints variables that direct other programs to the embedded stack."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ app = typer.Typer(rich_markup_mode=None)
 @app.command("env", epilog=examples('eval "$(faultbridge env)"', "faultbridge env --json"))
 @formatted_command
 def print_environment(stack: StackName = DEFAULT_STACK, *, output: OutputFormat) -> None:
-    """Print the variables that point boto3, the AWS CLI or Terraform to the embedded stack."""
+    """Print the variables that direct boto3, the AWS CLI or Terraform to the embedded stack."""
     found = require_embedded_stack(stack).environment
     if not output.for_people:
         show_one(found, {}, output)

@@ -1,4 +1,4 @@
-"""`faultbridge fleet`: creates a fleet of fake GPU nodes on the embedded stack, and breaks and heals its nodes."""
+"""`faultbridge fleet`: creates, breaks and heals fake GPU nodes on the embedded stack."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NodesArgument = Annotated[list[str], typer.Argument(metavar="NODE...", help="Nod
 
 @with_options(output=format_of)
 def _embedded_session(stack: StackName = DEFAULT_STACK, *, output: OutputFormat) -> Session:
-    """Return a session on the embedded stack. Raises `Misconfigured` where it is not up."""
+    """Return a session on the embedded stack. Raises `Misconfigured` if the stack is not running."""
     require_embedded_stack(stack)
     return Session(Target(stack), output, embedded=True)
 
@@ -59,7 +59,10 @@ def create(
     nodes: Annotated[int, typer.Option(min=1, max=64, metavar="N", help="Number of nodes: gpu-1 to gpu-N.")] = 8,
     mode: Annotated[Mode, typer.Option(help="Mode of the cluster.")] = Mode.ACT,
 ) -> None:
-    """Create a cluster of fake GPU nodes on the embedded stack and register it. Faultbridge repairs it."""
+    """Create a cluster of fake GPU nodes on the embedded stack, and register it.
+
+    Faultbridge repairs the nodes of this cluster.
+    """
     from faultbridge.adapters.compute.ec2_inventory import Ec2Inventory
     from faultbridge.local import create_fleet
 
@@ -72,9 +75,9 @@ def create(
 
 
 def add_fleet(registration: Registration, config: ClusterConfig, instances: Iterable[Instance]) -> None:
-    """Register the instances as `gpu-1`, `gpu-2` and so on, and then set the provider of the cluster.
+    """Register instances as the nodes `gpu-1`, `gpu-2` and so on, then set the provider of the cluster.
 
-    The provider is set last: an inventory sync before would register the instances under their host names.
+    The provider is set last, because an inventory sync would otherwise register the instances under their host names.
     """
     for number, instance in enumerate(instances, 1):
         registration.add_node(config.cluster, replace(NewNode.of_instance(instance), name=NODE_NAME.format(number)))
@@ -95,10 +98,10 @@ def break_nodes(
     cluster: ClusterOption,
     fault: Annotated[FleetFault, typer.Option(help="Fault to inject.")] = FleetFault.GPU_LOST,
 ) -> None:
-    """Break nodes of the embedded stack: each reports the fault as a real node does.
+    """Break nodes of the embedded stack: each node reports the fault as a real node does.
 
-    gpu-lost and gpu-memory also make the diagnostics of the instance fail: until it is replaced or healed, and for
-    gpu-memory until its GPUs are reset. link-down takes down a network link.
+    gpu-lost and gpu-memory also make the diagnostics of the instance fail, until it is replaced or healed. A GPU reset
+    also ends gpu-memory. link-down takes down a network link.
     """
     from faultbridge.local import break_diagnostics
 
@@ -116,7 +119,7 @@ def break_nodes(
 def heal_nodes(session: Session, nodes: NodesArgument, cluster: ClusterOption) -> None:
     """Heal the hardware of nodes: diagnostics pass again, and links are reported as up.
 
-    Faultbridge still verifies the nodes: return a node that is out of service with `faultbridge node return`.
+    Faultbridge still verifies the nodes. Return a node that is out of service with `faultbridge node return`.
     """
     from faultbridge.local import heal_instance
 

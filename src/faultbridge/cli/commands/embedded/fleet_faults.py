@@ -1,4 +1,7 @@
-"""The faults that `faultbridge fleet break` injects: what the node reports, and whether its diagnostics fail."""
+"""The faults that `faultbridge fleet break` injects into nodes of the embedded stack.
+
+Each fault defines what the node reports, and whether the diagnostics of its instance fail.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,9 @@ class FleetFault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """One fault: the record that reports it, and the diagnostics of the instance.
+    """One injected fault: the record that reports it, and whether the diagnostics of the instance fail.
 
-    `until` is the restart (`reset`) after which the diagnostics pass again.
+    `until` is the restart (`reset`) after which the diagnostics pass again. It is None if no restart ends the fault.
     """
 
     source: str

@@ -1,4 +1,4 @@
-"""`faultbridge status`: shows what runs, queue depths, overdue work and backlogs."""
+"""`faultbridge status`: shows what runs, the queue depths, overdue work and backlogs."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ COUNTED = frozenset({"unpublished", "timers", "records", "rejects"})
 )
 @stack_command
 def show_status(session: Session) -> None:
-    """Show what runs, queue depths, work overdue by 5 minutes, and the age of each backlog.
+    """Show what runs, queue depths, work that is overdue by 5 minutes, and the age of each backlog.
 
-    Exit code 69: the stack is not up.
+    Exit code 69: the embedded stack is not running.
     """
     from faultbridge.local import status
 
@@ -78,14 +78,14 @@ def show_status(session: Session) -> None:
 
 
 def overdue(session: Session) -> int:
-    """Count the timers that have been due for more than five minutes."""
+    """Return the number of timers that have been due for more than five minutes."""
     return session.application.ops.backlog.overdue()
 
 
 def backlog(session: Session) -> list[dict[str, Any]]:
-    """Describe each backlog.
+    """Return a document for each backlog of the stack.
 
-    `seconds` is the age of its oldest item. `stuck` is true where that age exceeds its limit.
+    `seconds` is the age of its oldest item. `stuck` is true if this age exceeds the limit of the backlog.
     """
     now = session.now()
     return [
@@ -102,7 +102,10 @@ def backlog(session: Session) -> list[dict[str, Any]]:
 
 
 def _queued_records(session: Session, now: datetime) -> BacklogItem:
-    """Return the backlog of the raw record queue. CloudWatch provides its age, or has no data yet."""
+    """Return the backlog of the queue of raw records.
+
+    CloudWatch provides the age of the oldest record. The age is unknown while CloudWatch has no data.
+    """
     from faultbridge.adapters.messaging.sqs import queue_age
     from faultbridge.ops.backlog import OVERDUE, BacklogItem
 
@@ -114,7 +117,7 @@ def _queued_records(session: Session, now: datetime) -> BacklogItem:
 
 
 def _deployed_status(session: Session) -> dict[str, Any]:
-    """Describe a stack on AWS, with the fields of an embedded stack."""
+    """Return the status of a stack on AWS, in the form of the status of an embedded stack."""
     from faultbridge.adapters.messaging.sqs import SqsQueue
     from faultbridge.local import StackStatus
 
@@ -156,7 +159,7 @@ def _queue_text(one: Document) -> str:
 
 
 def _backlog_lines(rows: Iterable[Document]) -> Iterator[str]:
-    """Yield one line per backlog: its title, count, age, whether it is stuck, and a note."""
+    """Yield one line per backlog: its title, count, age and note, and `STUCK` if it exceeds its limit."""
     from faultbridge.ledger.entry_text import duration_text
 
     width = max(map(len, BACKLOG_TITLES.values()))

@@ -40,7 +40,7 @@ def start(
 ) -> None:
     """Start the embedded stack: two AWS emulators on 127.0.0.1 with the same template deployed.
 
-    The command changes nothing when the stack is up already.
+    If the stack is running and up to date, the command changes nothing.
     """
     from faultbridge.local import up
 
@@ -62,7 +62,10 @@ def stop(stack: StackName = DEFAULT_STACK, yes: YesOption = False, *, output: Ou
 
 
 def _confirm_deletion(stack: str, *, yes: bool) -> None:
-    """Ask on a terminal before the data of a stack that is up is deleted; without a terminal, ask nothing."""
+    """Ask for confirmation on a terminal before the data of a running stack is deleted.
+
+    Without a terminal, no confirmation is required.
+    """
     from faultbridge.local import stack_info
 
     if sys.stdin.isatty() and stack_info(stack=stack) is not None:

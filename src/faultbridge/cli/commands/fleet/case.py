@@ -75,7 +75,7 @@ def list_cases(
     ] = None,
     wait: WaitOption = 0,
 ) -> None:
-    """List cases, oldest first."""
+    """List cases, oldest first. A case tracks one fault of one node until it is resolved."""
     wanted = tuple(CaseStatus) if everything else status or ()
     clusters = session.cluster_names(cluster)
 
@@ -91,7 +91,7 @@ def list_cases(
 @app.command("show", epilog=examples(f"faultbridge case show {_EXAMPLE_ID}"))
 @stack_command
 def show_case(session: Session, case: CaseArgument) -> None:
-    """Show a case: its phases, and the answers about capacity."""
+    """Show a case: its phases, and what each source of capacity answered."""
     _show(session, case)
 
 
@@ -119,13 +119,16 @@ def watch_case(session: Session, case: CaseArgument) -> None:
 
 
 def _continues(case: Case) -> bool:
-    """Return whether a case changes without an operator."""
+    """Return whether a case can still change without an operator."""
     return case.status.live and case.status is not CaseStatus.ESCALATED
 
 
 @dataclass(frozen=True)
 class Answer:
-    """An operator's answer to an approval request: the reason, and for which attempt and repair action it is."""
+    """An operator's answer to an approval request: its reason, attempt and repair action.
+
+    `attempt` and `repair_action` are None if the answer is for the current ones of the case.
+    """
 
     reason: str
     attempt: int | None
@@ -149,7 +152,10 @@ _answer_command = with_options(answer=_answer)
 @stack_command
 @_answer_command
 def approve(session: Session, case: CaseArgument, *, answer: Answer) -> None:
-    """Approve the repair for which a case requires approval. The approval counts for no other repair action."""
+    """Approve the repair for which a case requires approval.
+
+    The approval is valid only for this repair action.
+    """
     order = OperatorOrder(session.operator, answer.reason)
     session.application.repair.case_orders.approve(case, order, answer.attempt, answer.repair_action)
     _show(session, case)
@@ -176,7 +182,7 @@ def cancel(session: Session, case: CaseArgument, reason: ReasonOption = "") -> N
 @app.command("report", epilog=examples(f"faultbridge case report {_EXAMPLE_ID} -o case.html"))
 @stack_command
 def report_case(session: Session, case: CaseArgument, file: FileOption = None) -> None:
-    """Write a report of a case as one HTML file. The file opens from disk, without a network."""
+    """Write a report of a case as one HTML file, which opens from disk without a network."""
     cluster = session.directory.case(case).key.cluster
     write_file(session, session.application.console.reports.case(cluster, case), file, case)
 

@@ -1,4 +1,4 @@
-"""Shows what a command changed in the registration of a cluster: each setting before and now."""
+"""Show what a command changed in the registration of a cluster: each setting before and after."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ CHANGES: Columns = {
 
 
 def show_changed(session: Session, before: ClusterConfig, effect: str = "") -> None:
-    """Print the settings that differ from `before`, and from when they apply; as JSON, the whole cluster.
+    """Print the settings of a cluster that differ from `before`, and the time from which they apply.
 
-    `effect` is what the settings mean, as a sentence for people.
+    As JSON, the whole cluster is printed. `effect` describes the new settings, as a sentence for people.
     """
     view = session.directory.cluster(before.cluster)
     applies_at = json_time(session.applies_at()) or ""
@@ -40,7 +40,7 @@ def show_changed(session: Session, before: ClusterConfig, effect: str = "") -> N
 
 
 def _changes(before: ClusterConfig, after: ClusterConfig) -> Iterator[Document]:
-    """Yield each setting whose value differs."""
+    """Yield each setting whose value differs, with its old and its new value."""
     for one in fields(ClusterConfig):
         old, new = getattr(before, one.name), getattr(after, one.name)
         if old != new and one.name != "version":
@@ -48,7 +48,7 @@ def _changes(before: ClusterConfig, after: ClusterConfig) -> Iterator[Document]:
 
 
 def _text(value: object) -> str:
-    """Return the value of a setting for people; empty for none."""
+    """Return the value of a setting as text for people; None becomes an empty text."""
     match value:
         case None:
             text = ""

@@ -29,7 +29,10 @@ app = typer.Typer(rich_markup_mode=None)
 @app.command("list", epilog=examples("faultbridge cluster list", "faultbridge cluster list --json"))
 @stack_command
 def list_clusters(session: Session) -> None:
-    """List every cluster, also the one without nodes through which Faultbridge sends its own test records."""
+    """List every cluster.
+
+    The list includes the cluster without nodes through which Faultbridge sends its own test records.
+    """
     from faultbridge.ingest.canary import CLUSTER as CANARY_CLUSTER
 
     views = session.directory.clusters()
@@ -79,7 +82,7 @@ def add_cluster(
     cluster: ClusterArgument,
     settings: dict[str, Any],
 ) -> None:
-    """Register a cluster. In the default mode, observe, Faultbridge records faults and repairs nothing."""
+    """Register a cluster. In the default mode `observe`, Faultbridge records faults and repairs nothing."""
     _check_parts(session, settings)
     registered = session.application.registry.registration.add_cluster(ClusterConfig(cluster, **settings))
     if session.prints_table:
@@ -127,7 +130,10 @@ def maintain_cluster(
     until: Annotated[str | None, typer.Option(metavar="TIME", help=f"End of the maintenance: {FUTURE_HELP}.")] = None,
     end: Annotated[bool, typer.Option("--end", help="End the maintenance now.")] = False,
 ) -> None:
-    """Start or end maintenance of a cluster. Faults are recorded, and repairs wait until the end."""
+    """Start or end maintenance of a cluster.
+
+    During maintenance, faults are recorded and no repair starts.
+    """
     at = parse_future_time(until, session.now())
     if (at is None) is not end:
         raise typer.BadParameter("give one of --until and --end")
@@ -140,7 +146,10 @@ app.command("template", epilog=TEMPLATE_EXAMPLES)(set_template)
 
 
 def _check_parts(session: Session, changes: dict[str, Any]) -> None:
-    """Check the names of provider, orchestrator, verifier and restarter, and the version of the policy."""
+    """Check the names of the provider, orchestrator, verifier and restarter, and the policy version.
+
+    An unknown name or version is a usage error.
+    """
     ports = session.ports
     for name, allowed in (
         ("provider", dict.fromkeys((*session.application.ports.inventories, *ports.providers))),
@@ -155,7 +164,7 @@ def _check_parts(session: Session, changes: dict[str, Any]) -> None:
 
 
 def _repair_text(config: ClusterConfig) -> str:
-    """Describe what Faultbridge does about the faults of a cluster."""
+    """Return a sentence about whether Faultbridge repairs the nodes of a cluster."""
     if not config.opens_cases:
         return "observe only; enable repairs with --mode act --repair-owner faultbridge"
     if config.mode is Mode.DRY_RUN:
@@ -172,7 +181,7 @@ def _is_healthy(session: Session, cluster: str) -> bool:
 
 
 def _maintenance_text(session: Session) -> Callable[[Document], object]:
-    """Return the function that renders the end of maintenance, with `(over)` if that time has passed."""
+    """Return a function that formats the end of maintenance, with `(over)` if it has passed."""
     now = json_time(session.now()) or ""
 
     def cell(shown: Document) -> str:

@@ -1,4 +1,4 @@
-"""The options of `cluster add` and `cluster set`, and the checks of their values."""
+"""Define the options of `cluster add` and `cluster set`, and check their values."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def cluster_settings(
     external_id: ExternalIdOption = None,
     domain: DomainOption = None,
 ) -> dict[str, Any]:
-    """Return the cluster settings that the options of `cluster add` and `cluster set` give."""
+    """Return the cluster settings that were given as options of `cluster add` or `cluster set`."""
     given = {
         "mode": mode,
         "repair_owner": repair_owner,
@@ -124,14 +124,20 @@ def cluster_settings(
 
 
 def _slurm(head_node: str | None, rest: str | None, *, requeue: bool | None) -> dict[str, Any]:
-    """Check and return the settings for access to Slurm. An empty text removes a setting."""
+    """Check the options for access to Slurm, and return them as settings.
+
+    An empty text removes a setting.
+    """
     checked_node = instance_id(head_node) if head_node else head_node
     checked_rest = rest_address(rest) if rest else rest
     return {"slurm_head_node": checked_node, "slurm_rest": checked_rest, "slurm_requeue": requeue}
 
 
 def _senders(given: list[str] | None) -> tuple[str, ...] | None:
-    """Check the trusted senders. One empty text removes them all."""
+    """Check the trusted senders, and return them without duplicates; None if none were given.
+
+    One empty text removes all trusted senders of the cluster.
+    """
     if given is None:
         return None
     wrong = [one for one in given if not SENDER.fullmatch(one)]
@@ -141,7 +147,10 @@ def _senders(given: list[str] | None) -> tuple[str, ...] | None:
 
 
 def _roles(given: list[str] | None) -> tuple[str, ...] | None:
-    """Check the node roles. One empty text removes them all."""
+    """Check the node roles, and return them without duplicates; None if none were given.
+
+    One empty text removes all node roles of the cluster.
+    """
     if given is None:
         return None
     wrong = [one for one in given if not ROLE_ID.fullmatch(one)]
@@ -151,7 +160,7 @@ def _roles(given: list[str] | None) -> tuple[str, ...] | None:
 
 
 def _role(arn: str | None, external_id: str | None) -> ProviderRole | None:
-    """Check the role and the external id, and combine them; None without a role."""
+    """Check the role ARN and the external id, and return them together; None if no role was given."""
     if arn is None:
         if external_id is not None:
             raise typer.BadParameter("--external-id without --provider-role; give both")

@@ -50,9 +50,9 @@ def set_template(
     spares: SparesOption = None,
     spare_group: SpareGroupOption = None,
 ) -> None:
-    """Override instance types, subnets and spares of a cluster.
+    """Set the instance types, subnets and spares of a cluster.
 
-    They replace the values of the launch templates. The group of a node names its launch template.
+    They replace the values in the launch templates. The group of a node is the name of its launch template.
     """
     given = {
         "instance_types": _types(instance_type),
@@ -72,7 +72,10 @@ def set_template(
 
 
 def _types(given: list[str] | None) -> tuple[str, ...] | None:
-    """Check that every instance type has GPUs, and all types the same number."""
+    """Check the instance types: each type must have GPUs, and all types the same number of GPUs.
+
+    Returns None if no instance type was given.
+    """
     if given is None:
         return None
     counts, types = gpus_by_instance_type(), tuple(dict.fromkeys(filter(None, given)))
@@ -88,7 +91,10 @@ def _types(given: list[str] | None) -> tuple[str, ...] | None:
 
 
 def _subnets(given: list[str] | None) -> tuple[str, ...] | None:
-    """Return the subnet ids without duplicates, or None if none were given; rejects what is no subnet id."""
+    """Return the subnet ids without duplicates, or None if none were given.
+
+    A value that is not a subnet id is a usage error.
+    """
     if given is None:
         return None
     wrong = [one for one in given if one and not SUBNET.fullmatch(one)]

@@ -1,4 +1,7 @@
-"""The option `--domain` of `cluster add` and `cluster set`: failure domains that no inventory reports."""
+"""The option `--domain` of `cluster add` and `cluster set`, which declares failure domains.
+
+It is for failure domains that no inventory reports, such as racks.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ DomainOption = Annotated[
 
 
 def declared_domains(given: list[str] | None) -> tuple[DeclaredDomain, ...] | None:
-    """Return the failure domains of the option. One empty text removes them all."""
+    """Return the failure domains of the option `--domain`; None if the option was not given.
+
+    One empty text removes all declared failure domains.
+    """
     return None if given is None else tuple(_declared(one) for one in given if one)
 
 

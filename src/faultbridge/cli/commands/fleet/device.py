@@ -1,4 +1,4 @@
-"""`faultbridge device`: shows the history of a GPU across nodes, and repeat offenders."""
+"""`faultbridge device`: shows the history of a GPU across nodes, and GPUs with repeated faults."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ OFFENDERS: Columns = {
 def show_history(
     session: Session, device: Annotated[str, typer.Argument(metavar="DEVICE", help="Serial number or UUID.")]
 ) -> None:
-    """Show where a device was, its faults, and their repairs and verdicts, oldest first."""
+    """Show the nodes in which a device was, its faults, and their repairs and verdicts, oldest first."""
     from faultbridge.ledger.history.device_history import DeviceHistory
 
     events = DeviceHistory(session.ports.table)(device)
@@ -61,10 +61,10 @@ def list_offenders(
         str | None, typer.Option(metavar="TIME", help=f"Only faults recorded since this time. {PAST_HELP}")
     ] = None,
 ) -> None:
-    """List cards and slots with repeated faults, and which of the two the evidence favors.
+    """List GPU cards and slots with repeated faults, and which of the two is more likely faulty.
 
-    RATIO is the likelihood ratio of a faulty card to a faulty slot. EC2 and HyperPod hide the host of an instance, so
-    a slot is a PCI address in one instance.
+    RATIO is the likelihood ratio of a faulty card to a faulty slot. EC2 and HyperPod do not show the host of an
+    instance, so a slot is a PCI address in one instance.
     """
     from faultbridge.data import offender_odds
     from faultbridge.ledger.history.device_history import DeviceHistory

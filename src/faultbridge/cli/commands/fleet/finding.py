@@ -1,6 +1,6 @@
 """`faultbridge finding`: shows signs of gray failures, and records whether they were right.
 
-A finding repairs, isolates and pages nothing, unless a policy lets its detector act.
+A finding does not repair, isolate or page, unless a policy allows its detector to act.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def list_findings(
     cluster: ClusterFilter = None,
     ended: Annotated[bool, typer.Option("--all", help="Also the findings that ended in the last year.")] = False,
 ) -> None:
-    """List the nodes that are far above their peers, oldest finding first."""
+    """List the nodes whose error rate is far above that of their peers, oldest finding first."""
     found = session.judgments.list(session.cluster_names(cluster), ended=ended)
     session.show(map(finding_document, found), FINDINGS)
 
@@ -68,7 +68,7 @@ def list_findings(
 @app.command("show", epilog=examples(f"faultbridge finding show {_EXAMPLE_ID}"))
 @stack_command
 def show_finding(session: Session, finding: FindingArgument) -> None:
-    """Show a finding and its mark."""
+    """Show a finding, and whether an operator marked it as right or wrong."""
     session.show_one(finding_document(session.judgments.show(finding)), FINDING)
 
 
@@ -87,7 +87,7 @@ def mark_finding(
 @app.command("precision", epilog=examples("faultbridge finding precision", "faultbridge finding precision --json"))
 @stack_command
 def show_precision(session: Session, cluster: ClusterFilter = None) -> None:
-    """Show how many findings of each detector were right, of those that were marked."""
+    """Show for each detector how many of its marked findings were right."""
     from faultbridge.data.detectors import detectors
 
     judgments = session.judgments

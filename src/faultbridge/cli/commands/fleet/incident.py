@@ -1,6 +1,6 @@
 """`faultbridge incident`: shows cluster incidents, and closes them.
 
-An incident is one shared cause behind the faults of many nodes. While it is open, it holds the repairs of these nodes.
+An incident is one shared cause behind the faults of many nodes. While it is open, the repairs of these nodes wait.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def list_incidents(
     closed: Annotated[bool, typer.Option("--all", help="Also the incidents closed in the last 90 days.")] = False,
     wait: WaitOption = 0,
 ) -> None:
-    """List the open incidents, oldest first."""
+    """List the open incidents, oldest first. An incident is one cause of faults on many nodes."""
     clusters = session.cluster_names(cluster)
 
     def read() -> Iterator[Document]:
@@ -51,7 +51,7 @@ def show_incident(session: Session, incident: IncidentArgument) -> None:
 @app.command("close", epilog=examples(f"faultbridge incident close {_EXAMPLE_ID} --reason 'not the switch'"))
 @stack_command
 def close_incident(session: Session, incident: IncidentArgument, reason: ReasonOption = "") -> None:
-    """Close an incident. The cases that it holds continue within the repair limits, oldest first."""
+    """Close an incident. The cases that wait for it then continue within the repair limits, oldest first."""
     before = session.directory.incident(incident)
     session.application.incidents.orders.close(before.incident.cluster, incident, session.operator, reason)
     session.show_one(incident_document(session.directory.incident(incident)), INCIDENT)

@@ -1,4 +1,4 @@
-"""`faultbridge job`: records when jobs start and end, on which nodes they run, and shows which may resume."""
+"""`faultbridge job`: records the start, end and nodes of jobs, and shows which jobs may resume."""
 
 from __future__ import annotations
 
@@ -85,7 +85,10 @@ def start_job(
         bool, typer.Option("--again", help="The scheduler started the job anew: a run on other nodes has ended.")
     ] = False,
 ) -> None:
-    """Record that a job started. Repeating the command only adds a name, ranks or a limit."""
+    """Record that a job started.
+
+    If the start is already recorded, the command only adds a name, ranks or a time limit.
+    """
     nodes = _nodes(node)
     placed, started_at = given_ranks(nodes, ranks, ranks_per_node), parse_time(at, session.now())
     limit = _limit(stall_after, session.now()) if stall_after else None
@@ -107,7 +110,7 @@ def end_job(
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason, a few words.")] = "",
     at: AtOption = None,
 ) -> None:
-    """Record that a job ended. Repeating the command changes nothing."""
+    """Record that a job ended. If the end is already recorded, the command changes nothing."""
     from faultbridge.domain.cluster.jobs import OUTCOMES
 
     if outcome not in OUTCOMES:
@@ -128,7 +131,7 @@ def record_heartbeat(
 ) -> None:
     """Record the last step of a job. A job whose step does not advance within its time limit is stalled.
 
-    A stalled job or an invalid loss, such as nan, starts no repair; the event `Job Change` reports it.
+    A stalled job or an invalid loss, such as nan, starts no repair. The event `Job Change` reports it.
     """
     session.show_one(job_document(session.application.jobs.progress.heartbeat(cluster, job, step, loss)), JOB)
 
@@ -146,9 +149,9 @@ def run_job(
 ) -> None:
     """Run the launcher of a job, and record its start and its end. The exit code is the launcher's.
 
-    The launcher runs also if nothing can be recorded. Use the command once for each job, not once for each node. A
-    launcher that ends by itself with 0 has succeeded, with another code it has failed; after a signal to this command,
-    the outcome is unreported.
+    The launcher also runs if nothing can be recorded. Use the command once for each job, not once for each node. If the
+    launcher exits with 0, the job has succeeded; with another code, it has failed. If this command received a signal
+    and the launcher then fails, the outcome is unreported.
     """
     from faultbridge.cli.commands.fleet.job_run import run_recorded
 
@@ -167,7 +170,7 @@ def run_job(
 @app.command("list", epilog=examples("faultbridge job list", "faultbridge job list --cluster train-a"))
 @stack_command
 def list_jobs(session: Session, cluster: AnyClusterOption = None) -> None:
-    """List the jobs that run, and the failed ones whose faulty nodes are not back yet."""
+    """List the running jobs, and the failed jobs whose faulty nodes are not yet back in service."""
     clusters = session.cluster_names(cluster)
     followed = (job for name in clusters for job in session.jobs.all(name))
     session.show((job_document(job) for job in followed), JOBS)
@@ -176,7 +179,10 @@ def list_jobs(session: Session, cluster: AnyClusterOption = None) -> None:
 @app.command("show", epilog=examples("faultbridge job show 88213 --cluster train-a"))
 @stack_command
 def show_job(session: Session, job: JobArgument, cluster: ClusterOption) -> None:
-    """Show a job, its nodes with faults, and whether it may resume. `timeline --job` shows what happened to it."""
+    """Show a job, its nodes with faults, and whether it may resume.
+
+    `faultbridge timeline --job` shows the history of the job.
+    """
     session.show_one(job_document(session.jobs.job(cluster, job)), JOB)
 
 
@@ -189,7 +195,10 @@ def show_ranks(
     rank: Annotated[list[int] | None, typer.Option(metavar="RANK", help="Only this rank. Repeatable.")] = None,
     node: Annotated[str | None, typer.Option(metavar="NODE", help="Only the ranks on this node.")] = None,
 ) -> None:
-    """List the ranks of a job with their nodes and GPUs. Each local rank is assumed to use the GPU with its index."""
+    """List the ranks of a job with their nodes and GPUs.
+
+    Each local rank is assumed to use the GPU with the same index.
+    """
     found = session.jobs.job(cluster, job)
     until = found.ended_at or session.now()
     devices = gpus_of(session.application.ledger.append, cluster, found.ranks, until)
@@ -197,7 +206,7 @@ def show_ranks(
 
 
 def _limit(text: str, now: datetime) -> timedelta:
-    """Return a limit of a minute or more. Raises BadParameter for anything else."""
+    """Return the time limit of `--stall-after`. Raises BadParameter if it is less than a minute."""
     from datetime import timedelta
 
     since = parse_age(text, now)
@@ -207,7 +216,7 @@ def _limit(text: str, now: datetime) -> timedelta:
 
 
 def _nodes(given: list[str]) -> list[str]:
-    """Return the names of host lists. Raises BadParameter when there is none."""
+    """Return the node names in host lists. Raises BadParameter if there are no nodes."""
     nodes = [one for text in given for one in expand_host_list(text.replace(" ", "").strip(","))]
     if not nodes:
         raise typer.BadParameter("no node in --node; give a node or a host list")

@@ -1,4 +1,4 @@
-"""Ranks of a job on the command line: the options that give them, and the rows that show them."""
+"""The ranks of a job on the command line: the options that set them, and the rows that show them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,18 @@ RANKS: Columns = {
 
 
 def is_wanted(row: Document, ranks: list[int] | None, node: str | None) -> bool:
-    """Return whether a row is of one of these ranks and of this node; None stands for any."""
+    """Return whether a row has one of the given ranks and the given node.
+
+    If `ranks` or `node` is None, every rank or node matches.
+    """
     return (not ranks or row["rank"] in ranks) and node in {None, row["node"]}
 
 
 def rank_rows(job: Job, devices: Mapping[str, Iterable[Component]]) -> Iterator[Document]:
-    """Yield each rank with its node and its GPU, whose fields are None if `devices` has no GPU for that rank."""
+    """Yield a row for each rank of a job, with its node and its GPU.
+
+    The GPU fields are None if `devices` contains no GPU for the rank.
+    """
     from faultbridge.domain.cluster.ranks import gpu_of, ranks_of
 
     for node, text in sorted(job.ranks.items(), key=lambda each: ranks_of(each[1])[:1]):
@@ -41,7 +47,10 @@ def rank_rows(job: Job, devices: Mapping[str, Iterable[Component]]) -> Iterator[
 
 
 def given_ranks(nodes: list[str], file: Path | None, per_node: int | None) -> dict[str, str]:
-    """Return the ranks of each node as text. Raises BadParameter if both options are given."""
+    """Return the ranks of each node as text, from `--ranks` or `--ranks-per-node`.
+
+    Raises BadParameter if both options are given.
+    """
     from faultbridge.cli.commands.offline.rank_map import read_rank_map
     from faultbridge.domain.cluster.ranks import ranks_in_order
 

@@ -1,4 +1,4 @@
-"""`faultbridge job run`: runs the launcher of a job, and records when it starts and how it ends."""
+"""Run the launcher of a job for `faultbridge job run`, and record how the job starts and ends."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ SIGNAL_EXIT = 128
 
 
 def run_recorded(command: Sequence[str], start: Callable[[], object], end: Callable[[str, str], object]) -> int:
-    """Record the start, run the command, record its outcome and reason. Returns the command's exit code.
+    """Record the start of a job, run its command, and record its outcome; returns the exit code.
 
-    The command runs even if its start cannot be recorded. Raises OSError for a program that cannot be started.
+    The command runs even if its start cannot be recorded. Raises OSError if the program cannot be started.
     """
     _recorded("the start of the job", start)
     try:
@@ -42,7 +42,7 @@ def _recorded(what: str, record: Callable[[], object]) -> None:
 
 
 def _run(command: Sequence[str]) -> tuple[int, list[int]]:
-    """Run a command until it ends. Returns its exit code, and the signals that were passed on to it."""
+    """Run a command until it ends; returns its exit code and the signals that were forwarded to it."""
     received: list[int] = []
     started: list[subprocess.Popen[bytes]] = []
     with _forwarding(started, received):
@@ -56,7 +56,10 @@ def _run(command: Sequence[str]) -> tuple[int, list[int]]:
 
 @contextmanager
 def _forwarding(started: Sequence[subprocess.Popen[bytes]], received: list[int]) -> Iterator[None]:
-    """Collect signals and pass them on to the started command, which decides how to end."""
+    """Within the `with` block, forward signals to the started command, and add them to `received`.
+
+    The command itself decides how to end.
+    """
 
     def forward(number: int, _: FrameType | None) -> None:
         received.append(number)

@@ -1,6 +1,6 @@
 """`faultbridge mapping`: checks, publishes and shows a customer's own fault mappings.
 
-A mapping translates names in foreign records, such as alert names, to fault codes of the catalog.
+A mapping translates names in records of other systems, such as alert names, to fault codes of the catalog.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="Mapping file,
 @app.command("check", epilog=examples("faultbridge mapping check own.json"))
 @formatted_command
 def check_mappings(file: FileArgument, *, output: OutputFormat) -> None:
-    """Validate mappings offline. Exit code 1: they are invalid."""
+    """Validate mappings offline. Exit code 1: the mappings are invalid."""
     mappings = _read_mappings(file)
     show_one({"mappings": sorted(mappings)}, {"Valid": lambda one: ", ".join(one["mappings"]) or "no mappings"}, output)
 
@@ -43,7 +43,10 @@ def check_mappings(file: FileArgument, *, output: OutputFormat) -> None:
 @app.command("put", epilog=examples("faultbridge mapping put own.json"))
 @stack_command
 def put_mappings(session: Session, file: FileArgument) -> None:
-    """Publish mappings as the current version. Invalid ones are rejected, and the current ones stay."""
+    """Publish mappings as the current version.
+
+    If the new mappings are invalid, they are rejected, and the current mappings stay.
+    """
     mappings = _read_mappings(file)
     version = version_of(mappings)
     _service(session).put(version, mappings)
@@ -58,7 +61,7 @@ def show_mappings(
         str | None, typer.Argument(metavar="VERSION", help="Version to show. Default: the current version.")
     ] = None,
 ) -> None:
-    """Show mappings in the format of `mapping put`."""
+    """Show mappings in the file format of `mapping put`."""
     service = _service(session)
     shown, mappings = (version, service.read(version)) if version else service.current()
     if not session.prints_table:
@@ -75,7 +78,7 @@ def _service(session: Session) -> Any:  # noqa: ANN401 - imported where it is us
 
 
 def _read_mappings(file: str) -> dict[str, Mapping[str, Any]]:
-    """Read and validate mappings. For invalid mappings, print the problem and exit with 1."""
+    """Read and validate a mapping file; if it is invalid, print the problem and exit with code 1."""
     try:
         mappings = parse_extensions(read_text(file))
     except Misconfigured as error:
@@ -87,7 +90,7 @@ def _read_mappings(file: str) -> dict[str, Mapping[str, Any]]:
 
 
 def _codes(value: object) -> Iterator[str]:
-    """Yield every fault code in a nested value."""
+    """Yield every fault code in a nested JSON value."""
     if isinstance(value, Mapping):
         for name, one in value.items():
             if name == "code" and isinstance(one, str) and "." in one:

@@ -1,4 +1,4 @@
-"""`faultbridge node`: registers and shows nodes, and takes operator orders about them."""
+"""`faultbridge node`: registers and shows nodes, and accepts an operator's orders for them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,10 @@ def list_nodes(
 @app.command("show", epilog=examples("faultbridge node show ip-10-0-0-7 --cluster train-a"))
 @stack_command
 def show_node(session: Session, node: NodeArgument, cluster: ClusterOption) -> None:
-    """Show the instance, the active faults and the case of a node; without a case also why no repair starts."""
+    """Show the instance, the active faults and the case of a node.
+
+    If the node has no case, the command also shows why no repair starts.
+    """
     state = session.directory.node(NodeKey(cluster, node))
     shown = shown_node_document(state, session.directory.cluster(cluster).config, session.now())
     session.show_one(shown, NODE_WITHOUT_REPAIR if shown["no_repair"] else NODE)
@@ -97,7 +100,7 @@ def add_node(
         list[str] | None, typer.Option(metavar="NAME", help="Another name of the node in records. Repeatable.")
     ] = None,
 ) -> None:
-    """Register a node. A node with an instance is in service at once, marked as never verified."""
+    """Register a node. A node with an instance is in service immediately, marked as never verified."""
     new = NewNode(node, instance_id, group, instance_type, domain, tuple(alias or ()))
     registration = session.application.registry.registration
     registration.pin_roles_of(cluster, [new])
@@ -117,9 +120,10 @@ def _needs_no_confirmation() -> bool:
 
 
 def _add_order(verb: str, summary: str, reason: str, effect: str = "") -> None:
-    """Add a command with which an operator orders an action on a node. `reason` is for the example.
+    """Add a command with which an operator orders an action on a node.
 
-    The command has `--yes` and asks for confirmation only where the order has an `effect` to confirm.
+    `summary` is the help text, and `reason` is for the example. The command has the option `--yes` and asks for
+    confirmation only if the order has an `effect` to confirm.
     """
 
     @app.command(

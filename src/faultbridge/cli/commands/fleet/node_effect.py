@@ -1,4 +1,4 @@
-"""The effect of an operator's order about a node: the state to show after it, and what happens next."""
+"""Show the effect of an operator's order on a node: its new state, and what happens next."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _UNDECIDED = frozenset({None, WaitingFor.ADMISSION})
 
 
 def show_effect(session: Session, state: NodeState) -> None:
-    """Wait at most 10 seconds until the order has taken effect, and print the node as it is then.
+    """Wait up to 10 seconds until an order has taken effect, then print the node.
 
-    An order is recorded at once. The stack acts on the record within seconds, unless a limit of repairs delays it.
+    An order is recorded immediately. The stack processes it within seconds, unless a repair limit delays it.
     """
     for _ in range(MAX_POLLS):
         if not _pending(state):
@@ -32,12 +32,15 @@ def show_effect(session: Session, state: NodeState) -> None:
 
 
 def wait() -> None:
-    """Wait until the next poll."""
+    """Wait half a second, until the next poll of the node."""
     time.sleep(POLL_SECONDS)
 
 
 def _pending(state: NodeState) -> bool:
-    """Return whether the stack has yet to act: admission has not considered the case, or the node is in service."""
+    """Return whether the order has not taken effect yet.
+
+    That is so while admission has not considered the case, or while the node is still in service.
+    """
     case = state.live_case
     if case is None or state.status is None:
         return False
@@ -46,7 +49,7 @@ def _pending(state: NodeState) -> bool:
 
 
 def _next_text(state: NodeState) -> str:
-    """Describe what happens to the node after the order."""
+    """Return a sentence about what happens to the node after the order."""
     case = state.live_case
     if case is None:
         return "the order is recorded"

@@ -34,7 +34,7 @@ ALIAS_SEPARATOR = ";"
 
 @dataclass(frozen=True, slots=True)
 class InvalidRow:
-    """A line of the file that could not be read as a node: its number, the node name if present, and the problem."""
+    """A line of the file that is not a valid node: its line number, its node name if any, and the problem."""
 
     number: int
     node: str | None
@@ -61,7 +61,10 @@ def import_nodes(
         str | None, typer.Option(metavar="NAME", help="Register the instances of this provider group.")
     ] = None,
 ) -> None:
-    """Register many nodes. A rejected node does not stop the others. Exit code 1: a node was rejected."""
+    """Register many nodes. If one node is rejected, the others are still registered.
+
+    Exit code 1: a node was rejected.
+    """
     if (file is None) == (group is None):
         raise typer.BadParameter("give one of FILE and --group")
     read = read_nodes(file) if file is not None else _nodes_of_group(session, cluster, str(group))
@@ -83,7 +86,7 @@ def import_nodes(
 
 
 def read_nodes(file: str) -> list[NewNode | InvalidRow]:
-    """Read the nodes of a file, or of standard input for `-`. A file without nodes is wrong usage."""
+    """Read the nodes in a file, or in standard input for `-`. A file without nodes is a usage error."""
     text = read_text(file).removeprefix("\ufeff")
     rows = list(_json_rows(text) if text.lstrip().startswith("{") else _csv_rows(text))
     if not rows:
@@ -92,7 +95,7 @@ def read_nodes(file: str) -> list[NewNode | InvalidRow]:
 
 
 def _json_rows(text: str) -> Iterator[tuple[int, Mapping[str, Any] | InvalidRow]]:
-    """Yield the objects of JSON lines, each with its line number."""
+    """Yield the objects of a JSON lines file, each with its line number."""
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
@@ -104,7 +107,7 @@ def _json_rows(text: str) -> Iterator[tuple[int, Mapping[str, Any] | InvalidRow]
 
 
 def _csv_rows(text: str) -> Iterator[tuple[int, Mapping[str, Any] | InvalidRow]]:
-    """Yield the rows of CSV, each with its line number. An unknown column is wrong usage."""
+    """Yield the rows of a CSV file, each with its line number. An unknown column is a usage error."""
     reader = csv.DictReader(StringIO(text))
     try:
         unknown = sorted(set(reader.fieldnames or ()) - set(FIELDS))
@@ -118,7 +121,10 @@ def _csv_rows(text: str) -> Iterator[tuple[int, Mapping[str, Any] | InvalidRow]]
 
 
 def _node(row: Mapping[str, Any], number: int) -> NewNode | InvalidRow:
-    """Convert one line of the file to a node. `number` is its line number."""
+    """Convert one line of the file to a node, or to an InvalidRow if a value is wrong.
+
+    `number` is the line number.
+    """
     name, aliases = row.get("node"), row.get("aliases") or ()
     listed = aliases.split(ALIAS_SEPARATOR) if isinstance(aliases, str) else aliases
     texts = {field: row.get(field) or None for field in FIELDS[:-1]}
@@ -140,9 +146,11 @@ def _node(row: Mapping[str, Any], number: int) -> NewNode | InvalidRow:
 
 
 def _nodes_of_group(session: Session, cluster: str, group: str) -> list[NewNode | InvalidRow]:
-    """List the instances of a group at the provider of the cluster, and pin their roles before any of them reports.
+    """Return the instances of a provider group as nodes, and register their IAM roles.
 
-    A notice says how many serving instances were left out, where the inventory describes only so many at once.
+    Only a record that is sent with a registered role proves the instance of its node. The roles are registered before
+    any of the instances sends a record. If the inventory describes only some of the serving instances in one call, a
+    notice states how many were left out.
     """
     config = session.application.registry.registration.cluster(cluster)
     inventory = session.application.ports.inventories.get(config.provider)

@@ -50,7 +50,8 @@ def pause(
 ) -> None:
     """Pause new repairs in a cluster, or in all clusters.
 
-    Repairs that run continue. `faultbridge case cancel` stops one before its intent; after its intent it finishes.
+    Repairs that are running continue. `faultbridge case cancel` stops one before its intent, which is the point of no
+    return of a repair. After its intent, a repair always finishes.
     """
     names = _clusters(session, cluster, "pauses new repairs", everything=everything, yes=yes)
     _set_paused(session, names, paused=True, listed=everything)
@@ -103,7 +104,10 @@ def show_breakers(
 
 
 def _clusters(session: Session, cluster: str | None, effect: str, *, everything: bool, yes: bool) -> list[str]:
-    """Return the clusters that an order is for: one, or after a confirmation all."""
+    """Return the clusters that a command changes: the named cluster, or with `--all` every cluster.
+
+    For every cluster, an operator must confirm first.
+    """
     if not everything:
         named = cluster or default_cluster()
         if named is None:
@@ -117,7 +121,10 @@ def _clusters(session: Session, cluster: str | None, effect: str, *, everything:
 
 
 def _set_paused(session: Session, names: list[str], *, paused: bool, listed: bool) -> None:
-    """Pause or resume clusters, and print the repairs that run there: with `listed`, as a table of clusters."""
+    """Pause or resume repairs in clusters, and print the repairs that are running in them.
+
+    With `listed`, the clusters are printed as a table.
+    """
     for name in names:
         session.application.repair.controls.pause(name, paused=paused, operator=session.operator)
     documents = [cluster_document(session.directory.cluster(name)) for name in names]
@@ -131,7 +138,7 @@ def _set_paused(session: Session, names: list[str], *, paused: bool, listed: boo
 
 
 def breaker_documents(control: Control) -> list[Document]:
-    """Return every breaker of a cluster that has ever opened, with its state."""
+    """Return every breaker of a cluster that has opened at least once, with its current state."""
     return [
         {
             "cluster": control.cluster,

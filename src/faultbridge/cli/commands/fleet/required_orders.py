@@ -37,8 +37,8 @@ def list_stuck(
 ) -> None:
     """List the nodes and cases that wait for an operator's command, with the command.
 
-    Everything that is not listed is final or continues by itself. Nodes whose faults start no repair are named with the
-    reason; `faultbridge node show` shows what would change it.
+    All other nodes and cases are final or continue without an operator. Nodes whose faults start no repair are listed
+    with the reason. `faultbridge node show` shows what would make a repair start.
     """
     stuck_nodes = StuckNodes(session.directory, session.ports.clock)
     clusters = session.cluster_names(cluster)
@@ -52,14 +52,17 @@ def list_stuck(
 
 
 def _print_with_commands(found: Iterable[Document]) -> None:
-    """Print each command on a line of its own: a command that a table folds cannot be copied."""
+    """Print each node, and below it the command on a separate line, so that it can be copied.
+
+    A table would break a long command into several lines.
+    """
     for one in found:
         print_line(f"{one['cluster']}/{one['node']} is {one['status']}: {one['reason']}")
         print_line(f"    {one['command']}")
 
 
 def _print_unrepaired(unrepaired: Sequence[tuple[NodeState, NoRepair]]) -> None:
-    """Print why nodes with faults have no case and wait for no command."""
+    """Print the nodes with faults that have no case and wait for no command, with the reasons."""
     for state, without in unrepaired[:MAX_UNREPAIRED]:
         command = f"faultbridge node show {state.key.node} --cluster {state.key.cluster}"
         notice(f"{state.key.stream} is {state.status} without a repair: {without.reason}; `{command}` shows more")

@@ -1,4 +1,7 @@
-"""`faultbridge top`: a live screen of one cluster: unhealthy nodes, live cases, open incidents and breakers."""
+"""`faultbridge top`: a live screen of one cluster.
+
+The screen shows unhealthy nodes, live cases, open incidents and breakers.
+"""
 
 from __future__ import annotations
 
@@ -47,9 +50,10 @@ def show_top(
     interval: Annotated[float, typer.Option("--interval", min=0.5, metavar="SECONDS", help="Time between looks.")] = 2,
     once: Annotated[bool, typer.Option("--once", help="Print once and end; the default without a terminal.")] = False,
 ) -> None:
-    """Watch a cluster on the full screen: nodes that are not healthy, live cases, incidents and breakers.
+    """Watch a cluster on the full screen: unhealthy nodes, live cases, incidents and breakers.
 
-    `q` or Ctrl-C ends it. It reads the cluster's status at each interval, and the lists only after a change.
+    `q` or Ctrl-C ends the command. It reads the status of the cluster at each interval, and the lists only after a
+    change.
     """
     reader = ClusterReader(session, cluster)
     if once or not session.prints_table or not sys.stdout.isatty():
@@ -63,7 +67,7 @@ def show_top(
 
 @dataclass
 class ClusterReader:
-    """Reads one cluster, and detects whether it changed since the last read."""
+    """Reads one cluster, and detects whether it has changed since the last read."""
 
     session: Session
     cluster: str
@@ -86,7 +90,10 @@ class ClusterReader:
         }
 
     def changed(self) -> Screen | None:
-        """Return a new screen, or None while the cluster is unchanged, no case is live and little time has passed."""
+        """Return a new screen, or None if nothing has changed.
+
+        The lists are read again after a change of the cluster, while a case is live, and at least every 30 seconds.
+        """
         now = self.session.now()
         due = self._read_at is None or self._cases or now - self._read_at >= REREAD_AFTER
         if not due and self.session.directory.cluster(self.cluster) == self._seen:
@@ -95,7 +102,7 @@ class ClusterReader:
 
 
 def screen_of(document: Document, now: datetime) -> Screen:
-    """Return the heading and the sections of the screen that shows a document."""
+    """Return the heading and the sections of the screen for a document of `ClusterReader.read`."""
     sections: list[Section] = [(title, document[name], columns) for title, name, columns in SECTIONS]
     return f"{_heading(document['cluster'])}  {now:%H:%M:%S}Z  q quits", sections
 

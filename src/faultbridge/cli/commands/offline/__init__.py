@@ -1,4 +1,5 @@
-"""Commands that work without a stack and credentials; only `explain` can also read and record data of a stack.
+"""Commands that work without a stack and without credentials.
 
-Reading order: `decode` (with the list of sources), `catalog`, `schema`, `rule`, `simulate`, `explain`, `mechanism`.
+Only `explain` can also read and record data of a stack. Reading order: `decode` (with the list of sources), `catalog`,
+`schema`, `rule`, `simulate`, `explain`, `mechanism`.
 """

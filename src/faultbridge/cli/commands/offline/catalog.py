@@ -1,4 +1,4 @@
-"""`faultbridge catalog`: explains fault codes, with public recommendations and our decision."""
+"""`faultbridge catalog`: explains fault codes: public recommendations, and the action of Faultbridge."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def explain_code(
 
 
 def _code(family: str, value: str | None) -> str:
-    """Return the catalog code for the two arguments, for example `xid.79` for `xid 79`."""
+    """Return the catalog code for the two arguments, such as `xid.79` for `xid` and `79`."""
     if value is None:
         if "." not in family:
             raise typer.BadParameter(

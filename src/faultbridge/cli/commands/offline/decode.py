@@ -1,4 +1,4 @@
-"""`faultbridge decode` and `faultbridge sources`: decodes raw text to faults and clears."""
+"""`faultbridge decode` and `faultbridge sources`: decode raw text to faults and clears."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _hints(
         ),
     ] = None,
 ) -> Hints:
-    """Return the facts about the input that the options state."""
+    """Return what the options state about the input, such as its cluster, node and time."""
     return Hints(
         _received_time(received_at, datetime.now(UTC)),
         _checked_name(node_name, node, "--node"),
@@ -107,9 +107,8 @@ def decode(
 ) -> None:
     """Decode raw text to faults and clears. A clear reports the end of a fault.
 
-    A capture of several commands is split at their prompts or headings, and each output is recognized by itself.
-
-    Exit code 65: the input is not in the format of the source.
+    If the input contains the outputs of several commands, it is split at their prompts or headings, and the format of
+    each output is recognized separately. Exit code 65: the input is not in the format of the source.
     """
     if source != AUTO:
         known_source(source)
@@ -135,7 +134,10 @@ def _own_mappings(file: Path | None) -> dict[str, Mapping[str, Any]]:
 
 
 def _received_time(text: str | None, now: datetime) -> datetime:
-    """Parse `--received-at`. A time without a zone is wrong usage, because it is ambiguous."""
+    """Return the time of `--received-at`, or `now` if it was not given.
+
+    A time without a zone is a usage error, because it is ambiguous.
+    """
     if text is None:
         return now
     try:
@@ -145,7 +147,7 @@ def _received_time(text: str | None, now: datetime) -> datetime:
 
 
 def _checked_name(check: Callable[[str], str], text: str | None, option: str) -> str | None:
-    """Check the name of a node or cluster. An invalid name is wrong usage."""
+    """Return the name of a node or cluster after a check. An invalid name is a usage error."""
     try:
         return check(text) if text is not None else None
     except Rejected as error:
@@ -153,7 +155,7 @@ def _checked_name(check: Callable[[str], str], text: str | None, option: str) ->
 
 
 def _summary(one: Document) -> str:
-    """Summarize a health snapshot or counter sample, which have no message."""
+    """Return a text for a document without a message: a health snapshot, counter sample or summary."""
     if one["kind"] == "summary":
         return f"{one['parsed']} observations, {one['unparsed']} lines or documents not understood"
     if one["kind"] == "snapshot":

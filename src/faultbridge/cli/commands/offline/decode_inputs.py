@@ -1,4 +1,4 @@
-"""The inputs of `faultbridge decode`: reads files one after the other and counts what they contain."""
+"""Read the input files of `faultbridge decode` one after another, and count what they contain."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ CHUNK_BYTES = 64 * 1024
 
 @dataclass(slots=True)
 class Inputs:
-    """Decodes several inputs. A rejected input does not stop the others.
+    """Decodes several input files; a rejected file does not stop the others.
 
-    `samples` holds the last counter sample of each device, `sample_counts` the number of its samples, and `rejected`
-    the error of the last rejected input. `count` is the number of documents, `unparsed` the number of lines or
-    documents that were not understood. `lines` is the number of lines in the logs that were read, and `unknown_codes`
-    holds the codes that the catalog does not have.
+    `samples` contains the last counter sample of each device, and `sample_counts` the number of its samples. `rejected`
+    is the error of the last rejected file. `count` is the number of documents, and `unparsed` the number of lines or
+    documents that were not understood. `lines` is the number of lines in the logs that were read. `unknown_codes`
+    contains the codes that are not in the catalog.
     """
 
     source: str
@@ -54,16 +54,19 @@ class Inputs:
 
     @property
     def read_once(self) -> int:
-        """Return the number of devices with a single counter sample, for which no rise can be computed."""
+        """Return the number of devices that have a single counter sample.
+
+        An increase of a counter cannot be computed for them.
+        """
         return len({(component, node) for (_, component, node), count in self.sample_counts.items() if count == 1})
 
     @property
     def ignores_lines(self) -> bool:
-        """Return whether a log has lines that report nothing."""
+        """Return whether the logs contain lines that report nothing."""
         return self.lines > self.faults + self.unparsed
 
     def decode(self, files: list[str]) -> Iterator[Document]:
-        """Yield the documents of every file."""
+        """Yield the decoded documents of every file."""
         for file in files:
             try:
                 for document in self._decode_file(file):
@@ -115,7 +118,7 @@ class Inputs:
         return read_parts(parts, self.hints)
 
     def _counted(self, source: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the chunks of an input, and count its lines if it is a log."""
+        """Yield the chunks of an input unchanged, and count its lines if it is a log."""
         last = b""
         for chunk in chunks:
             if source in LINE_SOURCES:
@@ -126,7 +129,10 @@ class Inputs:
             self.lines += 1
 
     def _compared(self, observations: Sequence[Observation]) -> tuple[Observation, ...]:
-        """Add the faults found by comparison with earlier samples of the same device, also those of earlier files."""
+        """Add the faults that a comparison with earlier counter samples of the same device shows.
+
+        The earlier samples may be in an earlier file.
+        """
         nodes = {one.node for one in observations}
         earlier = [one for one in self.samples.values() if one.node in nodes]
         compared = differences([*earlier, *observations], thresholds_with(self.hints.mappings))[len(earlier) :]
@@ -139,13 +145,16 @@ class Inputs:
 
 
 def lines_text(inputs: Inputs) -> str:
-    """Return a sentence that says how many log lines were read, and how many faults and clears they report."""
+    """Return a sentence with the number of log lines, and the number of faults and clears in them."""
     not_understood = f", {inputs.unparsed} lines not understood" if inputs.unparsed else ""
     return f"lines read: {inputs.lines}; faults and clears: {inputs.faults}{not_understood}; other lines are ignored"
 
 
 def _recognized(first: bytes, stream: BinaryIO, *, is_whole: bool) -> tuple[bytes, str]:
-    """Return what was read of an input, and its source; if the head has no known format, the rest is read as well."""
+    """Return the bytes that were read of an input, and its recognized source.
+
+    If the first bytes have no known format, more of the input is read.
+    """
     try:
         return first, registry.recognize(first if is_whole else first[:CHUNK_BYTES])
     except Rejected as error:

@@ -1,4 +1,7 @@
-"""`faultbridge explain`: why a job died and whether it may restart, from its files and from what a stack recorded."""
+"""`faultbridge explain`: explains why a job died, and whether it may restart.
+
+It uses the files of the job and of its nodes, and the faults that a stack recorded.
+"""
 
 from __future__ import annotations
 
@@ -78,11 +81,11 @@ def explain_job(
 ) -> None:
     """Explain why a job died, and decide whether it may restart.
 
-    Reads logs of the job, files of its nodes in every format of `faultbridge sources`, and PyTorch Flight Recorder
-    dumps. With --job, --case or --at, also the faults that a stack recorded; --record publishes the verdict. A line of
-    the job's log is no evidence of a fault of a node. Points weigh the evidence for each mechanism; docs/explain.md
-    lists them. Exit code 2: wrong usage; the job succeeded, or it runs and --record is given. Exit code 65: a dump or a
-    document is damaged, no file can be read, or all files are empty.
+    The command reads logs of the job, files of its nodes in every format of `faultbridge sources`, and PyTorch Flight
+    Recorder dumps. With --job, --case or --at, it also reads the faults that a stack recorded; --record publishes the
+    verdict. A line in the log of the job is no evidence of a fault of a node. Points weigh the evidence for each
+    mechanism; docs/explain.md lists them. Exit code 2: wrong usage; the job succeeded, or it is running and --record is
+    given. Exit code 65: a dump or a document is damaged, no file can be read, or all files are empty.
     """
     recorded = request.find(session)
     inputs = _inputs(files or [], job_logs or [], is_recorded=recorded is not None)
@@ -102,7 +105,7 @@ def explain_job(
 
 
 def _check_readable(evidence: Evidence, inputs: int) -> None:
-    """Raise Rejected if no file can be read, or all are empty."""
+    """Raise Rejected if no file can be read, or if all files are empty."""
     if len(evidence.skipped) == inputs:
         raise Rejected("binary", f"no file can be read: {', '.join(evidence.skipped)}")
     if not (evidence.signals or evidence.collectives or any(span.lines for span in evidence.spans)):
@@ -118,7 +121,7 @@ def _inputs(files: Sequence[str], job_logs: Sequence[Path], *, is_recorded: bool
 
 
 def _input(text: str) -> InputFile:
-    """Return the file of an argument: `FILE`, or `NODE=FILE` where no file has the whole name."""
+    """Return the file that an argument names: `FILE`, or `NODE=FILE` if no file has the whole name."""
     node, separator, name = text.partition("=")
     path = Path(name if separator and not Path(text).exists() else text)
     path.open("rb").close()

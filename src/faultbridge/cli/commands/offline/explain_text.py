@@ -1,4 +1,4 @@
-"""Prints the verdict of `faultbridge explain` for a reader, in lines of at most 80 characters."""
+"""Format the verdict of `faultbridge explain` as text, in lines of at most 80 characters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HARDWARE = {
 
 
 def lines_of(document: Document) -> Iterator[str]:
-    """Yield the lines of the text: the verdict, its evidence, the other causes, and what was read."""
+    """Yield the lines of the text: the verdict, its evidence, other possible causes, and the files read."""
     yield from _titled("VERDICT", " ".join([document["verdict"], *document["nodes"]]))
     name = f"{document['mechanism']} ({document['domain']})" if document["mechanism"] else "unknown"
     yield from _titled("CAUSE", f"{name}: {document['summary']}")
@@ -79,7 +79,10 @@ def _device(device: Document) -> str:
 
 
 def _points(title: str, points: Sequence[Document]) -> Iterator[str]:
-    """Yield the points of evidence with their log lines, without lines that the first point has already shown."""
+    """Yield the points of evidence, each with its log line.
+
+    A log line that the first point has already shown is not repeated.
+    """
     lead = None
     for one in points:
         signal = one["signal"]

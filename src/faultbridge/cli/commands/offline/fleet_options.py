@@ -1,4 +1,4 @@
-"""The options that describe a simulated fleet, and its scenarios."""
+"""The options that describe a simulated fleet, and the scenarios of its runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """A simulated fleet on a fault trace: its nodes and further hosts, the seeds of its runs, the folder for charts."""
+    """A simulated fleet that replays a fault trace.
+
+    It has the number of nodes, the number of further hosts that replace others, the seeds of its runs, and the folder
+    for charts.
+    """
 
     trace: str
     nodes: int
@@ -26,7 +30,10 @@ class Fleet:
     plots: Path | None
 
     def scenarios(self, part: str | None, days: float | None = None) -> list[Scenario]:
-        """Return one scenario per seed on a part of the trace (None: all), for some days or as long as the part."""
+        """Return one scenario per seed for a part of the trace.
+
+        `part` None means the whole trace. `days` None means the length of that part.
+        """
         from faultbridge.lab.scenario import Scenario
         from faultbridge.lab.trace import DAY, read_part
 
@@ -50,6 +57,6 @@ def fleet_options(
     seeds: Annotated[int, typer.Option(metavar="N", help="Number of seeds.", min=1, max=1000)] = 1,
     plots: Annotated[Path | None, typer.Option("--plots", metavar="FOLDER", help="Write charts as SVG there.")] = None,
 ) -> Fleet:
-    """Return the fleet that the options describe."""
+    """Return the fleet that the command line options describe."""
     hosts = max(1, nodes * 3 // 100) if pool is None else pool
     return Fleet(read_text(trace), nodes, hosts, trace_servers, range(seed, seed + seeds), plots)

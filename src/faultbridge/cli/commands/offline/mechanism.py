@@ -1,4 +1,7 @@
-"""`faultbridge mechanism`: lists, shows and tests the mechanisms of `faultbridge explain`."""
+"""`faultbridge mechanism`: lists, shows and tests the mechanisms of `faultbridge explain`.
+
+A mechanism is a possible cause of a job's failure, such as `gpu_lost`.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ SHOWN: Columns = {
 @app.command("list", epilog=examples("faultbridge mechanism list", "faultbridge mechanism list --mechanisms own/"))
 @formatted_command
 def list_mechanisms(mechanisms: MechanismsOption = None, *, output: OutputFormat) -> None:
-    """List the mechanisms that `explain` distinguishes."""
+    """List the mechanisms, which are the possible causes of a failure that `explain` distinguishes."""
     book = book_with(mechanisms)
     show(map(_document, book.mechanisms), LISTED, output)
 
@@ -72,7 +75,10 @@ def check_mechanisms(
     *,
     output: OutputFormat,
 ) -> None:
-    """Validate your own mechanisms and run the cases in them. Exit code 1: one is invalid or a case fails."""
+    """Validate your own mechanisms, and run the test cases in them.
+
+    Exit code 1: a mechanism is invalid, or a test case fails.
+    """
     try:
         book = extended_book(_read_folder(folder))
     except Misconfigured as error:
@@ -89,12 +95,15 @@ def check_mechanisms(
 
 
 def book_with(folder: Path | None) -> Book:
-    """Return the packaged mechanisms, with those of a customer's folder first."""
+    """Return the packaged mechanisms, preceded by those in a customer's folder if one is given."""
     return extended_book(_read_folder(folder)) if folder else packaged_book()
 
 
 def _read_folder(folder: Path) -> list[Mapping[str, Any]]:
-    """Return the documents of a folder. Raises Misconfigured for one that is not JSON, or a folder without any."""
+    """Return the JSON documents of a folder.
+
+    Raises Misconfigured if a file is not JSON, or if the folder contains no JSON files.
+    """
     files = sorted(folder.glob("*.json"))
     if not files:
         raise Misconfigured(f"no mechanisms in {folder}; expected files *.json")
@@ -111,7 +120,7 @@ def _read_folder(folder: Path) -> list[Mapping[str, Any]]:
 
 
 def _document(one: Mechanism) -> Document:
-    """Return a mechanism with the names of its file, without what is not set."""
+    """Return a mechanism with the field names of its file; fields that are not set are left out."""
     row = asdict(one)
     expects, trusts = row.pop("expects_node"), row.pop("trusts_job")
     row |= {"expects": "node" if expects else None, "trusts": "job" if trusts else None}

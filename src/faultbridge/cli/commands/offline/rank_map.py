@@ -1,4 +1,4 @@
-"""Rank map: a JSON file with the ranks of each node, such as `{"n-7": [0, 1]}`."""
+"""Read a rank map: a JSON file with the ranks of each node, such as `{"n-7": [0, 1]}`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from faultbridge.errors import Rejected
 
 
 def read_rank_map(file: Path) -> dict[str, str]:
-    """Return the ranks of each node as text. Raises Rejected for another document, or a rank on two nodes."""
+    """Return the ranks of each node as text, from a rank map file.
+
+    Raises Rejected if the file is not a rank map, or if a rank is on two nodes.
+    """
     try:
         ranks = {node: [int(rank) for rank in listed] for node, listed in json.loads(file.read_bytes()).items()}
     except (ValueError, TypeError, AttributeError, RecursionError) as error:

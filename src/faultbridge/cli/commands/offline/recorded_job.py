@@ -1,4 +1,4 @@
-"""Finds the time window in which recorded faults count for a job, or for the node of a case."""
+"""Find the time window and the nodes whose recorded faults `explain` uses for a job or a case."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from faultbridge.ledger.timeline import TimelineQuery
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The time window and the nodes whose recorded faults count, and the job that they are read for, if any.
+    """The nodes and the time window whose recorded faults count, and the job that they may explain.
 
-    `reason` is why the job ended, as it was recorded; `affected` are its nodes with a severe fault.
+    `job` is None if no job is known. `reason` is the recorded reason why the job ended. `affected` contains the nodes
+    of the job that have a severe fault.
     """
 
     window: RecordedWindow
@@ -35,9 +36,10 @@ class Recorded:
 
 
 def of_case(session: Session, case_id: str, span: timedelta | None) -> Recorded:
-    """Return the time window of the latest job that a case affected, unless that job succeeded.
+    """Return the time window of the latest job that a case affected.
 
-    If it succeeded, or there is no such job, return the time before the case was opened, for the node of the case.
+    If there is no such job, or if the job succeeded, return the time before the case was opened, for the node of the
+    case.
     """
     view = session.directory.case(case_id)
     key, opened_at = view.key, view.case.opened_at
@@ -51,9 +53,10 @@ def of_case(session: Session, case_id: str, span: timedelta | None) -> Recorded:
 
 
 def of_job(session: Session, job: Job, span: timedelta | None, runs_until: datetime | None = None) -> Recorded:
-    """Return the time window of a job. It ends with the job; while the job runs, at a given time or now.
+    """Return the time window of a job.
 
-    A job can hang for hours after a fault, so the window contains each fault that was recorded for the job.
+    The window ends with the job. If the job is running, it ends at `runs_until`, or now. A job can hang for hours after
+    a fault, so the window contains each fault that was recorded for the job.
     """
     cluster, ended_at = job.cluster, job.ended_at or runs_until or session.now()
     since = max(job.started_at, ended_at - (span or _longest()))
@@ -71,12 +74,15 @@ def of_job(session: Session, job: Job, span: timedelta | None, runs_until: datet
 
 
 def _longest() -> timedelta:
-    """Return the longest time before a job's failure for which a fault of a node counts, as in files."""
+    """Return the maximum time between a fault of a node and the failure of a job that it can explain."""
     return timedelta(seconds=packaged_weights().limits["before_seconds"])
 
 
 def _since(session: Session, keys: Iterable[NodeKey], since: datetime, until: datetime) -> datetime:
-    """Return `since`, or an earlier time at which the fault of an open case of one of the nodes began."""
+    """Return the start of a time window, moved back to include the faults of open cases.
+
+    A fault counts if its node is in `keys` and its case was opened before `until`.
+    """
     states = session.application.ledger.append.read_many(keys)
     cases = [(state, state.live_case.opened_at) for state in states if state.live_case is not None]
     begun = [
@@ -88,7 +94,7 @@ def _since(session: Session, keys: Iterable[NodeKey], since: datetime, until: da
 
 
 def _reason(session: Session, job: Job) -> str:
-    """Return the reason that was recorded with the end of a job; empty while it runs."""
+    """Return the reason that was recorded with the end of a job; empty while the job is running."""
     lines = session.timeline.entries(TimelineQuery(job.cluster, job=job.id, types=(EntryType.JOB,)))
     ends = [line.event["data"]["reason"] for line in lines if line.event["data"]["change"] == "ended"]
     return str(ends[-1]) if ends and not job.runs else ""

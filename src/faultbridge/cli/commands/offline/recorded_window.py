@@ -1,4 +1,4 @@
-"""Reads from a stack what it recorded about the nodes of a job, or about nodes at a time."""
+"""Read what a stack recorded about the nodes of a job, or about nodes before a given time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ RECORDED_AFTER = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """What `explain` reads from a stack: a job, a case, or nodes before a time; nothing if only files are given."""
+    """What `explain` reads from a stack: a job, a case, or nodes before a given time.
+
+    If only files are given, `job`, `case` and `at` are None, and nothing is read.
+    """
 
     job: str | None
     cluster: str | None
@@ -48,9 +51,9 @@ class RecordedRequest:
     record: bool
 
     def find(self, session: Session) -> Recorded | None:
-        """Return what to read from the stack, or None if only files are given.
+        """Return the time window, nodes and job to read from the stack, or None if only files are given.
 
-        Options that do not fit together are wrong usage.
+        Options that conflict are a usage error.
         """
         self._check()
         if self.job is None and self.at is None and self.case is None:
@@ -69,7 +72,10 @@ class RecordedRequest:
         return Recorded(RecordedWindow(label, self.cluster, named, at - (span or WINDOW_OF_TIME), at))
 
     def _span(self, now: datetime) -> timedelta | None:
-        """Return the length of `--window`, the time before the failure in which faults count; None without it."""
+        """Return the length of `--window`, or None if it was not given.
+
+        It is the time before the failure in which recorded faults count.
+        """
         if self.window is None:
             return None
         since = parse_age(self.window, now)
@@ -78,7 +84,10 @@ class RecordedRequest:
         return now - since
 
     def _ended(self, job: Job) -> Job:
-        """Return a job that did not succeed. A verdict on a job that runs is not recorded: it is not final."""
+        """Return the job. Raises Rejected if it succeeded, or if it is running and `--record` is given.
+
+        A verdict on a running job is not final, so it is not recorded.
+        """
         if job.outcome == SUCCEEDED:
             raise Rejected("job_succeeded", f"job {job.id} succeeded: there is no failure to explain")
         if self.record and job.runs:
@@ -86,7 +95,7 @@ class RecordedRequest:
         return job
 
     def _check(self) -> None:
-        """Raise BadParameter for options that do not fit together."""
+        """Raise BadParameter if the options conflict or an option is missing."""
         is_timed, has_place = self.job is not None or self.at is not None, self.cluster is not None or bool(self.nodes)
         if self.record and self.job is None:
             raise typer.BadParameter("--record needs --job and --cluster")
@@ -123,14 +132,14 @@ def recorded_request(
         bool, typer.Option("--record", help="Record the verdict on --job, as the event `Job Explained`.")
     ] = False,
 ) -> RecordedRequest:
-    """Collect the options of `explain` that select recorded faults of a stack."""
+    """Return the options of `explain` that select recorded faults of a stack."""
     return RecordedRequest(job, cluster, at, tuple(node or ()), window, case, record)
 
 
 def explained(
     session: Session, evidence: Evidence, book: Book, ranks: Mapping[int, str], recorded: Recorded | None
 ) -> Document:
-    """Return the verdict on the files, and on the record of a stack if there is one."""
+    """Return the verdict on a job from its files and, if given, from the data that a stack recorded."""
     if recorded is None:
         verdict = decide(evidence, book.mechanisms, packaged_weights(), ranks)
         return {**verdict_document(verdict, evidence, RankMap(ranks)), "job": None, "repairs": []}
@@ -152,7 +161,10 @@ def explained(
 def _read(
     session: Session, window: RecordedWindow, roles: Mapping[str, Role]
 ) -> tuple[tuple[Signal, ...], tuple[LogSpan, ...]]:
-    """Return the recorded faults in a window as signals, and the nodes whose record covers its end."""
+    """Return the recorded faults in a window as signals, and for each node the time that is covered.
+
+    A node is covered until its last heartbeat.
+    """
     until = window.ended_at + AFTER_END + RECORDED_AFTER
     query = TimelineQuery(window.cluster, since=window.since, until=until, types=FAULT_TYPES)
     events = (line.event for line in session.timeline.entries(query))
@@ -163,7 +175,7 @@ def _read(
 
 
 def _repairs(session: Session, window: RecordedWindow, signals: Iterable[Signal]) -> list[Document]:
-    """Return the latest case of each node with a recorded fault: what was done about it."""
+    """Return the latest case of each node with a recorded fault, which shows its repair."""
     faulty = sorted({one.node for one in signals if one.node})
     states = session.application.ledger.append.read_many(NodeKey(window.cluster, node) for node in faulty)
     return [

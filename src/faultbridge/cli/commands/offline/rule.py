@@ -1,4 +1,7 @@
-"""`faultbridge rule`: tests EventBridge rule files and writes their template. It needs no stack."""
+"""`faultbridge rule`: tests EventBridge rule files, and writes a CloudFormation template for them.
+
+It needs no stack.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ def run_golden_cases(
     *,
     output: OutputFormat,
 ) -> None:
-    """Run the golden cases of each rule. Exit code 1: a rule fails."""
+    """Run the test events ("golden cases") of each rule. Exit code 1: a rule fails."""
     results = [_result(path) for path in _paths(folder)]
     show(results, COLUMNS, output)
     wrong = [one for one in results if one["problems"]]
@@ -73,7 +76,7 @@ def _paths(folder: Path) -> list[Path]:
 
 
 def _result(path: Path) -> dict[str, Any]:
-    """Test one rule file and describe the result."""
+    """Test one rule file, and return the result as a document."""
     found = read_rule(path)
     return {
         "rule": found.name,

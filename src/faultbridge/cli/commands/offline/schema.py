@@ -37,7 +37,7 @@ app = typer.Typer(rich_markup_mode=None)
 @app.command("list", epilog=examples("faultbridge schema list", "faultbridge schema list --json"))
 @formatted_command
 def list_schemas(*, output: OutputFormat) -> None:
-    """List the events with schema version and description."""
+    """List the events, with the version and description of their schemas."""
     show((_row(name) for name in EVENT_MODELS), LIST_COLUMNS, output)
 
 
@@ -79,8 +79,8 @@ def validate(
 ) -> None:
     """Validate events: complete EventBridge events, or only their details.
 
-    Unknown fields, values and event types are valid, as for a consumer, unless --closed is given. Exit code 1: an event
-    is not valid. Exit code 65: the input is not JSON.
+    Without --closed, unknown fields, values and event types are valid, because a consumer must accept them. Exit code
+    1: an event is not valid. Exit code 65: the input is not JSON.
     """
     verdicts = [_verdict(event, closed=closed) for event in _events(file)]
     show(verdicts, VERDICT_COLUMNS, output)
@@ -103,7 +103,7 @@ def _row(name: str) -> dict[str, Any]:
 
 
 def _event_name(event: str) -> str:
-    """Return the name of `EVENT@1` without its version. An unknown name or version is wrong usage."""
+    """Return the event name of `EVENT@VERSION`. An unknown name or version is a usage error."""
     name, at, major = event.partition("@")
     if name not in EVENT_MODELS:
         raise typer.BadParameter(f"unknown event: {name!r}; allowed: {', '.join(EVENT_MODELS)}")
@@ -127,7 +127,7 @@ def _events(file: str) -> Iterator[object]:
 
 
 def _verdict(document: object, *, closed: bool) -> dict[str, Any]:
-    """Validate one event and describe the result."""
+    """Validate one event, and return the result as a document."""
     detail, found = document, []
     if isinstance(document, dict) and "detail" in document and "metadata" not in document:
         detail, found = document["detail"], _envelope_problems(document)
@@ -143,7 +143,7 @@ def _verdict(document: object, *, closed: bool) -> dict[str, Any]:
 
 
 def _envelope_problems(event: dict[str, Any]) -> list[str]:
-    """Compare the detail-type of the envelope with the event type in the metadata."""
+    """Return a problem if the detail-type of the EventBridge event differs from the type in its metadata."""
     detail = event["detail"]
     inner = detail.get("metadata") if isinstance(detail, dict) else None
     if isinstance(inner, dict) and event.get("detail-type") != inner.get("event_type"):

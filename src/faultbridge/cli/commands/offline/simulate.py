@@ -1,4 +1,4 @@
-"""`faultbridge simulate`: runs one history of the product's own stages with injected faults."""
+"""`faultbridge simulate`: runs Faultbridge's own code on one random history with injected faults."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def simulate(
     *,
     output: OutputFormat,
 ) -> None:
-    """Simulate one history of the product with injected faults.
+    """Simulate one random history of Faultbridge with injected faults.
 
-    Exit code 1: an invariant is broken. The command names it and prints the smallest history that breaks it.
+    Exit code 1: an invariant is broken. The command names the invariant and prints the smallest history that breaks it.
     """
     if context.invoked_subcommand is not None:
         return
@@ -64,7 +64,7 @@ def simulate(
 
 
 def _show_smallest(found: History) -> None:
-    """Print the smallest history that breaks an invariant, and how to replay it."""
+    """Print the smallest history that breaks the invariant, and the command that replays it."""
     from faultbridge.simulation.shrink import shrink
 
     smallest = shrink(found).history

@@ -1,4 +1,7 @@
-"""`faultbridge simulate fleet`: replays months of a fleet under a policy and compares it with other systems."""
+"""`faultbridge simulate fleet`: replays months of a fleet under a policy.
+
+It also compares the policy with other systems.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,7 @@ def simulate_fleet(
     *,
     output: OutputFormat,
 ) -> None:
-    """Replay months of a fleet through the product's own stages, with faults like those of a trace.
+    """Replay months of a fleet through Faultbridge's own code, with faults like those of a recorded trace.
 
     Results are means over the seeds with 95 % confidence intervals. docs/default-policy.md lists the assumptions.
     """
@@ -91,7 +94,10 @@ def simulate_fleet(
 
 
 def _explain(documents: Sequence[Mapping[str, Any]]) -> None:
-    """Print how many GPU-hours each policy saves against the best other system, and whether that meets the goal."""
+    """Print how many GPU-hours each policy saves compared with the best other system.
+
+    The line also states whether the saving meets the goal.
+    """
     from faultbridge.lab.comparison import GOAL
 
     for document in documents:
@@ -107,7 +113,7 @@ def _explain(documents: Sequence[Mapping[str, Any]]) -> None:
 
 
 def progress_notices(output: OutputFormat) -> Any:  # noqa: ANN401 - a function
-    """Return the function that prints each tenth of the work on stderr."""
+    """Return a function that prints a notice on stderr after each tenth of the work."""
     printed = 0
 
     def progress(share: float) -> None:

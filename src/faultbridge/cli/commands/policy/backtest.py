@@ -1,4 +1,4 @@
-"""`faultbridge policy backtest` and `policy diff`: what another policy would have decided."""
+"""`faultbridge policy backtest` and `policy diff`: show what another policy would have decided."""
 
 from __future__ import annotations
 
@@ -68,8 +68,9 @@ def backtest_policy(
 ) -> None:
     """Show what a policy would have decided about recorded history.
 
-    Each recorded decision about a case is compared with what the same stages decide under the policy. Where they
-    agree, recorded times and outcomes apply. From a decision that differs, the case follows the policy.
+    Each recorded decision about a case is compared with the decision of Faultbridge's own code under the policy. While
+    the decisions are equal, the recorded times and outcomes are used. From the first decision that differs, the case
+    follows the policy.
     """
     document = _policy(session, file, history)
     other = _policy(session, against, history) if against else None
@@ -86,9 +87,10 @@ def backtest_policy(
 
 @with_options(history=history_options)
 def diff_policies(session: Session, before: PolicyArgument, after: PolicyArgument, history: History) -> None:
-    """Show the values that differ between two policies and, with recorded history, the decisions that differ.
+    """Show the values that differ between two policies.
 
-    --since, --until or --archive select recorded history. Without them, and with two files, it needs no stack.
+    With recorded history, the command also shows the decisions that differ. --since, --until or --archive select
+    recorded history. Without them, and with two files, the command needs no stack.
     """
     from faultbridge.policyfile.effective import changed_settings
 
@@ -112,7 +114,7 @@ def diff_policies(session: Session, before: PolicyArgument, after: PolicyArgumen
 
 
 def _policy(session: Session, name: str, history: History) -> dict[str, Any]:
-    """Return the policy in a file, else the packaged or the stored version of this name."""
+    """Return a policy: from a file if the name is a path, else the packaged or stored version."""
     if name == "-" or Path(name).exists() or any(mark in name for mark in "./"):
         return read_policy_file(name, session.output)
     packaged = packaged_document()
@@ -126,14 +128,20 @@ def _policy(session: Session, name: str, history: History) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Replays:
-    """Replays one cluster's record under policies. `store` is None if no stack may be read."""
+    """Replays the recorded entries of one cluster under policies.
+
+    `store` contains the stored policies. It is None if no stack may be read.
+    """
 
     config: ClusterConfig
     events: Sequence[Document]
     store: PolicyStore | None
 
     def report(self, document: Document, other: Document | None) -> dict[str, Any]:
-        """Return the report that compares a policy with the record, or with another policy if one is given."""
+        """Return the report that compares a policy with the recorded decisions.
+
+        If `other` is given, the report compares the policy with this other policy.
+        """
         from faultbridge.backtest.report import compare
 
         known = {str(one["version"]): one for one in (packaged_document(), document, other) if one}
@@ -142,7 +150,7 @@ class _Replays:
         return report if other is None else compare(self._replay(other, known), report)
 
     def _stored(self, known: Mapping[str, Document]) -> Iterator[tuple[str, Document]]:
-        """Yield the policies that the entries name and that the stack has stored."""
+        """Yield the stored policies that the recorded entries name."""
         named = {str(one["data"]["policy"]) for one in self.events if one["data"].get("policy")}
         if self.store is None:
             return
@@ -198,7 +206,7 @@ def _flat(totals: Document) -> dict[str, Any]:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands to `faultbridge policy`."""
+    """Add the commands `backtest` and `diff` to `faultbridge policy`."""
     app.command("backtest", epilog=examples("faultbridge policy backtest policy.yaml --cluster train-a --since 30d"))(
         stack_command(backtest_policy)
     )

@@ -1,4 +1,4 @@
-"""Policies as documents for the commands: the packaged one, the stored ones, and validated files."""
+"""Read policies for the commands: the packaged policy, stored versions, and validated files."""
 
 from __future__ import annotations
 
@@ -25,27 +25,30 @@ PROBLEMS: Columns = {
 
 
 def packaged_document() -> dict[str, Any]:
-    """Return the packaged policy with its version."""
+    """Return the policy that is part of Faultbridge, with its version."""
     from faultbridge.data.policies import default_document
 
     return dict(default_document())
 
 
 def policy_store(session: Session) -> PolicyStore:
-    """Return the store of the stack's policies."""
+    """Return the service that stores the policies of the stack."""
     from faultbridge.rules.policies import PolicyStore
 
     return PolicyStore(session.ports.table, session.ports.clock)
 
 
 def known_policy(session: Session, version: str) -> dict[str, Any]:
-    """Return the packaged or stored policy of a version. Raises Rejected `unknown_policy` for any other version."""
+    """Return the packaged or stored policy of a version.
+
+    Raises Rejected `unknown_policy` if there is no such version.
+    """
     packaged = packaged_document()
     return packaged if version == packaged["version"] else policy_store(session).document(version)
 
 
 def read_policy_file(file: str, output: OutputFormat) -> dict[str, Any]:
-    """Read and validate a policy. For an invalid policy, print its problems and exit with 1."""
+    """Read and validate a policy file; if it is invalid, print its problems and exit with code 1."""
     from faultbridge.data.policies import version_of
     from faultbridge.policyfile.parser import InvalidPolicy, read_policy
 
@@ -65,7 +68,7 @@ def read_policy_file(file: str, output: OutputFormat) -> dict[str, Any]:
 
 
 def _unknown_codes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield each rule with a code pattern that matches no code of the catalog."""
+    """Yield the rule name and the pattern for each code pattern that matches no code of the catalog."""
     from faultbridge.data import load_catalog
 
     known = tuple(load_catalog().rows)

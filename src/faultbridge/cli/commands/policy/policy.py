@@ -1,4 +1,4 @@
-"""`faultbridge policy`: checks, publishes, lists and shows the rules for classifying and repairing faults."""
+"""`faultbridge policy`: checks, publishes, lists and shows the rules for faults and repairs."""
 
 from __future__ import annotations
 
@@ -51,9 +51,10 @@ def check_policy(
     *,
     output: OutputFormat,
 ) -> None:
-    """Validate a policy offline and print the values that it sets; with --all or as JSON also every default.
+    """Validate a policy offline, and print the values that it sets.
 
-    Exit code 1: each invalid rule and field is listed.
+    With --all or as JSON, the command also prints the values that are defaults. Exit code 1: the policy is invalid;
+    each invalid rule and field is listed.
     """
     from faultbridge.policyfile.effective import effective_settings
 
@@ -83,8 +84,8 @@ def print_schema(*, output: OutputFormat) -> None:
 def put_policy(session: Session, file: FileArgument, yes: YesOption = False, wait: AppliesOption = False) -> None:
     """Publish a policy as the current version, for every cluster that names no version of its own.
 
-    An invalid policy is rejected, and the current one stays. If the policy drops a breaker or an approval, or weakens
-    a limit of the current one, the command says so and asks.
+    An invalid policy is rejected, and the current policy stays. If the new policy drops a breaker or an approval, or
+    weakens a limit of the current policy, the command lists this and asks for confirmation.
     """
     document = read_policy_file(file, session.output)
     policies = policy_store(session)
@@ -98,7 +99,7 @@ def put_policy(session: Session, file: FileArgument, yes: YesOption = False, wai
 def reset_policy(session: Session, yes: YesOption = False, wait: AppliesOption = False) -> None:
     """Return to the packaged policy for all clusters that name no version. Stored versions stay.
 
-    Like `policy put`, the command asks if the packaged policy protects less than the current one.
+    Like `policy put`, the command asks for confirmation if the packaged policy protects less than the current one.
     """
     policies, packaged = policy_store(session), packaged_document()
     before = policies.current()
@@ -117,9 +118,9 @@ def shadow_policy(
     ] = None,
     off: Annotated[bool, typer.Option("--off", help="Remove the shadow policy.")] = False,
 ) -> None:
-    """Run a second policy beside the current one: it acts on nothing and records what it would have done.
+    """Run a second policy beside the current one: it does nothing, and records what it would have done.
 
-    For each new fault about which it decides otherwise, the timeline of the node gets a note `would_have_done`.
+    If the shadow policy decides otherwise about a new fault, the timeline of the node gets a note `would_have_done`.
     Without FILE and --off, the command shows the shadow policy.
     """
     policies = policy_store(session)
@@ -135,7 +136,10 @@ def shadow_policy(
 @app.command("list", epilog=examples("faultbridge policy list", "faultbridge policy list --json"))
 @stack_command
 def list_policies(session: Session) -> None:
-    """List the stored versions: which is current, which clusters name one, when and by whom each was last put."""
+    """List the stored policy versions, which version is current, and which clusters name a version.
+
+    The list also shows when each version was last published, and by whom.
+    """
     policies, packaged = policy_store(session), packaged_document()["version"]
     stored = {one.version: one for one in policies.stored()}
     current = (policies.current() or packaged_document())["version"]
@@ -167,7 +171,7 @@ def show_policy(
         str | None, typer.Argument(metavar="VERSION", help="Version to show. Default: the current version.")
     ] = None,
 ) -> None:
-    """Show a policy in the format of `policy put`."""
+    """Show a policy in the file format of `policy put`."""
     packaged = packaged_document()
     document = known_policy(session, version) if version else policy_store(session).current() or packaged
     if not session.prints_table:
@@ -180,7 +184,10 @@ def show_policy(
 
 
 def _show_published(session: Session, version: str, *, wait: bool) -> None:
-    """Print the version, and when every process has read it: until then the previous version may apply."""
+    """Print the published version, and the time by which every process has read it.
+
+    Until that time, the previous version may still apply.
+    """
     applies_at = session.applies_at()
     session.show_one({"version": version, "applies_at": json_time(applies_at)}, PUBLISHED)
     if session.output.for_people:
@@ -191,7 +198,7 @@ def _show_published(session: Session, version: str, *, wait: bool) -> None:
 
 
 def _confirm_weaker(before: Mapping[str, Any], after: Mapping[str, Any], *, yes: bool) -> None:
-    """Print what a policy drops or weakens against the current one, and ask for confirmation."""
+    """If a new policy protects less than the current one, list the differences and ask for confirmation."""
     from faultbridge.policyfile.weakened import weakened_protection
 
     weaker = weakened_protection(before, after)

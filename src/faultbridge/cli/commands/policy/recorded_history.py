@@ -1,4 +1,4 @@
-"""Reads recorded history for a back-test: entries of clusters from a stack or an archive, and known policies."""
+"""Read the recorded entries of clusters for a back-test, from a stack or from an archive copy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Document = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Which recorded history to read. `asked` is False if neither a time nor an archive is given."""
+    """The recorded history that the options select: the cluster, the time range and the archive copy."""
 
     cluster: str | None
     since: str | None
@@ -30,11 +30,17 @@ class History:
 
     @property
     def asked(self) -> bool:
-        """Return whether --since, --until or --archive was given; the cluster alone does not count."""
+        """Return whether --since, --until or --archive was given.
+
+        The option --cluster alone selects no history.
+        """
         return any((self.since, self.until, self.archive))
 
     def read(self, session: Session) -> Iterator[tuple[ClusterConfig, list[Document]]]:
-        """Yield each cluster, as if its mode were `act`, with its entries, the oldest first."""
+        """Yield the configuration and the recorded entries of each cluster, with the oldest entry first.
+
+        The configuration has the mode `act`, so that a back-test plans repairs.
+        """
         from faultbridge.ledger.timeline import TimelineQuery
 
         now = datetime.now(UTC) if self.archive else session.now()
@@ -69,7 +75,7 @@ def history_options(
     ] = None,
     archive: ArchiveOption = None,
 ) -> History:
-    """Return the history that the options select."""
+    """Return the recorded history that the command line options select."""
     return History(cluster, since, until, archive)
 
 

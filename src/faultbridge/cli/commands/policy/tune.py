@@ -1,4 +1,7 @@
-"""`faultbridge policy tune`: searches for a better policy and judges it on parts of the trace that were held back."""
+"""`faultbridge policy tune`: searches for a better policy on one part of a fault trace.
+
+The other parts of the trace are held back, and are used to judge the result.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +35,11 @@ def tune_policy(
     *,
     output: OutputFormat,
 ) -> None:
-    """Search, on simulated fleets, for a policy that loses fewer GPU-hours without more needless evictions.
+    """Search for a policy that loses fewer GPU-hours without more needless evictions, in simulation.
 
-    The search uses the first part of a recorded fault trace. The result is compared with the packaged policy and with
-    the policies of other systems on the other parts. The file that it writes gives the evidence in comments. Needs
-    `pip install 'faultbridge[tune]'`.
+    The search uses the first part of a recorded fault trace. On the other parts, the result is compared with the
+    packaged policy and with the policies of other systems. The file that the command writes states the evidence in
+    comments. The command needs `pip install 'faultbridge[tune]'`.
     """
     from faultbridge.lab.baselines import BASELINES
     from faultbridge.lab.comparison import compare_systems, documents_of, named_policy
@@ -62,5 +65,5 @@ def tune_policy(
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command to `faultbridge policy`."""
+    """Add the command `tune` to `faultbridge policy`."""
     app.command("tune", epilog=TUNE_EPILOG)(tune_policy)

@@ -1,4 +1,4 @@
-"""`faultbridge agent`: runs the node agent in this process."""
+"""`faultbridge agent`: runs the node agent, which collects the faults of this node."""
 
 from __future__ import annotations
 

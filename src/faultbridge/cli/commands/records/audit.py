@@ -1,4 +1,4 @@
-"""`faultbridge audit`: checks that every record that was sent has an outcome."""
+"""`faultbridge audit`: checks that every record that was sent has an outcome, such as `rejected`."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def audit_records(
         int, typer.Option(min=0, metavar="SECONDS", help="Maximum wait until every record has an outcome.")
     ] = 0,
 ) -> None:
-    """Check that every record that was sent has an outcome. Exit code 1: a record has none.
+    """Check that every record that was sent has an outcome. Exit code 1: a record has no outcome.
 
-    A stale record was older than what is known of its node, and changed nothing. Only the senders `faultbridge send`
-    and `fleet` write receipts; records of others, such as agents, webhooks and cloud events, are not compared.
+    A stale record was older than the stored state of its node, and changed nothing. Only the senders `faultbridge send`
+    and `fleet` write receipts. Records of other senders, such as agents, webhooks and cloud events, are not compared.
     """
     at = parse_time(since, session.now()) or session.now()
     found = audit_deliveries(session.receipts, at)
@@ -70,6 +70,6 @@ def _document(found: DeliveryAudit) -> dict[str, object]:
 
 
 def _listed_ids(ids: Sequence[str]) -> str:
-    """List the first 20 records, and count the others."""
+    """Return the first 20 record ids as text, and the number of further ids."""
     more = len(ids) - MAX_LISTED_IDS
     return ", ".join(ids[:MAX_LISTED_IDS]) + (f" and {more} more" if more > 0 else "")

@@ -1,4 +1,4 @@
-"""`faultbridge timeline --cause`: shows what caused an event and what the event caused."""
+"""`faultbridge timeline --cause`: shows what caused an event, and what the event caused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from faultbridge.ledger.causes import MAX_LINKS, read_chain
 
 
 def show_chain(session: Session, event_id: str, *other_filters: object) -> None:
-    """Print the causes of an event, the event, and its effects, in the order of recording."""
+    """Print the causes of an event, the event itself and its effects, in the order of recording.
+
+    Raises BadParameter if other filters are given.
+    """
     if any(other_filters):
         raise typer.BadParameter("--cause shows a complete chain; use it without other filters")
     chain = read_chain(session.ports.table, event_id)

@@ -1,4 +1,4 @@
-"""`faultbridge collect`: sends the conditions and events of the nodes of a Kubernetes cluster, until stopped."""
+"""`faultbridge collect`: sends the conditions and events of Kubernetes nodes until it is stopped."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def collect_kubernetes(
         bool, typer.Option("--once", help="Send the current state once, then exit: with 1 if that failed.")
     ] = False,
 ) -> None:
-    """Send the conditions of all nodes, and the events that monitoring agents write about them, until stopped.
+    """Send the conditions of all nodes, and the events about them, until stopped.
 
-    It reads what the EKS node monitoring agent, node-problem-detector, NVSentinel and the kubelet report. With --jobs,
-    it reports when jobs with GPUs start and end, as `faultbridge job` does.
+    The command reads what the EKS node monitoring agent, node-problem-detector, NVSentinel and the kubelet report. With
+    --jobs, it reports when jobs with GPUs start and end, as `faultbridge job` does.
     """
     try:
         settings = AgentSettings.load(config)
@@ -83,7 +83,10 @@ def _run_once(collector: Collector) -> None:
 
 
 def _watch(eks_cluster: str | None) -> ObjectWatch:
-    """Return the watch of the cluster; lightkube is an optional dependency, so it is imported here."""
+    """Return the watch of the named EKS cluster, or of the cluster in which this pod runs.
+
+    lightkube is an optional dependency, so it is imported only here. Raises Misconfigured if it is not installed.
+    """
     try:
         from faultbridge.adapters.kubernetes.client import eks_access
         from faultbridge.adapters.kubernetes.in_cluster import in_cluster_access

@@ -1,4 +1,4 @@
-"""`faultbridge console`: the read-only console of a stack, in a browser on this machine."""
+"""`faultbridge console`: shows the read-only web console of a stack in a browser."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ def serve_console(
     port: Annotated[int, typer.Option(min=0, max=65535, metavar="PORT", help="Port; 0 chooses a free one.")] = 0,
     opens: Annotated[bool, typer.Option("--open", help="Open the console in the browser.")] = False,
 ) -> None:
-    """Print the address of the console. For a stack on AWS: serve it on 127.0.0.1 with your credentials until Ctrl-C.
+    """Print the address of the web console; for a stack on AWS, serve the console until Ctrl-C.
 
-    The console of the embedded stack runs until `faultbridge down`.
+    The console of a stack on AWS is served on 127.0.0.1 with your credentials. The console of the embedded stack runs
+    until `faultbridge down`.
     """
     embedded = chosen_embedded_stack(session.target)
     if embedded is not None:

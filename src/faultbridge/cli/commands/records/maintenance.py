@@ -1,4 +1,4 @@
-"""`faultbridge redrive`, `recover` and `erase`: maintenance of the queues and of the table."""
+"""`faultbridge redrive`, `recover` and `erase`: maintenance of the queues and the table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ERASED: Columns = {"Cluster": lambda one: one["cluster"], "Items deleted": lambd
 @app.command("redrive", epilog=examples("faultbridge redrive"))
 @stack_command
 def redrive_dead_letters(session: Session) -> None:
-    """Move dead letters back to their queues, with their original times. Safe to repeat."""
+    """Move dead letters back to their queues, with their original times. The command is safe to repeat."""
     from faultbridge.ingest.redrive import Redrive
 
     with progress("moving dead letters", None) as advance:
@@ -52,9 +52,10 @@ def recover(
     by: Annotated[str | None, typer.Option(metavar="ARN", help="Operator, recorded in every stream.")] = None,
     yes: YesOption = False,
 ) -> None:
-    """Start a new epoch in every stream after the table was restored from a backup.
+    """Start a new epoch in every stream of entries after the table was restored from a backup.
 
-    Run it once, before any function writes to the table. The new epoch keeps event ids from being used twice.
+    Run the command once, before any function writes to the table. The epoch is part of every event id, so no event id
+    is used twice.
     """
     from faultbridge.ledger.recover import RecoverTable
 
@@ -73,7 +74,7 @@ def erase_cluster(
     cluster: ClusterArgument,
     yes: YesOption = False,
 ) -> None:
-    """Delete the items of a cluster from the table. Only a backup can undo that. The archive stays.
+    """Delete the items of a cluster from the table. Only a backup can undo this. The archive stays.
 
     The runbook docs/runbooks/record.md explains how to delete the archive.
     """

@@ -1,4 +1,7 @@
-"""`faultbridge reject`: lists, shows and retries rejected records."""
+"""`faultbridge reject`: lists, shows and retries rejected records.
+
+A rejected record is one that ingest could not use; it is stored with the reason.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,7 @@ REJECT: Columns = {
 def list_rejects(
     session: Session, cluster: ClusterFilter = None, reason: ReasonFilter = None, wait: WaitOption = 0
 ) -> None:
-    """List rejected records, also of unregistered clusters."""
+    """List rejected records, including those of unregistered clusters."""
     show_awaited(session, lambda: map(_document, _matching(session, cluster, reason)), REJECTS, wait)
     dropped = sum(
         session.application.ingestion.rejects.dropped(name)
@@ -131,7 +134,7 @@ def retry_rejects(
 
 
 def _retry(session: Session, reject: Reject) -> dict[str, str]:
-    """Send one record again and describe the outcome."""
+    """Send one rejected record again, and return the outcome as a document."""
     try:
         session.application.ingestion.rejects.retry(reject)
     except (Rejected, Transient) as error:
@@ -140,14 +143,17 @@ def _retry(session: Session, reject: Reject) -> dict[str, str]:
 
 
 def _partitions(session: Session, cluster: str | None) -> list[str]:
-    """Return the partitions to read. The last one holds the records of unregistered clusters."""
+    """Return the clusters whose rejected records are read.
+
+    The last one, NO_CLUSTER, contains the rejected records of unregistered clusters.
+    """
     if cluster is not None:
         return list(dict.fromkeys((cluster, NO_CLUSTER)))
     return [*session.cluster_names(), NO_CLUSTER]
 
 
 def _matching(session: Session, cluster: str | None, reason: str | None) -> Iterator[Reject]:
-    """Yield the rejected records of a cluster with a reason; None matches all."""
+    """Yield the rejected records with this cluster and this reason; None matches every value."""
     for name in _partitions(session, cluster):
         rejects = session.application.ingestion.rejects.list(name)
         chosen = cluster in {None, name}
@@ -159,7 +165,7 @@ def _matching(session: Session, cluster: str | None, reason: str | None) -> Iter
 
 
 def _find(session: Session, record: str, cluster: str | None) -> Reject:
-    """Return the rejected record with this id. Raises `Rejected` where there is none."""
+    """Return the rejected record with this id. Raises `Rejected` if there is no such record."""
     for name in _partitions(session, cluster):
         found = session.application.ingestion.rejects.find(record, name)
         if found is not None:

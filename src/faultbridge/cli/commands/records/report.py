@@ -1,4 +1,4 @@
-"""`faultbridge report` and `faultbridge case report`: write a page as one file that opens from disk."""
+"""`faultbridge report` and `faultbridge case report`: write a report as one HTML file."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def write_report(
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="Include the newest N entries.")] = MAX_ENTRIES,
     file: FileOption = None,
 ) -> None:
-    """Write a report of a cluster and its cases as one HTML file. The file opens from disk, without a network."""
+    """Write a report of a cluster and its cases as one HTML file, which opens from disk without a network."""
     now = session.now()
     window = (parse_time(since, now), parse_time(until, now))
     write_file(session, session.application.console.reports.cluster(cluster, window, limit), file, cluster)
 
 
 def write_file(session: Session, text: str, file: Path | None, name: str) -> None:
-    """Write a report and print its file and size."""
+    """Write the text of a report to a file, and print the path and size of the file."""
     path = file or Path(f"{name}.html")
     path.write_text(text, encoding="utf-8")
     session.show_one({"file": str(path), "bytes": path.stat().st_size}, WRITTEN)

@@ -75,11 +75,11 @@ def send_records(
         int, typer.Option(min=0, metavar="SECONDS", help="Wait for the outcome of each record, and print it.")
     ] = 0,
 ) -> None:
-    """Send raw records to the queue and print how many it accepted.
+    """Send raw records to the queue, and print how many records it accepted.
 
     A long log is split at line ends. A large document is stored in the bucket, and its location is sent. Exit code 75:
-    the queue refused a record, or --wait ended before its outcome. Exit code 1: a record was rejected. Exit code 65:
-    an input is empty or not text; nothing was sent.
+    the queue refused a record, or --wait ended before a record had an outcome. Exit code 1: a record was rejected. Exit
+    code 65: an input is empty or not text; nothing was sent.
     """
     known_source(source)
     since = session.now()
@@ -100,7 +100,7 @@ def send_records(
 
 
 def _show(session: Session, sent: SendResult, outcomes: Mapping[str, Outcome] | None) -> None:
-    """Print the number of records that the queue accepted, or the outcome of each record."""
+    """Print the number of records that the queue accepted or, if `outcomes` is given, each outcome."""
     document: dict[str, Any] = {
         "accepted": len(sent.accepted),
         "refused": len(sent.refused),
@@ -120,7 +120,7 @@ def _show(session: Session, sent: SendResult, outcomes: Mapping[str, Outcome] | 
 def _wait_for_outcomes(
     session: Session, records: Sequence[str], since: datetime, seconds: int
 ) -> Mapping[str, Outcome]:
-    """Wait until each record has an outcome, at most a number of seconds, and return the outcomes."""
+    """Wait up to `seconds` until each record has an outcome, and return the outcomes by record id."""
     left = seconds
     while True:
         found = read_outcomes(session.receipts.read(since))
@@ -132,7 +132,7 @@ def _wait_for_outcomes(
 
 
 def sender(session: Session) -> Send:
-    """Create a sender whose receipts name the user and the host."""
+    """Return a service that sends records; its receipts name the current user and host."""
     ports = session.ports
     return Send(
         queue=ports.queue,

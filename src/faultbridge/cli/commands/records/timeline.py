@@ -85,7 +85,7 @@ def _filters(
     kinds: TypeFilter = None,
     severities: SeverityFilter = None,
 ) -> Filters:
-    """Return the options that filter entries, by name; options that are not given are empty."""
+    """Return the filters of the command line by name; filters that were not given are empty."""
     return {
         "cluster": cluster,
         "node": node,
@@ -122,12 +122,10 @@ def show_timeline(
 ) -> None:
     """Show timeline entries in the order in which things happened, oldest first.
 
-    A table shows the registration of many nodes in one row; --wide and --json print every entry.
-
-    `late` marks an entry that was recorded more than two minutes after it happened, for example because its report was
-    delayed. With --follow, entries appear in the order in which they are recorded.
-
-    --code finds a fault by its code and by the code that its source reported.
+    A table shows the registration of many nodes in one row; --wide and --json print every entry. `late` marks an entry
+    that was recorded more than two minutes after it happened, for example because its report was delayed. With
+    --follow, entries appear in the order in which they are recorded. --code finds a fault by its code and by the code
+    that its source reported.
     """
     if cause is not None:
         show_chain(session, cause, *(value for name, value in filters.items() if name != "cluster"), following, archive)
@@ -152,7 +150,10 @@ def _found(newest: tuple[tuple[Line, ...], bool]) -> tuple[tuple[Line, ...], boo
 
 
 def _query(filters: Filters, now: datetime, *, default: bool) -> TimelineQuery:
-    """Return the query of the filters. `default` allows the default cluster if no cluster, case or device is given."""
+    """Return the query for the given filters.
+
+    If `default` is True and no cluster, case or device is given, the default cluster is used.
+    """
     times = {name: parse_time(filters[name], now) for name in ("since", "until")}
     if default and not any(filters[name] for name in ("cluster", "case", "device")):
         filters = {**filters, "cluster": default_cluster()}
@@ -160,7 +161,7 @@ def _query(filters: Filters, now: datetime, *, default: bool) -> TimelineQuery:
 
 
 def _show(session: Session, lines: Sequence[Line], *, older: bool) -> None:
-    """Print entries, and whether older ones match too."""
+    """Print entries; if `older` is True, also print that further, older entries match."""
     documents = [entry_document(line) for line in sort_by_occurrence(lines)]
     if session.output is OutputFormat.TABLE:
         rows = list(compact(documents))
@@ -174,13 +175,16 @@ def _show(session: Session, lines: Sequence[Line], *, older: bool) -> None:
 
 
 def _wait() -> bool:
-    """Wait until the next poll. Returns True, so that following never ends."""
+    """Wait for the next poll, and return True, so that `--follow` never ends by itself."""
     time.sleep(POLL_SECONDS)
     return True
 
 
 def _type(text: str) -> str:
-    """Return the entry type for a name in any case, with blanks or hyphens."""
+    """Return the entry type for a name in upper or lower case, with spaces or hyphens.
+
+    An unknown name is a usage error.
+    """
     known = _TYPES.get(text.lower().replace("-", " "))
     if known is None:
         raise typer.BadParameter(f"unknown --type: {text!r}; allowed: {', '.join(_TYPES.values())}")

@@ -1,4 +1,4 @@
-"""`faultbridge verify`: verifies that no entry of the record is missing or changed."""
+"""`faultbridge verify`: verifies that no entry of a stream is missing or changed."""
 
 from __future__ import annotations
 
@@ -51,10 +51,11 @@ def verify_record(
         typer.Option(metavar="ID", help="Stack identity of an archive without a sealed day (output StackIdentity)."),
     ] = None,
 ) -> None:
-    """Verify hash chains, attributes of entries and derived rows. Exit code 1: the first break is named.
+    """Verify the hash chains of entries, their attributes, and the table rows derived from them.
 
-    Without --anchor the check finds accidental damage only, because a writer of the table can forge a valid chain. With
-    --archive the command checks a copy of the archive and needs no stack.
+    Exit code 1: an entry is missing or changed; the first error is printed. Without --anchor, the command finds
+    accidental damage only, because a writer of the table can forge a valid chain. With --archive, the command checks a
+    copy of the archive and needs no stack.
     """
     if archive is not None:
         verified = verify_archived(archive, cluster, node, anchor=anchor, stack_id=stack_id)
@@ -70,7 +71,7 @@ def verify_record(
 
 
 def _on_stack(session: Session, cluster: str, node: str | None, *, anchor: bool) -> Verified:
-    """Verify the streams of a cluster in the table of the stack."""
+    """Verify the streams of a cluster in the table of the stack, and return the result."""
     verified = Verified()
     anchors = session.anchors(cluster) if anchor else None
     if anchors is not None and not anchors.anchors:
@@ -82,5 +83,5 @@ def _on_stack(session: Session, cluster: str, node: str | None, *, anchor: bool)
 
 
 def _entry_name(found: Mapping[str, Any]) -> str:
-    """Name the entry of a break by stream, epoch and sequence."""
+    """Return the name of the entry at which a chain is broken: its stream, epoch and sequence."""
     return f"{found['stream']} entry {found['epoch']}/{found['sequence']}"

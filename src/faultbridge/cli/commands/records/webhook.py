@@ -1,4 +1,4 @@
-"""`faultbridge webhook`: lets Alertmanager, Grafana and other senders post records, and stops them."""
+"""`faultbridge webhook`: adds and removes senders, such as Alertmanager, that may post records."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SenderArgument = Annotated[str, typer.Argument(metavar="SENDER", help="Name of t
 
 
 class Source(StrEnum):
-    """The sources whose records may be posted."""
+    """The sources whose records may be posted to the webhook."""
 
     ALERTMANAGER = "alertmanager"
     GRAFANA = "grafana"
@@ -62,9 +62,8 @@ def add(
 ) -> None:
     """Add or replace a sender with a new secret, and print its URL and the secret once.
 
-    Replacing a sender asks first, because its secrets become invalid; `webhook rotate` keeps the one before.
-
-    With `basic`, the user is the sender's name and the password is the secret.
+    The command asks for confirmation before it replaces a sender, because the old secrets become invalid; `webhook
+    rotate` keeps the previous secret. With `basic`, the user is the name of the sender, and the password is the secret.
     """
     session.directory.cluster(cluster)  # refuses a cluster that is not registered
     if sender in senders_of(session.webhook_senders()):
@@ -77,7 +76,7 @@ def add(
 @app.command("rotate", epilog=examples("faultbridge webhook rotate prometheus"))
 @stack_command
 def rotate(session: Session, sender: SenderArgument) -> None:
-    """Give a sender a new secret. The secret before it stays valid until the next rotation."""
+    """Give a sender a new secret. The previous secret stays valid until the next rotation."""
     known, secret = _known(session, sender), secrets.token_urlsafe(SECRET_BYTES)
     _store(session, replace(known, secrets=(secret.encode(), *known.secrets)[:KEPT_SECRETS]), secret)
 
@@ -85,14 +84,14 @@ def rotate(session: Session, sender: SenderArgument) -> None:
 @app.command("list", epilog=examples("faultbridge webhook list"))
 @stack_command
 def list_senders(session: Session) -> None:
-    """List the senders, without their secrets."""
+    """List the senders that may post records, without their secrets."""
     session.show([_document(one) for one in senders_of(session.webhook_senders()).values()], SENDERS)
 
 
 @app.command("remove", epilog=examples("faultbridge webhook remove prometheus"))
 @stack_command
 def remove(session: Session, sender: SenderArgument, yes: YesOption = False) -> None:
-    """Remove a sender. Its posts are refused within five minutes."""
+    """Remove a sender. Its posts are refused after at most five minutes."""
     known = _known(session, sender)
     confirm(f"posts of {sender} are refused", yes=yes)
     session.webhook_senders.replace(without_sender(session.webhook_senders(), sender))
