@@ -197,8 +197,8 @@ REPEATED_REPAIR_GUARDS: tuple[PlantedBug, ...] = (
         "repair/attempt/next_action.py",
         "try_next_action",
         "a reset that failed because of a dead rack becomes a reboot",
-        "incident = None if case.cancelled else incident_of_failure(context)",
-        "incident = None",
+        "incident, expired = (None, None) if case.cancelled else incidents_of_failure(context)",
+        "incident, expired = None, incidents_of_failure(context)[1]",
     ),
     planted(
         "incidents/held.py",
@@ -218,8 +218,8 @@ REPEATED_REPAIR_GUARDS: tuple[PlantedBug, ...] = (
         "repair/attempt/next_action.py",
         "try_next_action",
         "a failed repair is repeated in a failure domain whose incident outlasts its maximum age",
-        "(expired := expired_incident(context)) is not None:",
-        "(expired := None) is not None:",
+        " and expired is not None:",
+        " and False:",
     ),
     planted(
         "repair/attempt/next_action.py",
@@ -227,6 +227,13 @@ REPEATED_REPAIR_GUARDS: tuple[PlantedBug, ...] = (
         "an expired incident stops the repairs of nodes that it never affected",
         "if is_replaced(context.state) and ",
         "if ",
+    ),
+    planted(
+        "repair/steps/close_case.py",
+        "_close",
+        "a reboot that failed because of a dead rack is recorded as a replacement",
+        "replaced=is_replaced(state)",
+        "replaced=state.incarnation is not None and state.incarnation.since >= case.opened_at",
     ),
 )
 """The guards of failed repairs; `tests/scenarios/incidents/test_failed_repairs.py` notices each of them."""
