@@ -8,6 +8,27 @@ _LIFE_CYCLE = "pipeline/correlate/life_cycle.py"
 _EXEMPT = "pipeline/correlate/exempt_nodes.py"
 CORRELATION_GUARDS: tuple[PlantedBug, ...] = (
     planted(
+        _LIFE_CYCLE,
+        "_close_if_over",
+        "a newer fault of a node hides an older one that continues its incident",
+        "for at in (one.since, one.first or one.since)",
+        "for at in (one.since,)",
+    ),
+    planted(
+        _LIFE_CYCLE,
+        "_close_if_over",
+        "a fault that began long before an incident continues it after its end",
+        " if at >= incident.evidence_since]",
+        "]",
+    ),
+    planted(
+        "incidents/entries.py",
+        "_data",
+        "the phases of an incident that ended in the past last until now",
+        "after.closed_at or at)",
+        "at)",
+    ),
+    planted(
         "domain/cluster/incidents.py",
         "Hold.covers",
         "a node of unknown place is repaired for a fault that an incident may explain",
