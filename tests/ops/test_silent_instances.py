@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
-from faultbridge.domain.nodes import NodeKey
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.edges import Actor
+from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ops.silent_instances import MAX_PROBED
+from faultbridge.pipeline.fold.expire import end_verified
 from faultbridge.ports import CheckResult, InstanceChecks
 from faultbridge.registry.registration import NewNode
 from faultbridge.simulation.fakes import Call
@@ -142,6 +147,39 @@ def test_many_silent_nodes_that_become_an_incident_are_not_probed() -> None:
     world = World(nodes=nodes, mode="observe", repair_owner="observe")
     go_silent(world, *nodes)
     assert ({condition(world, node)[0] for node in nodes}, probes(world)) == ({"unknown"}, 0)
+
+
+def test_a_node_that_returned_to_service_without_a_heartbeat_is_probed_again() -> None:
+    world = World(nodes=("a",), mode="observe", repair_owner="observe")
+    go_silent(world, "a")
+    assert condition(world, "a")[0] == "alive"
+    return_to_service(world, "a")
+    terminate(world)
+    pass_time(world, 7)
+    assert (condition(world, "a")[0], probes(world)) == ("gone", 2)
+
+
+def test_of_many_nodes_that_are_checked_again_five_are_probed_in_one_sweep() -> None:
+    nodes = tuple(f"n-{number:02}" for number in range(40))
+    silent, alive = nodes[: MAX_PROBED + 1], nodes[MAX_PROBED + 1 :]
+    world = World(nodes=nodes, mode="observe", repair_owner="observe")
+    beat(world, *nodes)
+    pass_time(world, 8, *alive)
+    before = probes(world)
+    return_to_service(world, *silent)
+    pass_time(world, 7, *alive)
+    assert sorted(condition(world, node)[0] for node in silent) == ["alive"] * MAX_PROBED + ["unknown"]
+    assert probes(world) - before == MAX_PROBED
+
+
+def return_to_service(world: World, *nodes: str) -> None:
+    """End the conditions of nodes as a passed verification does; their agents send no heartbeat."""
+
+    def returned(state: NodeState, now: datetime) -> Transition:
+        return Transition(end_verified(state, RepairAction.REBOOT_NODE, at=now, covers=lambda _: False).state)
+
+    for node in nodes:
+        world.app.ingestion.heartbeats.append(NodeKey(KEY.cluster, node), returned, actor=Actor.STEP)
 
 
 def test_no_node_is_probed_while_no_records_arrive() -> None:
