@@ -8,6 +8,7 @@ from datetime import datetime
 
 import pytest
 
+from faultbridge.adapters.kubernetes.orchestrator import NoOrchestrator
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.edges import Actor
@@ -15,9 +16,9 @@ from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ops.silent_instances import MAX_PROBED
 from faultbridge.pipeline.fold.expire import end_verified
-from faultbridge.ports import CheckResult, InstanceChecks
+from faultbridge.ports import CheckResult, InstanceChecks, Orchestrator, ProviderFailure
 from faultbridge.registry.registration import NewNode
-from faultbridge.simulation.fakes import Call
+from faultbridge.simulation.fakes import Call, FakeOrchestrator
 from tests.builders import KEY
 from tests.ingest.test_heartbeat_monitor import beat, pass_time, record_canary
 from tests.world import GROUP, World
@@ -109,6 +110,34 @@ def test_a_probe_whose_checks_are_refused_reports_no_answer() -> None:
 def fail_named(call: Call, name: str) -> None:
     if call.name == name:
         raise Transient("EC2 does not answer")
+
+
+def test_the_fault_of_a_silent_node_says_whether_its_orchestrator_reports_it_as_ready() -> None:
+    assert [readiness_of_silent(FakeOrchestrator()), readiness_of_silent(NoOrchestrator())] == ["passed", "unknown"]
+    lost = FakeOrchestrator()
+    lost.not_ready.add("a")
+    assert readiness_of_silent(lost) == "failed"
+
+
+def test_an_orchestrator_that_does_not_answer_is_asked_once_and_changes_nothing() -> None:
+    orchestrator = FakeOrchestrator()
+    orchestrator.fail_next(ProviderFailure.TIMEOUT)
+    assert readiness_of_silent(orchestrator, "a", "b") == "unknown"
+    assert len(orchestrator.seam.named("orchestrator.readiness")) == 1
+
+
+def readiness_of_silent(orchestrator: Orchestrator, *nodes: str) -> str:
+    """Return what the faults of silent nodes, by default of one, say about the orchestrator of their cluster."""
+    nodes = nodes or ("a",)
+    world = World(nodes=nodes, mode="observe", repair_owner="observe")
+    world.ports.orchestrators[world.config.orchestrator] = orchestrator
+    go_silent(world, *nodes)
+    assert {condition(world, node)[0] for node in nodes} == {"alive"}
+    (found,) = {
+        world.node(NodeKey(KEY.cluster, node)).conditions["host.silent@node"].attributes["orchestrator"]
+        for node in nodes
+    }
+    return found
 
 
 def test_of_many_silent_nodes_that_are_no_incident_the_first_five_are_probed() -> None:
