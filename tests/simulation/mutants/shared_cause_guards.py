@@ -390,6 +390,20 @@ INTAKE_GUARDS: tuple[PlantedBug, ...] = (
 _PEERS = "findings/compare_peers.py"
 FINDING_GUARDS: tuple[PlantedBug, ...] = (
     planted(
+        "findings/compare_peers.py",
+        "_proves",
+        "a hard fault of another device proves a finding right",
+        "if finding.component is not None and is_another(finding.component, case.component, state.devices):",
+        "if False:",
+    ),
+    planted(
+        "pipeline/peers.py",
+        "main_part",
+        "a finding of several devices names one of them",
+        "if 2 * rise > after.total - before.total",
+        "if rise > 0",
+    ),
+    planted(
         "findings/gray_faults.py",
         "acting_detectors",
         "a detector acts although the policy has no bar",
