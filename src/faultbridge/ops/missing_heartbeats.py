@@ -31,8 +31,7 @@ def report_missing_heartbeats(
     """
     overdue: dict[NodeKey, datetime] = {}
     probed: set[str] = set()
-    read: list[ClusterHeartbeats] = []
-    on_time = 0
+    read, on_time = list[ClusterHeartbeats](), 0
     for cluster in clusters:
         with failures.collect(f"reading the heartbeats of {cluster}"):
             rules = rules_of(monitor.log.rulebook, cluster)
