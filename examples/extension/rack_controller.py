@@ -22,6 +22,7 @@ from faultbridge.ports import (
     CallResult,
     Capacity,
     CapacityEvidence,
+    CheckResult,
     ClusterNode,
     InstanceChecks,
     LaunchedInstance,
@@ -203,6 +204,11 @@ class RackOrchestrator:
         except Transient as error:
             return CallResult(ProviderFailure.TIMEOUT, str(error), no_response=True)
         return CallResult(ProviderFailure.TIMEOUT, "work still runs") if instance.get("busy") else CallResult()
+
+    def readiness(self, node: ClusterNode) -> CheckResult:
+        """Return UNKNOWN: the controller does not report whether the operating system runs."""
+        del node
+        return CheckResult.UNKNOWN
 
     def _set(self, node: ClusterNode, *, takes_work: bool) -> CallResult:
         try:

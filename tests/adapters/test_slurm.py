@@ -79,6 +79,24 @@ def test_a_look_up_that_names_no_node_is_unknown_and_changes_nothing(answer: Out
     assert {command[1] for command in head.commands} == {"show"}
 
 
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ("IDLE", "passed"),
+        ("MIXED+DRAIN", "passed"),
+        ("DOWN*", "failed"),
+        ("DOWN+NOT_RESPONDING", "failed"),
+        ("IDLE+NOT_RESPONDING", "failed"),
+        ("idle*", "failed"),
+        ("UNKNOWN", "unknown"),
+        ("FUTURE", "unknown"),
+    ],
+)
+def test_a_node_that_is_down_or_does_not_respond_is_not_ready(state: str, expected: str) -> None:
+    shown = SHOWN.format(state=state, reason="")
+    assert orchestrator(Head({"scontrol show": Output(0, shown)})).readiness(member()) == expected
+
+
 def test_a_refusal_for_lack_of_rights_is_not_retried() -> None:
     head = Head(
         {

@@ -11,7 +11,8 @@ import pytest
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.kubernetes.orchestrator import NoOrchestrator
 from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.ports import ClusterNode, Orchestrator, ProviderFailure
+from faultbridge.errors import Transient
+from faultbridge.ports import CheckResult, ClusterNode, Orchestrator, ProviderFailure
 from faultbridge.simulation.fakes import START, FakeOrchestrator
 from tests.contracts.real_slurm import RealSlurm, real_slurm, real_slurmrestd
 from tests.contracts.schedulers import InMemory, OnSlurm, Scheduler, on_eks
@@ -100,6 +101,20 @@ class TestOrchestrator:
         assert orchestrator.uncordon(scheduler.successor).ok
         assert not scheduler.takes_work(scheduler.member)
 
+    def test_a_node_is_ready_also_while_it_is_cordoned_and_an_unknown_one_is_not_known(
+        self, scheduler: Scheduler
+    ) -> None:
+        orchestrator = scheduler.orchestrator
+        assert orchestrator.readiness(scheduler.member) is CheckResult.PASSED
+        assert orchestrator.cordon(scheduler.member).ok
+        assert orchestrator.readiness(scheduler.member) is CheckResult.PASSED
+        assert orchestrator.readiness(scheduler.stranger) is CheckResult.UNKNOWN
+
+    def test_without_an_answer_it_is_not_known_whether_a_node_is_ready(self, scheduler: Scheduler) -> None:
+        scheduler.become_unreachable()
+        with pytest.raises(Transient):
+            scheduler.orchestrator.readiness(scheduler.member)
+
     def test_an_unreachable_orchestrator_is_a_retriable_timeout(self, scheduler: Scheduler) -> None:
         scheduler.become_unreachable()
         orchestrator = scheduler.orchestrator
@@ -113,6 +128,15 @@ class TestOrchestrator:
             assert answer.reason
 
 
+@pytest.mark.parametrize("status", ["False", "Unknown"])
+def test_a_kubernetes_node_whose_kubelet_is_not_ready_or_stopped_reporting_is_not_ready(
+    clients: Clients, status: str
+) -> None:
+    with on_eks(clients) as scheduler:
+        scheduler.cluster.set_condition(scheduler.NODE, {"type": "Ready", "status": status})
+        assert scheduler.orchestrator.readiness(scheduler.member) is CheckResult.FAILED
+
+
 class TestWithoutAnOrchestrator:
     @pytest.fixture(params=["none", "fake"])
     def orchestrator(self, request: pytest.FixtureRequest) -> Orchestrator:
@@ -123,6 +147,7 @@ class TestWithoutAnOrchestrator:
         results = (orchestrator.cordon(node), orchestrator.drain(node, DEADLINE), orchestrator.uncordon(node))
         assert all(answer.ok and "not applicable" in answer.reason for answer in results)
         assert not orchestrator.applicable
+        assert orchestrator.readiness(node) is CheckResult.UNKNOWN
 
 
 class TestOnARealSlurm:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from faultbridge.data import load_catalog
 from faultbridge.data.detectors import detectors
+from faultbridge.domain.conditions import is_another
 from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.findings import Detector
+from faultbridge.domain.faults import NODE_COMPONENT, Component, ComponentType
+from faultbridge.domain.findings import Baseline, Detector
 from faultbridge.domain.nodes import NodeKey
+from faultbridge.pipeline.peers import main_part
 from faultbridge.repair.case_orders import OperatorOrder
-from tests.builders import KEY
+from tests.builders import KEY, NOON
 from tests.cli.desk import OPERATOR, Desk
 from tests.findings.test_findings import BAD, NODES, Fleet
+from tests.world import XID_79
 
 NODE = NodeKey(KEY.cluster, BAD)
 LINK_DOWN = json.dumps(
@@ -44,6 +51,33 @@ def marks(fleet: Fleet) -> list[str | None]:
 def test_a_later_hard_fault_of_the_same_component_proves_a_finding_right(fleet: Fleet) -> None:
     fleet.world.app.ingestion.ingest([fleet.world.message(node=BAD)])
     assert marks(fleet) == ["right"]
+
+
+def test_a_hard_fault_of_another_gpu_proves_nothing(fleet: Fleet) -> None:
+    (found,) = fleet.findings()
+    assert found.component is not None
+    assert found.component.pci == "0000:c1:00"
+    fleet.world.app.ingestion.ingest([fleet.world.message(XID_79.replace("c1:00", "53:00"), node=BAD)])
+    assert marks(fleet) == [None]
+
+
+@given(st.integers(0, 100), st.integers(0, 100))
+def test_a_finding_names_the_component_with_more_than_half_of_the_rise(first: int, second: int) -> None:
+    before = Baseline(NOON, "1/1", 30, parts={"gpu/index=0": 10, "gpu/index=1": 20})
+    later = Baseline(NOON, "1/1", 30 + first + second, parts={"gpu/index=0": 10 + first, "gpu/index=1": 20 + second})
+    expected = None if first == second else f"gpu/index={int(second > first)}"
+    assert main_part(before, later) == expected
+    assert main_part(replace(before, parts={}), later) is None
+
+
+def test_devices_are_compared_by_what_both_components_name_and_by_the_devices_of_the_node() -> None:
+    by_index, by_pci = Component(ComponentType.GPU, index=3), Component(ComponentType.GPU, pci="0000:53:00")
+    same, other = replace(by_pci, index=3), replace(by_pci, index=5)
+    assert not is_another(by_index, by_pci, ())
+    assert not is_another(by_index, by_pci, (same,))
+    assert is_another(by_index, by_pci, (other,))
+    assert not is_another(by_index, Component(ComponentType.NIC, index=5), ())
+    assert not is_another(by_index, NODE_COMPONENT, ())
 
 
 def test_a_lost_link_proves_no_finding_about_pcie(fleet: Fleet) -> None:

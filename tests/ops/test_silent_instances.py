@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
-from faultbridge.domain.nodes import NodeKey
+from faultbridge.adapters.kubernetes.orchestrator import NoOrchestrator
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.edges import Actor
+from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ops.silent_instances import MAX_PROBED
-from faultbridge.ports import CheckResult, InstanceChecks
+from faultbridge.pipeline.fold.expire import end_verified
+from faultbridge.ports import CheckResult, InstanceChecks, Orchestrator, ProviderFailure
 from faultbridge.registry.registration import NewNode
-from faultbridge.simulation.fakes import Call
+from faultbridge.simulation.fakes import Call, FakeOrchestrator
 from tests.builders import KEY
 from tests.ingest.test_heartbeat_monitor import beat, pass_time, record_canary
 from tests.world import GROUP, World
@@ -106,6 +112,34 @@ def fail_named(call: Call, name: str) -> None:
         raise Transient("EC2 does not answer")
 
 
+def test_the_fault_of_a_silent_node_says_whether_its_orchestrator_reports_it_as_ready() -> None:
+    assert [readiness_of_silent(FakeOrchestrator()), readiness_of_silent(NoOrchestrator())] == ["passed", "unknown"]
+    lost = FakeOrchestrator()
+    lost.not_ready.add("a")
+    assert readiness_of_silent(lost) == "failed"
+
+
+def test_an_orchestrator_that_does_not_answer_is_asked_once_and_changes_nothing() -> None:
+    orchestrator = FakeOrchestrator()
+    orchestrator.fail_next(ProviderFailure.TIMEOUT)
+    assert readiness_of_silent(orchestrator, "a", "b") == "unknown"
+    assert len(orchestrator.seam.named("orchestrator.readiness")) == 1
+
+
+def readiness_of_silent(orchestrator: Orchestrator, *nodes: str) -> str:
+    """Return what the faults of silent nodes, by default of one, say about the orchestrator of their cluster."""
+    nodes = nodes or ("a",)
+    world = World(nodes=nodes, mode="observe", repair_owner="observe")
+    world.ports.orchestrators[world.config.orchestrator] = orchestrator
+    go_silent(world, *nodes)
+    assert {condition(world, node)[0] for node in nodes} == {"alive"}
+    (found,) = {
+        world.node(NodeKey(KEY.cluster, node)).conditions["host.silent@node"].attributes["orchestrator"]
+        for node in nodes
+    }
+    return found
+
+
 def test_of_many_silent_nodes_that_are_no_incident_the_first_five_are_probed() -> None:
     nodes = tuple(f"n-{number:02}" for number in range(40))
     world = World(nodes=nodes, mode="observe", repair_owner="observe")
@@ -142,6 +176,39 @@ def test_many_silent_nodes_that_become_an_incident_are_not_probed() -> None:
     world = World(nodes=nodes, mode="observe", repair_owner="observe")
     go_silent(world, *nodes)
     assert ({condition(world, node)[0] for node in nodes}, probes(world)) == ({"unknown"}, 0)
+
+
+def test_a_node_that_returned_to_service_without_a_heartbeat_is_probed_again() -> None:
+    world = World(nodes=("a",), mode="observe", repair_owner="observe")
+    go_silent(world, "a")
+    assert condition(world, "a")[0] == "alive"
+    return_to_service(world, "a")
+    terminate(world)
+    pass_time(world, 7)
+    assert (condition(world, "a")[0], probes(world)) == ("gone", 2)
+
+
+def test_of_many_nodes_that_are_checked_again_five_are_probed_in_one_sweep() -> None:
+    nodes = tuple(f"n-{number:02}" for number in range(40))
+    silent, alive = nodes[: MAX_PROBED + 1], nodes[MAX_PROBED + 1 :]
+    world = World(nodes=nodes, mode="observe", repair_owner="observe")
+    beat(world, *nodes)
+    pass_time(world, 8, *alive)
+    before = probes(world)
+    return_to_service(world, *silent)
+    pass_time(world, 7, *alive)
+    assert sorted(condition(world, node)[0] for node in silent) == ["alive"] * MAX_PROBED + ["unknown"]
+    assert probes(world) - before == MAX_PROBED
+
+
+def return_to_service(world: World, *nodes: str) -> None:
+    """End the conditions of nodes as a passed verification does; their agents send no heartbeat."""
+
+    def returned(state: NodeState, now: datetime) -> Transition:
+        return Transition(end_verified(state, RepairAction.REBOOT_NODE, at=now, covers=lambda _: False).state)
+
+    for node in nodes:
+        world.app.ingestion.heartbeats.append(NodeKey(KEY.cluster, node), returned, actor=Actor.STEP)
 
 
 def test_no_node_is_probed_while_no_records_arrive() -> None:

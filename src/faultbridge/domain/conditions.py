@@ -164,6 +164,15 @@ def _same_device(device: Component, component: Component) -> bool:
     return component.index is not None and device.index == component.index
 
 
+def is_another(component: Component, other: Component, devices: Iterable[Component]) -> bool:
+    """Return whether two components of one type are certainly different devices of a node."""
+    devices = tuple(devices)
+    one, two = identity(component, devices), identity(other, devices)
+    known = ((getattr(one, name), getattr(two, name)) for name in ("pci", "uuid", "index", "name"))
+    pair = next(((mine, theirs) for mine, theirs in known if mine is not None and theirs is not None), None)
+    return one.type is two.type and pair is not None and pair[0] != pair[1]
+
+
 def component_key(component: Component) -> str:
     """Return the canonical name of a component: by PCI address if known, else UUID, index, name or serial."""
     if component.type is ComponentType.NODE:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
+from faultbridge.domain.faults import Component
 from faultbridge.domain.times import to_text
 
 RIGHT_WITHIN = timedelta(days=7)
@@ -44,13 +45,15 @@ class Detector:
 class Baseline:
     """The last total of a detector on one node, and how many comparisons in a row found it an outlier.
 
-    A total of another `incarnation` (instance and boot) is not compared: counters start again.
+    A total of another `incarnation` (instance and boot) is not compared: counters start again. `parts` holds the total
+    of each component, and is stored for outliers only.
     """
 
     at: datetime
     incarnation: str
     total: int
     streak: int = 0
+    parts: Mapping[str, int] = field(default_factory=dict)
 
 
 class Mark(StrEnum):
@@ -65,6 +68,7 @@ class Finding:
     """One outlier of a detector: the rise of the node and the median of its peers, per hour.
 
     `score` counts hundredths of robust standard deviations. `marked_by` is an operator's ARN or the id of a case.
+    `component` has more than half of the rise; None if no component has that much, or if that is not known.
     """
 
     id: str
@@ -80,6 +84,7 @@ class Finding:
     mark: Mark | None = None
     marked_by: str | None = None
     reason: str = ""
+    component: Component | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,10 @@ from typing import NamedTuple
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Case
 from faultbridge.domain.cluster.config import shard_of
+from faultbridge.domain.conditions import is_another
 from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.entries import Draft
-from faultbridge.domain.faults import Severity
+from faultbridge.domain.faults import Component, Severity
 from faultbridge.domain.findings import RIGHT_WITHIN, Baseline, Detector, Finding, Mark, finding_id
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Conflict
@@ -28,7 +29,7 @@ from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.observe import observe
-from faultbridge.pipeline.peers import Outlier, find_outliers, rise_per_hour
+from faultbridge.pipeline.peers import Outlier, find_outliers, main_part, rise_per_hour
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import findings as stored
 from faultbridge.storage.writes import Absent, Equals, Put
@@ -37,11 +38,15 @@ INTERVAL = timedelta(hours=1)
 
 
 class Comparison(NamedTuple):
-    """The new baseline of a node, and how far above its peers it is, or None; `compared` is False without a rise."""
+    """The new baseline of a node, and how far above its peers it is, or None; `compared` is False without a rise.
+
+    `component` has more than half of the rise of an outlier.
+    """
 
     baseline: Baseline
     outlier: Outlier | None
     compared: bool
+    component: Component | None = None
 
 
 Comparisons = Mapping[tuple[str, str], Comparison]
@@ -100,7 +105,7 @@ class ComparePeers:
         for (node, detector), one in compared.items():
             finding = live.get((node, detector))
             if finding is None and one.outlier is not None and one.baseline.streak >= windows[detector]:
-                self._open(rules, node, detector, one.outlier, acts=detector in acting)
+                self._open(rules, node, detector, one, acts=detector in acting)
                 opened += 1
             elif finding is not None and one.compared and one.outlier is None:
                 self._end(rules, finding, "no longer above its peers", recovered=True)
@@ -116,12 +121,16 @@ class ComparePeers:
                 self._judge(finding, state.case.id)
         return opened
 
-    def _open(self, rules: Rules, node: str, detector: str, outlier: Outlier, *, acts: bool) -> None:
-        cluster = rules.config.cluster
+    def _open(self, rules: Rules, node: str, detector: str, compared: Comparison, *, acts: bool) -> None:
+        cluster, outlier, component = rules.config.cluster, compared.outlier, compared.component
+        if outlier is None:
+            return
 
         def revise(state: NodeState, now: datetime) -> Transition:
             own = (outlier.value, outlier.median, outlier.score, outlier.peers)
-            found = Finding(finding_id(cluster, node, detector, now), cluster, node, detector, now, *own)
+            found = Finding(
+                finding_id(cluster, node, detector, now), cluster, node, detector, now, *own, component=component
+            )
             text = f"{detector}: {own[0]} an hour, the median of {own[3]} peers is {own[1]}; {_then(found, acts=acts)}"
             note = entry_builder.note(kind="shadow", text=text, at=now, facts=_facts(found), stage="begun")
             written = Put(stored.finding_item(found, now), when=Absent())
@@ -183,19 +192,23 @@ def _compare(
                 last, outlier = before.get(one.node, {}).get(detector.name), outliers.get(one.node)
                 streak = (last.streak if last else 0) + 1 if outlier else 0
                 known = rises[one.node] is not None
-                compared[one.node, detector.name] = Comparison(replace(one.now, streak=streak), outlier, known)
+                baseline = replace(one.now, streak=streak, parts=one.now.parts if outlier else {})
+                component = one.components.get(main_part(last, one.now) or "") if outlier else None
+                compared[one.node, detector.name] = Comparison(baseline, outlier, known, component)
     return compared
 
 
 def _proves(state: NodeState, case: Case, finding: Finding, detector: Detector) -> bool:
     """Return whether a case shows that an unmarked finding was right: a hard fault of the same component soon after.
 
-    Orders of operators, cases of findings, cases that an incident explains, and cases about a later instance or boot
-    show nothing.
+    Orders of operators, cases of findings, cases that an incident explains, and cases about a later instance or boot or
+    another device show nothing.
     """
     if CaseStatus.ABSORBED.value in case.marks or not detector.is_proved_by(case.code):
         return False
     incarnation = state.incarnation
+    if finding.component is not None and is_another(finding.component, case.component, state.devices):
+        return False
     if incarnation is not None and finding.opened_at < incarnation.since <= case.opened_at:
         return False
     in_time = finding.opened_at < case.opened_at <= finding.opened_at + RIGHT_WITHIN

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from faultbridge.domain.faults import Component
 from faultbridge.domain.findings import Baseline, Detector
 from faultbridge.domain.nodes import NodeState
 from faultbridge.ports import Table
@@ -18,12 +19,13 @@ STALE = timedelta(minutes=30)
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """The total of one detector on one node now, and the group of nodes that it is compared with."""
+    """The total of one detector on one node now, the group of nodes that it is compared with, and its components."""
 
     node: str
     group: str
     detector: str
     now: Baseline
+    components: Mapping[str, Component] = field(default_factory=dict)
 
 
 def read_totals(
@@ -48,11 +50,16 @@ def _totals(state: NodeState, samples: SampleSet, detectors: Iterable[Detector],
         return
     group = f"{placement.group or ''}/{placement.instance_type or ''}"
     for detector in detectors:
-        counters = (port.values.get(name) for port in samples.ports.values() for name in detector.counters)
-        counted = [value for value in counters if isinstance(value, int)]
-        if counted:
-            baseline = Baseline(at, f"{samples.instance}/{samples.boot}", sum(counted))
-            yield Total(state.key.node, group, detector.name, baseline)
+        parts: dict[str, int] = {}
+        for key, port in samples.ports.items():
+            counters = (port.values.get(name) for name in detector.counters)
+            counted = [value for value in counters if isinstance(value, int)]
+            if counted:
+                parts[key] = sum(counted)
+        if parts:
+            baseline = Baseline(at, f"{samples.instance}/{samples.boot}", sum(parts.values()), parts=parts)
+            components = {key: samples.ports[key].component for key in parts}
+            yield Total(state.key.node, group, detector.name, baseline, components)
 
 
 def _reported_at(samples: SampleSet, now: datetime) -> datetime | None:

@@ -40,7 +40,8 @@ def _affected(config: ClusterConfig, row: Mapping[str, Any]) -> Iterator[Affecte
     domains = domains_of(config, row)
     for family, fault in families.items():
         since, subject = from_text(str(fault["since"])), fault.get("subject")
-        yield AffectedNode(str(row["node"]), Family(family), since, str(fault["code"]), domains, subject)
+        first = from_text(str(fault.get("first", fault["since"])))  # rows of earlier versions have no `first`
+        yield AffectedNode(str(row["node"]), Family(family), since, str(fault["code"]), domains, subject, first)
 
 
 def incidents_of_failures(

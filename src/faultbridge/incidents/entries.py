@@ -40,7 +40,7 @@ def _data(change: IncidentChange, at: datetime, waiting: int) -> dict[str, Any]:
         "absorbed_cases": waiting,
         "opened_at": to_text(after.opened_at),
         "operator": after.operator,
-        "phases": _phases(after, at) if after.status is IncidentStatus.CLOSED else {},
+        "phases": _phases(after, after.closed_at or at) if after.status is IncidentStatus.CLOSED else {},
     }
 
 

@@ -96,7 +96,7 @@ class HeartbeatMonitor:
 
         def revise(state: NodeState, now: datetime) -> Transition:
             due = _watched_since(state, last) + timeout
-            if not _in_service(state) or not _is_due(arrived, due, timeout, now):
+            if not _in_service(state) or not _is_due(arrived, due, timeout, now) or _is_recorded(state, due):
                 return Transition(state)
             fault = missing_heartbeat_fault(last, timeout, due, probe(state))
             return self._observe(state, Arrival(fault, due, f"silence-{to_text(due)}"), now)
@@ -133,6 +133,11 @@ def _watched_since(state: NodeState, last: datetime) -> datetime:
     """Return since when the node sent no heartbeat: since the last one, or since the end of its former fault."""
     ended = state.tombstones.get(condition_key(SILENT, NODE_COMPONENT))
     return max(last, state.floor or last, ended.ended_at if ended else last)
+
+
+def _is_recorded(state: NodeState, due: datetime) -> bool:
+    """Return whether the fault of a heartbeat that was due is active, so that no further probe is needed."""
+    return any(condition.code == SILENT and condition.last_at >= due for condition in state.active())
 
 
 def _is_due(arrived: datetime | None, due: datetime, timeout: timedelta, now: datetime) -> bool:

@@ -37,10 +37,14 @@ _TEXTS = {
 
 @dataclass(frozen=True, slots=True)
 class ProbedInstance:
-    """What the provider reports about an instance: whether it exists, and its checks."""
+    """What the provider reports about an instance: whether it exists, and its checks.
+
+    `orchestrator` is whether the orchestrator reports the node as ready; it does not change the answer.
+    """
 
     presence: Presence = Presence.UNKNOWN
     checks: InstanceChecks = field(default_factory=InstanceChecks)
+    orchestrator: CheckResult = CheckResult.UNKNOWN
 
     @property
     def answer(self) -> Answer:
@@ -74,5 +78,6 @@ def missing_heartbeat_fault(last: datetime, timeout: timedelta, due: datetime, p
             "system_status": checks.system.value,
             "instance_status": checks.instance.value,
             "ssm_agent": checks.agent.value,
+            "orchestrator": probed.orchestrator.value,
         },
     )

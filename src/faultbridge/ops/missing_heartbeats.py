@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from faultbridge.domain.cluster.incidents import CorrelationLimits
-from faultbridge.domain.nodes import NodeKey
+from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.incidents.intake import Intake
 from faultbridge.ingest.heartbeat_log import ClusterHeartbeats
 from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor, Probe, unprobed
+from faultbridge.ingest.missing_heartbeat import ProbedInstance
 from faultbridge.log import log_cause
 from faultbridge.ops.failures import Failures
 from faultbridge.ops.silent_instances import MAX_PROBED
@@ -24,14 +25,13 @@ def report_missing_heartbeats(
 ) -> Intake | None:
     """Record a fault of each overdue node, unless no records arrive; the faults of many nodes become one incident.
 
-    The first silent nodes of a cluster are probed, unless so many are silent that they become an incident: `probe`
-    distinguishes a lost instance from a failed agent or network path.
+    The first nodes of a cluster whose fault is recorded are probed, unless so many fall silent that they become an
+    incident: `probe` distinguishes a lost instance from a failed agent or network path.
     Returns None, and records nothing, if it could not be determined whether records arrive.
     """
     overdue: dict[NodeKey, datetime] = {}
-    probed: set[NodeKey] = set()
-    read: list[ClusterHeartbeats] = []
-    on_time = 0
+    probed: set[str] = set()
+    read, on_time = list[ClusterHeartbeats](), 0
     for cluster in clusters:
         with failures.collect(f"reading the heartbeats of {cluster}"):
             rules = rules_of(monitor.log.rulebook, cluster)
@@ -41,7 +41,7 @@ def report_missing_heartbeats(
             overdue |= missing
             read.append(heartbeats)
             if not _is_incident(len(missing), len(heartbeats.last), rules.policy.incidents):
-                probed.update(list(missing)[:MAX_PROBED])
+                probed.add(cluster)
     checked: list[Intake] = []
     with failures.collect("checking that heartbeats arrive"):
         checked.append(_check_intake(monitor, read, tuple(sorted(overdue)), on_time))
@@ -52,9 +52,10 @@ def report_missing_heartbeats(
         log_cause("missing_heartbeats_not_reported", reason=f"no records arrive: {len(overdue)} nodes are overdue")
     settled: set[NodeKey] = set()
     again = {node: last for heartbeats in read for node, last in heartbeats.to_check_again(MAX_CHECKED_AGAIN).items()}
-    for node, last in {} if intake.failed else (again | overdue).items():
+    probe_some = _limited(probe, probed)
+    for node, last in {} if intake.failed else (overdue | again).items():
         with failures.collect(f"checking the heartbeat of {node.stream}"):
-            if monitor.check(node, last, intake.last_arrival, probe if node in probed else unprobed):
+            if monitor.check(node, last, intake.last_arrival, probe_some):
                 settled.add(node)
     for heartbeats in read:
         _settle(monitor, heartbeats, settled, failures)
@@ -68,6 +69,21 @@ def _check_intake(
     canary, heartbeats = monitor.last_canary(), [one.newest for one in read if one.newest is not None]
     failed = monitor.intake_failed(canary, len(overdue), on_time, max(heartbeats, default=None))
     return Intake(failed, overdue, None if canary is None else max((canary, *heartbeats)))
+
+
+def _limited(probe: Probe, clusters: Collection[str]) -> Probe:
+    """Return a probe of at most `MAX_PROBED` nodes of each of these clusters; all other nodes stay unprobed."""
+    asked: set[NodeKey] = set()
+
+    def probe_some(state: NodeState) -> ProbedInstance:
+        cluster = state.key.cluster
+        mine = {node for node in asked | {state.key} if node.cluster == cluster}
+        if cluster not in clusters or len(mine) > MAX_PROBED:
+            return unprobed(state)
+        asked.add(state.key)
+        return probe(state)
+
+    return probe_some
 
 
 def _is_incident(silent: int, nodes: int, limits: CorrelationLimits) -> bool:

@@ -1,23 +1,28 @@
-"""Silent instances: what the provider reports about the instance of a node without heartbeats."""
+"""Silent instances: what the provider and the orchestrator report about a node without heartbeats."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.failure_domains import failure_domains
+from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import FaultbridgeError
 from faultbridge.ingest.missing_heartbeat import ProbedInstance
 from faultbridge.log import log_cause
-from faultbridge.ports import Presence
+from faultbridge.ports import CheckResult, ClusterNode, Presence
 from faultbridge.repair.attempt.step_tools import StepTools
 from faultbridge.rules.rulebook import rules_of
 from faultbridge.storage import items, keys
 
 MAX_PROBED = 5
 """Maximum silent nodes of a cluster that one sweep probes."""
+
+PAUSE = timedelta(minutes=10)
+"""How long an orchestrator that did not answer is not asked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,21 +33,50 @@ class ProbeInstance:
     """
 
     tools: StepTools
+    _pauses: dict[str, datetime] = field(default_factory=dict)
 
     def __call__(self, state: NodeState) -> ProbedInstance:
-        """Return whether the instance of a node exists and, unless it is gone, the provider's checks of it."""
+        """Return what the provider, its checks and the orchestrator report about the instance of a node."""
         config = rules_of(self.tools.rulebook, state.key.cluster).config
         instance_id = state.incarnation.instance_id if state.incarnation else None
+        if instance_id is None:
+            return ProbedInstance()
+        try:
+            if self._is_covered(state, config):
+                return ProbedInstance()
+        except FaultbridgeError as error:
+            _log_unanswered(state, error)
+            return ProbedInstance()
+        probed = self._probe_instance(state, config, instance_id)
+        return replace(probed, orchestrator=self._readiness(state, config))
+
+    def _probe_instance(self, state: NodeState, config: ClusterConfig, instance_id: str) -> ProbedInstance:
+        """Return whether an instance exists and, unless it is gone, the provider's checks of it."""
         probed = ProbedInstance()
         try:
             provider = self.tools.compute(config).providers.get(config.provider)
-            if provider is not None and instance_id is not None and not self._is_covered(state, config):
+            if provider is not None:
                 probed = ProbedInstance(provider.probe(instance_id))
                 if probed.presence is not Presence.GONE:
                     probed = ProbedInstance(probed.presence, provider.checks(instance_id))
         except FaultbridgeError as error:
-            log_cause("silent_instance_not_probed", reason=str(error), cluster=config.cluster, node=state.key.node)
+            _log_unanswered(state, error)
         return probed
+
+    def _readiness(self, state: NodeState, config: ClusterConfig) -> CheckResult:
+        """Return whether the orchestrator reports a node as ready; without an answer, it is not asked for a while.
+
+        A call without an answer lasts up to 40 seconds, so that a sweep has no time for a second one.
+        """
+        orchestrator, now = self.tools.orchestrators.get(config.orchestrator), self.tools.clock.now()
+        if orchestrator is None or now < self._pauses.get(config.cluster, now):
+            return CheckResult.UNKNOWN
+        try:
+            return orchestrator.readiness(ClusterNode.of(state, config))
+        except FaultbridgeError as error:
+            self._pauses[config.cluster] = now + PAUSE
+            _log_unanswered(state, error)
+            return CheckResult.UNKNOWN
 
     def _is_covered(self, state: NodeState, config: ClusterConfig) -> bool:
         """Return whether an open incident explains why the node sends no heartbeat."""
@@ -50,3 +84,7 @@ class ProbeInstance:
         control = items.read_control(key.cluster, self.tools.table.get(keys.cluster_control(key.cluster)))
         domains = failure_domains(key.cluster, key.node, placement.domain, placement.domains, config.domains)
         return control.incident_of(key.node, domains, [Family.HEARTBEAT]) is not None
+
+
+def _log_unanswered(state: NodeState, error: FaultbridgeError) -> None:
+    log_cause("silent_instance_not_probed", reason=str(error), cluster=state.key.cluster, node=state.key.node)

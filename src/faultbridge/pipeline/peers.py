@@ -42,6 +42,14 @@ def rise_per_hour(before: Baseline | None, after: Baseline) -> int | None:
     return round((after.total - before.total) * (HOUR / elapsed)) if elapsed >= MIN_ELAPSED else None
 
 
+def main_part(before: Baseline | None, after: Baseline) -> str | None:
+    """Return the component with more than half of the rise of a total; None if there is none, or it is not known."""
+    if before is None or not before.parts:
+        return None
+    rises = {key: total - before.parts.get(key, 0) for key, total in after.parts.items()}
+    return next((key for key, rise in rises.items() if 2 * rise > after.total - before.total), None)
+
+
 def find_outliers(detector: Detector, rises: Mapping[str, int]) -> dict[str, Outlier]:
     """Return the nodes of one group that are far above their peers; none if the group is too small.
 

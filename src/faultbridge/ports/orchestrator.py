@@ -8,7 +8,7 @@ from typing import Protocol
 
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.nodes import NodeState
-from faultbridge.ports.compute import CallResult, LaunchedInstance
+from faultbridge.ports.compute import CallResult, CheckResult, LaunchedInstance
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +70,9 @@ class Orchestrator(Protocol):
 
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
         """Evict the running work; the result is ok once none is left. No eviction starts after the deadline."""
+
+    def readiness(self, node: ClusterNode) -> CheckResult:
+        """Return whether the orchestrator reports the node as ready; UNKNOWN if it does not have the node.
+
+        It changes nothing. Raises Transient without an answer, and Misconfigured without permission.
+        """

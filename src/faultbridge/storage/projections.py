@@ -124,19 +124,26 @@ def _isolation_row(state: NodeState, now: datetime) -> Item | None:
 
 
 def _families(state: NodeState) -> Item:
-    """Return the latest condition of each fault family: when it began and its code.
+    """Return the latest condition of each fault family: when it began and its code. `first` is when the oldest began.
 
     `subject` is the remote object, such as a switch, that the latest condition of the family with such an object names.
     """
     latest: dict[str, Condition] = {}
+    first: dict[str, str] = {}
     subjects: dict[str, str] = {}
     for condition in sorted(state.active(), key=lambda one: (one.since, one.code)):
         if condition.family is not None:
             latest[condition.family.value] = condition
+            first.setdefault(condition.family.value, to_text(condition.since))
             if remote := _remote(condition):
                 subjects[condition.family.value] = remote
     return {
-        family: {"since": to_text(one.since), "code": one.code, "subject": subjects.get(family)}
+        family: {
+            "since": to_text(one.since),
+            "first": first[family],
+            "code": one.code,
+            "subject": subjects.get(family),
+        }
         for family, one in latest.items()
     }
 

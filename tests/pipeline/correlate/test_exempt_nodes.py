@@ -17,7 +17,16 @@ from faultbridge.domain.faults import Family
 from faultbridge.pipeline.correlate.exempt_nodes import exempt_nodes, hold_of
 from faultbridge.pipeline.correlate.life_cycle import correlate
 from tests.builders import NOON, after
-from tests.pipeline.correlate.test_life_cycle import LIMITS, PER_RACK, affected, domains_of, opened, run, snapshot
+from tests.pipeline.correlate.test_life_cycle import (
+    KINDS,
+    LIMITS,
+    PER_RACK,
+    affected,
+    domains_of,
+    opened,
+    run,
+    snapshot,
+)
 
 RACK = range(PER_RACK)
 MAX_AGE = LIMITS.max_age // timedelta(minutes=1)
@@ -116,6 +125,18 @@ def test_a_fault_after_a_quiet_period_whose_end_no_run_noticed_is_another_incide
     early = [affected(0, after(minutes=29 + QUIET)), *later[1:]]
     (grown,) = run(early, [recovering.after], again)
     assert (grown.after.id, grown.after.opened_at) == (first.id, first.opened_at)
+
+
+def test_an_older_fault_of_a_node_that_is_still_active_continues_its_incident_although_a_newer_one_follows() -> None:
+    first = opened([affected(number) for number in RACK])
+    (recovering,) = run([], [first], after(minutes=30))
+    again = after(minutes=31 + QUIET)
+    later = [affected(number, again) for number in RACK]
+    older = [replace(later[0], first=after(minutes=29 + QUIET)), *later[1:]]
+    (grown,) = run(older, [recovering.after], again)
+    assert (grown.after.id, grown.after.opened_at) == (first.id, first.opened_at)
+    unrelated = [replace(later[0], first=after(hours=-3)), *later[1:]]
+    assert {one.kind for one in run(unrelated, [recovering.after], again)} == {KINDS.CLOSED, KINDS.OPENED}
 
 
 def test_an_expired_incident_is_not_closed_while_a_fault_comes_back_within_the_quiet_time() -> None:

@@ -18,11 +18,14 @@ from faultbridge.domain.nodes import DomainKind
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.ports import Verdict, Verification
 from faultbridge.simulation.fakes.instance_commands import PASSED
+from faultbridge.simulation.fakes.seam import Call
+from faultbridge.storage import keys
 from tests.scenarios.incidents.test_incidents import NETWORK_WAITS, incidents, lose_links, restore_links, world_of
 from tests.scenarios.incidents.test_pages_of_incidents import urgent
-from tests.scenarios.world import World
+from tests.scenarios.world import CLUSTER, World
 
 RESET = Rule("reset", Match(codes=("xid.48",)), action=Action.RESET_GPU, release_without_capacity=True)
+REBOOT = Rule("reboot", Match(codes=("xid.62",)), action=Action.REBOOT_NODE, release_without_capacity=True)
 OTHERS = range(2, 9)
 UNREACHABLE = Verification(Verdict.FAILED, ("nccl-allreduce: peers unreachable",))
 
@@ -171,3 +174,41 @@ def test_a_case_that_failed_because_of_an_incident_sends_no_urgent_page_of_its_o
     world.verifier.result = UNREACHABLE
     world.advance_minutes(100)
     assert [line for line in urgent(world) if "incident" not in line] == []
+
+
+def test_a_reboot_that_failed_in_a_dead_rack_and_is_verified_afterwards_is_a_repair_and_no_replacement() -> None:
+    world = world_past_the_intent("xid.62", rules=(REBOOT, NETWORK_WAITS))
+    lose_links(world, OTHERS)
+    world.verifier.result = UNREACHABLE
+    world.advance_minutes(60)
+    restore_links(world, OTHERS)
+    world.verifier.result = PASSED
+    world.until(world.case_is(CaseStatus.RESOLVED, 1))
+    assert (intents(world), world.released_instances()) == (["reboot_node"], [])
+    assert (world.case(1).repair_action, world.case(1).resolution) == (RepairAction.VERIFY, Resolution.REPAIRED)
+
+
+def test_a_failed_repair_is_decided_by_one_read_of_the_controls(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_past_the_intent()
+    world.verifier.results["i-00000000000000011"] = UNREACHABLE
+    world.until(lambda: verification_runs(world))
+    correlate, reads = world.correlate, list[int]()
+
+    def correlate_before_the_decision(cluster: str) -> None:
+        correlate(cluster)
+        world.seam.calls.clear()
+        world.seam.before = count
+
+    def count(call: Call) -> None:
+        if call.name == "table.transact":
+            reads.append(sum(one.argument == keys.cluster_control(CLUSTER) for one in world.seam.calls))
+            world.seam.before = lambda _: None
+
+    monkeypatch.setattr(world, "correlate", correlate_before_the_decision)
+    world.until(lambda: bool(reads))
+    assert set(reads) == {1}
+
+
+def verification_runs(world: World) -> bool:
+    attempt = world.case(1).attempt
+    return attempt is not None and attempt.operation is not None

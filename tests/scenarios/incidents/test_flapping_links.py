@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from faultbridge.domain.cluster.incidents import IncidentStatus
+from faultbridge.domain.faults import Component, ComponentType
 from faultbridge.domain.times import to_text
 from tests.builders import after
-from tests.scenarios.incidents.test_incidents import incident_changes, incidents, lose_links, restore_links, world_of
+from tests.scenarios.incidents.test_incidents import (
+    RACK,
+    incident_changes,
+    incidents,
+    lose_links,
+    restore_links,
+    world_of,
+)
 from tests.scenarios.incidents.test_pages_of_incidents import urgent
 from tests.scenarios.world import World
 
 OWN_FAULT = (3, 5)
+OTHER_LINK = Component(ComponentType.NIC, name="rdma9")
 
 
 def world_with_own_faults() -> World:
@@ -79,3 +90,34 @@ def test_links_that_are_lost_again_after_a_quiet_time_are_a_new_incident():
     lose_links(world)
     world.advance_minutes(1)
     assert [one.status for one in incidents(world)] == [IncidentStatus.CLOSED, IncidentStatus.OPEN]
+
+
+def recovering_without_a_sweep(world: World, minutes: int) -> None:
+    """Lose the links of the rack, restore them 30 minutes later, and pass minutes in which no sweep runs."""
+    lose_links(world)
+    world.advance_minutes(30)
+    restore_links(world)
+    world.advance_minutes(1)
+    world.clock.advance(timedelta(minutes=minutes))
+
+
+def test_a_link_lost_within_the_quiet_time_continues_the_incident_although_its_node_loses_another_link_later():
+    world = world_of(16)
+    recovering_without_a_sweep(world, 5)
+    world.fault(1, "net.link_down", source="link-state")
+    world.clock.advance(timedelta(minutes=15))
+    for node in RACK:
+        world.fault(node, "net.link_down", source="link-state", component=OTHER_LINK)
+    world.advance_minutes(1)
+    assert [one.status for one in incidents(world)] == [IncidentStatus.OPEN]
+
+
+def test_the_phases_of_an_incident_whose_end_no_sweep_noticed_last_until_its_end():
+    world = world_of(16)
+    recovering_without_a_sweep(world, 60)
+    lose_links(world)
+    world.advance_minutes(1)
+    closed = next(one for one in incidents(world) if one.status is IncidentStatus.CLOSED)
+    (phases,) = [body["data"]["phases"] for body in world.bodies(None) if body["data"].get("change") == "closed"]
+    assert closed.closed_at is not None
+    assert phases == {"open": (closed.closed_at - closed.opened_at) // timedelta(milliseconds=1)}

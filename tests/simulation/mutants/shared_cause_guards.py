@@ -8,6 +8,27 @@ _LIFE_CYCLE = "pipeline/correlate/life_cycle.py"
 _EXEMPT = "pipeline/correlate/exempt_nodes.py"
 CORRELATION_GUARDS: tuple[PlantedBug, ...] = (
     planted(
+        _LIFE_CYCLE,
+        "_close_if_over",
+        "a newer fault of a node hides an older one that continues its incident",
+        "for at in (one.since, one.first or one.since)",
+        "for at in (one.since,)",
+    ),
+    planted(
+        _LIFE_CYCLE,
+        "_close_if_over",
+        "a fault that began long before an incident continues it after its end",
+        " if at >= incident.evidence_since]",
+        "]",
+    ),
+    planted(
+        "incidents/entries.py",
+        "_data",
+        "the phases of an incident that ended in the past last until now",
+        "after.closed_at or at)",
+        "at)",
+    ),
+    planted(
         "domain/cluster/incidents.py",
         "Hold.covers",
         "a node of unknown place is repaired for a fault that an incident may explain",
@@ -197,8 +218,8 @@ REPEATED_REPAIR_GUARDS: tuple[PlantedBug, ...] = (
         "repair/attempt/next_action.py",
         "try_next_action",
         "a reset that failed because of a dead rack becomes a reboot",
-        "incident = None if case.cancelled else incident_of_failure(context)",
-        "incident = None",
+        "incident, expired = (None, None) if case.cancelled else incidents_of_failure(context)",
+        "incident, expired = None, incidents_of_failure(context)[1]",
     ),
     planted(
         "incidents/held.py",
@@ -218,8 +239,8 @@ REPEATED_REPAIR_GUARDS: tuple[PlantedBug, ...] = (
         "repair/attempt/next_action.py",
         "try_next_action",
         "a failed repair is repeated in a failure domain whose incident outlasts its maximum age",
-        "(expired := expired_incident(context)) is not None:",
-        "(expired := None) is not None:",
+        " and expired is not None:",
+        " and False:",
     ),
     planted(
         "repair/attempt/next_action.py",
@@ -227,6 +248,13 @@ REPEATED_REPAIR_GUARDS: tuple[PlantedBug, ...] = (
         "an expired incident stops the repairs of nodes that it never affected",
         "if is_replaced(context.state) and ",
         "if ",
+    ),
+    planted(
+        "repair/steps/close_case.py",
+        "_close",
+        "a reboot that failed because of a dead rack is recorded as a replacement",
+        "replaced=is_replaced(state)",
+        "replaced=state.incarnation is not None and state.incarnation.since >= case.opened_at",
     ),
 )
 """The guards of failed repairs; `tests/scenarios/incidents/test_failed_repairs.py` notices each of them."""
@@ -237,14 +265,14 @@ HEARTBEAT_GUARDS: tuple[PlantedBug, ...] = (
         _MISSING,
         "report_missing_heartbeats",
         "silent nodes are faults although no records arrive",
-        "for node, last in {} if intake.failed else (again | overdue).items():",
-        "for node, last in (again | overdue).items():",
+        "for node, last in {} if intake.failed else (overdue | again).items():",
+        "for node, last in (overdue | again).items():",
     ),
     planted(
         _MISSING,
         "report_missing_heartbeats",
         "a silent node that returned to service without a heartbeat is never checked again",
-        "(again | overdue).items():",
+        "(overdue | again).items():",
         "overdue.items():",
     ),
     planted(
@@ -256,10 +284,24 @@ HEARTBEAT_GUARDS: tuple[PlantedBug, ...] = (
     ),
     planted(
         _MISSING,
-        "report_missing_heartbeats",
+        "_limited",
         "every silent node is probed",
-        "list(missing)[:MAX_PROBED]",
-        "list(missing)",
+        "len(mine) > MAX_PROBED:",
+        "False:",
+    ),
+    planted(
+        _MISSING,
+        "report_missing_heartbeats",
+        "a node that is checked again for heartbeats is not probed",
+        "intake.last_arrival, probe_some):",
+        "intake.last_arrival, probe_some if node in overdue else unprobed):",
+    ),
+    planted(
+        _MONITOR,
+        "HeartbeatMonitor.check",
+        "a node whose missing heartbeat is recorded is probed in every sweep",
+        " or _is_recorded(state, due):",
+        ":",
     ),
     planted(
         _MISSING,
@@ -279,8 +321,22 @@ HEARTBEAT_GUARDS: tuple[PlantedBug, ...] = (
         "ops/silent_instances.py",
         "ProbeInstance.__call__",
         "a node that an incident covers is probed",
-        " and not self._is_covered(state, config):",
-        ":",
+        "if self._is_covered(state, config):",
+        "if False:",
+    ),
+    planted(
+        "ops/silent_instances.py",
+        "ProbeInstance._readiness",
+        "an orchestrator that does not answer is asked about every silent node",
+        "self._pauses[config.cluster] = now + PAUSE",
+        "pass",
+    ),
+    planted(
+        "adapters/slurm/orchestrator.py",
+        "SlurmOrchestrator.readiness",
+        "a node that does not respond to Slurm is ready",
+        """if found is not None and ("*" in found.state or not states.isdisjoint(_LOST)):""",
+        "if found is None:",
     ),
     planted(
         _MONITOR,
@@ -333,6 +389,20 @@ INTAKE_GUARDS: tuple[PlantedBug, ...] = (
 
 _PEERS = "findings/compare_peers.py"
 FINDING_GUARDS: tuple[PlantedBug, ...] = (
+    planted(
+        "findings/compare_peers.py",
+        "_proves",
+        "a hard fault of another device proves a finding right",
+        "if finding.component is not None and is_another(finding.component, case.component, state.devices):",
+        "if False:",
+    ),
+    planted(
+        "pipeline/peers.py",
+        "main_part",
+        "a finding of several devices names one of them",
+        "if 2 * rise > after.total - before.total",
+        "if rise > 0",
+    ),
     planted(
         "findings/gray_faults.py",
         "acting_detectors",

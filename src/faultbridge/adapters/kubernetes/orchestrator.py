@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from faultbridge.adapters.call_results import result_of
 from faultbridge.adapters.kubernetes.connection import connections, failure_of
-from faultbridge.ports import CallResult, Clock, ClusterNode, ProviderFailure
+from faultbridge.ports import CallResult, CheckResult, Clock, ClusterNode, ProviderFailure
 
 if TYPE_CHECKING:
     from faultbridge.adapters.aws.clients import Clients
@@ -50,6 +50,15 @@ class EksOrchestrator:
         No eviction starts after the deadline.
         """
         return result_of(lambda: self._drain(node, deadline), failure_of)
+
+    def readiness(self, node: ClusterNode) -> CheckResult:
+        """Return the condition `Ready`: the control plane sets it to `Unknown` when the kubelet stops reporting."""
+        found = self._node_client(node).find(node)
+        conditions = (found.status.conditions if found is not None and found.status else None) or ()
+        ready = next((one.status for one in conditions if one.type == "Ready"), None)
+        if ready is None:
+            return CheckResult.UNKNOWN
+        return CheckResult.PASSED if ready == "True" else CheckResult.FAILED
 
     def _cordon(self, node: ClusterNode) -> CallResult:
         from faultbridge.adapters.kubernetes.taints import isolation_patch
@@ -111,3 +120,7 @@ class NoOrchestrator:
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:  # noqa: ARG002 - the port's signature
         """Do nothing, and return that a drain does not apply to this cluster."""
         return NOT_APPLICABLE
+
+    def readiness(self, node: ClusterNode) -> CheckResult:  # noqa: ARG002 - the port's signature
+        """Return UNKNOWN."""
+        return CheckResult.UNKNOWN

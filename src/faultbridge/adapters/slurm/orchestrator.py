@@ -19,7 +19,7 @@ from faultbridge.adapters.slurm.operations import SlurmJob, SlurmOperations
 from faultbridge.decoders.slurm.node_listing import SlurmNode
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.names import short_name
-from faultbridge.ports import CallResult, Clock, ClusterNode, ProviderFailure
+from faultbridge.ports import CallResult, CheckResult, Clock, ClusterNode, ProviderFailure
 
 OWNER, NO_INSTANCE = "faultbridge", "no-instance"
 # The reason that earlier versions gave to a node without an instance.
@@ -27,6 +27,8 @@ FORMER_REASON = "faultbridge no instance"
 # Slurm expands host lists, and `ALL` names every node, so neither may reach a command.
 SLURM_NAME = re.compile(r"(?!(?i:all|nodeset)\Z)[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 DRAINED = frozenset({"DRAIN", "DRAINED", "DRAINING"})
+_LOST = frozenset({"DOWN", "NOT_RESPONDING"})
+_UP = frozenset({"ALLOCATED", "IDLE", "MIXED", "COMPLETING"})
 _STATES = re.compile(r"[A-Z_]+")
 # EC2 names a host after its address, if not after its instance.
 _ADDRESS = re.compile(r"ip-(\d+)-(\d+)-(\d+)-(\d+)")
@@ -67,6 +69,14 @@ class SlurmOrchestrator:
         No job is requeued after the deadline.
         """
         return result_of(lambda: self._drain(node, deadline))
+
+    def readiness(self, node: ClusterNode) -> CheckResult:
+        """Return FAILED if Slurm reports the node as down or not responding, PASSED if it is up, drained or not."""
+        _, found, _ = self._find(node)
+        states = frozenset(_STATES.findall(found.state.upper())) if found is not None else frozenset()
+        if found is not None and ("*" in found.state or not states.isdisjoint(_LOST)):
+            return CheckResult.FAILED
+        return CheckResult.UNKNOWN if states.isdisjoint(_UP) else CheckResult.PASSED
 
     def _cordon(self, node: ClusterNode) -> CallResult:
         slurm, found, others = self._find(node)

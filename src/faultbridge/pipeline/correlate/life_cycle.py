@@ -158,7 +158,8 @@ def _close_if_over(incident: Incident, snapshot: ClusterSnapshot, limits: Correl
     """
     if incident.quiet_since is None or now < (end := incident.quiet_since + limits.quiet):
         return incident
-    begun = [one.since for one in _members(snapshot, incident, limits, now)]
+    members = tuple(_members(snapshot, incident, limits, now))
+    begun = [at for one in members for at in (one.since, one.first or one.since) if at >= incident.evidence_since]
     if not begun or min(begun) <= end:
         return incident
     return close_incident(incident, end, _QUIET)

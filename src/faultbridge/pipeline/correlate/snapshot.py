@@ -16,7 +16,10 @@ from faultbridge.pipeline.correlate.chance import OnsetHistory
 
 @dataclass(frozen=True, slots=True)
 class AffectedNode:
-    """A node with active faults of one family: when the latest began, its code, and the remote object that it names."""
+    """A node with active faults of one family: when the latest began, its code, and the remote object that it names.
+
+    `first` is when the oldest of these faults began; None if that is `since`.
+    """
 
     node: str
     family: Family
@@ -24,6 +27,7 @@ class AffectedNode:
     code: str
     domains: tuple[FailureDomain, ...]
     subject: str | None = None
+    first: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

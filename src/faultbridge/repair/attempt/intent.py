@@ -139,18 +139,16 @@ def _permitting_control(context: StepContext, state: NodeState) -> Control | Non
     return None if held else control
 
 
-def incident_of_failure(context: StepContext) -> str | None:
-    """Return the id of the incident that explains why an attempt failed on the node, or None.
+def incidents_of_failure(context: StepContext) -> tuple[str | None, str | None]:
+    """Return the open and the expired incident, if any, that may explain why an attempt failed on the node.
 
-    The incidents are updated first, because the nodes of the failure domain may have failed moments ago.
+    An expired one outlasted its maximum age and still affects the node's failure domain. The incidents are updated
+    first, because the nodes of the failure domain may have failed moments ago.
     """
     _update_incidents(context)
-    return _incident_of(context, context.state, _read_control(context)) if is_repeated(context.state) else None
-
-
-def expired_incident(context: StepContext) -> str | None:
-    """Return the id of the incident that outlasted its maximum age and still affects the node's failure domain."""
-    return _read_control(context).expired_incident_of(_domains(context, context.state))
+    state, control = context.state, _read_control(context)
+    holding = _incident_of(context, state, control) if is_repeated(state) else None
+    return holding, control.expired_incident_of(_domains(context, state))
 
 
 def _update_incidents(context: StepContext) -> None:

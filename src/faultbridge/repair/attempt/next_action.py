@@ -8,7 +8,7 @@ from faultbridge.domain.repeated_repairs import is_replaced
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.governing_rules import rule_of_case, strongest_requirement
 from faultbridge.pipeline.decide.repair_actions import next_higher, next_repair_action
-from faultbridge.repair.attempt.intent import expired_incident, incident_of_failure
+from faultbridge.repair.attempt.intent import incidents_of_failure
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepResult
 
@@ -39,7 +39,7 @@ def try_next_action(
     outlasts its maximum age, an operator decides on another replacement, because it may fail for the same cause.
     """
     case, policy = context.case, context.rules.policy
-    incident = None if case.cancelled else incident_of_failure(context)
+    incident, expired = (None, None) if case.cancelled else incidents_of_failure(context)
     if incident is not None:
         text = f"{reason}; incident {incident} explains it"
         return context.requeue(WaitingFor.INCIDENT, text, draft, repair_action=at_least, delay=False, counts=False)
@@ -50,7 +50,7 @@ def try_next_action(
     same = action is case.repair_action
     if action is None or case.cancelled or (same and case.counted_attempts >= policy.limits.attempts):
         return context.escalate_to_operator(reason, draft)
-    if is_replaced(context.state) and (expired := expired_incident(context)) is not None:
+    if is_replaced(context.state) and expired is not None:
         return context.escalate_to_operator(f"{reason}; incident {expired} still affects its failure domain", draft)
     reason = f"{reason}; {f'{action.value} is tried again' if same else f'next repair action: {action.value}'}"
     # There are few repair actions, so the policy limits only retries of the same action.

@@ -11,13 +11,14 @@ from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import Isolation, NodeState
+from faultbridge.domain.repeated_repairs import is_replaced
 from faultbridge.pipeline.decide.case_moves import move_case
 from faultbridge.pipeline.decide.relapse import start_probation
 from faultbridge.repair.attempt.cordon_again import cordon_again
 from faultbridge.repair.attempt.progress import live_attempt, move_node, stop_timers
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult
-from faultbridge.repair.attempt.verification_rules import faults_since_start, is_successor
+from faultbridge.repair.attempt.verification_rules import faults_since_start
 from faultbridge.repair.steps import return_to_service, verify_instance
 from faultbridge.repair.successor import unused
 
@@ -69,7 +70,7 @@ def _close(context: StepContext, state: NodeState, now: datetime) -> Transition:
     target = NodeStatus.DEGRADED if degraded else NodeStatus.HEALTHY
     reason = "verification passed, a condition remains" if degraded else "verification passed"
     state, draft = move_node(replace(state, isolation=Isolation.NONE, unverified=False), target, now, reason)
-    resolution = _resolution(case, successor=is_successor(state, case))
+    resolution = _resolution(case, replaced=is_replaced(state))
     resolved = replace(
         case,
         status=CaseStatus.RESOLVED,
@@ -88,7 +89,7 @@ def _close(context: StepContext, state: NodeState, now: datetime) -> Transition:
     return move_case(Transition(state, (draft,)), resolved, now, resolution.value)
 
 
-def _resolution(case: Case, *, successor: bool) -> Resolution:
+def _resolution(case: Case, *, replaced: bool) -> Resolution:
     if case.cancelled:
         return Resolution.CANCELLED
     # If another controller replaced the instance, Faultbridge only verified it.
@@ -98,7 +99,7 @@ def _resolution(case: Case, *, successor: bool) -> Resolution:
     if EXTERNAL in case.marks and (verified or taken_over):
         return Resolution.EXTERNAL
     if verified and Phase.INTENT.value in case.marks:  # an earlier attempt repaired what this one only verified
-        return Resolution.REPLACED if successor else Resolution.REPAIRED
+        return Resolution.REPLACED if replaced else Resolution.REPAIRED
     return RESOLUTIONS[case.repair_action]
 
 

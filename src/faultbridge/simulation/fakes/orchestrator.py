@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from datetime import UTC, datetime
 
-from faultbridge.ports import CallResult, Clock, ClusterNode, ProviderFailure
+from faultbridge.errors import Transient
+from faultbridge.ports import CallResult, CheckResult, Clock, ClusterNode, ProviderFailure
 from faultbridge.simulation.fakes.clock import ManualClock
 from faultbridge.simulation.fakes.fleet import FakeFleet
 from faultbridge.simulation.fakes.seam import Seam
@@ -17,7 +18,7 @@ class FakeOrchestrator:
     `cordoned` holds node names, `cordoned_instances` instances of the `fleet`. A node or instance in
     `busy_until` runs jobs until that time. Scripted failures are returned first. Every call times out before
     `unreachable_until`, and the API refuses every drain before the time in `drains_refused`. Nodes in `unknown_nodes`
-    get `NOT_FOUND`.
+    get `NOT_FOUND`. Nodes in `not_ready`, and those whose instance is gone from the `fleet`, are not ready.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class FakeOrchestrator:
         self.cordoned: set[str] = set()
         self.cordoned_instances: set[str | None] = set()
         self.unknown_nodes: set[str] = set()
+        self.not_ready: set[str] = set()
         self.busy_until: dict[str, datetime] = {}
         self.unreachable_until: datetime | None = None
         self.drains_refused: tuple[ProviderFailure, datetime] | None = None
@@ -82,6 +84,18 @@ class FakeOrchestrator:
             if answer.ok and self._applicable and self._busy(node):
                 return CallResult(ProviderFailure.TIMEOUT, "work is still running")
             return answer
+
+    def readiness(self, node: ClusterNode) -> CheckResult:
+        """Return whether a node is ready."""
+        with self.seam.around("orchestrator", "readiness", node.node):
+            answer = self._answer(node)
+            if answer.no_response:
+                raise Transient(answer.reason)
+            if not answer.ok or not self._applicable:
+                return CheckResult.UNKNOWN
+            instance = self._instance(node)
+            gone = self.fleet is not None and instance is not None and not self.fleet.is_alive(instance)
+            return CheckResult.FAILED if gone or node.node in self.not_ready else CheckResult.PASSED
 
     def _instance(self, node: ClusterNode) -> str | None:
         """Return the instance on the node's host; a host that the fleet does not have is found by the node's name."""
