@@ -104,6 +104,16 @@ def test_the_policy_and_the_baselines_are_read_with_the_items_only_on_request(po
         assert world.calls() == calls
 
 
+def test_a_request_for_all_shared_items_is_shared_too():
+    world = Fixture()
+    every = (keys.cluster_config(CLUSTER), CONTROL, STATE)
+    with world.reads.once(CLUSTER, policy=False):
+        world.calls()
+        for _ in range(2):
+            assert world.reads.get_many(every).keys() == {CONTROL, STATE}
+        assert world.calls() == ["table.get_many"]
+
+
 def test_a_part_of_the_rows_is_read_from_the_table():
     world = Fixture()
     later = keys.unhealthy_node(CLUSTER, 0, "n-2")

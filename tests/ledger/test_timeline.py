@@ -121,6 +121,14 @@ def test_the_newest_entries_before_an_instant_are_found_behind_later_ones(node: 
     assert timeline.newest(TimelineQuery("train-a", node, until=until), 2) == (tuple(every[-4:-2]), True)
 
 
+@pytest.mark.parametrize(("limit", "older"), [(5, True), (6, False), (7, False)])
+def test_the_newest_entries_state_whether_there_are_older_ones(limit: int, older: bool) -> None:
+    _, timeline = timeline_of_six_nodes()
+    every = tuple(timeline.entries(TimelineQuery("train-a", "n-3")))
+    assert len(every) == 6
+    assert timeline.newest(TimelineQuery("train-a", "n-3"), limit) == (every[-limit:], older)
+
+
 def test_a_page_ends_after_the_maximum_number_of_entries_that_it_may_read(monkeypatch: pytest.MonkeyPatch) -> None:
     world, timeline = timeline_of_six_nodes()
     world.note(world.register_node("n-3"), "wanted", data={"kind": "operator", "text": "wanted", "code": "xid.79"})
