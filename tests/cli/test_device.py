@@ -68,6 +68,13 @@ def test_the_history_of_a_node_names_its_instances_and_devices_with_their_faults
     assert desk("node", "history", "nobody", "--cluster", KEY.cluster).code != 0
 
 
+def test_a_card_without_a_serial_number_is_named_by_its_uuid_in_the_history_of_a_node(desk: Desk) -> None:
+    without = CARD.replace("<serial>1653</serial>", "")
+    assert not desk.world.app.ingestion.ingest([desk.world.message(without, source="nvidia-smi-xml")]).reasons
+    lines = desk.json("node", "history", KEY.node, "--cluster", KEY.cluster)
+    assert [one["device"] for one in lines if one["kind"] == "device"] == [UUID]
+
+
 def test_a_new_instance_of_a_node_is_a_line_of_its_history(desk: Desk) -> None:
     report(desk)
     successor = desk.world.ports.fleet.launch("gpu-workers")

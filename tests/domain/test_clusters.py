@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from faultbridge.domain.cluster.breakers import Breaker, BreakerScope, BreakerState, breaker_name
-from faultbridge.domain.cluster.failure_domains import FailureDomain
-from faultbridge.domain.cluster.incidents import Hold
+from faultbridge.domain.cluster.failure_domains import DeclaredDomain, FailureDomain, failure_domains
+from faultbridge.domain.cluster.incidents import Hold, Incident, IncidentStatus
 from faultbridge.domain.cluster.jobs import Job, JobVerdict
 from faultbridge.domain.cluster.progress import LOSS_SPIKE, MIN_LOSSES, NOT_FINITE, Progress, loss_alarm
 from faultbridge.domain.cluster.provider_status import GroupStatus, ProviderStatus
+from faultbridge.domain.cluster.spares import Spare, SpareStatus
 from faultbridge.domain.cluster.state import Control
+from faultbridge.domain.cluster.volumes import MovingVolume, left_behind
 from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import DomainKind
 from tests.builders import NOON, after
@@ -74,6 +77,93 @@ def test_a_group_is_complete_by_its_own_instances_and_a_cluster_by_all_groups() 
     assert not status.is_complete("short")
     assert not status.is_complete(None)
     assert status.is_complete("gone")
+
+
+def test_a_node_of_an_expired_incident_waits_for_no_other_one_of_its_family() -> None:
+    exempting = Hold(Family.NETWORK, OTHER_RACK, holding=False, exempt=("n-1",))
+    held = Control("c", holds={"inc-2": exempting, "inc-1": Hold(Family.NETWORK, RACK)})
+    assert held.incident_of("n-1", {RACK}, {Family.NETWORK}) is None
+    assert held.incident_of("n-2", {RACK}, {Family.NETWORK}) == "inc-1"
+
+
+@pytest.mark.parametrize(
+    ("hold", "incident"),
+    [
+        (Hold(Family.NETWORK, RACK), "inc-1"),
+        (Hold(Family.NETWORK, OTHER_RACK), None),
+        (Hold(Family.NETWORK, RACK, holding=False), None),
+        (Hold(Family.NETWORK, RACK, holding=False, ended_at=NOON), None),
+    ],
+)
+def test_only_a_repeated_repair_waits_for_an_incident_of_another_family(hold: Hold, incident: str | None) -> None:
+    held = Control("c", holds={"inc-1": hold})
+    assert held.incident_of("n-1", {RACK}, (), repeated=True) == incident
+    assert held.incident_of("n-1", {RACK}, (Family.POWER,)) is None
+
+
+def test_a_repeated_repair_waits_for_no_further_incident_of_a_family_that_reached_its_maximum_age() -> None:
+    cluster = FailureDomain(DomainKind.CLUSTER, "c")
+    both = {"inc-1": Hold(Family.NETWORK, RACK, holding=False), "inc-2": Hold(Family.NETWORK, cluster)}
+    assert Control("c", holds=both).incident_of("n-1", {RACK, cluster}, (), repeated=True) is None
+    assert Control("c", holds=both).incident_of("n-1", {OTHER_RACK, cluster}, (), repeated=True) == "inc-2"
+
+
+def test_an_expired_incident_is_found_by_its_failure_domain_until_it_is_closed() -> None:
+    expired = Hold(Family.NETWORK, RACK, holding=False)
+    held = Control("c", holds={"inc-2": expired, "inc-1": expired, "inc-0": Hold(Family.POWER, RACK)})
+    assert held.expired_incident_of({RACK}) == "inc-1"
+    assert held.expired_incident_of({OTHER_RACK}) is None
+    closed = replace(expired, ended_at=NOON)
+    assert Control("c", holds={"inc-1": closed}).expired_incident_of({RACK}) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "exempt"),
+    [
+        (IncidentStatus.EXPIRED, DomainKind.RACK, ("n-1", "n-2")),
+        (IncidentStatus.EXPIRED, DomainKind.INTAKE, ()),
+        (IncidentStatus.OPEN, DomainKind.RACK, ()),
+    ],
+)
+def test_the_nodes_of_an_expired_incident_are_exempt_unless_the_intake_failed(
+    status: IncidentStatus, kind: DomainKind, exempt: tuple[str, ...]
+) -> None:
+    domain, given = FailureDomain(kind, "d"), {"nodes": ("n-2",), "left": {"n-1": NOON}}
+    incident = Incident("inc-1", "c", Family.NETWORK, domain, status, NOON, NOON, "net.link_down", **given)
+    assert incident.hold == Hold(Family.NETWORK, domain, status.holds, None, exempt)
+
+
+def test_a_node_is_in_the_domains_of_its_inventory_and_its_declared_ones_from_narrow_to_wide() -> None:
+    declared = (DeclaredDomain(DomainKind.POWER, "p-1", "n-[1-4]"), DeclaredDomain(DomainKind.CHASSIS, "c-9", "n-9"))
+    zone = {"zone": "use1-az1"}
+    found = failure_domains("c", "n-4", "r-1", zone, declared)
+    assert [one.text for one in found] == ["rack r-1", "power p-1", "zone use1-az1", "cluster c"]
+    assert [one.text for one in failure_domains("c", "n-4", "use1-az1", zone)] == ["zone use1-az1", "cluster c"]
+    assert [one.text for one in failure_domains("c", "n-4", None, {})] == ["cluster c"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "hours", "serves"),
+    [
+        ({}, 23, True),
+        ({}, 24, False),
+        ({"verified_at": None}, 1, False),
+        ({"status": SpareStatus.VERIFYING}, 1, False),
+        ({"group": "others"}, 1, False),
+    ],
+)
+def test_a_spare_serves_its_own_group_for_a_day_after_its_verification(
+    changes: dict[str, Any], hours: int, serves: bool
+) -> None:
+    spare = Spare("c", 1, "workers", SpareStatus.READY, verified_at=NOON)
+    assert replace(spare, **changes).serves("workers", after(hours=hours)) is serves
+
+
+@pytest.mark.parametrize(("names", "recorded", "stated"), [(("data",), 0, True), (("data",), 1, False), ((), 0, False)])
+def test_volumes_that_were_not_recorded_are_named(names: tuple[str, ...], recorded: int, stated: bool) -> None:
+    text = left_behind(names, [MovingVolume("vol-1", "use1-az1", "i-0aaaaaaaaaaaaaaa1")] * recorded)
+    assert ("(data) were not recorded" in text) is stated
+    assert bool(text) is stated
 
 
 RUNNING = Job("c", "42", ("n-0",), NOON)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.domain.conditions import component_key, identity
-from faultbridge.domain.faults import Action, Component, ComponentType, normalize_pci
+from faultbridge.domain.conditions import component_key, counted_at, identity, parse_component
+from faultbridge.domain.faults import Action, Component, ComponentType, Snapshot, normalize_pci
+from tests.builders import after
 
 
 @pytest.mark.parametrize(
@@ -40,6 +41,75 @@ def test_an_equal_serial_number_does_not_identify_a_device() -> None:
     known = Component(ComponentType.GPU, pci="0000:53:00", serial="16")
     other = Component(ComponentType.GPU, serial="16")
     assert identity(other, [known]) == other
+
+
+@pytest.mark.parametrize(
+    ("component", "found"),
+    [
+        (Component(ComponentType.NVLINK, pci="0000:53:00"), False),
+        (Component(ComponentType.GPU, pci="0000:54:00", uuid="GPU-1", index=0), False),
+        (Component(ComponentType.GPU, uuid="GPU-2", index=0), False),
+        (Component(ComponentType.GPU, index=1), False),
+        (Component(ComponentType.GPU), False),
+        (Component(ComponentType.GPU, pci="0000:53:00", uuid="GPU-9"), True),
+        (Component(ComponentType.GPU, uuid="GPU-1", index=9), True),
+    ],
+)
+def test_a_device_is_recognized_by_its_address_else_by_its_uuid_else_by_its_index(
+    component: Component, found: bool
+) -> None:
+    known = Component(ComponentType.GPU, pci="0000:53:00", uuid="GPU-1", index=0, serial="16", name="known")
+    assert (identity(component, [known]).serial == "16") is found
+
+
+def test_a_component_keeps_what_the_device_list_does_not_state() -> None:
+    given = Component(ComponentType.GPU, "0000:53:00", "GPU-1", index=7, serial="16", link=2, name="given")
+    assert identity(given, [Component(ComponentType.GPU, "0000:53:00")]) == given
+    known = Component(ComponentType.GPU, "0000:53:00", "GPU-2", index=0, serial="17", link=5, name="known")
+    found = identity(given, [known])
+    assert (found.uuid, found.index, found.serial) == ("GPU-2", 0, "17")
+    assert (found.link, found.name) == (2, "given")
+
+
+@pytest.mark.parametrize(
+    ("component", "key"),
+    [
+        (Component(ComponentType.NODE, pci="0000:53:00"), "node"),
+        (Component(ComponentType.GPU, "0000:53:00", "GPU-1", 0, "16"), "gpu/pci=0000:53:00"),
+        (Component(ComponentType.GPU, None, "GPU-1", 0, "16"), "gpu/uuid=GPU-1"),
+        (Component(ComponentType.GPU, None, None, 0, "16"), "gpu/index=0"),
+        (Component(ComponentType.NIC, serial="16", name="eth0"), "nic/name=eth0"),
+        (Component(ComponentType.GPU, serial="16"), "gpu/serial=16"),
+        (Component(ComponentType.GPU), "gpu/any"),
+        (Component(ComponentType.NVLINK, index=0, link=0), "nvlink/index=0/link=0"),
+    ],
+)
+def test_a_component_has_the_name_of_its_most_certain_identifier(component: Component, key: str) -> None:
+    assert component_key(component) == key
+
+
+@pytest.mark.parametrize(
+    "component",
+    [
+        Component(ComponentType.GPU, pci="0000:53:00"),
+        Component(ComponentType.GPU, uuid="GPU-1"),
+        Component(ComponentType.NVLINK, index=0, link=0),
+    ],
+)
+def test_the_name_of_a_device_is_read_back(component: Component) -> None:
+    assert parse_component(component_key(component)) == component
+    assert parse_component("node") is parse_component("nic/name=eth0") is None
+
+
+def test_observations_are_counted_by_hour_for_a_day() -> None:
+    hours = {"2026-02-02T12": 1, "2026-02-02T13": 2, "2026-02-03T11": 3}
+    assert counted_at(hours, after(minutes=59), 4) == {"2026-02-02T13": 2, "2026-02-03T11": 3, "2026-02-03T12": 4}
+    assert counted_at(hours, after(hours=-1), 4) == {**hours, "2026-02-03T11": 7}
+
+
+@pytest.mark.parametrize(("part", "key"), [("", "dcgm-health"), ("pcie", "dcgm-health#pcie")])
+def test_each_check_of_a_source_has_a_watermark_of_its_own(part: str, key: str) -> None:
+    assert Snapshot("dcgm-health", {}, part=part).reporter_key == key
 
 
 def test_the_link_is_part_of_a_component_key() -> None:

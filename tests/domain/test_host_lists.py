@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.domain.names import MAX_HOSTS, expand_host_list, rest_address
+from faultbridge.domain.names import (
+    MAX_HOSTS,
+    closest_names,
+    did_you_mean,
+    expand_host_list,
+    is_host_name,
+    rest_address,
+    short_name,
+)
 from faultbridge.errors import Rejected
 
 
@@ -106,3 +114,42 @@ def test_a_host_list_has_up_to_5000_names_and_16384_characters(longest: str, too
     assert len(expand_host_list(longest)) in {1, 5000}
     with pytest.raises(Rejected, match="bad_host_list"):
         expand_host_list(too_long)
+
+
+@pytest.mark.parametrize(
+    ("name", "short"), [("gpu-1.cluster.internal", "gpu-1"), ("gpu-1", "gpu-1"), ("10.0.0.7", "10.0.0.7")]
+)
+def test_a_host_is_compared_without_its_domain_and_an_address_as_a_whole(name: str, short: str) -> None:
+    assert short_name(name) == short
+    assert is_host_name(name, ["other", short])
+    assert not is_host_name(name, ["other", "10.0.0.8"])
+
+
+@pytest.mark.parametrize(
+    ("name", "closest"),
+    [
+        ("GPU-", ("gpu-1", "gpu-2", "gpu-3")),
+        ("gpu1", ("gpu-1", "gpu-4", "gpu-3")),
+        ("", ()),
+        ("nothing-like-it", ()),
+    ],
+)
+def test_names_with_the_same_start_or_else_similar_ones_are_proposed(name: str, closest: tuple[str, ...]) -> None:
+    assert closest_names(name, [f"gpu-{number}" for number in (4, 3, 2, 1)]) == closest
+
+
+def test_of_names_that_differ_in_case_only_the_first_is_proposed() -> None:
+    assert closest_names("gpu", ["gpu-1", "GPU-1"]) == ("GPU-1",)
+
+
+@pytest.mark.parametrize(
+    ("existing", "text"),
+    [
+        ((), ""),
+        (("gpu-1",), "; did you mean gpu-1?"),
+        (("gpu-1", "gpu-2"), "; did you mean gpu-1 or gpu-2?"),
+        (("gpu-1", "gpu-2", "gpu-3"), "; did you mean gpu-1, gpu-2 or gpu-3?"),
+    ],
+)
+def test_the_proposal_is_one_phrase(existing: tuple[str, ...], text: str) -> None:
+    assert did_you_mean("gpu-", existing) == text

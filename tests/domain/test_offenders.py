@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.data import offender_odds
-from faultbridge.domain.offenders import Place, Stay, Trials, find_offenders
+from faultbridge.domain.offenders import Offender, Place, Stay, Trials, find_offenders
 
 ODDS = offender_odds()
 TRIALS = st.builds(lambda faulty, none: Trials(faulty + none, faulty), st.integers(0, 20), st.integers(0, 20))
@@ -44,3 +45,25 @@ def test_each_pair_is_counted_once_and_a_further_faulty_slot_raises_the_ratio_of
 def test_equal_evidence_favors_neither() -> None:
     (first, *_) = find_offenders(stays(Trials(1, 1), Trials(1, 1)), ODDS)
     assert (first.ratio, first.favors) == (1, "undetermined")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "favors"),
+    [(3.0, "card"), (2.9, "undetermined"), (0.34, "undetermined"), (1 / 3, "slot"), (9.0, "card"), (0.1, "slot")],
+)
+def test_an_explanation_is_favored_if_it_is_at_least_three_times_as_likely(ratio: float, favors: str) -> None:
+    assert Offender("card", Place("host", "slot"), 1, Trials(0, 0), Trials(0, 0), ratio).favors == favors
+
+
+@pytest.mark.parametrize(("faults", "listed"), [((1, 1), True), ((2,), True), ((1,), False), ((1, 0), False)])
+def test_the_faults_of_a_card_in_a_slot_are_added_up_and_one_alone_is_no_offender(
+    faults: tuple[int, ...], listed: bool
+) -> None:
+    here = Place("host", "slot")
+    found = find_offenders([Stay("card", here, count) for count in faults], ODDS)
+    assert [(one.name, one.faults) for one in found] == ([("card", 2)] if listed else [])
+
+
+def test_the_card_with_the_most_faults_is_listed_first() -> None:
+    found = find_offenders([Stay(name, Place("host", name), count) for name, count in (("a", 2), ("b", 3))], ODDS)
+    assert [one.name for one in found] == ["b", "a"]

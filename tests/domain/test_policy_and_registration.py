@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -76,6 +77,44 @@ def test_an_eks_cluster_needs_its_name() -> None:
         ClusterConfig("c", orchestrator="eks").validated()
     named = ClusterConfig("c", orchestrator="eks", eks_cluster="gpus")
     assert named.validated() is named
+
+
+@pytest.mark.parametrize(
+    ("given", "reason", "detail"),
+    [
+        ({"job_callbacks": ("webhook", "mail")}, "bad_callback", "unknown job callback: mail"),
+        ({"orchestrator": "eks"}, "no_eks_cluster", "orchestrator eks requires it"),
+        ({"job_callbacks": ("kubernetes-annotation",)}, "no_eks_cluster", "job callback kubernetes-annotation"),
+        ({"orchestrator": "slurm"}, "no_slurm_head_node", "orchestrator slurm requires one of them"),
+        ({"job_callbacks": ("slurm-requeue",)}, "no_requeue_head_node", "job callback slurm-requeue requires it"),
+        (
+            {"orchestrator": "slurm", "slurm_rest": "https://slurm.example", "slurm_requeue": True},
+            "no_requeue_head_node",
+            "slurm_requeue requires it",
+        ),
+    ],
+)
+def test_a_registration_without_a_setting_that_another_one_requires_is_rejected(
+    given: dict[str, Any], reason: str, detail: str
+) -> None:
+    with pytest.raises(Rejected) as caught:
+        ClusterConfig("c", **given).validated()
+    assert caught.value.reason == reason
+    assert detail in caught.value.detail
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"job_callbacks": ("webhook", "sns")},
+        {"job_callbacks": ("kubernetes-annotation",), "eks_cluster": "gpus"},
+        {"job_callbacks": ("slurm-requeue",), "slurm_head_node": "i-0123456789abcdef0"},
+        {"orchestrator": "slurm", "slurm_head_node": "i-0123456789abcdef0", "slurm_requeue": True},
+    ],
+)
+def test_a_registration_with_every_required_setting_is_accepted(given: dict[str, Any]) -> None:
+    complete = ClusterConfig("c", **given)
+    assert complete.validated() is complete
 
 
 def test_only_commands_on_the_head_node_can_requeue_the_jobs_of_a_slurm_cluster() -> None:

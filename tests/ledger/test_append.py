@@ -122,6 +122,27 @@ def test_after_twenty_conflicts_the_conflict_is_raised():
     assert len(setup.pauses) == MAX_TRIES - 1
 
 
+@pytest.mark.parametrize(("actor", "first"), [(Actor.INGEST, 0.1), (Actor.STEP, 0.05)])
+def test_the_longest_pause_doubles_with_each_conflict_up_to_two_seconds(actor, first):
+    setup = AppendOnFakes()
+    longest = []
+
+    class Longest(Random):
+        """Returns the longest pause that is allowed."""
+
+        def uniform(self, a: float, b: float) -> float:
+            assert a == 0
+            return b
+
+    def lose(state, now):
+        raise Conflict("another writer was faster")
+
+    append = Append(setup.table, setup.clock, STACK, longest.append, Longest())
+    with pytest.raises(Conflict):
+        append(KEY, lose, actor=actor)
+    assert longest == [min(2.0, first * 2**number) for number in range(MAX_TRIES - 1)]
+
+
 def test_a_transient_error_is_not_retried_by_append():
     setup = AppendOnFakes()
     setup.register()

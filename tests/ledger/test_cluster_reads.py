@@ -10,7 +10,7 @@ from faultbridge.errors import Conflict
 from faultbridge.ledger.cluster_reads import MAX_AGE, ClusterReads
 from faultbridge.ledger.queries import query_all
 from faultbridge.simulation.fakes import FakeTable, ManualClock, Seam
-from faultbridge.storage import keys
+from faultbridge.storage import findings, keys
 from faultbridge.storage.projections import HELD, QUEUE, REQUESTED_ISOLATIONS, UNHEALTHY
 from faultbridge.storage.writes import Check, Equals, Key, Put, Update
 
@@ -79,6 +79,51 @@ def test_what_was_read_is_five_seconds_old_at_most():
         assert (world.version(CONTROL), world.rows()) == (1, [])
         world.table.clock.advance(0.001)
         assert (world.version(CONTROL), world.rows()) == (2, [ROW.sk])
+
+
+def test_rows_alone_are_five_seconds_old_at_most():
+    world = Fixture()
+    with world.reads.once(CLUSTER):
+        assert world.rows() == []
+        world.write_as_another(ROW)
+        world.table.clock.advance(MAX_AGE)
+        assert world.rows() == []
+        world.table.clock.advance(0.001)
+        assert world.rows() == [ROW.sk]
+
+
+@pytest.mark.parametrize(
+    ("policy", "calls"), [(True, ["table.get_many"]), (False, ["table.get_many"] + 2 * ["table.get"])]
+)
+def test_the_policy_and_the_baselines_are_read_with_the_items_only_on_request(policy: bool, calls: list[str]):
+    world = Fixture()
+    with world.reads.once(CLUSTER, policy=policy):
+        world.calls()
+        for key in (CONTROL, keys.CURRENT_POLICY, findings.baselines_key(CLUSTER, 0)):
+            world.version(key)
+        assert world.calls() == calls
+
+
+def test_a_request_for_all_shared_items_is_shared_too():
+    world = Fixture()
+    every = (keys.cluster_config(CLUSTER), CONTROL, STATE)
+    with world.reads.once(CLUSTER, policy=False):
+        world.calls()
+        for _ in range(2):
+            assert world.reads.get_many(every).keys() == {CONTROL, STATE}
+        assert world.calls() == ["table.get_many"]
+
+
+def test_a_part_of_the_rows_is_read_from_the_table():
+    world = Fixture()
+    later = keys.unhealthy_node(CLUSTER, 0, "n-2")
+    for key in (ROW, later):
+        world.write_as_another(key)
+    with world.reads.once(CLUSTER):
+        assert world.rows() == [ROW.sk, later.sk]
+        parts = ({"after": ROW.sk}, {"up_to": ROW.sk}, {"limit": 1}, {"newest_first": True})
+        found = [[row["sk"] for row in world.reads.query(SHARD, prefix=UNHEALTHY, **part).items] for part in parts]
+        assert found == [[later.sk], [ROW.sk], [ROW.sk], [later.sk, ROW.sk]]
 
 
 def test_rows_are_never_older_than_the_version_of_an_item_that_was_written_here():

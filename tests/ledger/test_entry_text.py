@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from faultbridge.domain.entries import EntryType
-from faultbridge.ledger.entry_text import component_text, duration_text, entry_text
+from faultbridge.ledger.entry_text import (
+    answer_text,
+    component_text,
+    condition_text,
+    duration_text,
+    entry_text,
+    in_phase_order,
+    nodes_text,
+    source_answers,
+)
 
 GPU = {"type": "gpu", "pci": "0000:c1:00", "uuid": None, "index": 3, "serial": "165", "link": None, "name": None}
 FAULT = {"code": "xid.79", "component": GPU, "severity": "fatal", "message": "fell off the bus", "count": 12}
@@ -103,6 +112,34 @@ def text_of(kind: str, data: dict[str, Any]) -> tuple[str, str]:
             "late fault: xid.48 gpu 0000:c1:00",
             "too late",
         ),
+        (
+            EntryType.FAULT_DETECTED,
+            FAULT | {"reported_code": "smi.gpu_lost", "component": None},
+            "fatal xid.79 detected, reported as smi.gpu_lost",
+            "fell off the bus",
+        ),
+        (EntryType.FAULT_UPDATED, FAULT | {"count": None}, "fatal xid.79 gpu 0000:c1:00 changed", "fell off the bus"),
+        (
+            EntryType.CASE_STATUS,
+            {"from": None, "to": "open", "waiting_for": "wait", "reason": "new fault"},
+            "case new -> open (waiting period)",
+            "new fault",
+        ),
+        (EntryType.CASE_STATUS, {"from": "queued", "to": "in_progress"}, "case queued -> in_progress", ""),
+        (EntryType.CLUSTER_STATUS, {"from": "degraded", "to": "degraded"}, "cluster still degraded", ""),
+        (
+            EntryType.CLUSTER_INCIDENT,
+            {"change": "closed", "from": "open", "to": "closed", "reason": "no node is affected"},
+            "incident closed: open -> closed",
+            "no node is affected",
+        ),
+        (
+            EntryType.JOB_EXPLAINED,
+            {"job_id": "7", "verdict": "STOP", "nodes": None, "mechanism": None, "summary": "a bug"},
+            "job 7 explained: STOP",
+            "unknown: a bug",
+        ),
+        (EntryType.NOTE, {"kind": None, "text": "by hand"}, "note", "by hand"),
         ("Something Newer", {"a": 1}, "Something Newer", ""),
         (EntryType.NODE_STATUS, {}, "Node Status Change", ""),
     ],
@@ -124,6 +161,10 @@ def test_every_type_of_entry_has_a_text() -> None:
         ({"type": "gpu", "index": 0}, "gpu #0"),
         ({"type": "nvlink", "pci": "0000:c1:00", "link": 4}, "nvlink 0000:c1:00 link 4"),
         ({"type": "nic", "name": "mlx5_0"}, "nic mlx5_0"),
+        ({"type": "gpu", "uuid": "GPU-1", "index": 0, "name": "x"}, "gpu GPU-1"),
+        ({"type": "gpu", "pci": "0000:c1:00", "uuid": "GPU-1"}, "gpu 0000:c1:00"),
+        ({"type": "nvlink", "index": 2, "link": 0}, "nvlink #2 link 0"),
+        ({"pci": "0000:c1:00"}, "0000:c1:00"),
     ],
 )
 def test_a_component_is_named_by_its_type_and_its_most_exact_name(component: Any, text: str) -> None:
@@ -132,7 +173,60 @@ def test_a_component_is_named_by_its_type_and_its_most_exact_name(component: Any
 
 @pytest.mark.parametrize(
     ("milliseconds", "text"),
-    [(0, "0.0s"), (1234, "1.2s"), (59_999, "59.9s"), (60_000, "1m 00s"), (3_661_000, "1h 01m"), (90_000_000, "1d 01h")],
+    [
+        (0, "0.0s"),
+        (1234, "1.2s"),
+        (59_999, "59.9s"),
+        (60_000, "1m 00s"),
+        (3_599_000, "59m 59s"),
+        (3_600_000, "1h 00m"),
+        (3_661_000, "1h 01m"),
+        (86_400_000, "1d 00h"),
+        (90_000_000, "1d 01h"),
+    ],
 )
 def test_a_duration_has_its_two_largest_units(milliseconds: int, text: str) -> None:
     assert duration_text(milliseconds) == text
+
+
+@pytest.mark.parametrize(
+    ("group", "text"), [(None, "no capacity: none left"), ("a", "no capacity in group a: none left")]
+)
+def test_a_report_of_the_provider_names_its_group_if_it_has_one(group: str | None, text: str) -> None:
+    assert condition_text({"kind": "no_capacity", "group": group, "message": "none left"}) == text
+
+
+@pytest.mark.parametrize(("target", "text"), [(3, "4 registered"), (4, "4 registered"), (5, "4 of 5 registered")])
+def test_the_number_of_nodes_names_the_target_only_while_some_are_missing(target: int, text: str) -> None:
+    assert nodes_text(4, target) == text
+
+
+def test_the_answers_of_capacity_sources_are_those_of_the_latest_entry_that_has_some() -> None:
+    def entry(minute: int, *sources: str) -> dict[str, Any]:
+        facts = {"capacity_sources": [{"source": one} for one in sources]}
+        return {"metadata": {"occurred_at": f"2026-02-03T12:0{minute}:00.000Z"}, "data": {"facts": facts}}
+
+    others = [entry(5), {"metadata": {}, "data": {"facts": None}}, {"metadata": {}, "data": None}]
+    found = source_answers([entry(1, "old"), entry(3, "spare_pool", "on_demand"), entry(2, "older"), *others])
+    assert [one["source"] for one in found] == ["spare_pool", "on_demand"]
+    assert source_answers(others) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ({"source": "own_reservation", "decision": "used", "free": 3}, "own reservation: counts, 3 free"),
+        ({"source": "spare_pool", "decision": "none_free", "free": 0}, "spare pool: nothing free, 0 free"),
+        ({"source": "on_demand", "decision": "unknown", "reason": "throttled"}, "on demand: unknown (throttled)"),
+        ({"source": "on_demand", "decision": "new_word"}, "on demand: new_word"),
+    ],
+)
+def test_the_answer_of_a_source_states_what_it_has_and_why(answer: dict[str, Any], text: str) -> None:
+    assert answer_text(answer) == text
+
+
+def test_phases_are_listed_as_a_repair_passes_them_and_unknown_ones_last() -> None:
+    phases = {"verifying": 1, "new": 2, "escalated": 3, "open": 4, "detected": 5, "draining": 6, "another": 7}
+    assert [name for name, _ in in_phase_order(phases)] == [
+        "detected", "open", "draining", "verifying", "escalated", "another", "new",
+    ]  # fmt: skip

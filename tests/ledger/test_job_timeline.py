@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.ledger.queries import node_head
+from datetime import datetime, timedelta
+
+import pytest
+
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.edges import Actor, CaseStatus
+from faultbridge.domain.nodes import NodeState
+from faultbridge.ledger import job_timeline
+from faultbridge.ledger.queries import SKEW, node_head, recorded_job
 from faultbridge.ledger.recover import RecoverTable
 from faultbridge.ledger.timeline import Timeline, TimelineQuery
+from faultbridge.pipeline import entry_builder
 from faultbridge.simulation.fakes.objects import FakeVault
 from tests.jobs.test_resume import break_and_end, started
 from tests.scenarios.world import CLUSTER, World
@@ -56,6 +64,43 @@ def test_a_fault_after_the_job_may_resume_is_not_part_of_it() -> None:
     world.fault(1)
     world.advance_minutes(10)
     assert len(list(Timeline(world.table).entries(QUERY))) == before
+
+
+def test_entries_up_to_five_minutes_after_the_job_may_resume_are_part_of_it() -> None:
+    world = started(1)
+    break_and_end(world)
+    world.until(lambda: recorded_job(world.table, CLUSTER, "1").resumable_at is not None)
+    job = recorded_job(world.table, CLUSTER, "1")
+    assert job.resumable_at is not None
+    before = len(list(Timeline(world.table).entries(QUERY)))
+    world.clock.advance_to(job.resumable_at + SKEW)
+    for text in ("still part of it", "too late"):
+        note(world, text)
+        world.clock.advance(timedelta(milliseconds=1))
+    texts = [line.event["data"].get("text") for line in Timeline(world.table).entries(QUERY)]
+    assert (len(texts), texts[-1]) == (before + 1, "still part of it")
+
+
+def note(world: World, text: str) -> None:
+    """Add an operator note to the stream of node 1."""
+
+    def revise(state: NodeState, now: datetime) -> Transition:
+        return Transition(state, (entry_builder.note(kind="operator", text=text, at=now),))
+
+    world.append(world.key(1), revise, actor=Actor.CLI)
+
+
+def test_the_entries_of_a_job_are_read_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = repaired()
+    every = [line.hash for line in Timeline(world.table).entries(QUERY)]
+    monkeypatch.setattr(job_timeline, "LINKS_PER_BATCH", 1)
+    world.seam.calls.clear()
+    assert [line.hash for line in Timeline(world.table).entries(QUERY)] == every
+    own, older = Timeline(world.table).of_job(CLUSTER, "1", 100)
+    assert sum(call.name == "table.get_many" for call in world.seam.calls) >= len(own) > 1
+    assert not older
+    assert Timeline(world.table).of_job(CLUSTER, "1", len(own)) == (own, False)
+    assert Timeline(world.table).of_job(CLUSTER, "1", len(own) - 1) == (own[1:], True)
 
 
 def test_the_timeline_of_a_job_and_a_window_stay_whole_after_the_table_was_recovered() -> None:

@@ -100,6 +100,13 @@ def test_a_second_restore_of_the_same_backup_begins_another_epoch() -> None:
     assert len(ids) == len(set(ids))
 
 
+def test_each_recovery_of_a_stack_without_clusters_claims_a_number_of_its_own() -> None:
+    world = ArchiveWorld()
+    world.table = FakeTable(world.clock)
+    found = [recover(world)() for _ in range(2)]
+    assert [(one.epoch, one.streams, one.clusters) for one in found] == [(2, 0, []), (3, 0, [])]
+
+
 def test_the_largest_epoch_number_is_used_and_none_after_it() -> None:
     restored = restored_from(anchored_world(), backup(anchored_world()))
     restored.vault.put(f"{layout.EPOCHS}9998.json", b"{}")

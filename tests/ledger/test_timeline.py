@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from faultbridge.domain.times import from_text
 from faultbridge.errors import Rejected
+from faultbridge.ledger import timeline as module
 from faultbridge.ledger.follow import follow
 from faultbridge.ledger.timeline import Line, Timeline, TimelineQuery, is_late, sort_by_occurrence
 from tests.ingest.world import LedgerFixture
@@ -109,6 +111,43 @@ def test_pages_neither_skip_nor_repeat_entries_while_others_are_recorded(node: s
     assert texts(read)[: len(whole)] == whole
     assert texts(read)[-1] == "later"
     assert len({line.hash for line in read}) == len(read)
+
+
+@pytest.mark.parametrize("node", [None, "n-3"])
+def test_the_newest_entries_before_an_instant_are_found_behind_later_ones(node: str | None) -> None:
+    _, timeline = timeline_of_six_nodes()
+    every = list(timeline.entries(TimelineQuery("train-a", node)))
+    until = from_text(every[-2].event["metadata"]["recorded_at"])
+    assert timeline.newest(TimelineQuery("train-a", node, until=until), 2) == (tuple(every[-4:-2]), True)
+
+
+@pytest.mark.parametrize(("limit", "older"), [(5, True), (6, False), (7, False)])
+def test_the_newest_entries_state_whether_there_are_older_ones(limit: int, older: bool) -> None:
+    _, timeline = timeline_of_six_nodes()
+    every = tuple(timeline.entries(TimelineQuery("train-a", "n-3")))
+    assert len(every) == 6
+    assert timeline.newest(TimelineQuery("train-a", "n-3"), limit) == (every[-limit:], older)
+
+
+def test_a_page_ends_after_the_maximum_number_of_entries_that_it_may_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, timeline = timeline_of_six_nodes()
+    world.note(world.register_node("n-3"), "wanted", data={"kind": "operator", "text": "wanted", "code": "xid.79"})
+    query, pages, token = TimelineQuery("train-a", "n-3", codes=("xid.79",)), [], None
+    monkeypatch.setattr(module, "MAX_READ", 3)
+    while not pages or token is not None:
+        lines, token = timeline.page(query, 10, token)
+        pages.append(texts(lines))
+    assert pages == [[], [], ["wanted"]]
+
+
+def test_a_page_ends_when_its_entries_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, timeline = timeline_of_six_nodes()
+    query = TimelineQuery("train-a", "n-3")
+    first, second, *_ = timeline.entries(query)
+    monkeypatch.setattr(module, "MAX_BYTES", len(first.body) + len(second.body))
+    lines, token = timeline.page(query, 100)
+    assert lines == (first, second)
+    assert token is not None
 
 
 def test_the_last_page_has_no_token() -> None:

@@ -197,6 +197,29 @@ def test_entries_recorded_during_the_verification_are_not_breaks() -> None:
     assert (verified.breaks, next(pending, None)) == ([], None)
 
 
+def test_entries_recorded_after_the_entries_were_read_are_not_breaks() -> None:
+    world, verify = recorded_history()
+    reads = iter(range(10))
+
+    def note_before_the_head(call: Any) -> None:
+        # The first read of the state is for its shard, before the entries are read.
+        if call.argument == keys.node_state(N1) and next(reads) == 1:
+            world.table.seam.before = lambda _: None
+            world.note(N1, "after the entries were read")
+
+    world.table.seam.before = note_before_the_head
+    verified = verify("train-a", "n-1")
+    assert (verified.breaks, verified.entries, next(reads)) == ([], 6, 2)
+
+
+def test_a_state_that_cannot_be_read_is_one_break_without_a_position() -> None:
+    world, verify = recorded_history()
+    key = keys.node_state(N1)
+    world.table.write(Update(key, set={("state",): "damaged"}))
+    (found,) = verify("train-a").breaks
+    assert (found.kind, found.object, found.epoch, found.sequence) == (BreakKind.ROW, f"{key.pk} {key.sk}", 0, 0)
+
+
 def test_a_break_names_its_position_and_detail() -> None:
     world, verify = recorded_history()
     world.table.write(Delete(entry_key(3)))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from faultbridge.domain.cases import Case, RepairAction
+from faultbridge.domain.cases import Approval, Case, RepairAction
+from faultbridge.domain.cluster.breakers import Breaker, BreakerState
+from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action, Severity
-from faultbridge.domain.nodes import Placement
+from faultbridge.domain.nodes import Ignored, Isolation, NodeState, Placement
 from faultbridge.pipeline.decide.required_order import required_order
-from tests.builders import GPU, KEY, after, config, node
+from tests.builders import GPU, KEY, NOON, after, config, node
 
 
 def command(group: str | None, action: RepairAction, attempts: int) -> str:
@@ -43,3 +48,117 @@ def test_every_other_escalated_node_is_returned_through_its_verification(
     group: str | None, action: RepairAction, attempts: int
 ) -> None:
     assert command(group, action, attempts) == f"faultbridge node return {KEY.node} --cluster {KEY.cluster}"
+
+
+def with_case(status: CaseStatus, node_status: NodeStatus = NodeStatus.QUARANTINED, **others: Any) -> NodeState:
+    """Return a node with a case of a lost GPU."""
+    given = {"repair_action": RepairAction.REPLACE_NODE, "rule": "r", "policy": "p", "reason": "why"} | others
+    case = Case("c-1", status, NOON, "xid.79", GPU, Severity.FATAL, Action.REPLACE_NODE, **given)
+    return node(node_status, case=case)
+
+
+def order_of(state: NodeState, settings: ClusterConfig | None = None, control: Control | None = None) -> str | None:
+    """Return the command that a node waits for at noon."""
+    order = required_order(state, settings or config(), NOON, control or Control(KEY.cluster))
+    return order.command if order else None
+
+
+ON_NODE = f"{KEY.node} --cluster {KEY.cluster}"
+QUEUED = with_case(CaseStatus.QUEUED)
+IGNORED = Ignored("ada", NOON, reason="test")
+ASKED = Approval(1, RepairAction.REPLACE_NODE, NOON, after(hours=1))
+STAYS_OPEN = Breaker(BreakerState.OPEN, NOON, opened=(NOON,) * 3, stays_open=True)
+
+
+@pytest.mark.parametrize(
+    ("state", "command"),
+    [
+        (node(None), None),
+        (node(NodeStatus.RETIRED), None),
+        (node(NodeStatus.HEALTHY), None),
+        (node(NodeStatus.PROVISIONING), f"faultbridge node retire {ON_NODE}"),
+        (node(NodeStatus.FAILED), f"faultbridge node retire {ON_NODE}"),
+        (with_case(CaseStatus.OPEN), None),
+        (with_case(CaseStatus.IN_PROGRESS), None),
+        (QUEUED, None),
+        (with_case(CaseStatus.RESOLVED, NodeStatus.HEALTHY), None),
+        (replace(QUEUED, ignored=IGNORED), f"faultbridge node ignore {ON_NODE} --end"),
+        (replace(QUEUED, ignored=replace(IGNORED, until=after(hours=1))), None),
+        (
+            replace(QUEUED, ignored=replace(IGNORED, by="label")),
+            "aws ec2 delete-tags --resources i-0aaaaaaaaaaaaaaa1 --tags Key=faultbridge:opt-out",
+        ),
+        (
+            with_case(CaseStatus.QUEUED, approval=ASKED),
+            "faultbridge case approve c-1 --repair-action replace_node",
+        ),
+        (with_case(CaseStatus.QUEUED, approval=replace(ASKED, granted=True)), None),
+        (replace(node(NodeStatus.DEGRADED), isolation=Isolation.REQUESTED), None),
+        (
+            replace(node(NodeStatus.DEGRADED), isolation=Isolation.REQUESTED, ignored=IGNORED),
+            f"faultbridge node ignore {ON_NODE} --end",
+        ),
+        (replace(node(NodeStatus.DEGRADED), ignored=IGNORED), None),
+    ],
+)
+def test_a_node_that_continues_by_itself_needs_no_command(state: NodeState, command: str | None) -> None:
+    assert order_of(state) == command
+
+
+@pytest.mark.parametrize(
+    ("owner", "mode", "command"),
+    [
+        (RepairOwner.FAULTBRIDGE, Mode.ACT, None),
+        (RepairOwner.PROVIDER, Mode.ACT, None),
+        (RepairOwner.FAULTBRIDGE, Mode.DRY_RUN, "--mode act"),
+        (RepairOwner.FAULTBRIDGE, Mode.OBSERVE, "--mode act"),
+        (RepairOwner.OBSERVE, Mode.ACT, "--mode act --repair-owner faultbridge"),
+    ],
+)
+def test_a_case_of_a_cluster_in_which_faultbridge_may_not_act_needs_its_permission(
+    owner: RepairOwner, mode: Mode, command: str | None
+) -> None:
+    settings = config(repair_owner=owner, mode=mode)
+    expected = command and f"faultbridge cluster set {KEY.cluster} {command}"
+    isolated = replace(node(NodeStatus.DEGRADED), isolation=Isolation.REQUESTED)
+    assert [order_of(state, settings) for state in (QUEUED, isolated)] == [expected, expected]
+    returned = f"faultbridge node return {ON_NODE}"
+    assert order_of(with_case(CaseStatus.ESCALATED), settings) == (expected or returned)
+
+
+@pytest.mark.parametrize(("status", "needed"), [(NodeStatus.DEGRADED, False), (NodeStatus.QUARANTINED, True)])
+def test_a_dry_run_ends_the_case_of_a_node_in_service_by_itself(status: NodeStatus, needed: bool) -> None:
+    dry_run = config(mode=Mode.DRY_RUN)
+    assert (order_of(with_case(CaseStatus.QUEUED, status), dry_run) is not None) is needed
+
+
+@pytest.mark.parametrize(
+    ("control", "action", "command"),
+    [
+        (Control(KEY.cluster, paused=True), RepairAction.VERIFY, f"faultbridge resume --cluster {KEY.cluster}"),
+        (
+            Control(KEY.cluster, breakers={"cluster": STAYS_OPEN}),
+            RepairAction.REBOOT_NODE,
+            f"faultbridge breaker --cluster {KEY.cluster} --close",
+        ),
+        (Control(KEY.cluster, breakers={"cluster": STAYS_OPEN}), RepairAction.VERIFY, None),
+        (
+            Control(KEY.cluster, breakers={"cluster": replace(STAYS_OPEN, stays_open=False)}),
+            RepairAction.REBOOT_NODE,
+            None,
+        ),
+    ],
+)
+def test_a_pause_and_a_breaker_that_stays_open_are_ended_by_an_operator(
+    control: Control, action: RepairAction, command: str | None
+) -> None:
+    assert order_of(with_case(CaseStatus.QUEUED, repair_action=action), control=control) == command
+
+
+def test_a_reason_states_what_blocks_the_repair() -> None:
+    asked = required_order(with_case(CaseStatus.QUEUED, approval=ASKED), config(), NOON, Control(KEY.cluster))
+    assert asked is not None
+    assert asked.reason == "replace_node requires approval by 2026-02-03T13:00Z"
+    stays = required_order(QUEUED, config(), NOON, Control(KEY.cluster, breakers={"cluster": STAYS_OPEN}))
+    assert stays is not None
+    assert stays.reason == "the breaker opened 3 times within a day and stays open"

@@ -50,8 +50,8 @@ class HeldCases:
         incidents: Mapping[str, Incident],
         rows: Mapping[str, Item],
         explained: Mapping[str, str],
-    ) -> int:
-        """Let the live cases of the nodes of open incidents wait; returns the number of cases.
+    ) -> None:
+        """Let the live cases of the nodes of open incidents wait.
 
         `rows` are the rows of unhealthy nodes by name, `explained` the incidents that explain failed attempts, by node.
         A case that waits already is left alone.
@@ -64,17 +64,17 @@ class HeldCases:
             for node, incident in found.items()
             if (row := rows.get(node)) is not None and row.get("case") and row.get("incident") not in incidents
         }
-        count = 0
         for node, incident in sorted(waiting.items())[:MAX_CASES]:
 
             def revise(state: NodeState, now: datetime, incident: Incident = incident) -> Transition:
                 return absorb(state, incident, now)
 
-            count += self._append(control, node, revise, "case_absorbed", incident.id)
-        return count
+            self._append(control, node, revise, "case_absorbed", incident.id)
 
-    def escalate(self, control: Control, incidents: Mapping[str, Incident], rows: Iterable[Item], now: datetime) -> int:
-        """Escalate the cases that need an operator and that no open incident explains; returns how many.
+    def escalate(
+        self, control: Control, incidents: Mapping[str, Incident], rows: Iterable[Item], now: datetime
+    ) -> None:
+        """Escalate the cases that need an operator and that no open incident explains.
 
         `rows` are the rows of unhealthy nodes, as read before the incidents were updated at `now`.
         """
@@ -89,7 +89,8 @@ class HeldCases:
             return continue_alone(Transition(state), at, after=SETTLE)
 
         nodes = [node for node in due if node not in explained][:MAX_CASES]
-        return sum(self._append(control, node, revise, "case_escalated", "no incident") for node in nodes)
+        for node in nodes:
+            self._append(control, node, revise, "case_escalated", "no incident")
 
     def release(
         self,
@@ -98,22 +99,20 @@ class HeldCases:
         held: tuple[Item, ...],
         rules: Rules,
         explained: Mapping[str, str],
-    ) -> int:
-        """Release the oldest cases that no open incident holds any longer; returns how many were released."""
+    ) -> None:
+        """Release the oldest cases that no open incident holds any longer."""
         holding = [name for name, incident in incidents.items() if incident.status.holds]
         affected = {node for name in holding for node in incidents[name].nodes} | explained.keys()
         released = [row for row in held if row["incident"] not in holding or row["node"] not in affected]
-        count = 0
         for row in released[:MAX_CASES]:
             reason = f"released by incident {row['incident']}"
 
             def revise(state: NodeState, now: datetime, reason: str = reason) -> Transition:
                 return release(state, rules.policy, now, reason, holding)
 
-            count += self._append(control, str(row["node"]), revise, "case_released", str(row["incident"]))
-        return count
+            self._append(control, str(row["node"]), revise, "case_released", str(row["incident"]))
 
-    def _append(self, control: Control, node: str, revise: Revise, decision: str, incident: str) -> int:
+    def _append(self, control: Control, node: str, revise: Revise, decision: str, incident: str) -> None:
         key, cause = NodeKey(control.cluster, node), control.events.get(incident)
 
         def revise_for_incident(state: NodeState, now: datetime) -> Transition:
@@ -122,7 +121,6 @@ class HeldCases:
 
         appended = self.append(key, revise_for_incident, actor=Actor.CORRELATE)
         if not appended.entries:
-            return 0
+            return
         case = appended.state.case
         log_cause(decision, reason=incident, cluster=key.cluster, node=key.node, case_id=case.id if case else None)
-        return 1

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from faultbridge.domain.cluster.group_updates import UpdateHold
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.faults import Family
 from faultbridge.domain.times import to_text
@@ -14,9 +16,9 @@ from tests.builders import NOON, config
 
 
 def row(status: NodeStatus, families: tuple[str, ...] = ("network",)) -> dict[str, Any]:
-    """Return the row of an unhealthy node with a fault of each of these families."""
+    """Return the row of an unhealthy node of the group `g-1` with a fault of each of these families."""
     found = {name: {"since": to_text(NOON), "code": f"{name}.fault", "subject": None} for name in families}
-    return {"node": "n-0", "status": status.value, "domain": "rack-1", "domains": {}, "families": found}
+    return {"node": "n-0", "status": status.value, "domain": "rack-1", "domains": {}, "group": "g-1", "families": found}
 
 
 @pytest.mark.parametrize("status", [NodeStatus.REPLACING, NodeStatus.PROVISIONING])
@@ -32,3 +34,16 @@ def test_a_node_with_its_instance_is_affected_once_for_each_family(status: NodeS
 
 def test_a_node_without_a_fault_of_a_family_is_not_affected() -> None:
     assert affected_nodes(config(), [row(NodeStatus.DEGRADED, ())], NOON) == ()
+
+
+@pytest.mark.parametrize(
+    ("group", "left", "families"),
+    [("g-1", 1, ["network"]), ("g-1", 0, ["network", "heartbeat"]), ("g-2", 1, ["network", "heartbeat"])],
+    ids=["updated", "update is over", "another group is updated"],
+)
+def test_an_update_of_the_group_explains_missing_heartbeats_and_nothing_else(
+    group: str, left: int, families: list[str]
+) -> None:
+    updated = config(update_holds=(UpdateHold(group, NOON, NOON + timedelta(milliseconds=left)),))
+    found = affected_nodes(updated, [row(NodeStatus.DEGRADED, ("network", "heartbeat"))], NOON)
+    assert [one.family.value for one in found] == families

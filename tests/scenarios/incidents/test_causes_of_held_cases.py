@@ -99,6 +99,17 @@ def test_the_chain_of_a_held_case_names_the_incident_and_leads_back_to_its_own_f
     assert chain.record == first["metadata"]["causation_id"]
 
 
+def test_the_chain_of_a_case_that_was_just_opened_and_held_leads_back_to_its_fault():
+    world = world_of(16)
+    world.fault(1, "xid.92")  # the node is degraded already, so its case has no other entry before it is held
+    lose_links(world)
+    opening, held = moves(world.bodies(1))
+    chain = chain_of(world, held)
+    causes = {event(link)["metadata"]["event_id"] for link in chain.links if link.relation is Relation.CAUSE}
+    assert {opening["metadata"]["event_id"], opening["metadata"]["causation_id"]} <= causes
+    assert chain.record is not None
+
+
 def test_the_effects_of_a_fault_reach_the_end_of_its_held_case():
     world = after_the_incident()
     opening = moves(world.bodies(3))[0]

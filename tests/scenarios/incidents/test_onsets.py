@@ -1,4 +1,4 @@
-"""Onsets of independent faults are counted once, and a lost race overwrites nothing."""
+"""Onsets of independent faults are counted once, a lost race overwrites nothing, and whom a failed intake affects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 from faultbridge.domain.cluster.failure_domains import FailureDomain
 from faultbridge.domain.cluster.incidents import Hold
 from faultbridge.domain.faults import Family
-from faultbridge.domain.nodes import DomainKind
+from faultbridge.domain.nodes import DomainKind, NodeKey
+from faultbridge.incidents.intake import Intake
 from faultbridge.incidents.onsets import Onsets
 from faultbridge.pipeline.correlate.snapshot import AffectedNode
 from faultbridge.simulation.fakes import FakeTable, ManualClock, Seam
@@ -52,6 +53,39 @@ def test_an_onset_is_counted_once_when_it_is_older_than_the_window(onsets: Onset
 def test_an_onset_that_belongs_to_an_incident_is_not_counted(onsets: Onsets) -> None:
     onsets.count(CLUSTER, [onset("a")], (Hold(Family.NETWORK, RACK),), WINDOW)
     assert counted(onsets) == {}
+
+
+@pytest.mark.parametrize(
+    "hold", [Hold(Family.POWER, RACK), Hold(Family.NETWORK, FailureDomain(DomainKind.RACK, "r-2"))]
+)
+def test_an_onset_of_another_family_or_failure_domain_than_the_incident_is_counted(onsets: Onsets, hold: Hold) -> None:
+    onsets.count(CLUSTER, [onset("a")], (hold,), WINDOW)
+    assert counted(onsets) == {"network/rack/r-1": ONE}
+
+
+def test_a_count_that_changes_nothing_is_not_written(onsets: Onsets, seam: Seam) -> None:
+    onsets.count(CLUSTER, [onset("a")], (), WINDOW)
+    seam.calls.clear()
+    onsets.count(CLUSTER, [onset("b", minutes=5)], (), WINDOW)
+    assert [call.name for call in seam.calls] == ["table.get"]
+    seam.calls.clear()
+    onsets.count(CLUSTER, [onset("b", minutes=5)], (), WINDOW, onsets.read(CLUSTER))
+    assert [call.name for call in seam.calls] == ["table.get"]
+
+
+@pytest.mark.parametrize(
+    ("failed", "overdue", "silent"),
+    [
+        (False, ("n-1",), ()),
+        (True, ("n-1",), ("n-1",)),
+        (True, (), ("n-1", "n-2")),
+    ],
+)
+def test_a_failed_intake_affects_the_nodes_with_overdue_heartbeats_or_else_all(
+    failed: bool, overdue: tuple[str, ...], silent: tuple[str, ...]
+) -> None:
+    late = (*(NodeKey(CLUSTER, node) for node in overdue), NodeKey("another", "n-9"))
+    assert Intake(failed, late).silent_nodes(CLUSTER, ("n-1", "n-2")) == silent
 
 
 @pytest.mark.parametrize("before", [[], [onset("old", minutes=60)]], ids=["first count", "later count"])

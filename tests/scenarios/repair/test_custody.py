@@ -122,6 +122,30 @@ def test_a_slot_in_which_two_cards_fail_is_favored_as_the_cause() -> None:
     assert {(name, slot, favors) for name, _, slot, favors in fleet.offenders()} >= {("a", (1, 1), "slot")}
 
 
+@pytest.mark.parametrize("named", [card("healthy"), Component(ComponentType.GPU, pci="0000:c1:00", uuid="GPU-healthy")])
+def test_a_healthy_card_that_was_in_the_slot_of_a_faulty_one_speaks_against_the_slot(named: Component) -> None:
+    fleet = Fleet(nodes=2)
+    for node, slot in ((1, "c1"), (2, "53")):
+        fleet.show(node, card("bad", slot))
+        fleet.advance_minutes()
+        fleet.fault(
+            node, component=Component(ComponentType.GPU, pci=f"0000:{slot}:00"), code=f"xid.{48 if node == 1 else 79}"
+        )
+    assert [slot for _, _, slot, _ in fleet.offenders()] == [(0, 0), (0, 0)]
+    fleet.show(1, named)
+    assert sorted(slot for _, _, slot, _ in fleet.offenders()) == [(0, 0), (1, 0)]
+
+
+def test_the_history_of_a_card_states_what_each_case_did() -> None:
+    fleet = Fleet()
+    fleet.show(1, card("1"))
+    fleet.lose(1, card("1"))
+    assert [one.text for one in fleet.history("1") if one.kind == "case"] == [
+        "open: xid.79, replace_node",
+        "resolved: xid.79, replace_node, replaced",
+    ]
+
+
 def test_one_fault_of_one_card_is_no_offender() -> None:
     fleet = Fleet()
     fleet.show(1, card("1"))

@@ -7,6 +7,7 @@ function, the cheapest first, until one detects the mutant.
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import signal
@@ -14,13 +15,14 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import FunctionType
 
 import pytest
 from hypothesis import settings
 
 from tests.simulation.mutants.catalog import Mutant
 from tests.simulation.mutants.checks import MutantCheck, measure
-from tests.simulation.mutants.swap import Place, coverage_recorded, swap
+from tests.simulation.mutants.swap import Place, coverage_recorded, functions_of_package, swap
 
 TIME_LIMIT = 25.0
 """Seconds of checks for each mutant; a mutant not detected by then has survived."""
@@ -52,6 +54,7 @@ class MutantRunner:
         self.results: list[Result] = []
         self.failing_checks: list[str] = []
         self._failed = False
+        self._functions: list[FunctionType] = []
 
     def pytest_configure(self) -> None:
         """Make hypothesis draw the same examples for each mutant and store none."""
@@ -76,6 +79,8 @@ class MutantRunner:
             f"{len(checks)} checks, {sum(check.cost for check in checks):.0f} s; {len(self.todo)} mutants", flush=True
         )
         if not self.failing_checks:
+            self._functions = functions_of_package()
+            gc.freeze()  # a collection in a copy would touch, and so copy, all of its memory
             self.results = [self._run(mutant, checks) for mutant in self.todo]
         return True
 
@@ -93,7 +98,7 @@ class MutantRunner:
         """Run one mutant in a copy of the process."""
         covering = [check for check in checks if (mutant.file, mutant.function) in check.covers]
         start = time.perf_counter()
-        report = _in_a_copy(partial(_run_mutant, mutant, covering))
+        report = _in_a_copy(partial(_run_mutant, mutant, self._functions, covering))
         count, detected_by = report.split(" ", 1) if report else (str(len(covering)), "it never ends")
         if count == FAILED:
             raise RuntimeError(f"{mutant.name}: {detected_by}")
@@ -111,8 +116,8 @@ def result_text(result: Result) -> str:
     return f"{how} {result.mutant.name} | {result.detected_by or ''} ({checks}, {result.seconds:.1f} s)"
 
 
-def _run_mutant(mutant: Mutant, checks: Sequence[MutantCheck]) -> str:
-    swap(mutant)
+def _run_mutant(mutant: Mutant, functions: Sequence[FunctionType], checks: Sequence[MutantCheck]) -> str:
+    swap(mutant, functions)
     return _run_checks(checks)
 
 

@@ -42,8 +42,19 @@ ROOM_TESTS = {
         *(f"tests/decoders/test_{part}.py" for part in ("link_state", "platform_sources")),
     ),
     "repair/": ("tests/repair", "tests/scenarios"),
-    "incidents/": ("tests/scenarios/incidents", "tests/pipeline/correlate"),
-    "ledger/": ("tests/ledger",),
+    "incidents/": (
+        "tests/scenarios/incidents",
+        "tests/pipeline/correlate",
+        "tests/scenarios/provider/test_group_updates.py",
+    ),
+    "ledger/": (
+        "tests/ledger",
+        "tests/archive",
+        "tests/api/test_hardware.py",
+        "tests/cli/test_device.py",
+        *(f"tests/scenarios/repair/test_{part}.py" for part in ("causation", "custody")),
+        "tests/scenarios/incidents/test_causes_of_held_cases.py",
+    ),
     "adapters/dynamodb/": (
         "tests/contracts/test_table.py",
         "tests/contracts/test_consistent_reads.py",

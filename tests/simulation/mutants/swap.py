@@ -19,11 +19,11 @@ Place = tuple[str, str]
 COVERED = "__covered__"
 
 
-def swap(mutant: Mutant) -> None:
-    """Put a mutant into this process for good; raises LookupError if no function changed."""
+def swap(mutant: Mutant, functions: Iterable[FunctionType]) -> None:
+    """Put a mutant into these functions for good; raises LookupError if no function changed."""
     _load(mutant.file)
     unchanged, broken = _compiled(mutant.file, None), _compiled(mutant.file, mutant.tree())
-    if not _exchange({old: new for old, new in _functions(unchanged, broken) if old != new}):
+    if not _exchange({old: new for old, new in _functions(unchanged, broken) if old != new}, functions):
         raise LookupError(f"the mutant changes no function: {mutant.name}")
 
 
@@ -35,11 +35,17 @@ def coverage_recorded(files: Iterable[str], covered: set[Place]) -> Iterator[Non
         setattr(_load(file), COVERED, covered)
         recording = ast.fix_missing_locations(CoverageRecorder(file).visit(ast.parse(source(file))))
         changed |= dict(_functions(_compiled(file, None), _compiled(file, recording)))
-    _exchange(changed)
+    _exchange(changed, functions_of_package())
     try:
         yield
     finally:
-        _exchange({new: old for old, new in changed.items()})
+        _exchange({new: old for old, new in changed.items()}, functions_of_package())
+
+
+def functions_of_package() -> list[FunctionType]:
+    """Return the functions of the package in memory, so that a copy of this process need not search all its memory."""
+    gc.unfreeze()  # gc.get_objects omits frozen objects, and the tests' conftest freezes
+    return [one for one in gc.get_objects() if isinstance(one, FunctionType) and _is_of_package(one)]
 
 
 class CoverageRecorder(ast.NodeTransformer):
@@ -72,12 +78,15 @@ def _compiled(file: str, tree: ast.Module | None) -> CodeType:
     return compile(source(file) if tree is None else tree, str(PACKAGE / file), "exec", dont_inherit=True)
 
 
-def _exchange(changed: Mapping[CodeType, CodeType]) -> int:
-    """Replace the code of all functions in memory; returns how many functions changed."""
+def _is_of_package(function: FunctionType) -> bool:
+    return str(function.__globals__.get("__name__", "")).startswith("faultbridge.")
+
+
+def _exchange(changed: Mapping[CodeType, CodeType], functions: Iterable[FunctionType]) -> int:
+    """Replace the code of functions; returns how many functions changed."""
     count = 0
-    gc.unfreeze()  # gc.get_objects omits frozen objects, and the tests' conftest freezes
-    for one in gc.get_objects():
-        if isinstance(one, FunctionType) and (new := changed.get(one.__code__)) is not None:
+    for one in functions:
+        if (new := changed.get(one.__code__)) is not None:
             one.__code__ = new
             count += 1
     forget_results()

@@ -1,0 +1,88 @@
+"""Holds of incidents: a closed incident is remembered as long as a fault that began before its end is active."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from faultbridge.domain.cluster.failure_domains import FailureDomain
+from faultbridge.domain.cluster.incidents import CorrelationLimits, Incident, IncidentChangeKind, IncidentStatus
+from faultbridge.domain.faults import Family
+from faultbridge.domain.nodes import DomainKind
+from faultbridge.incidents.changes import IncidentChanges
+from faultbridge.pipeline.correlate.life_cycle import IncidentChange, close_incident
+from faultbridge.pipeline.correlate.snapshot import AffectedNode
+from faultbridge.repair.controls import Controls
+from tests.builders import NOON, after
+from tests.ingest.world import LedgerFixture
+from tests.scenarios.world import CLUSTER
+
+RACK, OTHER_RACK = (FailureDomain(DomainKind.RACK, name) for name in ("r-1", "r-2"))
+FIRST = Incident("inc-1", CLUSTER, Family.NETWORK, RACK, IncidentStatus.OPEN, NOON, NOON, "net.link_down")
+SECOND = replace(FIRST, id="inc-2", domain=OTHER_RACK)
+CLOSED_AT = after(minutes=30)
+
+
+@pytest.fixture
+def changes() -> IncidentChanges:
+    """Return the changes of incidents in a cluster whose first incident was opened and closed."""
+    world = LedgerFixture()
+    made = IncidentChanges(world.table, Controls(world.table, world.clock, world.stack))
+    commit(made, IncidentChange(IncidentChangeKind.OPENED, None, FIRST))
+    world.clock.advance_to(CLOSED_AT)
+    commit(made, IncidentChange(IncidentChangeKind.CLOSED, FIRST, close_incident(FIRST, CLOSED_AT, "over")))
+    return made
+
+
+def commit(changes: IncidentChanges, *made: IncidentChange, affected: Iterable[AffectedNode] | None = None) -> None:
+    changes(CLUSTER, lambda *_: made, CorrelationLimits(), affected=affected)
+
+
+def open_second(changes: IncidentChanges, *affected: AffectedNode) -> set[str]:
+    """Open another incident while these nodes are affected; returns the ids of all holds."""
+    commit(changes, IncidentChange(IncidentChangeKind.OPENED, None, SECOND), affected=affected)
+    return set(changes.controls.read(CLUSTER).holds)
+
+
+@pytest.mark.parametrize(
+    ("family", "domain", "minutes", "kept"),
+    [
+        (Family.NETWORK, RACK, -1, True),
+        (Family.NETWORK, RACK, 0, True),
+        (Family.NETWORK, RACK, 1, False),
+        (Family.POWER, RACK, -1, False),
+        (Family.NETWORK, OTHER_RACK, -1, False),
+    ],
+)
+def test_a_closed_incident_is_remembered_while_one_of_its_faults_is_active(
+    changes: IncidentChanges, family: Family, domain: FailureDomain, minutes: int, kept: bool
+) -> None:
+    fault = AffectedNode("n-1", family, after(minutes=30 + minutes), "net.link_down", (domain,))
+    assert open_second(changes, fault) == ({"inc-1", "inc-2"} if kept else {"inc-2"})
+
+
+def test_an_open_incident_is_kept_when_no_node_is_affected(changes: IncidentChanges) -> None:
+    assert open_second(changes) == {"inc-2"}
+    third = replace(SECOND, id="inc-3", family=Family.POWER)
+    commit(changes, IncidentChange(IncidentChangeKind.OPENED, None, third), affected=())
+    assert set(changes.controls.read(CLUSTER).holds) == {"inc-2", "inc-3"}
+    assert [one.id for one in changes.read(changes.controls.read(CLUSTER))] == ["inc-2", "inc-3"]
+
+
+def test_the_last_events_of_an_incident_are_forgotten_with_it(changes: IncidentChanges) -> None:
+    assert changes.controls.read(CLUSTER).events.keys() == {"inc-1", "inc-1:hold"}
+    open_second(changes)
+    assert changes.controls.read(CLUSTER).events.keys() == {"inc-2", "inc-2:hold"}
+
+
+@pytest.mark.parametrize("affected", [None, ()])
+def test_a_closed_incident_is_kept_by_a_run_that_changes_nothing_and_by_orders(
+    changes: IncidentChanges, affected: tuple[AffectedNode, ...] | None
+) -> None:
+    before = changes.controls.read(CLUSTER)
+    commit(changes, affected=affected)
+    assert changes.controls.read(CLUSTER) == before
+    commit(changes, IncidentChange(IncidentChangeKind.OPENED, None, SECOND))
+    assert changes.controls.read(CLUSTER).holds.keys() == {"inc-1", "inc-2"}
