@@ -1,4 +1,4 @@
-"""Streams of entries: no gap, no fork, an unbroken hash chain, and every entry published."""
+"""Streams of entries: no gap, no fork, an unbroken hash chain, and every entry is published."""
 
 from __future__ import annotations
 
