@@ -69,7 +69,7 @@ class Handlers:
         return {"items": [cluster_document(view) for view in self.directory.clusters()]}
 
     def cluster(self, request: Request) -> Document:
-        """Show a cluster."""
+        """Show a cluster: its registration, its status, and what limits its repairs."""
         request.check_parameters()
         return cluster_document(self.directory.cluster(request.cluster))
 
@@ -99,7 +99,7 @@ class Handlers:
         return {"items": [case_document(view, self.clock.now()) for view in views]}
 
     def case(self, request: Request) -> Document:
-        """Show a case of the cluster."""
+        """Show a case of the cluster, with the duration of its phases."""
         request.check_parameters()
         return case_document(self._case(request), self.clock.now())
 

@@ -29,7 +29,7 @@ class Component(ResponseModel):
 
 
 class Condition(ResponseModel):
-    """An active condition of a node."""
+    """An active condition of a node: a fault that at least one source reports."""
 
     code: str
     component: Component

@@ -22,7 +22,8 @@ Document = TypeVar("Document")
 class _Collected:
     """The known hashes by stream and position.
 
-    The first hash of a position is kept. A later hash that differs is reported as a break.
+    The first hash of a position is kept. A later hash that differs is reported as a break, which means that an entry
+    was changed.
     """
 
     known: dict[str, dict[Position, KnownHash]] = field(default_factory=dict)

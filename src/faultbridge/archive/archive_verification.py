@@ -27,7 +27,7 @@ Lines = dict[str, dict[Position, ArchiveLine]]
 
 @dataclass(slots=True)
 class _ArchiveContent:
-    """The manifests and lines that an archive contains for a cluster, and the breaks found in its objects."""
+    """The manifests and lines of a cluster in an archive, and the breaks (errors) found in its objects."""
 
     manifests: list[Manifest] = field(default_factory=list)
     lines: Lines = field(default_factory=dict)

@@ -35,7 +35,7 @@ LINES_PER_OBJECT = 20_000
 
 @dataclass(slots=True)
 class SealResult:
-    """The result for one day: its entries, how many of them the archive lacked, and the breaks found."""
+    """The result for one day: its entries, how many the archive lacked, and the chain breaks found."""
 
     day: str
     entries: int = 0
@@ -45,7 +45,7 @@ class SealResult:
 
 @dataclass(frozen=True, slots=True)
 class _DayEntries:
-    """The entries that are sealed with a day, the ranges that they form, and the breaks found."""
+    """The entries that are sealed with a day, the ranges that they form, and the chain breaks found."""
 
     lines: list[ArchiveLine]
     ranges: list[SealedRange]
@@ -69,7 +69,8 @@ class Seal:
     def __call__(self, config: ClusterConfig, day: str) -> SealResult:
         """Seal everything that was recorded until the end of a day; a repetition changes nothing.
 
-        A stream with a break is sealed only up to the break, so that entries that cannot be proven never expire.
+        A stream whose hash chain is broken is sealed only up to the break, so that entries that cannot be proven never
+        expire.
         """
         result = SealResult(day)
         key = layout.manifest_key(config.cluster, day)
@@ -183,7 +184,7 @@ class Seal:
         return max((earlier for earlier in days if earlier < day), default=None)
 
     def _prove(self, key: str, manifest: Manifest) -> None:
-        """Read back every object of a manifest; a different object or a missing entry raises `Misconfigured`."""
+        """Read back every object of a manifest; raise `Misconfigured` if an object differs or lacks an entry."""
         archived: ArchivedHashes = {}
         for one in manifest.objects:
             body = self.archive.get(one.key)

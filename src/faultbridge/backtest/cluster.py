@@ -34,7 +34,10 @@ class ClusterReplay:
 
     @property
     def follows_breakers(self) -> bool:
-        """Whether the recorded breaker states apply, because both policies have the same breaker limits."""
+        """Whether the recorded breaker states apply in the replay.
+
+        They apply if the recorded policy and the tested policy have the same breaker limits.
+        """
         return self.recorded_limits == self.rules.policy.breakers
 
     def apply(self, commit: Commit) -> None:

@@ -1,4 +1,4 @@
-"""Courses: decisions of both policies, and the simulated course of each case that differs."""
+"""Courses: compared decisions, and the simulated course of each case for which they differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recorded facts: conditions, placements and operator orders of nodes, rebuilt from entries."""
+"""Rebuilds the recorded conditions, placements and operator orders of nodes from entries."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class InStep:
         return decisions
 
     def _agreed(self, state: NodeState, commit: Commit) -> NodeState:
-        """Return the node after a commit on which both policies agree, with the recorded case and status."""
+        """Return the node after a commit on which record and tested policy agree, with the recorded case."""
         policy = self.cluster.rules.policy
         rule = state.live_case.rule if state.live_case else None
         state = follow_case(_with_recorded_id(state, commit), commit, policy.limits, self.reader.catalog)
@@ -173,13 +173,13 @@ class InStep:
 
 
 def replace_state(track: Track, state: NodeState) -> Track:
-    """Set a node's state under the tested policy, and return its track."""
+    """Set the state under the tested policy in a node's `Track`, and return the track."""
     track.state = state
     return track
 
 
 def _is_stage(commit: Commit, changes: object, recorded: Iterable[Event]) -> bool:
-    """Return whether the pure stages wrote a commit: after observations, a timer, or an operator's order."""
+    """Return whether the decision stages wrote a commit: after observations, a timer, or an order."""
     recorded = list(recorded)
     if any(not _is_decided(one) and one["data"]["rule"] != "" for one in recorded):
         return False
@@ -196,7 +196,7 @@ def _starts_or_acts(commit: Commit) -> bool:
 
 
 def _is_decided(event: Event) -> bool:
-    """Return whether a change of a case is a decision of the pure stages.
+    """Return whether Faultbridge itself decided a change of a case.
 
     Other changes are effects of repairs, operators or the inventory.
     """

@@ -1,4 +1,4 @@
-"""Replay: passes the recorded entries of a cluster through the pure stages under the tested policy."""
+"""Replay: passes recorded entries of a cluster through the decision stages under the tested policy."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class _Outcome:
 
 
 def backtest_document(cluster: str, events: Sequence[Event], replayed: Replayed, version: str) -> dict[str, Any]:
-    """Return the report of a back-test as a JSON document; `version` is that of the tested policy."""
+    """Return the report of a back-test as a JSON document; `version` is the tested policy's version."""
     found = trails(events)
     judgments = judge(found.values(), events)
     left = {course.trail.id for course in replayed.courses if course.trail is not None}

@@ -1,4 +1,4 @@
-"""Kept: caches what a warm function has read of a cluster, for a limited time and one version."""
+"""Caches what a warm Lambda function has read of a cluster, for a limited time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Value:
 
 @dataclass(slots=True)
 class Kept:
-    """Caches the last value for each name and cluster."""
+    """Caches the last value for each name of a value and each cluster."""
 
     clock: Clock
     _values: dict[tuple[str, str], _Value] = field(default_factory=dict)

@@ -32,9 +32,9 @@ class FleetLog:
     _down: set[int] = field(default_factory=set)
 
     def update(self, node: int, at: float, *, serving: bool, faulty: bool) -> None:
-        """Record whether a node serves now; nothing is recorded if this has not changed.
+        """Record whether a node serves now, if this has changed since the last call.
 
-        `faulty` states whether its host has a fault.
+        `faulty` states whether the node's host has a fault.
         """
         if serving is (node not in self._down):
             return

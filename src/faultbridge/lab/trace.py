@@ -43,7 +43,7 @@ class Trace:
     seconds: float
 
     def part(self, number: int, of: int) -> Trace:
-        """Return part `number` (from 0) of `of` parts of equal duration.
+        """Return one of `of` parts of equal duration; `number` counts the parts from 0.
 
         A fault belongs to the part in which it starts. A number out of range raises `Rejected` (`no_such_part`).
         """

@@ -99,6 +99,6 @@ BREAKER: Mapping[str, Tone] = {"open": Tone.BAD, "half_open": Tone.WATCH, "close
 
 
 def mark(text: object, tones: Mapping[str, Tone]) -> Mark:
-    """Return a status as a mark; a missing or unknown status has the tone WATCH."""
+    """Return a status as a mark (text with a tone); a missing or unknown status has the tone WATCH."""
     name = str(text) if text else "unknown"
     return Mark(name.replace("_", " "), tones.get(name, Tone.WATCH))

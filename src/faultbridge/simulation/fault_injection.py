@@ -100,7 +100,7 @@ _AFTER_EFFECT = frozenset({FaultKind.CRASH_AFTER, FaultKind.LOST_ANSWER})
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A time span in which a port does not answer."""
+    """A span of time in which a port does not answer."""
 
     port: str
     start: datetime
@@ -113,7 +113,7 @@ class Outage:
 
 @dataclass(slots=True)
 class FaultInjector:
-    """Makes calls of workers fail at random; the faults with a number in `without` are skipped.
+    """Makes calls of workers fail at random, except for the faults whose number is in `without`.
 
     A skipped fault helps to find a smaller failing run. A call can fail only while `enabled` is True and a worker runs.
     `workers` names the running workers; the last one is the innermost.

@@ -1,4 +1,4 @@
-"""The owner of the repaired group: its updates, and the times when Faultbridge first read each update.
+"""The owner of the group of repaired nodes: its updates, and when Faultbridge first read each of them.
 
 The owner also switches the provider's own repair on and off.
 """

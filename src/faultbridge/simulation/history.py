@@ -60,15 +60,15 @@ class History:
 
 
 def run(seed: int, steps: int = STEPS, *, without: frozenset[int] = frozenset()) -> History:
-    """Run the simulation of a seed with a number of actions; returns the result.
+    """Run the simulation of a seed with `steps` external actions; returns the result.
 
-    `without` skips injected faults by number, to find a smaller failing run.
+    `without` contains the numbers of injected faults to skip, to find a smaller failing run.
     """
     return play(seed, draw_actions(seed, steps), without=without)
 
 
 def draw_actions(seed: int, steps: int = STEPS) -> tuple[ExternalAction, ...]:
-    """Draw the external actions of a seed, `steps` in number."""
+    """Draw `steps` external actions for a seed."""
     gap, racks = draw_fault_profile(seed).mean_gap, draw_nodes_in_rack(seed) is not None
     growing, volumes, reserving = draw_growing(seed), draw_volumes(seed), draw_reserving(seed)
     return draw_plan(
@@ -77,7 +77,10 @@ def draw_actions(seed: int, steps: int = STEPS) -> tuple[ExternalAction, ...]:
 
 
 def play(seed: int, actions: tuple[ExternalAction, ...], *, without: frozenset[int] = frozenset()) -> History:
-    """Run the given actions with the fault profile of a seed; `without` skips faults by number."""
+    """Run the given actions with the fault profile of a seed.
+
+    `without` contains the numbers of injected faults to skip.
+    """
     return play_on(build_system(seed, without=without), seed, actions)
 
 
@@ -161,7 +164,7 @@ def draw_spares(seed: int) -> int | None:
 def build_system(seed: int, *, without: frozenset[int] = frozenset()) -> SimulatedSystem:
     """Build the simulated system of a seed: its fault profile, clusters, policies and volumes.
 
-    `without` skips injected faults by number.
+    `without` contains the numbers of injected faults to skip.
     """
     random = Random(f"scene {seed}")  # another text gives other histories for the same seeds
     make_injector = partial(FaultInjector, without=without)

@@ -64,7 +64,7 @@ def _run_to_rest(system: SimulatedSystem) -> None:
 
 
 def _end_failures(system: SimulatedSystem) -> None:
-    """Remove scripted failures, outages and capacity limits; verifications return the true health."""
+    """Remove the failures that tests set, outages and capacity limits; verifications show the true health."""
     system.injector.outages.clear()
     ports = system.ports
     ports.provider.failures.clear()
@@ -102,10 +102,10 @@ def _close_latched_breakers(system: SimulatedSystem) -> None:
 
 
 def _is_at_rest(system: SimulatedSystem) -> bool:
-    """Return whether the system is idle: nothing can change without a new external action.
+    """Return whether the system is idle, so that nothing can change without a new external action.
 
-    The spare pool is full, all live cases are escalated, no work is queued or due, and no incident or update is
-    unfinished.
+    In an idle system the spare pool is full, all live cases are escalated, no work is queued or due, and no incident or
+    update is unfinished.
     """
     if system.ports.queue.messages or set(system.schedule.pending_names()) - {SWEEP}:
         return False

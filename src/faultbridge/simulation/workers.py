@@ -1,4 +1,4 @@
-"""The Lambda functions of the simulated system: the real composition root on fake ports."""
+"""The Lambda functions of the simulated system, run from the real composition root on fake ports."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ class Workers:
             return set(found.failed)
 
     def publish(self, entries: Sequence[Item]) -> None:
-        """Run `publish` with new entries from the table stream."""
+        """Run the publish function with new entries from the table stream."""
         with self._process("publish") as application:
             application.ledger.publish(entries)
 
     def react(self, entries: Sequence[Item]) -> None:
-        """Run `react` for the nodes and clusters that new entries are about."""
+        """Run the react function for the nodes and clusters that new entries are about."""
         with self._process("react") as application:
             changed = [(str(one["cluster"]), None if one["node"] is None else str(one["node"])) for one in entries]
             try:
@@ -171,7 +171,7 @@ class Workers:
 
 
 class _SkewedClock:
-    """The simulated clock plus a constant skew in seconds."""
+    """A clock that differs from the simulated clock by a constant number of seconds."""
 
     def __init__(self, ports: SimulatedPorts, skew: float) -> None:
         self._ports = ports

@@ -100,7 +100,7 @@ class ClusterView:
     def to_escalate(self, now: datetime) -> list[NodeKey]:
         """Return the nodes whose case has waited long enough for an incident that might explain its fault.
 
-        The lab has no incidents, so these cases must continue alone.
+        The lab has no incidents, so these cases must continue without one.
         """
         return sorted(key for key, at in self._awaiting.items() if at <= now)
 

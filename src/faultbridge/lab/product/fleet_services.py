@@ -128,9 +128,9 @@ class FleetServices:
     controls: FleetControls
 
     def escalate_alone(self, key: NodeKey) -> None:
-        """Let the case of a node continue without an incident.
+        """Make a node's case continue after its wait for an incident that might explain its fault.
 
-        The case has waited for an incident that explains its fault. The lab has no incidents.
+        The lab has no incidents.
         """
 
         def revise(state: NodeState, now: datetime) -> Transition:

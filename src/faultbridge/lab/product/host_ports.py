@@ -1,4 +1,4 @@
-"""Host ports: the product's compute ports over the simulated hosts."""
+"""Host ports: the product's compute ports (such as `Provider`), implemented over simulated hosts."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ class HostRestarter:
         return self.ports.restart(repair_action, instance_id, token)
 
     def status(self, repair_action: RepairAction, instance_id: str, token: str) -> Restart:
-        """Return the state of a restart."""
+        """Return the state of a restart of an instance."""
         return self.ports.restart_status(repair_action, instance_id, token)
 
 
@@ -205,7 +205,7 @@ class HostVerifier:
         return self.ports.start(instance_id, token, level)
 
     def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
-        """Return the state of a verification."""
+        """Return the state or the result of a verification of an instance."""
         return self.ports.verification(instance_id, operation, level)
 
 

@@ -29,7 +29,10 @@ Committed = Callable[[NodeState, NodeState, tuple[Draft, ...]], None]
 
 @dataclass(frozen=True, slots=True)
 class NodeStore(Append):
-    """Implements the product's `Append` over states in memory; `committed` is called with every commit."""
+    """Implements `Append`, the product's writer of nodes, over states in memory.
+
+    `committed` is called with every commit.
+    """
 
     committed: Committed = lambda _before, _after, _drafts: None
     states: dict[NodeKey, NodeState] = field(default_factory=dict)
@@ -95,10 +98,10 @@ def _status(state: NodeState) -> CaseStatus | None:
 
 
 def node_key(cluster: str, number: int) -> NodeKey:
-    """Return the key of the node with a number, counted from 0."""
+    """Return the key of a node for its number, counted from 0."""
     return NodeKey(cluster, f"node-{number + 1}")
 
 
 def node_number(key: NodeKey) -> int:
-    """Return the number of a node, counted from 0."""
+    """Return the number of a node for its key, counted from 0."""
     return int(key.node.removeprefix("node-")) - 1

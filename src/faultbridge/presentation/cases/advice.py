@@ -188,7 +188,7 @@ def advice_for(case: Document) -> Advice:
 
 
 def without_repair(case: Document) -> str:
-    """Return a template for the text of why a case has no repair.
+    """Return a text template that states why a case has no repair.
 
     It is "" if the case was repaired or its repair runs.
     """

@@ -144,9 +144,9 @@ def _is_being_repaired(state: NodeState) -> bool:
 
 
 def _takes_effect(failure: ProviderFailure, action: ExternalAction) -> bool:
-    """Return whether a call that fails takes effect nevertheless.
+    """Return whether a call that fails still has its effect.
 
-    Half of the calls with an ambiguous failure or a timeout take effect. Calls with another failure do not.
+    This is so for half of the calls with an ambiguous failure or a timeout. Calls with another failure have no effect.
     """
     uncertain = failure in {ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT}
     return uncertain and action.fraction < 0.5  # noqa: PLR2004 - half of them

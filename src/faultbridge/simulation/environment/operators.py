@@ -33,15 +33,15 @@ class OperatorActions(Actions):
     """
 
     def _approve(self, action: ExternalAction) -> None:
-        """Approve the case that an operator picks, usually one that waits for approval."""
+        """Approve a live case, usually a case that waits for approval."""
         self._order_case("approve", action, lambda app, case: app.repair.case_orders.approve(case, ORDER))
 
     def _deny(self, action: ExternalAction) -> None:
-        """Deny the case that an operator picks, usually one that waits for approval."""
+        """Deny the repair of a live case, usually of a case that waits for approval."""
         self._order_case("deny", action, lambda app, case: app.repair.case_orders.deny(case, ORDER))
 
     def _cancel(self, action: ExternalAction) -> None:
-        """Cancel a live case."""
+        """Cancel the repair of a live case."""
         self._order_case("cancel", action, lambda app, case: app.repair.case_orders.cancel(case, ORDER))
 
     def _replace(self, action: ExternalAction) -> None:
@@ -49,7 +49,7 @@ class OperatorActions(Actions):
         self._order_node("replace", action, lambda app, node: app.repair.node_orders.replace(node, ORDER))
 
     def _quarantine(self, action: ExternalAction) -> None:
-        """Take a node out of service."""
+        """Quarantine a node: take it out of service until an operator returns it."""
         self._order_node("quarantine", action, lambda app, node: app.repair.node_orders.quarantine(node, ORDER))
 
     def _return(self, action: ExternalAction) -> None:

@@ -25,7 +25,7 @@ class FakeJobCallback:
         self.failures.extend(failures)
 
     def deliver(self, notice: JobNotice) -> CallResult:
-        """Deliver one notice, or return the next scripted failure."""
+        """Deliver one notice, or return the next failure that was set with `fail_next`."""
         with self.seam.around("callback", "deliver", notice.job_id):
             if self.failures:
                 failure = self.failures.popleft()

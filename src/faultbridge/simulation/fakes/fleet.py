@@ -136,7 +136,7 @@ def as_launched_instance(instance: FakeInstance, now: datetime) -> LaunchedInsta
 
 @dataclass(frozen=True)
 class ScriptedFailure:
-    """A failure that the next call returns, and whether the call takes effect nevertheless."""
+    """A failure that a test has set for the next call, and whether the call still has its effect."""
 
     failure: ProviderFailure
     effect: bool = False
@@ -151,7 +151,7 @@ class FailingFake:
         self.failures: deque[ScriptedFailure] = deque()
 
     def fail_next(self, failure: ProviderFailure, *, effect: bool = False) -> None:
-        """Make the next call that changes something fail; with `effect`, it takes effect nevertheless.
+        """Make the next call that changes something fail; with `effect`, the call still has its effect.
 
         Several failures are returned by as many calls, in the order in which they were added.
         """
@@ -162,11 +162,11 @@ class FailingFake:
 
 
 class FakeProvider(FailingFake):
-    """Implements `Provider` (fake) on a fleet, with the behavior of EC2 Auto Scaling.
+    """Implements `Provider` (fake) on a `FakeFleet`, with the behavior of EC2 Auto Scaling.
 
     Replacing a terminated instance succeeds, launch times have whole seconds, and a group that does not exist raises
-    `Misconfigured`. Scripted failures are returned before real answers. With `probe_unknown` every probe returns
-    `UNKNOWN`. `known_checks` are the checks of every running instance.
+    `Misconfigured`. Failures set with `fail_next` are returned before real answers. With `probe_unknown` every probe
+    returns `UNKNOWN`. `known_checks` are the checks of every running instance.
 
     `known_capacity` is the answer for the source `on_demand` if its evidence is `LAUNCH_FIRST`, else the answer for the
     source `own_reservation`. With `reserved`, the answer is a reservation with as many instances as the fleet can still

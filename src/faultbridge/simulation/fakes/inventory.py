@@ -78,7 +78,7 @@ class FakeInventory:
             return frozenset([str(self.role_id)] if known else ())
 
     def instance(self, group: str, instance_id: str) -> Instance:
-        """Return the description of one instance."""
+        """Return the description of one instance: its names, failure domains, type and launch time."""
         launched = self.fleet.instances[instance_id].launched_at
         domains = {"zone": ZONE}
         if self.has_topology:

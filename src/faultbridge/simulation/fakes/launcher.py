@@ -12,10 +12,10 @@ from faultbridge.simulation.fakes.seam import Seam
 
 
 class FakeLauncher(FailingFake):
-    """Implements `Launcher` (fake) on a fleet: the same token and request always get the same answer.
+    """Implements `Launcher` (fake) on a `FakeFleet`: an equal token and request get an equal answer.
 
-    Scripted failures are returned before real answers. Instance types in `types_without_capacity` cannot launch. Before
-    `hidden_until`, `launched` returns nothing, as an eventually consistent API may.
+    Failures set with `fail_next` are returned before real answers. Instance types in `types_without_capacity` cannot
+    launch. Before `hidden_until`, `launched` returns nothing, as an eventually consistent API may.
     """
 
     def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None) -> None:
@@ -72,14 +72,17 @@ class FakeLauncher(FailingFake):
             return CallResult()
 
     def terminate(self, instance_id: str) -> CallResult:
-        """Terminate an instance that backs no node."""
+        """Terminate an instance that was launched but backs no node."""
         with self.seam.around("launcher", "terminate", instance_id):
             self.terminated.append(instance_id)
             self.fleet.terminate(instance_id)
             return CallResult()
 
     def _scripted(self, launch_request: LaunchRequest, failure: ProviderFailure) -> CallResult:
-        """Return a scripted failure; a permanent failure is the answer to every later call with this token."""
+        """Return the failure that a test has set for a call.
+
+        If the failure is permanent, later calls with the same token return it too.
+        """
         answer = CallResult(failure, "scripted")
         retriable = failure in {ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT, ProviderFailure.THROTTLED}
         return answer if retriable else self._answers.setdefault(launch_request.token, answer)

@@ -15,9 +15,9 @@ class FakeOrchestrator:
     """Implements `Orchestrator` (fake). Like Slurm, it finds the instance of a node by the host's names.
 
     `cordoned` contains the names of cordoned nodes, `cordoned_instances` the instances of the `fleet` on their hosts. A
-    node or instance in `busy_until` runs jobs until that time. Scripted failures are returned first. Every call times
-    out before `unreachable_until`. The API refuses every drain before the time in `drains_refused`. Cordon and uncordon
-    of a node in `unknown_nodes` fail with `NOT_FOUND`.
+    node or instance in `busy_until` runs jobs until that time. Failures set with `fail_next` are returned first. Every
+    call times out before `unreachable_until`. The API refuses every drain before the time in `drains_refused`. Cordon
+    and uncordon of a node in `unknown_nodes` fail with `NOT_FOUND`.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class FakeOrchestrator:
         return next((one for one in found if one is not None), node.instance_id)
 
     def _busy(self, node: ClusterNode) -> bool:
-        """Return whether jobs still run on a node, by its name or by its instance."""
+        """Return whether jobs still run on a node; `busy_until` names the node or its instance."""
         found = (self.busy_until.get(one) for one in (node.node, self._instance(node)) if one is not None)
         return any(until is not None and self.clock.now() < until for until in found)
 

@@ -131,7 +131,7 @@ class FakeStateMachine:
             execution.busy = False
 
     def _step(self, execution: Execution) -> bool:
-        """Run the current state once; returns whether the execution can continue at once."""
+        """Run the current state once; returns whether the next state can run immediately."""
         state = self.definition["States"][execution.state]
         if state["Type"] == "Succeed":
             execution.visited.append(execution.state)

@@ -36,11 +36,12 @@ class FakeVolume:
 
 
 class FakeVolumes(FailingFake):
-    """Implements `Volumes` (fake) on a fleet. A terminated instance deletes the volumes attached to it.
+    """Implements `Volumes` (fake) on a `FakeFleet`.
 
-    Attaching and detaching take `delay`. A volume in `stuck` is never detached. `zones` are the zones of instances that
-    are not in `us-east-1a`. `detached` and `given` list the volume, the instance and the time of each detach and
-    attach. `stolen` lists the calls that tried to attach a volume that another instance has.
+    A terminated instance deletes the volumes that are attached to it. Attaching and detaching take `delay`. A volume in
+    `stuck` is never detached. `zones` are the zones of instances that are not in `us-east-1a`. `detached` and `given`
+    list the volume, the instance and the time of each detach and attach. `stolen` lists the calls that tried to attach
+    a volume that another instance has.
     """
 
     def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None, delay: timedelta = timedelta(seconds=20)) -> None:
@@ -65,7 +66,7 @@ class FakeVolumes(FailingFake):
         self.volumes[volume_id].tagged, self.volumes[volume_id].lost_tag = False, True
 
     def attached(self, instance_id: str, names: Sequence[str]) -> tuple[Volume, ...]:
-        """Return the volumes on an instance whose tag has one of the given values."""
+        """Return the volumes of an instance that have one of the given values in their tag."""
         with self.seam.around("volumes", "attached", instance_id):
             self.settle()
             found = (one for one in self.volumes.values() if one.instance_id == instance_id and one.name in names)

@@ -1,4 +1,4 @@
-"""Capacity: an instance is released only with the evidence of capacity that its policy rule requires.
+"""Checks that an instance is released only with the evidence of capacity that its rule requires.
 
 The evidence is what the fakes answered when the product queried the capacity.
 """

@@ -1,4 +1,4 @@
-"""Cases: legal status changes, at most one live case per node, and no case that waits without reason."""
+"""Checks cases: legal status changes, at most one live case per node, and no wait without a reason."""
 
 from __future__ import annotations
 

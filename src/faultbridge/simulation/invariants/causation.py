@@ -1,4 +1,4 @@
-"""Causation: every entry names its cause, and causes link each entry of a case to the case's start."""
+"""Checks that every entry names its cause, and that causes link each entry of a case to its start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks at every commit of an item and before every call that changes an instance or a node."""
+"""Checks made at every commit of an item, and before every call that changes an instance or a node."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class CommitChecks:
             self._journal.add_violation("repairs an hour never exceed the policy limit", f"{len(recent)}")
 
     def _check_release(self, instance: str, token: str) -> None:
-        """Check that a replaced instance is cordoned or dead, and is the instance of a recorded intent."""
+        """Check that a replaced instance is cordoned or dead, and that its replacement was recorded first."""
         self.released.append(instance)
         self._check_not_followed(instance)
         cordoned = not self.has_scheduler or instance in self._ports.orchestrator.cordoned_instances
@@ -187,14 +187,14 @@ class CommitChecks:
             self._journal.add_violation(FOLLOWED_ONLY, instance)
 
     def _check_restart(self, repair_action: RepairAction, instance: str, token: str) -> None:
-        """Check that a restarted instance is the instance of a recorded intent."""
+        """Check that the restart of an instance was recorded first, as the intent of the current attempt."""
         self._check_not_followed(instance)
         intended = ((one.repair_action, one.instance_id, one.token) for _, one in self._intents())
         if (repair_action, instance, token) not in intended:
             self._journal.add_violation("an instance is restarted only after its intent is recorded", instance)
 
     def _intents(self) -> Iterator[tuple[NodeState, Intent]]:
-        """Yield each node whose current attempt has recorded an intent, together with this intent."""
+        """Yield each node whose current attempt has recorded its intent to act, together with this intent."""
         for state in self._states():
             attempt = state.live_case.attempt if state.live_case else None
             if attempt is not None and attempt.intent is not None:

@@ -1,4 +1,4 @@
-"""Coverage: a passed verification, a reset or a reboot ends only faults that it can check or fix."""
+"""Checks that a passed verification, a reset or a reboot ends only faults that it can check or fix."""
 
 from __future__ import annotations
 

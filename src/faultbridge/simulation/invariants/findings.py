@@ -1,4 +1,4 @@
-"""Findings (suspected gray failures) cause no action, begin exactly once, and end at most once."""
+"""Checks that findings (suspected gray failures) cause no action, and that each begins exactly once."""
 
 from __future__ import annotations
 

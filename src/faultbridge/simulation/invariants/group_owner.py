@@ -1,4 +1,4 @@
-"""Group owner: repairs wait during an update of the group, and the cluster names a competing repair."""
+"""Checks that repairs wait during an update of the group, and that a competing repair is named."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def intents(view: SystemView) -> Iterator[tuple[Body, datetime]]:
 
 
 def recorded_at(body: Body) -> datetime:
-    """Return when an entry was recorded."""
+    """Return the time at which an entry was recorded."""
     return from_text(body["metadata"]["recorded_at"])
 
 

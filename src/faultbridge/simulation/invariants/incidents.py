@@ -1,4 +1,7 @@
-"""Incidents: they stop the repairs of their nodes, send one page, and end. All is read from entries."""
+"""Checks that incidents stop the repairs of their nodes, send one page, and end.
+
+The checks read only the entries.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ class SeenIncident:
 
 
 class IncidentChecks:
-    """Follows incidents by their entries, and checks that no intent is recorded for an affected node.
+    """Follows incidents by their entries, and checks that no repair starts to change an affected node.
 
     A node whose fault has ended may be repaired before the next entry of the incident removes the node.
     """

@@ -1,4 +1,4 @@
-"""Node clocks: a fault is recorded with its true time once the error of its node's clock is known.
+"""Checks that a fault is recorded with its true time once the error of its node's clock is known.
 
 Heartbeats show this error.
 """

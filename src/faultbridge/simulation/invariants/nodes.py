@@ -1,4 +1,4 @@
-"""Nodes and clusters: legal status changes, service only after a verification, correct index items."""
+"""Checks nodes and clusters: legal status changes, service only after verification, correct indexes."""
 
 from __future__ import annotations
 

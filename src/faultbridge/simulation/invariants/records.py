@@ -1,4 +1,4 @@
-"""Raw records: each record has an outcome, and conditions do not depend on the order of deliveries."""
+"""Checks that each raw record has an outcome, and that conditions do not depend on delivery order."""
 
 from __future__ import annotations
 

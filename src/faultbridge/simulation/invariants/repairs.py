@@ -1,4 +1,4 @@
-"""Repairs: only with the required approval and intent, and within the budget; the spare pool is full."""
+"""Checks that repairs have the required approval and stay within the budget, and the spare pool."""
 
 from __future__ import annotations
 

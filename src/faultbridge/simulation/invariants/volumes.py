@@ -1,4 +1,4 @@
-"""Volumes: no volume that the policy names is lost, and a detach happens only after it was recorded."""
+"""Checks that no volume that the policy names is lost, and that each detach was recorded before."""
 
 from __future__ import annotations
 
