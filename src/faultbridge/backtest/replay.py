@@ -116,7 +116,7 @@ class _Run:
             self.alone.rejoin(track, at)
 
     def finish(self) -> None:
-        """End the replay: simulated cases continue for one more day; a case that is still live has no end."""
+        """End the replay after one more day of simulated cases; a case that is still live gets no end."""
         if self.at is not None:
             self.advance(self.at + AFTER_END)
         live = sum(one.course is not None for one in self.in_step.cluster.tracks.values())

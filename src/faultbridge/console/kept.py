@@ -22,7 +22,7 @@ class _Value:
 
 @dataclass(slots=True)
 class Kept:
-    """Caches the last value for each name of a value and each cluster."""
+    """Caches one value for each pair of a name and a cluster."""
 
     clock: Clock
     _values: dict[tuple[str, str], _Value] = field(default_factory=dict)

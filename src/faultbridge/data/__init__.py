@@ -82,7 +82,7 @@ def nvlink5_units() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
 
 @cache
 def offender_odds() -> Odds:
-    """Return the probabilities with which a faulty GPU card is compared with a faulty slot."""
+    """Return the probabilities for the decision whether a GPU card or its slot is faulty."""
     from faultbridge.domain.offenders import Odds
 
     raw = _read_beside("offenders.json")

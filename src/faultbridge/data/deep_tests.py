@@ -28,10 +28,10 @@ class DeepTest:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The values of a healthy instance of a type: its EFA devices, and its NCCL all-reduce bus bandwidth.
+    """The values that a healthy instance of a type shows: number of EFA devices, least NCCL bus bandwidth.
 
-    `nccl_gigabytes_per_second` is measured over the GPUs of one instance, `nccl_pair_gigabytes_per_second` over the
-    GPUs of two instances.
+    The bandwidth is that of an all-reduce, in GB/s. `nccl_gigabytes_per_second` is measured over the GPUs of one
+    instance, `nccl_pair_gigabytes_per_second` over the GPUs of two instances.
     """
 
     nccl_gigabytes_per_second: float
@@ -49,7 +49,7 @@ def deep_tests() -> tuple[DeepTest, ...]:
 def peer_tests() -> tuple[DeepTest, ...]:
     """Return the tests between two instances; both instances run the same script.
 
-    A script begins with `server=ADDRESS`.
+    The caller must put the line `server=ADDRESS` before the script. ADDRESS is the instance that answers.
     """
     return _tests("peer_tests")
 

@@ -1,4 +1,7 @@
-"""Job mix: what outages of nodes cost the jobs of several sizes that run on a fleet with checkpoints."""
+"""Job mix: computes the losses of jobs of several sizes when nodes of their fleet fail.
+
+Jobs restart from checkpoints.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Measures of one run: lost GPU-hours by cause, goodput, ETTR, and counts of actions, pages and waits."""
+"""Measures of one run: lost GPU-hours by cause, goodput, ETTR, and counts of actions, pages and waits.
+
+ETTR is the effective training time ratio.
+"""
 
 from __future__ import annotations
 

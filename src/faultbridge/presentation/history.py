@@ -115,9 +115,10 @@ def _since(data: Mapping[str, Any], entry: Document) -> datetime:
 
 
 def attempt_lanes(entries: Iterable[Document]) -> tuple[Lane, ...]:
-    """Return one lane for each attempt number; a bar for each step lasts from the step before it.
+    """Return one lane for each attempt number, with one bar for each repair step.
 
-    Attempts of different cases with the same number share a lane.
+    A bar begins at the end of the previous step and ends with the outcome of its step. Attempts of different cases with
+    the same number share a lane.
     """
     admitted = {
         (change["metadata"]["case_id"], change["data"].get("attempt")): occurred_at(change)

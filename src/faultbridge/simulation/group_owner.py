@@ -84,7 +84,7 @@ class GroupOwner:
             self.updates[-1].seen = now
 
     def reported(self, now: datetime) -> tuple[object, ...]:
-        """Return the owner's values whose change requires an inventory run.
+        """Return the values of the owner that require an inventory run when they change.
 
         They are whether an update runs, whether it is past its deadline, the standby instances, and the provider's
         repair.

@@ -64,7 +64,10 @@ def _run_to_rest(system: SimulatedSystem) -> None:
 
 
 def _end_failures(system: SimulatedSystem) -> None:
-    """Remove the failures that tests set, outages and capacity limits; verifications show the true health."""
+    """Remove the failures, outages and capacity limits that external actions have set.
+
+    Verifications return the true health of the instances again.
+    """
     system.injector.outages.clear()
     ports = system.ports
     ports.provider.failures.clear()

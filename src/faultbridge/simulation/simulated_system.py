@@ -198,7 +198,7 @@ class SimulatedSystem:
         return self.checks.activity != before
 
     def _reported(self) -> tuple[object, ...]:
-        """Return the values besides the instances whose change requires an inventory run."""
+        """Return the values, apart from the instances, that require an inventory run when they change."""
         stored = next(iter(self.ports.table.items_at(*keys.cluster_config(REPAIRED))), None)
         return items.read_config(stored).expected if stored else 0, *self.owner.reported(self.clock.now())
 

@@ -1,4 +1,4 @@
-"""Tuning: searches a better policy on one part of a trace, and evaluates it on the other parts.
+"""Tuning: searches for a better policy on one part of a trace, and evaluates it on the other parts.
 
 - `search_space`: the numbers of a policy that the search may change, as a policy file.
 - `search`: the search by Optuna; it minimizes lost GPU-hours and needless evictions.

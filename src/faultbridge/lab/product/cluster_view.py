@@ -30,7 +30,7 @@ PAGED_NOTES = frozenset({"approval"})
 
 
 class ClusterView:
-    """In-memory indexes of the nodes, which each commit updates, so that no decision needs all nodes."""
+    """In-memory indexes of the nodes, which each commit updates, so that no decision reads all nodes."""
 
     def __init__(self, services: FleetServices, log: FleetLog) -> None:
         """Start with empty indexes: all nodes are healthy."""
@@ -138,7 +138,7 @@ class ClusterView:
     def dispatch_may_change(self, now: datetime) -> bool:
         """Return whether a new run of admission may decide differently from the last run.
 
-        This is so if an input or the result of a time limit has changed.
+        This is so if an input has changed, or if a time limit has passed.
         """
         if not self._services.dispatch.queue:
             return False

@@ -54,7 +54,7 @@ class FixedRulebook(Rulebook):
         return self.fixed.config if self.fixed else None
 
     def rules(self, config: ClusterConfig) -> Rules:  # noqa: ARG002 - as above
-        """Return the rules of the cluster."""
+        """Return the rules of the cluster: its policy, its registration and the catalog version."""
         if self.fixed is None:
             raise AssertionError
         return self.fixed
@@ -128,9 +128,9 @@ class FleetServices:
     controls: FleetControls
 
     def escalate_alone(self, key: NodeKey) -> None:
-        """Make a node's case continue after its wait for an incident that might explain its fault.
+        """Let a node's case continue after it has waited long enough for an incident.
 
-        The lab has no incidents.
+        An incident might explain the node's fault, but the lab has no incidents.
         """
 
         def revise(state: NodeState, now: datetime) -> Transition:

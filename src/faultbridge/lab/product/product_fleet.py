@@ -190,7 +190,7 @@ class ProductFleet:
         return Transition(passed.state, passed.drafts)
 
     def _escalate(self) -> None:
-        """Make cases continue that have waited long enough for an incident to explain their faults."""
+        """Let cases continue after they have waited long enough for an incident that explains their faults."""
         for key in self.view.to_escalate(self.clock.now()):
             self.services.escalate_alone(key)
 

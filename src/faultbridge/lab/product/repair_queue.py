@@ -106,7 +106,7 @@ class RepairQueue:
     def shown_to(
         self, control: Control, policy: Policy, now: datetime, excluded: Collection[str] = ()
     ) -> list[QueuedCase]:
-        """Return the cases that admission needs to decide as if it had all queued cases.
+        """Return some of the queued cases, with which admission decides as it would with all of them.
 
         Cases with an id in `excluded` are omitted.
         """

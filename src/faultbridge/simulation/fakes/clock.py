@@ -8,7 +8,7 @@ START = datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
 
 
 class ManualClock:
-    """Implements `Clock` (fake) with a fixed time that the caller advances."""
+    """Implements `Clock` (fake) with a time that changes only when the caller advances it."""
 
     def __init__(self, at: datetime = START) -> None:
         self._now = at

@@ -81,7 +81,7 @@ class FakeFleet:
             self._launch_pending()
 
     def remove(self, instance_id: str) -> None:
-        """Terminate an instance without a successor, as an update does that launched the successor first."""
+        """Terminate an instance without a successor, for an update that launched the successor first."""
         self.instances[instance_id] = replace(self.instances[instance_id], alive=False)
 
     def is_alive(self, instance_id: str) -> bool:

@@ -58,7 +58,7 @@ class FakeInventory:
             }
 
     def describe(self, _config: ClusterConfig, group: str, members: Mapping[str, GroupMember]) -> tuple[Instance, ...]:
-        """Describe members of a group; each started hundred of members counts as two more API calls."""
+        """Describe members of a group; adds two API calls to `calls` for each page of 100 members."""
         self.calls += 2 * -(-len(members) // 100)
         with self.seam.around("inventory", "describe", group):
             return tuple(sorted((self.instance(group, one) for one in members), key=lambda found: found.name))

@@ -59,9 +59,9 @@ class Seam:
 
 
 def raise_once(*faults: tuple[str, Exception]) -> Hook:
-    """Return a hook that raises each given error once, on the next call with the error's name.
+    """Return a hook that raises each given error once, on the next call with the error's call name.
 
-    Each fault is a pair of a call's name (`port.operation`) and the error.
+    Each fault is a pair of a call name (`port.operation`) and an error.
     """
     pending = list(faults)
 

@@ -1,4 +1,4 @@
-"""A fake of Step Functions that records executions and task tokens but runs no state."""
+"""A fake of Step Functions that records executions and task tokens, and does not run any state."""
 
 from __future__ import annotations
 

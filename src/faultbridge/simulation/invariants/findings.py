@@ -17,7 +17,10 @@ def _about(body: Mapping[str, Any]) -> str | None:
 
 
 def _with_effects(view: SystemView) -> Iterator[str]:
-    """Find entries other than notes about findings that have a note about a finding as their cause."""
+    """Find entries of other kinds that a note about a finding caused.
+
+    Only another note about a finding may have such a cause.
+    """
     everything = [body for bodies in view.bodies.values() for body in bodies]
     findings = {body["metadata"]["event_id"]: name for body in everything if (name := _about(body))}
     for body in everything:

@@ -1,4 +1,7 @@
-"""Checks that repairs wait during an update of the group, and that a competing repair is named."""
+"""Checks that repairs wait during an update of the group by its owner.
+
+It also checks that the cluster's state shows when the provider repairs the same nodes.
+"""
 
 from __future__ import annotations
 

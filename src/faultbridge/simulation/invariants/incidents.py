@@ -26,7 +26,7 @@ HOLDING = frozenset({"open", "recovering"})
 class SeenIncident:
     """An incident after its last change: its cluster, status and affected nodes.
 
-    `cleared` are the nodes of which a fault ended since that change. `opening` is the id of its first event.
+    `cleared` are the nodes with a fault that has ended since that change. `opening` is the id of its first event.
     `ended_unpublished` is True if the incident ended before its first event was published.
     """
 

@@ -1,4 +1,4 @@
-"""Checks that every required page is sent, that no other page is sent, and that pages are resolved."""
+"""Checks that every required page is sent, no other page is sent, and triggered pages are resolved."""
 
 from __future__ import annotations
 

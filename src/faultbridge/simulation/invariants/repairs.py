@@ -1,4 +1,4 @@
-"""Checks that repairs have the required approval and stay within the budget, and the spare pool."""
+"""Checks repairs: required approvals and intents, the repair budget, and a complete spare pool."""
 
 from __future__ import annotations
 
