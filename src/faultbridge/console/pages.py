@@ -191,7 +191,7 @@ class Pages:
     def _now(self, entries: Iterable[Document]) -> datetime:
         """Return the current minute, or the time of the last entry if it is later.
 
-        Whole minutes keep the text of an unchanged page equal.
+        The time is cut to whole minutes, so that the text of an unchanged page stays equal within a minute.
         """
         minute = self.facts.clock.now().replace(second=0, microsecond=0)
         return max([minute, *(from_text(str(one["metadata"]["recorded_at"])) for one in entries)])

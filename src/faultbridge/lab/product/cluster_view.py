@@ -220,7 +220,10 @@ class ClusterView:
 
 
 def _alike(case: Case | None, old: Case | None) -> bool:
-    """Return whether an unqueued case still has the same status and still waits for the same reason."""
+    """Return whether a case has the same status and waiting reason as before.
+
+    A queued case counts as changed, because its entry in the queue must be updated.
+    """
     if case is None or old is None or case.id != old.id:
         return False
     return case.status is old.status is not CaseStatus.QUEUED and case.waiting_for is old.waiting_for

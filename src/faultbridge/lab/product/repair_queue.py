@@ -47,7 +47,7 @@ class _Shown(NamedTuple):
     recorded: bool = False
 
     def answers(self, question: _Question) -> bool:
-        """Return whether the cases are also right for another set of inputs, because no input has changed.
+        """Return whether these cases may be used again, because no input has changed since.
 
         Controls and policies are unchanged if they are the same objects.
         """

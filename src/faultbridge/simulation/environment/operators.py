@@ -55,7 +55,7 @@ class OperatorActions(Actions):
     def _return(self, action: ExternalAction) -> None:
         """Return a node to service, usually a node with an escalated case.
 
-        Two times in three, the operator fixes an instance with an escalated case first.
+        Two times in three, the operator first fixes the instance of a node with an escalated case.
         """
         escalated = [state for state in self._nodes() if _is_escalated(state)]
         if escalated and action.selector % 3:

@@ -129,7 +129,7 @@ def normalized_faults(number: int, *, kind: str, large: bool) -> bytes:
 class Sample(NamedTuple):
     """A kind of record: its source, its weight in a plan, and a function that builds its body.
 
-    The function takes the number of a GPU and the timestamp, or None for a record without a timestamp.
+    The function takes the number of a GPU and a timestamp. With None as the timestamp, the body has none.
     """
 
     source: str

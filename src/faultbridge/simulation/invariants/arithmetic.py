@@ -193,7 +193,7 @@ def _codes_requiring(active: Iterable[Body], action: str) -> list[str]:
 
 
 def _asks(code: str, asking: Sequence[AskingRule]) -> frozenset[str]:
-    """Return the repair actions that need an approval for a fault with this code, by the first rule."""
+    """Return the repair actions that need an approval for a fault code, from the first rule that matches."""
     for patterns, actions in asking:
         if not patterns or any(fnmatchcase(code, pattern) for pattern in patterns):
             return actions

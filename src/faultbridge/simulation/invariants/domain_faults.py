@@ -214,7 +214,7 @@ class DomainFaultChecks:
         }
 
     def _follow_case(self, name: str, data: dict[str, Any], now: datetime) -> None:
-        """Process a change of a case; report a case that waited longer than an incident may delay it."""
+        """Process a change of a case; report a case that waited for an incident longer than permitted."""
         node = self._nodes[name]
         if data["to"] == "absorbed":
             node.absorbed_at = node.absorbed_at or now
@@ -226,7 +226,7 @@ class DomainFaultChecks:
             node.repaired_in = None
 
     def _waits_too_long(self, name: str, now: datetime) -> bool:
-        """Return whether a case waits longer than an incident may delay it.
+        """Return whether a case waits for an incident longer than permitted.
 
         Only nodes with a fault other than network faults, or with a failed repair, are checked. The wait counts from
         its start, or from the start of the latest domain fault, which may delay the case again.

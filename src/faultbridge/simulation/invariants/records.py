@@ -100,10 +100,10 @@ def _effective(view: SystemView) -> set[str]:
 
 
 def _overtaken_faults(view: SystemView, parts: list[RecordPart]) -> set[str]:
-    """Return the ids of records with a fault that a newer health snapshot of another source covers.
+    """Return the ids of records whose fault is older than a health snapshot of another source.
 
-    Such a fault opens no condition if it arrives after the snapshot. In the order of time, it opens a condition, which
-    the snapshot of the other source does not end.
+    The snapshot covers the code of the fault. If the fault arrives after the snapshot, it opens no condition. In the
+    order of time, it would open a condition, and the snapshot of the other source would not end the condition.
     """
     canonical = data.load_catalog().canonical
     snapshots = [
@@ -124,11 +124,11 @@ def _overtaken_faults(view: SystemView, parts: list[RecordPart]) -> set[str]:
 
 
 def _unstored_snapshots(view: SystemView, parts: list[RecordPart]) -> set[str]:
-    """Return the ids of healthy snapshots that were not stored and follow an older snapshot with faults.
+    """Return the ids of healthy snapshots that were not stored, so that the order of deliveries matters.
 
-    The older snapshot arrived later. In the order of time, the healthy snapshot ends its conditions. The write filter
-    does not store healthy snapshots. Only a worker that has the healthy snapshot in its cache therefore ignores the
-    older one.
+    Each follows an older snapshot with faults, which arrived later. In the order of time, the healthy snapshot ends the
+    conditions of the older snapshot. The product does not store healthy snapshots. Only a worker that still has the
+    healthy snapshot in its cache ignores the older snapshot.
     """
     snapshots = [
         (part.record.record_id, one.reporter_key, _time_of(part, one), bool(one.present))
