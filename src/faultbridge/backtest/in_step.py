@@ -33,7 +33,7 @@ _DECIDED = {(None, "open"), ("open", "queued"), ("open", "resolved"), ("queued",
 
 @dataclass(slots=True)
 class InStep:
-    """Replays the commits of a node while recorded and replayed decisions agree, and compares decisions."""
+    """Compares the recorded decisions about a node with the tested policy's, until two decisions differ."""
 
     reader: FactReader
     cluster: ClusterReplay

@@ -62,7 +62,7 @@ class FixedRulebook(Rulebook):
 
 @dataclass(frozen=True, slots=True)
 class FleetControls(Controls):
-    """Reads the repair limits of a cluster: its slots, breakers and holds.
+    """Reads the repair limits of a cluster: its slots, breakers and stopped failure domains (holds).
 
     A stored item is decoded again only after it has changed.
     """

@@ -174,7 +174,7 @@ class CommitChecks:
             self._journal.add_violation("a spare is terminated only if it never backed a node", instance)
 
     def _is_for_pool(self, launch_request: LaunchRequest) -> bool:
-        """Return whether a launch is for a spare of the pool that waits for its instance."""
+        """Return whether a spare of the pool still waits for the instance of this launch."""
         spares = SparePool(self._ports.table, self._ports.clock).spares(launch_request.cluster.cluster)
         return any(one.owner == launch_request.case and one.status is SpareStatus.LAUNCHING for one in spares)
 
