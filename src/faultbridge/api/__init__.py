@@ -1,12 +1,13 @@
-"""API: the HTTP API of the timeline, without its server.
+"""API: the HTTP API of the timeline, without the HTTP server.
 
 Read in this order:
 
 - `routes`: every route as data, with its parameters and handler
-- `requests`: a request and its caller; reads and limits parameters before any lookup; `paging`: the tokens of lists
+- `requests`: a request and its caller; reads parameters and checks their limits before any read of the table
+- `paging`: the tokens of lists
 - `bodies`: reads the bodies of requests that give an order
-- `handlers`: one method per route, from a request to a JSON document; `hardware` has those of devices and findings,
-  `jobs` those of jobs
+- `handlers`: one method per route, from a request to a JSON document
+- `hardware`, `jobs`: the handlers of devices and findings, and of jobs
 - `problems`: errors as problem documents (RFC 9457)
 - `node_models`, `cluster_models`, `hardware_models`, `job_models`, `order_models`, `response_models`: the models of
   responses and bodies, only for the OpenAPI document

@@ -1,4 +1,4 @@
-"""Bodies: reads the JSON bodies of requests that carry an operator's order."""
+"""Reads the JSON bodies of requests that contain an operator's order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_ATTEMPT = 9999
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to an approval request; attempt and repair action identify the request."""
+    """An operator's answer to an approval request; attempt and repair action identify the request."""
 
     attempt: int
     repair_action: RepairAction
@@ -22,7 +22,7 @@ class Answer:
 
 
 def read_answer(request: Request) -> Answer:
-    """Read the answer to an approval request. Raises Rejected `bad_body` for an invalid body."""
+    """Read the answer to an approval request; an invalid body raises `Rejected` (`bad_body`)."""
     reason, body = read_reason(request, "attempt", "repair_action"), request.json_body()
     attempt, action = body.get("attempt"), body.get("repair_action")
     if type(attempt) is not int or not 1 <= attempt <= MAX_ATTEMPT:
@@ -34,14 +34,14 @@ def read_answer(request: Request) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class MarkedFinding:
-    """Whether a finding was right, and why."""
+    """An operator's mark on a finding: whether the finding was right, and the reason."""
 
     mark: Mark
     reason: str
 
 
 def read_mark(request: Request) -> MarkedFinding:
-    """Read the mark of a finding. Raises Rejected `bad_body` for an invalid body."""
+    """Read the mark on a finding; an invalid body raises `Rejected` (`bad_body`)."""
     reason, mark = read_reason(request, "mark"), request.json_body().get("mark")
     if mark not in list(Mark):
         raise Rejected("bad_body", f"invalid `mark`; allowed: {', '.join(Mark)}")
@@ -49,9 +49,9 @@ def read_mark(request: Request) -> MarkedFinding:
 
 
 def read_reason(request: Request, *required: str) -> str:
-    """Return the `reason` of a body, or '' if the body has none.
+    """Return the `reason` of a request body, or "" if the body has none.
 
-    Raises Rejected `bad_body` for an invalid reason, and for a field that is neither `reason` nor in `required`.
+    An invalid reason raises `Rejected` (`bad_body`). So does a field that is neither `reason` nor in `required`.
     """
     body = request.json_body()
     reason = body.get("reason", "")

@@ -10,7 +10,10 @@ from faultbridge.api.node_models import Count, DeclaredDomain, Instant, Response
 
 
 class Breaker(ResponseModel):
-    """A circuit breaker and the counts when its state changed. `name` is `cluster`, or `domain:` and the domain."""
+    """A circuit breaker of repairs, and its counts at its last change of state.
+
+    `name` is `cluster`, or `domain:` followed by the name of the failure domain.
+    """
 
     name: str
     state: Literal["closed", "half_open", "open"]
@@ -30,7 +33,7 @@ class ProviderCondition(ResponseModel):
 
 
 class Cluster(ResponseModel):
-    """A cluster: its registration, its status, and the cases that hold its repair slots."""
+    """A cluster: its registration, its status, and the cases that occupy its repair slots."""
 
     cluster: str
     status: str | None

@@ -51,7 +51,7 @@ SEVERITIES = tuple(severity.value for severity in Severity)
 
 @dataclass(frozen=True, slots=True)
 class Handlers:
-    """Handles requests. The server has already checked that the caller may see the cluster."""
+    """Handles requests. The server has already checked that the caller may access the cluster."""
 
     directory: Views
     timeline: Timeline
@@ -69,12 +69,12 @@ class Handlers:
         return {"items": [cluster_document(view) for view in self.directory.clusters()]}
 
     def cluster(self, request: Request) -> Document:
-        """Show a cluster."""
+        """Show a cluster: its registration, its status, and what limits its repairs."""
         request.check_parameters()
         return cluster_document(self.directory.cluster(request.cluster))
 
     def nodes(self, request: Request) -> Document:
-        """List the nodes of a cluster by name, page by page."""
+        """List the nodes of a cluster by name, one page at a time."""
         request.check_parameters("limit", "token")
         limit, last_node = self.paging.read(request, "nodes")
         nodes = self.directory.page(request.cluster, last_node or "", limit + 1)
@@ -82,13 +82,13 @@ class Handlers:
         return self.paging.page(request, "nodes", [node_document(state) for state in nodes[:limit]], more)
 
     def node(self, request: Request) -> Document:
-        """Show a node, and if it has faults and no case, why no repair starts."""
+        """Show a node; if it has faults but no case, also show why no repair starts."""
         request.check_parameters()
         config = self.directory.cluster(request.cluster).config
         return shown_node_document(self.directory.node(self._node(request)), config, self.clock.now())
 
     def cases(self, request: Request) -> Document:
-        """List cases, oldest first. Without a status: all cases that are not resolved or expired."""
+        """List cases, oldest first. Without `status`: all cases that are not resolved or expired."""
         request.check_parameters("status", "limit")
         statuses = [CaseStatus(status) for status in request.choices("status", STATUSES)]
         limit = request.integer("limit", 0, 1, MAX_LIMIT)
@@ -99,17 +99,17 @@ class Handlers:
         return {"items": [case_document(view, self.clock.now()) for view in views]}
 
     def case(self, request: Request) -> Document:
-        """Show a case of the cluster."""
+        """Show a case of the cluster, with the duration of its phases."""
         request.check_parameters()
         return case_document(self._case(request), self.clock.now())
 
     def case_pages(self, request: Request) -> Document:
-        """List the pages that were sent about a case, by kind."""
+        """List the pages (notifications to operators) that were sent about a case, by kind."""
         request.check_parameters()
         return {"items": [page_document(view) for view in self.directory.pages(self._case(request).case.id)]}
 
     def incidents(self, request: Request) -> Document:
-        """List the incidents of a cluster, oldest first. With `closed=true`: also closed ones."""
+        """List the incidents of a cluster, oldest first. With `closed=true`: also closed incidents."""
         request.check_parameters("closed")
         views = self.directory.incidents(request.cluster, closed=request.flag("closed"))
         return {"items": [incident_document(view) for view in views]}
@@ -120,14 +120,14 @@ class Handlers:
         return incident_document(self.directory.incident(_incident_id(request), request.cluster))
 
     def close_incident(self, request: Request) -> Document:
-        """Close an incident. The cases that it holds continue within the repair limits, oldest first."""
+        """Close an incident. The cases that wait for it continue within the repair limits, oldest first."""
         request.check_parameters()
         found, reason = self.directory.incident(_incident_id(request), request.cluster), read_reason(request)
         self.incident_orders.close(request.cluster, found.incident.id, request.caller.name, reason)
         return self.incident(request)
 
     def entries(self, request: Request) -> Document:
-        """List timeline entries in the order of recording, page by page."""
+        """List timeline entries in the order of recording, one page at a time."""
         filters = ("node", "case", "device", "job", "code", "type", "severity", "since", "until")
         request.check_parameters(*filters, "limit", "token")
         self.directory.cluster(request.cluster)
@@ -151,7 +151,7 @@ class Handlers:
         return self.paging.page(request, scope, [entry_document(line) for line in lines], more)
 
     def stream(self, request: Request) -> Document:
-        """List the entries of one stream after a sequence, so that a consumer can find and fill gaps."""
+        """List the entries of one stream after a sequence number, so that a consumer can find and fill gaps."""
         request.check_parameters("after", "epoch", "limit")
         epoch, last = self._head(request)
         after = request.integer("after", 0, 0, MAX_SEQUENCE)
@@ -161,7 +161,7 @@ class Handlers:
         return {"items": [entry_document(line) for line in lines], "epoch": epoch, "last": last}
 
     def verified(self, request: Request) -> Document:
-        """Verify one stream. A stream that is too long for one request gives `too_long`."""
+        """Verify the hash chain of one stream. A stream with too many entries gives `too_long`."""
         request.check_parameters()
         if self._head(request)[1] > MAX_VERIFIED_ENTRIES:
             raise Rejected(
@@ -172,7 +172,7 @@ class Handlers:
         return verification_document(result)
 
     def rejected(self, request: Request) -> Document:
-        """List the rejected records of a cluster, oldest first."""
+        """List the rejected records of a cluster, which ingest refused and stored for a retry, oldest first."""
         request.check_parameters("limit")
         self.directory.cluster(request.cluster)
         limit = request.integer("limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
@@ -181,11 +181,11 @@ class Handlers:
         return {"items": [reject_document(rejects.read(found)) for found in page.items]}
 
     def approve(self, request: Request) -> Document:
-        """Approve the attempt that requires approval."""
+        """Approve the repair attempt for which a case requires approval."""
         return self._answer(request, approved=True)
 
     def deny(self, request: Request) -> Document:
-        """Deny the attempt that requires approval."""
+        """Deny the repair attempt for which a case requires approval."""
         return self._answer(request, approved=False)
 
     def _answer(self, request: Request, *, approved: bool) -> Document:
@@ -207,7 +207,10 @@ class Handlers:
         return view
 
     def _head(self, request: Request) -> tuple[int, int]:
-        """Return the epoch and the last sequence of the stream that the request names: a node's or the cluster's."""
+        """Return the epoch and the last sequence number of the stream of a node or of the cluster.
+
+        The path of the request names the stream.
+        """
         if _stream_node(request) is None:
             head = self.directory.cluster(request.cluster).state.head
         else:
@@ -224,7 +227,7 @@ def verification_document(verified: Verified) -> Document:
 
 
 def _incident_id(request: Request) -> str:
-    """Return the incident id of a path."""
+    """Return the incident id in the path of a request; an invalid id raises `UnknownName`."""
     incident_id = request.path["incident"]
     if not INCIDENT_ID.fullmatch(incident_id):
         raise UnknownName("incident", incident_id, request.cluster)
@@ -232,6 +235,6 @@ def _incident_id(request: Request) -> str:
 
 
 def _stream_node(request: Request) -> str | None:
-    """Return the node of a stream, or None for the stream of the cluster."""
+    """Return the node in the path of a request; None if the path selects the stream of the cluster."""
     node = request.path["node"]
     return None if node == CLUSTER_STREAM else names.node_name(node)

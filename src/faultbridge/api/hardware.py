@@ -1,4 +1,4 @@
-"""Hardware handlers: the routes of devices and of findings, one method per route."""
+"""Handlers for the routes of devices and findings, one method per route."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class HardwareHandlers:
     odds: Odds
 
     def device_history(self, request: Request) -> Document:
-        """Show where a device was in this cluster, its faults, repairs and verdicts, oldest first."""
+        """Show the history of a device in this cluster: its nodes, faults, repairs and verdicts, oldest first."""
         request.check_parameters()
         self.directory.cluster(request.cluster)
         events = [event for event in self.devices(request.path["device"]) if event.cluster == request.cluster]
@@ -38,14 +38,14 @@ class HardwareHandlers:
         return {"items": [asdict(event) for event in events]}
 
     def offenders(self, request: Request) -> Document:
-        """List cards and slots with repeated faults, most faults first."""
+        """List GPU cards and slots with repeated faults, most faults first."""
         request.check_parameters("since")
         self.directory.cluster(request.cluster)
         found = self.devices.offenders(request.cluster, self.odds, request.instant("since"))
         return {"items": [offender_document(one) for one in found]}
 
     def findings(self, request: Request) -> Document:
-        """List findings, oldest first. With `ended=true`: also those that ended."""
+        """List findings, oldest first. With `ended=true`: also findings that have ended."""
         request.check_parameters("ended")
         self.directory.cluster(request.cluster)
         found = self.judgments.list([request.cluster], ended=request.flag("ended"))
@@ -57,7 +57,7 @@ class HardwareHandlers:
         return finding_document(self._finding(request))
 
     def mark_finding(self, request: Request) -> Document:
-        """Record whether a finding was right. The mark changes no case, and a later one replaces it."""
+        """Record whether a finding was right. The mark changes no case. A later mark replaces it."""
         request.check_parameters()
         finding, given = self._finding(request), read_mark(request)
         return finding_document(self.judgments.mark(finding.id, given.mark, request.caller.name, given.reason))

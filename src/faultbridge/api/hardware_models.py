@@ -1,4 +1,4 @@
-"""Models of devices and findings."""
+"""The models of devices and findings, for the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from faultbridge.domain.findings import Mark
 
 
 class DeviceEvent(ResponseModel):
-    """One line of the history of a device."""
+    """One event in the history of a device, such as a fault or a repair."""
 
     at: Instant
     kind: Literal["seen", "fault", "cleared", "case", "repair", "verdict"]
@@ -31,14 +31,14 @@ class DeviceEvents(ResponseModel):
 
 
 class Trials(ResponseModel):
-    """How many other slots or cards there were, and how many of them had a fault."""
+    """The number of other slots or cards that were compared, and how many of them had a fault."""
 
     number: Count
     faulty: Count
 
 
 class Offender(ResponseModel):
-    """A card with repeated faults, or a slot whose cards have them."""
+    """A GPU card with repeated faults, or a slot in which several cards had faults."""
 
     device: str
     instance_id: str
@@ -51,13 +51,13 @@ class Offender(ResponseModel):
 
 
 class Offenders(ResponseModel):
-    """Cards and slots with repeated faults, most faults first."""
+    """GPU cards and slots with repeated faults, most faults first."""
 
     items: list[Offender]
 
 
 class Finding(ResponseModel):
-    """A node far above its peers; values are per hour."""
+    """A node that a detector found far above its peers, which may be a gray failure. Values are per hour."""
 
     finding_id: str
     cluster: str
@@ -75,7 +75,7 @@ class Finding(ResponseModel):
 
 
 class Findings(ResponseModel):
-    """Findings, oldest first."""
+    """A list of findings, oldest first."""
 
     items: list[Finding]
 

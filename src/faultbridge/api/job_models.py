@@ -1,4 +1,4 @@
-"""Models of jobs."""
+"""The models of jobs, for the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from faultbridge.jobs.reports import MAX_NAME, MAX_RANKS_PER_NODE, MAX_STALL, MI
 
 
 class JobVerdict(ResponseModel):
-    """The recorded verdict on a job: whether it may restart, and what that rests on."""
+    """The recorded verdict on a job: whether it may restart, and the cause of its failure."""
 
     outlook: str = Field(description="`RESTART`, `RESTART_WITHOUT` some nodes, or `STOP`.")
     nodes: list[str] = Field(description="Nodes that a restart leaves out.")
@@ -24,7 +24,7 @@ class JobVerdict(ResponseModel):
 
 
 class Job(ResponseModel):
-    """A job: its nodes, those whose faults affected it, and whether it may resume."""
+    """A job: its nodes, the nodes whose faults affected it, and whether it may resume."""
 
     job_id: str
     cluster: str
@@ -47,14 +47,17 @@ class Job(ResponseModel):
 
 
 class Jobs(ResponseModel):
-    """A page of jobs, by id. `next` is the token of the next page, or null."""
+    """A page of jobs in the order of their ids. `next` is the token of the next page, or null."""
 
     items: list[Job]
     next: str | None
 
 
 class JobReport(ResponseModel):
-    """What happened to a job. `start` needs `nodes`, `heartbeat` needs `step`; a field of another change is refused."""
+    """A report about a change of a job.
+
+    `start` needs `nodes`, and `heartbeat` needs `step`. A field that belongs to another kind of change is refused.
+    """
 
     model_config = ConfigDict(json_schema_extra={"additionalProperties": False})
 
@@ -85,7 +88,7 @@ class JobReport(ResponseModel):
 
 
 class JobReportDetail(JobReport):
-    """The detail of an event `Faultbridge Job Report` on the event bus: a report, and the cluster of the job."""
+    """The detail of the bus event `Faultbridge Job Report`: a report, and the cluster of the job."""
 
     cluster: str = Field(pattern=f"^{CLUSTER_NAME.pattern}$")
 

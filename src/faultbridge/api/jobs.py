@@ -1,4 +1,4 @@
-"""Job handlers: the routes of jobs, one method per route."""
+"""Handlers for the routes of jobs, one method per route."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class JobHandlers:
     paging: Paging
 
     def list(self, request: Request) -> Document:
-        """List the jobs that run, and the failed ones whose faulty nodes are not back yet. With `id`: only that job.
+        """List the running jobs, and failed jobs whose faulty nodes are not back. With `id`: only that job.
 
-        A job that is named by its id is found also after it ended.
+        A job that is selected by its id is also found after it has ended.
         """
         request.check_parameters("id", "limit", "token")
         self.directory.cluster(request.cluster)
@@ -37,14 +37,14 @@ class JobHandlers:
         return self.paging.page(request, "jobs", [job_document(one) for one in found], more)
 
     def report(self, request: Request) -> Document:
-        """Record that a job started, ended or reached a step. The same report again changes nothing."""
+        """Record that a job started, ended or reached a step. A repeated report changes nothing."""
         request.check_parameters()
         report = request.json_body(MAX_REPORT)
         self.directory.cluster(request.cluster)
         return job_document(self.record_report(request.cluster, report))
 
     def show(self, request: Request) -> Document:
-        """Show one job by its id; for an id that contains `/` or `%`, use `listJobs` with `id`."""
+        """Show one job by its id. For an id that contains `/` or `%`, use `listJobs` with `id`."""
         request.check_parameters()
         job_id = request.path["job"]
         if not job_id.isprintable() or len(job_id) > MAX_LENGTH:

@@ -11,13 +11,13 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class ResponseModel(BaseModel):
-    """A response. Fields may be added later: clients ignore unknown fields."""
+    """The base of all response models. Clients must ignore unknown fields, which later versions may add."""
 
     model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"additionalProperties": True})
 
 
 class Component(ResponseModel):
-    """A component of a node."""
+    """A component of a node, with its known identifiers."""
 
     type: str
     pci: str | None
@@ -29,7 +29,7 @@ class Component(ResponseModel):
 
 
 class Condition(ResponseModel):
-    """An active condition of a node."""
+    """An active condition of a node: a fault that at least one source reports."""
 
     code: str
     component: Component
@@ -44,14 +44,17 @@ class Condition(ResponseModel):
 
 
 class NodeCase(ResponseModel):
-    """The live case of a node."""
+    """The live case of a node: its id and its status."""
 
     case_id: str
     status: str
 
 
 class Probation(ResponseModel):
-    """A repaired fault: until `until`, a relapse is repaired with the next stronger action."""
+    """A repaired fault that is on probation until `until`.
+
+    If the fault returns before that time, it is repaired with the next stronger repair action.
+    """
 
     case_id: str
     code: str
@@ -61,7 +64,7 @@ class Probation(ResponseModel):
 
 
 class Ignored(ResponseModel):
-    """An opt-out from repair. `by` is the ARN of an operator, or `label`."""
+    """The exclusion of a node from repair. `by` is the ARN of an operator, or `label`."""
 
     by: str
     since: Instant
@@ -109,13 +112,16 @@ class DeclaredDomain(ResponseModel):
 
 
 class NoRepair(ResponseModel):
-    """Why no repair of a node with faults starts, and what would change that."""
+    """The reason why no repair of a node with faults starts, and what would change that."""
 
     reason: str
     change: str
 
 
 class ShownNode(Node):
-    """A node with `no_repair`, the reason why no repair starts; null if the node has no faults, or has a case."""
+    """A node with the reason why no repair starts (`no_repair`).
+
+    `no_repair` is null if the node has no faults, or has a case.
+    """
 
     no_repair: NoRepair | None

@@ -1,4 +1,4 @@
-"""Models of orders that operators give through the API: request bodies, and the answers to approval requests."""
+"""The models of orders that operators give through the API, for the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from faultbridge.domain.findings import Mark
 
 
 class ApprovalAnswer(ResponseModel):
-    """The answer to an approval request."""
+    """An operator's answer to an approval request, which attempt and repair action identify."""
 
     attempt: int = Field(ge=1, le=9999, description="The attempt of the approval request.")
     repair_action: RepairAction = Field(description="The repair action of the approval request.")
@@ -20,20 +20,20 @@ class ApprovalAnswer(ResponseModel):
 
 
 class OrderReason(ResponseModel):
-    """Why an operator gives an order."""
+    """The reason for which an operator gives an order."""
 
     reason: str = Field(default="", max_length=256)
 
 
 class FindingMark(ResponseModel):
-    """Whether a finding was right: the node had a defect."""
+    """An operator's mark on a finding: whether the node had a defect."""
 
     mark: Mark
     reason: str = Field(default="", max_length=256)
 
 
 class ApprovalResult(ResponseModel):
-    """The recorded answer to an approval request."""
+    """The answer to an approval request, as it was recorded."""
 
     case_id: str
     attempt: int

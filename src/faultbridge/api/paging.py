@@ -1,4 +1,4 @@
-"""Paging: the limit and the token of a request for one page of a list, and the token of the next page."""
+"""Paging: reads the limit and the page token of a request, and creates the token of the next page."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ DEFAULT_LIMIT, MAX_LIMIT = 100, 500
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """Reads and signs the tokens of lists. A token is valid only for the same list of the same cluster."""
+    """Reads and signs the page tokens of lists. A token is valid only for one list of one cluster."""
 
     tokens: Tokens
 
     def read(self, request: Request, scope: str) -> tuple[int, str | None]:
-        """Return the page size, and the position in the page token if there is one."""
+        """Return the page size, and the position in the page token; None without a token."""
         limit, token = request.integer("limit", DEFAULT_LIMIT, 1, MAX_LIMIT), request.text("token")
         return limit, self.tokens.read(f"{request.cluster}\n{scope}", token) if token else None
 
     def page(self, request: Request, scope: str, items: list[Document], more: str | None) -> Document:
-        """Return a page as a document; `more` is the position of the next page, or None on the last page."""
+        """Return a page as a document; `more` is the position of the next page, or None for the last page."""
         token = self.tokens.sign(f"{request.cluster}\n{scope}", more) if more else None
         return {"items": items, "next": token}

@@ -1,4 +1,4 @@
-"""Problems: errors as problem documents of RFC 9457, with the HTTP status."""
+"""Converts errors to problem documents (RFC 9457) with an HTTP status."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ def status_of(error: FaultbridgeError) -> HTTPStatus:
 
 
 def problem_of(error: FaultbridgeError) -> tuple[HTTPStatus, dict[str, Any]]:
-    """Return the status and problem document of an error, without internal details. A refused request is logged."""
+    """Return the HTTP status and the problem document of an error, without internal details.
+
+    A refused request is also logged.
+    """
     status = status_of(error)
     if isinstance(error, Rejected):
         log_cause("request refused", reason=error.reason, status=status.value)
@@ -47,5 +50,5 @@ def problem_of(error: FaultbridgeError) -> tuple[HTTPStatus, dict[str, Any]]:
 
 
 def problem(status: HTTPStatus, reason: str, detail: str) -> dict[str, Any]:
-    """Return a problem document. `reason` is a stable identifier."""
+    """Return a problem document; `reason` is a stable identifier of the kind of problem."""
     return {"type": f"urn:faultbridge:{reason}", "title": status.phrase, "status": status.value, "detail": detail[:300]}

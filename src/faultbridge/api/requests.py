@@ -1,4 +1,4 @@
-"""Requests: reads and limits the parameters and the body of a request before any lookup."""
+"""Requests: reads the parameters and the body of a request, and checks their limits."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ ALL_CLUSTERS = "*"
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The caller: a name for the record, and the allowed clusters; None if the gateway checked them (IAM)."""
+    """The caller of a request: a name for audit records, and the clusters that it may access.
+
+    `clusters` is None if API Gateway has already checked the access (IAM).
+    """
 
     name: str
     clusters: frozenset[str] | None = None
 
     def check(self, cluster: str | None) -> None:
-        """Raise Rejected `forbidden` unless the caller may see a cluster. None stands for all clusters."""
+        """Raise `Rejected` (`forbidden`) if the caller may not access a cluster; None means all clusters."""
         required = ALL_CLUSTERS if cluster is None else cluster
         if self.clusters is not None and not {required, ALL_CLUSTERS} & self.clusters:
             raise Rejected("forbidden", "the token does not allow this cluster")
@@ -36,7 +39,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request: names from its path, its query parameters, its body and its caller."""
+    """A request: the names in its path, its query parameters, its body and its caller."""
 
     path: Mapping[str, str]
     query: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -45,11 +48,11 @@ class Request:
 
     @property
     def cluster(self) -> str:
-        """Return the cluster in the path."""
+        """The name of the cluster in the path."""
         return self.path["cluster"]
 
     def check_parameters(self, *allowed: str) -> None:
-        """Raise Rejected `bad_parameter` for a parameter that the route does not have."""
+        """Raise `Rejected` (`bad_parameter`) if the query has a parameter that is not in `allowed`."""
         for name in self.query:
             if name not in allowed:
                 raise Rejected(
@@ -57,14 +60,17 @@ class Request:
                 )
 
     def text(self, name: str) -> str | None:
-        """Return the value of a parameter, or None. Raises Rejected `bad_parameter` for several values."""
+        """Return the value of a parameter, or None; several values raise `Rejected` (`bad_parameter`)."""
         values = self.texts(name)
         if len(values) > 1:
             raise Rejected("bad_parameter", f"{name} has more than one value")
         return values[0] if values else None
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Return all values of a parameter. Each has at most 256 printable characters, except page tokens."""
+        """Return all values of a parameter; an invalid value raises `Rejected` (`bad_parameter`).
+
+        A value has 1 to 256 printable characters. Only a page token may be longer.
+        """
         values = tuple(self.query.get(name, ()))
         for value in values:
             if not value or not value.isprintable() or (len(value) > MAX_LENGTH and name != "token"):
@@ -72,14 +78,17 @@ class Request:
         return values
 
     def flag(self, name: str) -> bool:
-        """Return a parameter that is `true` or `false`; the default is False."""
+        """Return a parameter that must be `true` or `false`; the default is False."""
         text = self.text(name) or "false"
         if text not in {"true", "false"}:
             raise Rejected("bad_parameter", f"invalid {name}: {text[:40]!r}; allowed: true, false")
         return text == "true"
 
     def integer(self, name: str, default: int, minimum: int, maximum: int) -> int:
-        """Return an integer parameter, or the default. Raises Rejected `bad_parameter` outside the limits."""
+        """Return an integer parameter, or `default` if the request does not have it.
+
+        A value outside the limits raises `Rejected` (`bad_parameter`).
+        """
         text = self.text(name)
         if text is None:
             return default
@@ -89,7 +98,11 @@ class Request:
         return int(text)
 
     def instant(self, name: str) -> datetime | None:
-        """Return a time parameter, or None: RFC 3339 with a time zone, from 2000 to 2199."""
+        """Return a time parameter, or None if the request does not have it.
+
+        The value is an RFC 3339 time with a time zone, from 2000 to 2199. Another value raises `Rejected`
+        (`bad_parameter`).
+        """
         text = self.text(name)
         if text is None:
             return None
@@ -102,7 +115,7 @@ class Request:
         return at
 
     def choices(self, name: str, allowed: Sequence[str]) -> tuple[str, ...]:
-        """Return all values of a parameter. Raises Rejected `bad_parameter` for a value that is not allowed."""
+        """Return all values of a parameter; a value not in `allowed` raises `Rejected` (`bad_parameter`)."""
         values = self.texts(name)
         for value in values:
             if value not in allowed:
@@ -110,14 +123,20 @@ class Request:
         return values
 
     def window(self) -> tuple[datetime | None, datetime | None]:
-        """Return the parameters `since` and `until`; None where one is missing."""
+        """Return the time parameters `since` and `until`; each is None if the request does not have it.
+
+        `Rejected` (`bad_parameter`) is raised if `since` is not before `until`.
+        """
         since, until = self.instant("since"), self.instant("until")
         if since and until and since >= until:
             raise Rejected("bad_parameter", "since is not before until")
         return since, until
 
     def json_body(self, limit: int = MAX_BODY) -> Mapping[str, Any]:
-        """Return the body, a JSON object of at most 4 KB or another limit. An empty body is an empty object."""
+        """Return the body as a JSON object; an empty body gives an empty object.
+
+        A body above `limit` characters, or one that is no JSON object, raises `Rejected` (`bad_body`).
+        """
         if len(self.body) > limit:
             raise Rejected("bad_body", f"the body is too large; allowed: {limit} characters")
         try:
@@ -130,7 +149,7 @@ class Request:
 
 
 def read_query(text: str) -> dict[str, list[str]]:
-    """Parse a query string. Raises Rejected `bad_parameter` if it has more than 40 fields."""
+    """Parse a query string; more than 40 fields raise `Rejected` (`bad_parameter`)."""
     try:
         return parse_qs(text, keep_blank_values=True, max_num_fields=MAX_FIELDS)
     except ValueError:

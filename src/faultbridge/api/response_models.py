@@ -1,4 +1,7 @@
-"""Models of responses and request bodies, for the OpenAPI document. The server does not import them."""
+"""The models of responses and request bodies, for the OpenAPI document.
+
+The server does not import them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from faultbridge.domain.cases import RepairAction
 
 
 class Problem(ResponseModel):
-    """The reason why a request failed (RFC 9457)."""
+    """The reason why a request failed, as a problem document (RFC 9457)."""
 
     type: str = Field(description="`urn:faultbridge:` and a stable identifier.")
     title: str
@@ -24,7 +27,7 @@ class Problem(ResponseModel):
 
 
 class Approval(ResponseModel):
-    """An approval request for a repair action of an attempt. `answer` is null until it is answered."""
+    """A request for an operator's approval of a repair action. `answer` is null until an operator answers."""
 
     attempt: Count
     repair_action: RepairAction
@@ -36,7 +39,7 @@ class Approval(ResponseModel):
 
 
 class Case(ResponseModel):
-    """A case, with the duration of each phase so far in milliseconds."""
+    """A case, with the duration of each of its phases in milliseconds."""
 
     case_id: str
     cluster: str
@@ -66,7 +69,7 @@ class Case(ResponseModel):
 
 
 class CasePageSent(ResponseModel):
-    """A notification that the pager sent about a case: its kind, its latest state, and when it was last sent."""
+    """A page (notification to operators) about a case: its kind, its latest state, and its last sending."""
 
     kind: str
     page_state: Literal["triggered", "resolved"]
@@ -74,14 +77,14 @@ class CasePageSent(ResponseModel):
 
 
 class Domain(ResponseModel):
-    """A failure domain."""
+    """A failure domain: a group of nodes that a shared cause can affect, such as a rack."""
 
     type: str
     name: str
 
 
 class Incident(ResponseModel):
-    """An incident: one shared cause behind the faults of many nodes, and the cases that wait for it."""
+    """An incident: a shared cause of the faults of many nodes, and the cases that wait for its end."""
 
     incident_id: str
     cluster: str
@@ -111,7 +114,7 @@ class Entry(ResponseModel):
 
 
 class Break(ResponseModel):
-    """A break of a stream: the position where verification failed, and why."""
+    """A break of a stream: the position at which the verification failed, and the reason."""
 
     stream: str
     epoch: int
@@ -122,7 +125,10 @@ class Break(ResponseModel):
 
 
 class StreamVerification(ResponseModel):
-    """The result of verifying the hash chains. `faultbridge verify --anchor` also compares them with sealed hashes."""
+    """The result of a verification of hash chains.
+
+    `faultbridge verify --anchor` also compares the hash chains with sealed hashes.
+    """
 
     streams: Count
     entries: Count
@@ -132,7 +138,7 @@ class StreamVerification(ResponseModel):
 
 
 class Reject(ResponseModel):
-    """A rejected record."""
+    """A rejected record: a record that ingest refused and stored for a retry."""
 
     record_id: str
     cluster: str
@@ -146,7 +152,7 @@ class Reject(ResponseModel):
 
 
 class Clusters(ResponseModel):
-    """All clusters."""
+    """A list of all clusters."""
 
     items: list[Cluster]
 
@@ -159,34 +165,40 @@ class Nodes(ResponseModel):
 
 
 class Cases(ResponseModel):
-    """Cases, oldest first."""
+    """A list of cases, oldest first."""
 
     items: list[Case]
 
 
 class CasePages(ResponseModel):
-    """Notifications that the pager sent about a case, by kind. Each is listed for 30 days."""
+    """The pages (notifications to operators) that were sent about a case, by kind.
+
+    Each page is listed for 30 days.
+    """
 
     items: list[CasePageSent]
 
 
 class Incidents(ResponseModel):
-    """Incidents, oldest first."""
+    """A list of incidents, oldest first."""
 
     items: list[Incident]
 
 
 class Entries(ResponseModel):
-    """A page of entries. A short page may have a `next` token; it is null only on the last page."""
+    """A page of entries. `next` is the token of the next page; only the last page has null.
+
+    A page with few entries is not necessarily the last page.
+    """
 
     items: list[Entry]
     next: str | None
 
 
 class Stream(ResponseModel):
-    """Entries of one stream, with its epoch and last sequence.
+    """A part of the entries of one stream, with the stream's epoch and last sequence number.
 
-    A client with all entries up to `last` has the complete stream.
+    A client that has all entries up to `last` has the complete stream.
     """
 
     items: list[Entry]
@@ -195,7 +207,7 @@ class Stream(ResponseModel):
 
 
 class Rejects(ResponseModel):
-    """Rejected records, oldest first."""
+    """A list of rejected records, oldest first."""
 
     items: list[Reject]
 

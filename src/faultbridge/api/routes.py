@@ -16,7 +16,10 @@ from faultbridge.registry.documents import Document
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A query parameter. `kind` is text, instant, integer or token. An empty `allowed` allows all values."""
+    """A query parameter; `kind` is text, instant, integer or token.
+
+    If `allowed` is empty, all values are allowed.
+    """
 
     name: str
     description: str
@@ -27,7 +30,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A route. `response` and `body` are names of models; only a POST has a body."""
+    """A route of the API; `response` and `body` name its models. Only a POST route has a body."""
 
     method: str
     path: str
@@ -39,7 +42,7 @@ class Route:
 
     @property
     def in_cluster(self) -> bool:
-        """Return whether the route is about one cluster. Other routes require access to all clusters."""
+        """Whether the route is about one cluster. Other routes require access to all clusters."""
         return "{cluster}" in self.path
 
 
@@ -52,7 +55,7 @@ _Part = TypeVar("_Part", HardwareHandlers, JobHandlers)
 
 
 def _of(part: Callable[[Handlers], _Part], method: Callable[[_Part, Request], Document]) -> Handler:
-    """Return a handler of a route that calls a method of `Handlers.hardware` or `Handlers.jobs`."""
+    """Return a route handler that calls a method of `Handlers.hardware` or `Handlers.jobs`."""
 
     @wraps(method)
     def handle(handlers: Handlers, request: Request) -> Document:

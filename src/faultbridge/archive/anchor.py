@@ -32,7 +32,7 @@ from faultbridge.storage.writes import Absent, Equals, Put
 
 @dataclass(frozen=True, slots=True)
 class AnchorDocument:
-    """The stored anchor of one hour; `heads` holds epoch, sequence and hash by stream name."""
+    """The stored anchor of one hour; `heads` maps a stream name to its head's epoch, sequence and hash."""
 
     key: str
     stack_id: str
@@ -44,7 +44,7 @@ class AnchorDocument:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """Writes one anchor for each cluster and hour; an existing anchor is never replaced."""
+    """Writes one anchor to the vault for each cluster and hour; an existing anchor is never replaced."""
 
     table: Table
     vault: Vault
@@ -52,9 +52,9 @@ class Anchor:
     stack: Stack
 
     def __call__(self, config: ClusterConfig) -> AnchorDocument:
-        """Write the anchor of this hour, or return the one that exists.
+        """Write the anchor of the current hour, or return the anchor that is already stored.
 
-        Raises Rejected `bad_object` when the existing anchor is damaged.
+        A damaged stored anchor raises `Rejected` (`bad_object`).
         """
         now = self.clock.now()
         key = layout.anchor_key(config.cluster, f"{now:%Y-%m-%dT%H}")
@@ -82,7 +82,10 @@ class Anchor:
 
 
 def read_anchor(key: str, body: bytes) -> AnchorDocument:
-    """Parse an anchor. Raises Rejected `bad_object` if the anchor is damaged or its root does not match."""
+    """Parse a stored anchor.
+
+    A damaged anchor, or one whose Merkle root does not match its heads, raises `Rejected` (`bad_object`).
+    """
     try:
         found: dict[str, Any] = json.loads(gzip.decompress(body))
         heads = {name: (int(one[0]), int(one[1]), str(one[2])) for name, one in found["heads"].items()}
@@ -96,14 +99,15 @@ def read_anchor(key: str, body: bytes) -> AnchorDocument:
 
 
 def leaf(stream: str, head: Head) -> bytes:
-    """Return the Merkle leaf of one stream's head."""
+    """Return the Merkle leaf for the head (last entry) of a stream, as a SHA-256 digest."""
     return hashlib.sha256(b"\x00" + canonical_json([stream, head.epoch, head.sequence, head.hash]).encode()).digest()
 
 
 def merkle_root(leaves: Sequence[bytes]) -> str:
-    """Return the Merkle root over leaves in the given order, as hexadecimal text.
+    """Return the Merkle root over leaves in the given order, in hexadecimal digits.
 
-    An odd last node moves up unchanged. Inner nodes and leaves are hashed with different prefixes.
+    In a level with an odd number of nodes, the last node passes to the next level unchanged. Inner nodes and leaves are
+    hashed with different prefixes.
     """
     level = list(leaves)
     if not level:
@@ -123,9 +127,9 @@ class RecordAnchor:
     stack: Stack
 
     def __call__(self, anchor: AnchorDocument) -> bool:
-        """Record an anchor and return True, or return False when it is recorded already.
+        """Record an anchor as an entry; returns False if it is already recorded.
 
-        Raises Conflict after 20 conflicts.
+        Raises `Conflict` after 20 conflicts with other writers.
         """
         return append_to_cluster(lambda: self._record(anchor))
 

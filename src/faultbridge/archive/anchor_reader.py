@@ -1,4 +1,4 @@
-"""Anchor reader: collects the hashes that the vault holds of a cluster's streams, for verification."""
+"""Anchor reader: collects the hashes of a cluster's streams that the vault contains, for verification."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ Document = TypeVar("Document")
 
 @dataclass(slots=True)
 class _Collected:
-    """Known hashes by stream and position. The first hash counts; a later one that differs is a break."""
+    """The known hashes by stream and position.
+
+    The first hash of a position is kept. A later hash that differs is reported as a break, which means that an entry
+    was changed.
+    """
 
     known: dict[str, dict[Position, KnownHash]] = field(default_factory=dict)
     sealed: dict[str, dict[Position, KnownHash]] = field(default_factory=dict)
@@ -28,7 +32,7 @@ class _Collected:
     anchors: int = 0
 
     def add(self, stream: str, epoch: int, sequence: int, known: KnownHash) -> None:
-        """Add the hash of one entry from an anchor or a sealed manifest."""
+        """Add the hash of one entry, taken from an anchor or a sealed manifest."""
         first = self.known.setdefault(stream, {}).setdefault((epoch, sequence), known)
         if first.hash != known.hash:
             detail = f"{first.anchor} and {known.anchor} recorded different hashes: the entry was rewritten in between"
@@ -37,12 +41,12 @@ class _Collected:
 
 @dataclass(frozen=True, slots=True)
 class AnchorReader:
-    """Reads the anchors and sealed manifests of a vault."""
+    """Reads the anchors and the sealed manifests in a vault."""
 
     vault: Vault
 
     def __call__(self, cluster: str) -> AnchoredHashes:
-        """Collect every hash that the vault holds of a cluster. An object that cannot be read is a break."""
+        """Collect every hash that the vault contains for a cluster; an unreadable object is a break."""
         collected = _Collected()
         for anchor in self._anchors(cluster, collected.breaks):
             collected.anchors += 1
@@ -58,12 +62,12 @@ class AnchorReader:
         return AnchoredHashes(collected.known, collected.sealed, self._recovered(), breaks, collected.anchors)
 
     def stack_id(self, cluster: str) -> str | None:
-        """Return the stack id in the first readable anchor or sealed manifest, or None if there is none."""
+        """Return the stack id that the first readable anchor or sealed manifest names; None without one."""
         anchor = next(self._anchors(cluster, []), None) or next(self._manifests(cluster, []), None)
         return anchor.stack_id if anchor else None
 
     def _recovered(self) -> frozenset[int]:
-        """Return the epochs that `faultbridge recover` claimed."""
+        """Return the epochs that `faultbridge recover` has reserved in the vault."""
         return frozenset(int(key.removeprefix(layout.EPOCHS)[:4]) for key in self.vault.list(layout.EPOCHS))
 
     def _anchors(self, cluster: str, breaks: list[Break]) -> Iterator[AnchorDocument]:
@@ -75,7 +79,7 @@ class AnchorReader:
     def _read(
         self, cluster: str, folder: str, parse: Callable[[str, bytes], Document], breaks: list[Break]
     ) -> Iterator[Document]:
-        """Parse every object of a cluster in a folder of the vault; add a break for one that cannot be parsed."""
+        """Parse every object of a cluster in a folder of the vault; an unreadable object becomes a break."""
         for key in self.vault.list(f"{folder}cluster={cluster}/"):
             try:
                 yield parse(key, self.vault.get(key) or b"")

@@ -1,4 +1,7 @@
-"""Archive verification: checks an archive against its manifests, hash chains and the vault, without a stack."""
+"""Archive verification: checks an archive against its manifests, its hash chains and the vault.
+
+It needs no installation of Faultbridge.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ Lines = dict[str, dict[Position, ArchiveLine]]
 
 @dataclass(slots=True)
 class _ArchiveContent:
-    """What an archive contains about a cluster, and the breaks found in its objects."""
+    """The manifests and lines of a cluster in an archive, and the breaks (errors) found in its objects."""
 
     manifests: list[Manifest] = field(default_factory=list)
     lines: Lines = field(default_factory=dict)
@@ -33,14 +36,17 @@ class _ArchiveContent:
 
 @dataclass(frozen=True, slots=True)
 class VerifyArchive:
-    """Verifies the archive of a cluster, and with a vault also locked manifests and anchors."""
+    """Verifies the archive of a cluster; with a vault, also against locked manifests and anchors."""
 
     archive: Archive
     vault: Vault | None = None
     stack_id: str | None = None
 
     def __call__(self, cluster: str, node: str | None = None) -> Verified:
-        """Verify one node's stream, or all streams. Raises Rejected `no_stack_id` without a stack id."""
+        """Verify the stream of one node, or all streams of the cluster if `node` is None.
+
+        Raises `Rejected` (`no_stack_id`) if the stack is named neither by the caller nor in the archive or vault.
+        """
         content = _ArchiveContent()
         self._read_manifests(cluster, content)
         self._read_lines(cluster, content)
@@ -113,9 +119,10 @@ def _verify_stream(stream: Stream, content: _ArchiveContent, anchored: AnchoredH
 
 
 def _start(stream: Stream, lines: dict[Position, ArchiveLine], manifests: Iterable[Manifest]) -> Head | None:
-    """Return the entry at which a stream starts in the archive if its earlier days were deleted on purpose, else None.
+    """Return the entry at which a stream starts in the archive after its earlier days were deleted.
 
-    The oldest manifest that is left names an earlier sealed day, and the stream's first range begins at this entry.
+    The days were deleted on purpose if the oldest remaining manifest names an earlier sealed day, and if its first
+    range of the stream begins at this entry. Otherwise the result is None.
     """
     first = min(manifests, key=lambda manifest: manifest.day, default=None)
     if first is None or first.after is None or not lines:
@@ -128,7 +135,7 @@ def _start(stream: Stream, lines: dict[Position, ArchiveLine], manifests: Iterab
 
 
 def _add(lines: Lines, line: ArchiveLine, key: str) -> list[Break]:
-    """Add a line; return a break when another entry is stored for its position."""
+    """Add a line; returns a break if a different line was already added for its position."""
     first = lines.setdefault(line.stream, {}).setdefault(line.place, line)
     if (first.hash, first.body) == (line.hash, line.body):
         return []

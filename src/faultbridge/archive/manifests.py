@@ -1,4 +1,4 @@
-"""Manifests: what a sealed day contains, by object and by stream."""
+"""Manifests: the content of a sealed day, by object and by stream."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from faultbridge.errors import Rejected
 
 @dataclass(frozen=True, slots=True)
 class SealedObject:
-    """One archive object as it was when its day was sealed."""
+    """One archive object with the hash that it had when its day was sealed."""
 
     key: str
     sha256: str
@@ -22,7 +22,7 @@ class SealedObject:
 
 @dataclass(frozen=True, slots=True)
 class SealedRange:
-    """Consecutive entries of one stream and epoch; `hash` is the hash of the last one."""
+    """Consecutive entries of one stream and epoch; `hash` is the hash of the last entry."""
 
     stream: str
     node: str | None
@@ -34,7 +34,7 @@ class SealedRange:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A sealed day of one cluster; `after` is the day that was sealed before it."""
+    """A sealed day of one cluster; `after` is the day that was sealed before it, or None."""
 
     stack: str
     stack_id: str
@@ -47,12 +47,12 @@ class Manifest:
     after: str | None = None
 
     def render(self) -> bytes:
-        """Return the manifest as JSON; equal manifests give equal bytes."""
+        """Return the manifest as canonical JSON, so that equal manifests give equal bytes."""
         return canonical_json({"version": 1, **asdict(self)}).encode()
 
     @classmethod
     def read(cls, body: bytes) -> Manifest:
-        """Parse a manifest. Raises Rejected `bad_object` for other content."""
+        """Parse a manifest; any other content raises `Rejected` (`bad_object`)."""
         try:
             found: dict[str, Any] = json.loads(body)
             objects = tuple(SealedObject(**one) for one in found.pop("objects"))
@@ -64,7 +64,7 @@ class Manifest:
 
 
 def sealed_ends(manifests: Iterable[Manifest]) -> dict[str, tuple[int, int]]:
-    """Return the epoch and sequence of the last sealed entry of each stream, by the stream's name."""
+    """Return the epoch and sequence of the last sealed entry of each stream, by stream name."""
     ends: dict[str, tuple[int, int]] = {}
     for manifest in manifests:
         for one in manifest.ranges:

@@ -1,4 +1,4 @@
-"""Read: reads the entries of a cluster from an archive, without a stack."""
+"""Reads the entries of a cluster from an archive, without an installation of Faultbridge."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from faultbridge.storage.wire.archive_lines import ArchiveLine
 
 @dataclass(frozen=True, slots=True)
 class ReadArchive:
-    """Reads archived lines, from S3 or from a folder with a copy of the bucket."""
+    """Reads archived lines from S3, or from a folder with a copy of the bucket."""
 
     archive: Archive
 
     def objects(self, cluster: str, query: TimelineQuery | None = None) -> Iterator[str]:
-        """List the keys of a cluster's line objects, only those of the days in the query's time window."""
+        """List the keys of a cluster's line objects; with `query`, only for the days in its time window."""
         first = to_text(query.since)[:10] if query and query.since else ""
         last = to_text(query.until)[:10] if query and query.until else "~"
         for key in self.archive.list(layout.cluster_prefix(cluster)):
@@ -28,9 +28,9 @@ class ReadArchive:
                 yield key
 
     def lines(self, keys: Iterable[str]) -> Iterator[ArchiveLine]:
-        """Read every line of these objects, repeated lines included.
+        """Yield every line of the given objects; repeated lines are included.
 
-        Raises Rejected `bad_object`, with the key, for an object that cannot be read.
+        An object that cannot be read raises `Rejected` (`bad_object`) with its key.
         """
         for key in keys:
             try:
@@ -39,7 +39,10 @@ class ReadArchive:
                 raise Rejected(error.reason, f"{key}: {error.detail}") from None
 
     def entries(self, query: TimelineQuery, table: Iterable[Line] = ()) -> list[Line]:
-        """Return the matching entries once each, the oldest first. Entries from the `table` fill gaps."""
+        """Return the entries that match a query, each entry once, oldest first.
+
+        Entries in `table` fill the gaps of the archive.
+        """
         if query.cluster is None:
             raise Rejected("nothing_asked", "the query names no cluster; an archive is read by cluster")
         found = {line.hash: line for line in table}
@@ -50,7 +53,7 @@ class ReadArchive:
         return sorted(found.values(), key=_recording_order)
 
     def clusters(self) -> list[str]:
-        """List the clusters whose lines the archive holds."""
+        """List the clusters for which the archive contains lines."""
         keys = self.archive.list(layout.LINES)
         return sorted({key.split("cluster=", 1)[1].split("/", 1)[0] for key in keys if "cluster=" in key})
 

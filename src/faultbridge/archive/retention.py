@@ -17,7 +17,7 @@ from faultbridge.storage.writes import Absent, AnyOf, Below, Present, Put, Updat
 
 
 def sealed_head(table: Table, partition: str) -> Head | None:
-    """Return the last sealed entry of a stream, or None if no entry of the stream is sealed."""
+    """Return the last sealed entry of a stream; None if no entry of the stream is sealed."""
     head = read_seal(table.get(keys.stream_anchor(partition))).head
     return head if head.sequence else None
 
@@ -26,7 +26,7 @@ def sealed_head(table: Table, partition: str) -> Head | None:
 class ExpireEntries:
     """Sets the expiry time of sealed entries in the table.
 
-    `keep` is the time from the seal to the expiry. None keeps entries forever.
+    `keep` is the time from the seal to the expiry. None means that entries never expire.
     """
 
     table: Table
@@ -34,7 +34,10 @@ class ExpireEntries:
     keep: timedelta | None
 
     def __call__(self, manifest: Manifest) -> int:
-        """Set the expiry of a manifest's entries, then move each stream's seal; return the number of entries."""
+        """Set the expiry time of a manifest's entries, and advance the seal of each of its streams.
+
+        Returns the number of entries.
+        """
         count = 0
         for sealed in manifest.ranges:
             pk, end = _partition(manifest.cluster, sealed.node), (sealed.epoch, sealed.last)
@@ -67,7 +70,10 @@ class ExpireEntries:
         return sealed.last - sealed.first + 1
 
     def _store(self, sealed: SealedRange, seal: StreamSeal, manifest: Manifest) -> bool:
-        """Store a stream's seal, the mark of its archived part; return False if the stored seal covers the range."""
+        """Store the seal of a stream, which marks the end of its archived part.
+
+        Returns False if the stored seal already covers the range.
+        """
         item = seal_item(_partition(manifest.cluster, sealed.node), seal, manifest.day, self.clock.now())
         end = place_text((sealed.epoch, sealed.last))
         try:

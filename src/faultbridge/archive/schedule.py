@@ -1,4 +1,4 @@
-"""Schedule: the hourly run that anchors every cluster and seals its last complete day."""
+"""Schedule: the hourly run, which anchors every cluster and seals its last complete day."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ SEAL_DELAY = timedelta(hours=2)
 
 @dataclass(slots=True)
 class RunResult:
-    """Result of one run. `roots` holds the Merkle root of each newly anchored cluster.
+    """The result of one run; `roots` maps each newly anchored cluster to its Merkle root.
 
-    `late` lists clusters that the next run retries, `failures` clusters that an operator must fix.
+    `late` lists the clusters that the next run retries, `failures` the clusters that an operator must fix.
     """
 
     roots: dict[str, str] = field(default_factory=dict)
@@ -36,9 +36,9 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveSchedule:
-    """Anchors and seals every cluster, once an hour.
+    """Anchors and seals every cluster once an hour.
 
-    Finished work is not repeated. A failing cluster does not stop the others.
+    Work that is already done is not repeated. A failure of one cluster does not stop the others.
     """
 
     table: Table
@@ -48,7 +48,7 @@ class ArchiveSchedule:
     seal: Seal
 
     def __call__(self) -> RunResult:
-        """Anchor every cluster and seal its last complete day. Errors are in the result; none is raised."""
+        """Anchor every cluster and seal its last complete day; errors are part of the result."""
         result = RunResult()
         for row in query_all(self.table, keys.CLUSTERS):
             cluster = str(row["sk"])

@@ -1,6 +1,6 @@
 """Seal: completes a day of a cluster in the archive and proves it, before its entries may expire.
 
-The proof is to read back every object that the manifest of the day names.
+The proof reads back every object that the manifest of the day names.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LINES_PER_OBJECT = 20_000
 
 @dataclass(slots=True)
 class SealResult:
-    """Result for one day: its entries, how many the archive lacked, and the breaks found."""
+    """The result for one day: its entries, how many the archive lacked, and the chain breaks found."""
 
     day: str
     entries: int = 0
@@ -45,7 +45,7 @@ class SealResult:
 
 @dataclass(frozen=True, slots=True)
 class _DayEntries:
-    """The entries that are sealed with a day, and the ranges that they form."""
+    """The entries that are sealed with a day, the ranges that they form, and the chain breaks found."""
 
     lines: list[ArchiveLine]
     ranges: list[SealedRange]
@@ -54,9 +54,9 @@ class _DayEntries:
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """Seals the days of a cluster: completes, proves and locks them in the archive.
+    """Seals the days of a cluster: completes, proves and locks each day in the archive.
 
-    `keep` is the time from the seal to the expiry of an entry. None keeps entries forever.
+    `keep` is the time from the seal to the expiry of an entry. None means that entries never expire.
     """
 
     table: Table
@@ -67,9 +67,10 @@ class Seal:
     keep: timedelta | None
 
     def __call__(self, config: ClusterConfig, day: str) -> SealResult:
-        """Seal everything that was recorded up to the end of a day. A repetition changes nothing.
+        """Seal everything that was recorded until the end of a day; a repetition changes nothing.
 
-        A stream with a break is sealed only up to the break: entries that cannot be proven never expire.
+        A stream whose hash chain is broken is sealed only up to the break, so that entries that cannot be proven never
+        expire.
         """
         result = SealResult(day)
         key = layout.manifest_key(config.cluster, day)
@@ -80,7 +81,7 @@ class Seal:
         return result
 
     def _seal(self, key: str, config: ClusterConfig, result: SealResult) -> Manifest:
-        """Seal a day that has no manifest. Of two concurrent runs, the first locked manifest is valid."""
+        """Seal a day that has no manifest; of two concurrent runs, the first locked manifest is valid."""
         manifest = self._write(config, result)
         self._prove(key, manifest)
         locked = self._lock(key, manifest)
@@ -90,7 +91,10 @@ class Seal:
         return locked
 
     def _finish(self, key: str, stored: bytes) -> Manifest:
-        """Continue with a day that has a manifest. Raises Misconfigured when another manifest is locked."""
+        """Finish the seal of a day that already has a manifest.
+
+        Raises `Misconfigured` if a different manifest of the day is locked in the vault.
+        """
         manifest = Manifest.read(stored)
         self._prove(key, manifest)
         if self._lock(key, manifest) != manifest:
@@ -99,7 +103,7 @@ class Seal:
         return manifest
 
     def _write(self, config: ClusterConfig, result: SealResult) -> Manifest:
-        """Add the lines that the archive lacks and return the manifest of the day."""
+        """Add the lines that the archive lacks, and return the manifest of the day."""
         found = self._day_entries(config, result.day)
         objects, archived = self._archived(config.cluster, found.lines)
         missing = [line for line in found.lines if archived.get((line.stream, *line.place)) != line.hash]
@@ -140,7 +144,10 @@ class Seal:
             yield line_of(item)
 
     def _archived(self, cluster: str, lines: list[ArchiveLine]) -> tuple[list[SealedObject], ArchivedHashes]:
-        """Read the objects of the days on which these lines were recorded; skip an object that cannot be read."""
+        """Read the archive objects of all days of the given lines; returns the objects and their hashes.
+
+        An object that cannot be read is skipped.
+        """
         objects: list[SealedObject] = []
         archived: ArchivedHashes = {}
         for day in sorted({line.day for line in lines}):
@@ -157,7 +164,7 @@ class Seal:
         return objects, archived
 
     def _complete(self, missing: list[ArchiveLine]) -> list[SealedObject]:
-        """Write the lines that the archive lacks, from the table."""
+        """Write the lines that the archive lacks as new objects; returns these objects."""
         objects: list[SealedObject] = []
         by_day: dict[tuple[str, str], list[ArchiveLine]] = {}
         for line in missing:
@@ -177,7 +184,7 @@ class Seal:
         return max((earlier for earlier in days if earlier < day), default=None)
 
     def _prove(self, key: str, manifest: Manifest) -> None:
-        """Read back every object of a manifest. Raises Misconfigured when an object or an entry differs."""
+        """Read back every object of a manifest; raise `Misconfigured` if an object differs or lacks an entry."""
         archived: ArchivedHashes = {}
         for one in manifest.objects:
             body = self.archive.get(one.key)
@@ -189,9 +196,9 @@ class Seal:
                 raise Misconfigured(f"the objects of {key} lack entries of {sealed.stream}; no entry expires")
 
     def _lock(self, key: str, manifest: Manifest) -> Manifest:
-        """Store a manifest, which was compared with the archive, in the retention-locked bucket.
+        """Store a proven manifest in the vault, where it cannot be changed; returns the stored manifest.
 
-        If another run has stored a manifest of this day before, return that manifest.
+        If another run has stored a manifest of this day before, that manifest is returned.
         """
         locked = layout.sealed_key(key)
         try:
@@ -207,7 +214,7 @@ def _hashes(body: bytes) -> ArchivedHashes:
 
 
 def _extend(ranges: list[SealedRange], line: ArchiveLine) -> None:
-    """Add a line to the last range, or begin a new range for another stream or epoch."""
+    """Add a line to the last range; a line of another stream or epoch begins a new range."""
     first = line.sequence
     if ranges and (ranges[-1].stream, ranges[-1].epoch) == (line.stream, line.epoch):
         first = ranges.pop().first

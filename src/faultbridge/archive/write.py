@@ -1,4 +1,4 @@
-"""Write: delivers published entries to the archive, from their stored bytes."""
+"""Write: delivers published entries to the archive as lines, from their stored bytes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class _ObjectWriter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ObjectSink:
-    """An ArchiveSink that writes objects itself, for installations without a delivery stream."""
+    """Implements `ArchiveSink` for installations without a delivery stream: writes the objects itself."""
 
     objects: _ObjectWriter
 
     def put(self, lines: Sequence[ArchiveLine]) -> None:
-        """Write one object for each cluster and day. The same lines again write the same objects again."""
+        """Write one object for each cluster and day of the lines; the same lines give the same objects."""
         groups: dict[tuple[str, str], list[ArchiveLine]] = {}
         for line in lines:
             groups.setdefault((line.cluster, line.day), []).append(line)
@@ -37,7 +37,7 @@ class WriteArchive:
     sink: ArchiveSink
 
     def __call__(self, entries: Sequence[Mapping[str, Any]]) -> int:
-        """Archive entry items and return their number. Raises Transient when some were not accepted."""
+        """Archive entry items and return their number; raises `Transient` if some lines were not accepted."""
         lines = [line_of(entry) for entry in entries]
         if lines:
             self.sink.put(lines)

@@ -1,8 +1,9 @@
-"""Back-test: what another policy, the tested policy, would have decided about recorded history.
+"""Back-test: what another policy, the tested policy, would have decided about the recorded history.
 
-Each recorded decision about a case is compared with what the pure stages decide under the tested policy at the same
-point. Where both agree, the recorded times and answers apply. From the first decision that differs, the case follows
-the tested policy with recorded or typical outcomes. Data that was not recorded is counted and named.
+Each recorded decision about a case is compared with what Faultbridge's decision stages decide under the tested policy
+at the same point. The decision stages are pure code without I/O. While the two decisions agree, the recorded times and
+answers apply. From the first decision that differs, the case follows the tested policy with recorded or typical
+outcomes. Data that was not recorded is counted and named.
 
 Reading order:
 
@@ -12,7 +13,7 @@ Reading order:
 - `recorded_case`: the case of a node, rebuilt from its entries.
 - `course`: decisions, and the course of a case under the tested policy.
 - `cluster`: slots and breakers under the tested policy.
-- `in_step`: compares decisions as long as they agree with the recorded ones.
+- `in_step`: compares decisions as long as they agree with the recorded decisions.
 - `counterfactual`: continues a case after a decision that differs.
 - `replay`: runs the recorded entries through these modules.
 - `judgment`: whether later entries confirm that a case needed its repair.

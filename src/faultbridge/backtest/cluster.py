@@ -1,4 +1,4 @@
-"""The cluster under the tested policy: its repair slots and breakers, and its recorded pauses and other controls."""
+"""The cluster in a replay: repair slots and breakers under the tested policy, and recorded pauses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STAYS_OPEN = "it stays open"
 
 @dataclass(slots=True)
 class ClusterReplay:
-    """The nodes and the controls of one cluster in a replay under the tested policy."""
+    """The nodes, repair slots and breakers of one cluster in a replay under the tested policy."""
 
     rules: Rules
     control: Control
@@ -34,13 +34,17 @@ class ClusterReplay:
 
     @property
     def follows_breakers(self) -> bool:
-        """Return whether the recorded states of breakers apply, because the recorded policy had the same limits."""
+        """Whether the recorded breaker states apply in the replay.
+
+        They apply if the recorded policy and the tested policy have the same breaker limits.
+        """
         return self.recorded_limits == self.rules.policy.breakers
 
     def apply(self, commit: Commit) -> None:
-        """Apply recorded pauses and breaker changes.
+        """Apply the recorded pauses and breaker changes of a commit.
 
-        If the breaker limits of the two policies differ, only an operator's order to close the breakers is applied.
+        If the breaker limits of the recorded and the tested policy differ, the only breaker change that is applied is
+        an operator's order to close the breakers.
         """
         for event in commit.of_type(EntryType.CLUSTER_SAFETY):
             data = event["data"]
@@ -61,7 +65,10 @@ class ClusterReplay:
         self.control = replace(self.control, breakers={**self.control.breakers, **changed})
 
     def update_breakers(self, now: datetime) -> None:
-        """Open and close breakers as the tested policy requires, by the nodes with live cases."""
+        """Open and close breakers under the tested policy, from the nodes with live cases.
+
+        Nothing changes if the recorded breaker states apply.
+        """
         limits = self.rules.policy.breakers
         if self.follows_breakers:
             return
@@ -79,12 +86,12 @@ class ClusterReplay:
         self._set_breakers({one.name: one.breaker for one in moved})
 
     def refusal(self, track: Track, case: Case, action: RepairAction, now: datetime) -> Refused | None:
-        """Return why the tested policy lets a queued case wait now, or None if its attempt starts."""
+        """Return why the tested policy makes a queued case wait now; None if the attempt may start."""
         refused = admit(self.control, self.rules.policy, (_queued(track, case, action),), now).refusals
         return refused[0] if refused else None
 
     def is_behind(self, case: Case, now: datetime) -> bool:
-        """Return whether admission would not start the case now, for example because more urgent cases are queued."""
+        """Return whether admission would not start the case now, for example because of more urgent cases."""
         waiting = [
             _queued(one, one.state.live_case, one.state.live_case.repair_action)
             for one in self.tracks.values()
@@ -93,13 +100,13 @@ class ClusterReplay:
         return all(pick.case != case.id for pick in admit(self.control, self.rules.policy, waiting, now).picks)
 
     def take_slot(self, case: Case, action: RepairAction, now: datetime) -> None:
-        """Take a repair slot for an attempt, if its repair action needs one."""
+        """Occupy a repair slot for an attempt, if its repair action needs a slot."""
         if action.needs_slot:
             starts = (*recent_starts(self.control, now), now)
             self.control = replace(self.control, holders={**self.control.holders, case.id: now}, starts=starts)
 
     def free_slot(self, case_id: str) -> None:
-        """Free the slot of a case, if it has one."""
+        """Release the repair slot of a case, if the case has one."""
         holders = {name: since for name, since in self.control.holders.items() if name != case_id}
         self.control = replace(self.control, holders=holders)
 

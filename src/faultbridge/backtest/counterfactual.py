@@ -1,4 +1,4 @@
-"""Counterfactual: simulates cases under the tested policy after a decision that differs from the recorded one."""
+"""Counterfactual: simulates a case under the tested policy after the first decision that differs."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ _BY_REPAIR = frozenset({Actor.STEP, Actor.CLOSE})
 
 @dataclass(slots=True)
 class Counterfactual:
-    """Simulates the cases of nodes for which the tested policy decides differently than the history of the fleet shows.
+    """Simulates the cases of nodes for which the tested policy decides differently from the record.
 
-    Such a node has diverged: its recorded repairs no longer apply. Repairs have their recorded or typical durations.
+    Such a node has diverged: its recorded repairs no longer apply. Simulated repairs have their recorded durations, or
+    the typical duration of the repair action.
     """
 
     in_step: InStep
@@ -37,7 +38,7 @@ class Counterfactual:
     result: Replayed
 
     def leave(self, track: Track, at: datetime) -> None:
-        """Mark a node as diverged: from now on its case follows the tested policy, not the recorded entries."""
+        """Mark a node as diverged: from this time on, its case follows the tested policy."""
         track.diverged, track.attempt_ends, track.retry_at = True, None, None
         case = track.state.live_case
         if case is None and track.trail is not None:
@@ -48,7 +49,7 @@ class Counterfactual:
         self.settle(track, at)
 
     def observe(self, track: Track, commit: Commit) -> None:
-        """Apply recorded faults to a diverged node, without the effects of its recorded repair."""
+        """Apply the recorded faults of a commit to a diverged node, unless its recorded repair caused them."""
         repairing = track.trail is not None and track.trail.attempts and commit.actor in _BY_REPAIR
         changes, conditions = self.in_step.reader.changes(track.state, commit)
         if repairing or not changes:
@@ -58,7 +59,10 @@ class Counterfactual:
         self.settle(track, commit.at)
 
     def next_timer(self, track: Track) -> datetime | None:
-        """Return when the case of a diverged node continues by itself; None if it waits for something else."""
+        """Return the time at which the case of a diverged node continues by itself.
+
+        None if there is no such case, or if it waits for an operator.
+        """
         case = track.state.live_case
         if case is None or case.status is CaseStatus.ESCALATED:
             return None
@@ -68,7 +72,7 @@ class Counterfactual:
         return track.attempt_ends or earliest(answer_by, track.retry_at)
 
     def settle(self, track: Track, at: datetime) -> None:
-        """Advance the case of a diverged node through every step that is possible at this time."""
+        """Advance the case of a diverged node through every step that is possible at a time."""
         case = track.state.live_case
         if case is None:
             self._end(track, at)
@@ -89,7 +93,7 @@ class Counterfactual:
             self._end(track, at)
 
     def _begin(self, track: Track, case: Case) -> None:
-        """Begin the course of a case, and take its node out of service if the policy isolates it."""
+        """Start the simulated course of a case, and take its node out of service if the case requires it."""
         if track.course is None:
             gpus = case.gpus or (track.trail.gpus if track.trail else None)
             track.course = Course(track.state.key.node, case.code, case.opened_at, gpus, track.trail)
@@ -135,7 +139,10 @@ class Counterfactual:
         track.attempt_ends, track.retry_pause = at + duration, FIRST_PAUSE
 
     def _finish(self, track: Track, case: Case, at: datetime) -> None:
-        """End an attempt: the node returns to service, or the next repair action follows."""
+        """End a simulated attempt: the node returns to service, or the next repair action is queued.
+
+        Without a next repair action, the case is escalated to an operator.
+        """
         self.in_step.cluster.free_slot(case.id)
         track.attempt_ends = None
         recorded = track.trail.attempt_with(case.repair_action) if track.trail else None
@@ -155,16 +162,17 @@ class Counterfactual:
         track.retry_at = at
 
     def _end(self, track: Track, at: datetime) -> None:
-        """End the course of a case that is closed."""
+        """End the simulated course of a case that is closed."""
         case, course = track.state.case, track.course
         if course is not None and case is not None:
             course.ended_at, course.end = at, case.resolution.value if case.resolution else "closed"
         track.course = None
 
     def rejoin(self, track: Track, at: datetime) -> None:
-        """Follow the recorded entries of a node again, once its recorded and its simulated case are closed.
+        """Make a diverged node follow its recorded entries again, once both of its cases are closed.
 
-        A simulated case that only an operator can close ends here, and is counted as a gap of the backtest.
+        The two cases are the recorded and the simulated case. A simulated case that only an operator can close is ended
+        here, and counted as a gap of the back-test.
         """
         case = track.state.live_case
         if not track.diverged or (track.trail is not None and track.trail.closed_at is None):
@@ -184,11 +192,11 @@ class Counterfactual:
 
 
 def expire_approval_of(state: NodeState, at: datetime) -> NodeState:
-    """Return a node whose case is escalated if its request for approval was not answered in time."""
+    """Return a node whose case is escalated if its approval request was not answered in time."""
     return expire_approval(Transition(state), at).state
 
 
 def timers(tracks: Iterable[Track], of: Counterfactual) -> list[tuple[datetime, Track]]:
-    """Return the diverged nodes whose cases continue by themselves, each with its time, the earliest first."""
+    """Return the diverged nodes whose cases continue by themselves, with the times, earliest first."""
     found = ((of.next_timer(one), one) for one in tracks if one.diverged)
     return sorted(((at, one) for at, one in found if at is not None), key=lambda pair: pair[0])

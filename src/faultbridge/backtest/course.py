@@ -1,4 +1,4 @@
-"""Courses: what happens to a case under the tested policy after a decision that differs from the recorded one."""
+"""Courses: compared decisions, and the simulated course of each case for which they differ."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from faultbridge.domain.nodes import NodeState
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One recorded decision, and what the tested policy decides at the same point.
+    """One recorded decision (`recorded`), and the tested policy's decision at the same point (`replayed`).
 
-    `reason` states why the tested policy lets a case wait. If the two decisions differ, the case then follows the
-    tested policy until the recorded and the simulated case are closed.
+    `reason` states why the tested policy makes a case wait. If the two decisions differ, the case follows the tested
+    policy until the recorded and the simulated case are closed.
     """
 
     at: datetime
@@ -28,13 +28,13 @@ class Decision:
 
     @property
     def same(self) -> bool:
-        """Return whether both policies decide the same."""
+        """Return whether the record and the tested policy decide the same."""
         return self.recorded == self.replayed
 
 
 @dataclass(slots=True)
 class Course:
-    """The course of a case under the tested policy. `end` names how it ended; empty while it is live."""
+    """The course of a case under the tested policy; `end` states how it ended, "" while it is live."""
 
     node: str
     code: str
@@ -47,7 +47,10 @@ class Course:
 
     @property
     def lost(self) -> int | None:
-        """Return GPUs times case duration in ms, 0 without a repair; None if the case is live or GPUs are unknown."""
+        """The lost GPU time in milliseconds: GPUs times the duration of the case, 0 without a repair.
+
+        None if the case is still live or the number of GPUs is unknown.
+        """
         if self.ended_at is None or self.gpus is None:
             return None
         span = (self.ended_at - self.opened_at) // timedelta(milliseconds=1)
@@ -56,10 +59,10 @@ class Course:
 
 @dataclass(slots=True)
 class Track:
-    """One node: its state under the tested policy, its recorded state, and its live recorded case.
+    """One node in a replay: its state under the tested policy, and its recorded state.
 
-    While `diverged` is False both states have the same case. `attempt_ends` and `retry_at` are the timers of a case
-    that follows only the tested policy.
+    `trail` is the recorded course of its case. While `diverged` is False, both states have the same case.
+    `attempt_ends` and `retry_at` are the timers of a simulated case.
     """
 
     state: NodeState
@@ -74,9 +77,9 @@ class Track:
 
 @dataclass(slots=True)
 class Replayed:
-    """The result of a replay: every decision, the courses that differ from the recorded ones, and the missing data.
+    """The result of a replay: all decisions, the simulated courses, and the data that was missing.
 
-    `gaps` maps a sentence about data that was not recorded to the number of places that need this data.
+    `gaps` maps a sentence about data that was not recorded to the number of decisions or cases that need this data.
     """
 
     decisions: list[Decision] = field(default_factory=list)
@@ -84,7 +87,7 @@ class Replayed:
     gaps: dict[str, int] = field(default_factory=dict)
 
     def add_gap(self, text: str, count: int = 1) -> None:
-        """Count `count` places at which a decision needs data that was not recorded; `text` describes the data."""
+        """Count decisions or cases that need data that was not recorded; `text` describes the data."""
         if count:
             self.gaps[text] = self.gaps.get(text, 0) + count
 

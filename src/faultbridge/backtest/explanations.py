@@ -1,7 +1,7 @@
-"""Explanations: which decisions differ because a policy other than the tested one was in force.
+"""Explanations: which decisions differ because another policy than the tested policy was in force.
 
-An entry about a fault names the policy that was in force; no entry records when a policy was published. So a policy may
-have been in force since the last such entry that names another one.
+Each entry about a fault names the policy that was in force. No entry records when a policy was published. A policy may
+therefore have been in force since the last entry that names another policy.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ NAMING = frozenset(one.value for one in FAULT_TYPES)
 
 @dataclass(frozen=True, slots=True)
 class PoliciesInForce:
-    """The policies that a record names, in the order of its entries, and the time of each of these entries."""
+    """The policies that recorded entries name, in order, and the time of each of these entries."""
 
     times: Sequence[datetime]
     versions: Sequence[str]
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> PoliciesInForce:
-        """Read the policies in force from the entries of a cluster."""
+        """Build the list of policies from the entries of a cluster."""
         found = sorted(
             (from_text(one["metadata"]["recorded_at"]), str(one["data"]["policy"]))
             for one in events
@@ -37,7 +37,10 @@ class PoliciesInForce:
         return cls([at for at, _ in found], [version for _, version in found])
 
     def explain(self, decision: Decision, version: str) -> str:
-        """Return why a decision differs although the recorded entries name the tested policy, or an empty text."""
+        """Return why a decision differs, if a policy other than the tested policy can explain it, else "".
+
+        `version` is the version of the tested policy.
+        """
         if decision.same or version not in self.versions:
             return ""
         index = bisect_right(self.times, decision.at)

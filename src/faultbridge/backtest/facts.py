@@ -1,4 +1,4 @@
-"""Recorded facts: the conditions, the placement and the operator orders of nodes, rebuilt from entries."""
+"""Rebuilds the recorded conditions, placements and operator orders of nodes from entries."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ _FAULTS = frozenset(one.value for one in FAULT_TYPES)
 
 @dataclass(slots=True)
 class FactReader:
-    """Rebuilds facts from entries. `policies` are the known policies by version.
+    """Rebuilds the conditions of nodes from entries; `policies` are the known policies by version.
 
-    An entry whose policy has changed severity or action does not show what was reported. For it, the values of the
-    catalog are used if the rule is known, and those of the entry otherwise. `guessed` has the ids of these entries.
+    If the recorded policy changed the severity or the action of a fault, its entry does not show the reported values.
+    The catalog's values are then used if the policy rule is known, else the values of the entry. `guessed` has the ids
+    of these entries.
     """
 
     catalog: Catalog
@@ -38,7 +39,7 @@ class FactReader:
     guessed: set[str] = field(default_factory=set)
 
     def changes(self, state: NodeState, commit: Commit) -> tuple[tuple[Change, ...], dict[str, Condition]]:
-        """Return the changes of conditions in a commit, and the conditions after it."""
+        """Return the changes of a node's conditions in a commit, and all its conditions after the commit."""
         after = dict(state.conditions)
         changes = []
         for event in commit.events:
@@ -91,7 +92,7 @@ class FactReader:
 
 
 def _forget_renamed(conditions: dict[str, Condition], key: str, condition: Condition) -> None:
-    """Remove the condition that the same fault had before its device was identified."""
+    """Remove the condition that the same fault had under another key before its device was identified."""
     if key in conditions:
         return
     same = [name for name, one in conditions.items() if (one.code, one.since) == (condition.code, condition.since)]
@@ -101,7 +102,7 @@ def _forget_renamed(conditions: dict[str, Condition], key: str, condition: Condi
 
 
 def placed(state: NodeState, commit: Commit) -> NodeState:
-    """Return a node with the placement and the instance that a commit names, and with the orders of operators."""
+    """Return a node with the placement, the instance and the operator orders of a commit applied."""
     for event in commit.events:
         data = event["data"]
         if data.get("placement"):
@@ -122,7 +123,7 @@ def _ordered(state: NodeState, order: str, at: datetime) -> NodeState:
 
 
 def in_status(state: NodeState, commit: Commit) -> NodeState:
-    """Return a node in the status and with the isolation that a commit records."""
+    """Return a node with the status and the isolation that a commit records."""
     for event in commit.of_type(EntryType.NODE_STATUS):
         data = event["data"]
         state = replace(state, status=NodeStatus(data["to"]), isolation=Isolation(data["isolation"]))

@@ -1,4 +1,4 @@
-"""In step: compares each recorded decision about a node with what the tested policy decides at the same point."""
+"""In step: compares each recorded decision about a node with the tested policy's decision."""
 
 from __future__ import annotations
 
@@ -33,13 +33,16 @@ _DECIDED = {(None, "open"), ("open", "queued"), ("open", "resolved"), ("queued",
 
 @dataclass(slots=True)
 class InStep:
-    """Replays the commits of a node whose decisions so far agree with the recorded ones, and compares the next ones."""
+    """Compares the recorded decisions about a node with the tested policy's, until two decisions differ."""
 
     reader: FactReader
     cluster: ClusterReplay
 
     def replay(self, track: Track, commit: Commit) -> list[Decision]:
-        """Replay one commit. After a decision that differs, `track.state` is the node under the tested policy."""
+        """Replay one commit; returns the compared decisions.
+
+        After a decision that differs, `track.state` is the node under the tested policy.
+        """
         before = placed(track.state, commit)
         changes, conditions = self.reader.changes(before, commit)
         before = replace(before, conditions=conditions)
@@ -59,7 +62,7 @@ class InStep:
         return decisions
 
     def _agreed(self, state: NodeState, commit: Commit) -> NodeState:
-        """Return the node after a commit on which record and policy agree, with the recorded case, times and status."""
+        """Return the node after a commit on which record and tested policy agree, with the recorded case."""
         policy = self.cluster.rules.policy
         rule = state.live_case.rule if state.live_case else None
         state = follow_case(_with_recorded_id(state, commit), commit, policy.limits, self.reader.catalog)
@@ -84,9 +87,9 @@ class InStep:
         commit: Commit,
         recorded: Iterable[Event],
     ) -> tuple[list[Decision], NodeState]:
-        """Compare a recorded decision after observations or a timer with that of the tested policy.
+        """Compare a recorded decision after observations or a timer with the tested policy's decision.
 
-        Returns the decision, if there is any, and the node under the tested policy.
+        Returns the decision, if there is one, and the node under the tested policy.
         """
         theirs = [_of_event(one) for one in recorded if _is_decided(one)]
         if any(text.startswith("open") for text in theirs) and state.ignored is not None:
@@ -130,9 +133,9 @@ class InStep:
         return Decision(commit.at, track.state.key.node, case.id, theirs, mine, refused)
 
     def admission(self, track: Track, case: Case, now: datetime) -> tuple[RepairAction | None, str]:
-        """Return the repair action of the next attempt, and why it must wait.
+        """Return the repair action of the next attempt, and the reason why it must wait.
 
-        The action is None if an operator must act; the reason is empty if the attempt starts now.
+        The action is None if an operator must act. The reason is empty if the attempt starts now.
         """
         policy = self.cluster.rules.policy
         action = choose_repair_action(track.state, case, policy).repair_action
@@ -144,7 +147,7 @@ class InStep:
         return action, refused.reason if refused else needs_approval
 
     def _next_actions(self, state: NodeState, commit: Commit, recorded: Iterable[Event]) -> list[Decision]:
-        """Compare what follows each failed attempt: the next repair action, or an escalation to an operator."""
+        """Compare the decisions after failed attempts: the next repair action, or an escalation."""
         case, found = state.live_case, []
         for event in recorded:
             data = event["data"]
@@ -160,7 +163,7 @@ class InStep:
         return found
 
     def next_action(self, case: Case, at_least: RepairAction | None = None) -> RepairAction | None:
-        """Return the repair action after a failed attempt, or None if an operator must act."""
+        """Return the repair action that follows a failed attempt; None if an operator must act."""
         policy = self.cluster.rules.policy
         higher = next_higher(case.repair_action) or case.repair_action
         least = max(higher, at_least or higher, key=_ORDER.index)
@@ -170,13 +173,13 @@ class InStep:
 
 
 def replace_state(track: Track, state: NodeState) -> Track:
-    """Set the state of a track's node under the tested policy, and return the track."""
+    """Set the state under the tested policy in a node's `Track`, and return the track."""
     track.state = state
     return track
 
 
 def _is_stage(commit: Commit, changes: object, recorded: Iterable[Event]) -> bool:
-    """Return whether the pure stages wrote a commit: after observations, a timer, or an operator's order."""
+    """Return whether the decision stages wrote a commit: after observations, a timer, or an order."""
     recorded = list(recorded)
     if any(not _is_decided(one) and one["data"]["rule"] != "" for one in recorded):
         return False
@@ -187,13 +190,16 @@ def _is_stage(commit: Commit, changes: object, recorded: Iterable[Event]) -> boo
 
 
 def _starts_or_acts(commit: Commit) -> bool:
-    """Return whether a commit admitted an attempt or recorded its intent."""
+    """Return whether a commit starts a repair attempt or records its intent."""
     started = any(one["data"]["to"] == CaseStatus.IN_PROGRESS.value for one in commit.of_type(EntryType.CASE_STATUS))
     return started or any(one["data"]["step"] == "intent" for one in commit.of_type(EntryType.REPLACEMENT_STEP))
 
 
 def _is_decided(event: Event) -> bool:
-    """Return whether a change of a case is a decision of the stages, and not the effect of something outside."""
+    """Return whether Faultbridge itself decided a change of a case.
+
+    Other changes are effects of repairs, operators or the inventory.
+    """
     data = event["data"]
     timed_out = (data["from"], data["to"]) == ("queued", "escalated")
     by_inventory = data["rule"] == "inventory" or data["cause"]["code"] == INSTANCE_ADDED
@@ -210,7 +216,7 @@ def _of_draft(draft: Draft) -> str:
 
 
 def _describe(data: Mapping[str, Any], at: datetime) -> str:
-    """Return a decision about a case as text for comparison, without the rule's name and the reason."""
+    """Return a decision about a case as text for comparison, without its rule and its reason."""
     if data["to"] != CaseStatus.OPEN.value:
         return {"queued": "queue", "resolved": "close", "escalated": "escalate"}[data["to"]]
     wait = (from_text(data["not_before"]) - at).total_seconds() if data["not_before"] else 0
@@ -227,7 +233,7 @@ def _case_id(commit: Commit) -> str | None:
 
 
 def _with_recorded_id(state: NodeState, commit: Commit) -> NodeState:
-    """Give a case that both policies opened its recorded id."""
+    """Give the simulated case the id of the recorded case that was opened in the same commit."""
     opened = [one for one in commit.of_type(EntryType.CASE_STATUS) if one["data"]["from"] is None]
     if not opened or state.case is None:
         return state
@@ -235,7 +241,7 @@ def _with_recorded_id(state: NodeState, commit: Commit) -> NodeState:
 
 
 def _isolation_requested(state: NodeState) -> NodeState:
-    """Request the isolation of a node whose case needs it, as the product does at once."""
+    """Request the isolation of a node if its case requires it, as the product does at once."""
     case = state.live_case
     needed = case is not None and case.isolate and state.isolation is Isolation.NONE
     return replace(state, isolation=Isolation.REQUESTED) if needed else state

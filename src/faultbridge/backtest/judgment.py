@@ -15,11 +15,11 @@ RELAPSE_WITHIN = timedelta(days=7)
 
 
 class Judgment(StrEnum):
-    """Whether what happened after a recorded case justified its repair.
+    """Whether later entries show that a recorded case needed its repair.
 
-    `right`: another fault of severity `fatal` before the repair, the same fault again within seven days, or failed
-    diagnostics confirm the fault. `needless`: diagnostics passed, and its code did not come back within seven days.
-    `undetermined`: everything else.
+    `right`: the fault is confirmed, by another fault of severity `fatal` before the repair, by the same fault within
+    seven days after it, or by failed diagnostics. `needless`: diagnostics passed, and the fault did not return within
+    seven days. `undetermined`: any other case.
     """
 
     RIGHT = "right"
@@ -28,7 +28,7 @@ class Judgment(StrEnum):
 
 
 def judge(found: Iterable[Trail], events: Sequence[Event]) -> dict[str, Judgment]:
-    """Return the judgment of each recorded case by its id."""
+    """Return the judgment of each recorded case, by case id."""
     cases = list(found)
     relapses = {one.relapse_of for one in cases if one.relapse_of}
     detected = [

@@ -1,4 +1,4 @@
-"""The record as the back-test reads it: commits in the order of time, and the course of each recorded case."""
+"""The record for a back-test: commits in the order of time, and the course of each recorded case."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Event = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The entries that one writer recorded about one node, or about the cluster, at one time."""
+    """The entries that one writer recorded at one time about one node, or about the cluster (node None)."""
 
     at: datetime
     node: str | None
@@ -27,17 +27,17 @@ class Commit:
     events: tuple[Event, ...]
 
     def of_type(self, kind: EntryType) -> list[Event]:
-        """Return the entries of one type."""
+        """Return the entries of one type in this commit."""
         return [one for one in self.events if one["metadata"]["event_type"] == kind.value]
 
     def notes(self, kind: str) -> list[Event]:
-        """Return the notes of one kind."""
+        """Return the notes of one kind in this commit."""
         return [one for one in self.of_type(EntryType.NOTE) if one["data"]["kind"] == kind]
 
 
 @dataclass(slots=True)
 class RecordedAttempt:
-    """One repair attempt: its action, when it was admitted, when it ended, and the status of the case after it."""
+    """One repair attempt: its action, its start and end, and the status of the case after it."""
 
     repair_action: RepairAction
     admitted_at: datetime
@@ -46,15 +46,16 @@ class RecordedAttempt:
 
     @property
     def repaired(self) -> bool:
-        """Return whether the attempt returned the node to service."""
+        """Return whether the attempt resolved the case, so that the node returned to service."""
         return self.status is CaseStatus.RESOLVED
 
 
 @dataclass(slots=True)
 class Trail:
-    """The recorded course of one case. `complete` is False if the first entry is later than the opening of the case.
+    """The recorded course of one case.
 
-    `verdicts` are the results of its diagnostics in order, True for passed. `lost` is GPU time in milliseconds.
+    `complete` is False if the first recorded entry is later than the opening of the case. `verdicts` are the results of
+    its diagnostics in order, True for passed. `lost` is the lost GPU time in milliseconds.
     """
 
     id: str
@@ -72,14 +73,14 @@ class Trail:
     lost: int | None = None
 
     def attempt_with(self, action: RepairAction) -> RecordedAttempt | None:
-        """Return the first finished attempt with a repair action, or None."""
+        """Return the first finished attempt with this repair action; None if there is none."""
         return next((one for one in self.attempts if one.repair_action is action and one.ended_at), None)
 
 
 def commits(events: Iterable[Event]) -> Iterator[Commit]:
-    """Group entries by the commit that wrote them, the oldest first.
+    """Group entries by the commit that wrote them, and yield the commits in the order of time.
 
-    One admission run admits and refuses at the same time; its refusals come after what it admitted.
+    One run of admission starts some cases and refuses others at the same time. The commits with refusals come last.
     """
     found = [
         Commit(from_text(recorded), node or None, Actor(actor), tuple(group))
@@ -99,7 +100,7 @@ def _writer(event: Event) -> tuple[str, str, str]:
 
 
 def trails(events: Iterable[Event]) -> dict[str, Trail]:
-    """Return the course of each case by its id."""
+    """Return the recorded course of each case, by case id."""
     found: dict[str, Trail] = {}
     for event in sorted(events, key=_order):
         metadata = event["metadata"]
@@ -130,7 +131,7 @@ def _follow(found: dict[str, Trail], metadata: Event, data: Event) -> None:
 
 
 def typical_durations(found: Iterable[Trail]) -> dict[RepairAction, timedelta]:
-    """Return the median duration of the recorded attempts that returned a node to service, by repair action."""
+    """Return the median duration of the successful recorded attempts, by repair action."""
     durations: dict[RepairAction, list[timedelta]] = {}
     for trail in found:
         for one in trail.attempts:

@@ -1,4 +1,4 @@
-"""Recorded cases as domain values: rebuilds the case of a node from its entries."""
+"""Recorded cases: rebuilds the case of a node, as a domain value, from its entries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _PROVEN = frozenset({Resolution.RECOVERED, Resolution.REPAIRED, Resolution.REPLA
 
 
 def follow_case(state: NodeState, commit: Commit, limits: Limits, catalog: Catalog) -> NodeState:
-    """Return a node with its case as it is after a recorded commit. A verified repair begins a probation."""
+    """Return a node with its case as a recorded commit changed it.
+
+    A verified repair also starts a probation of the node.
+    """
     for event in commit.of_type(EntryType.CASE_STATUS):
         state = replace(state, case=_moved(state.case, event))
         case = state.case
@@ -38,9 +41,9 @@ def follow_case(state: NodeState, commit: Commit, limits: Limits, catalog: Catal
 
 
 def ordered(state: NodeState, order: str) -> NodeState:
-    """Return a node with its case as it is after the operator order `replace`, `return` or `cancelled`.
+    """Return a node with its case as the operator order `replace`, `return` or `cancelled` changed it.
 
-    Another order, or a node without a live case, changes nothing.
+    Any other order changes nothing. A node without a live case is returned unchanged.
     """
     case = state.live_case
     if case is None:
@@ -96,7 +99,7 @@ def _new_case(event: Event) -> Case:
 
 
 def _answered(state: NodeState, event: Event) -> NodeState:
-    """Return a node whose approval request is granted, or withdrawn, by the note of an approval."""
+    """Return a node whose approval request was granted or withdrawn by a recorded note."""
     case, facts = state.live_case, event["data"]["facts"]
     if case is None or event["data"].get("stage") != "over" or case.approval is None:
         return state
@@ -106,7 +109,10 @@ def _answered(state: NodeState, event: Event) -> NodeState:
 
 
 def with_request(state: NodeState, action: RepairAction, asked_at: datetime, answer_by: datetime) -> NodeState:
-    """Return a node whose live case waits for approval of a repair action; without a live case, the node as it is."""
+    """Return a node whose live case waits for approval of a repair action.
+
+    A node without a live case is returned unchanged.
+    """
     case = state.live_case
     if case is None:
         return state

@@ -1,4 +1,4 @@
-"""Replay: passes the recorded entries of a cluster through the pure stages under the tested policy."""
+"""Replay: passes recorded entries of a cluster through the decision stages under the tested policy."""
 
 from __future__ import annotations
 
@@ -27,17 +27,18 @@ AFTER_END = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a replay reads besides the entries: the fault catalog, and the known policies by version."""
+    """What a replay reads besides entries: the fault catalog, and the known policies by version."""
 
     catalog: Catalog
     policies: Mapping[str, Policy]
 
 
 def replay(events: Sequence[Event], rules: Rules, evidence: Evidence) -> Replayed:
-    """Replay the recorded entries of one cluster under the policy of `rules`, the tested policy.
+    """Replay the recorded entries of one cluster under the tested policy, which `rules` contains.
 
-    Where it decides as recorded, the recorded times and outcomes apply. From a decision that differs, the case follows
-    the tested policy. Its node follows the entries again when the recorded and the simulated case are closed.
+    While the tested policy decides as recorded, the recorded times and outcomes apply. After a decision that differs,
+    the case follows the tested policy. Its node follows the entries again once the recorded and the simulated case are
+    closed.
     """
     found = trails(events)
     reader = FactReader(evidence.catalog, evidence.policies)
@@ -93,14 +94,14 @@ class _Run:
         self.alone.rejoin(track, commit.at)
 
     def _note_policy(self, commit: Commit) -> None:
-        """Store the breaker limits of the recorded policy, which each entry about a fault or a case names."""
+        """Store the breaker limits of the recorded policy, which entries about faults and cases name."""
         version = next((one["data"]["policy"] for one in commit.events if "policy" in one["data"]), None)
         policy = self.in_step.reader.policies.get(version or "")
         if policy is not None:
             self.in_step.cluster.recorded_limits = policy.breakers
 
     def advance(self, until: datetime) -> None:
-        """Continue the cases that follow the tested policy up to a time."""
+        """Continue the simulated cases up to a time."""
         while True:
             due = timers(self.in_step.cluster.tracks.values(), self.alone)
             if not due or due[0][0] > until:
@@ -115,14 +116,14 @@ class _Run:
             self.alone.rejoin(track, at)
 
     def finish(self) -> None:
-        """End the replay: cases that follow the tested policy continue for a day; a case still live then has no end."""
+        """End the replay after one more day of simulated cases; a case that is still live gets no end."""
         if self.at is not None:
             self.advance(self.at + AFTER_END)
         live = sum(one.course is not None for one in self.in_step.cluster.tracks.values())
         self.result.add_gap("a case is still live under the other policy a day after the record ends", live)
 
     def _record(self, track: Track, commit: Commit) -> None:
-        """Set the node to its recorded state."""
+        """Apply a commit to the recorded state of a node."""
         state = placed(track.recorded, commit)
         _, conditions = self.in_step.reader.changes(state, commit)
         policy, catalog = self.in_step.cluster.rules.policy, self.in_step.reader.catalog
@@ -134,7 +135,7 @@ class _Run:
 
 
 def _first_status(commit: Commit) -> NodeStatus:
-    """Return the status of a node before its first recorded entry."""
+    """Return the status that a node had before its first recorded entry; HEALTHY if it is unknown."""
     for event in commit.of_type(EntryType.NODE_STATUS):
         if event["data"]["from"]:
             return NodeStatus(event["data"]["from"])

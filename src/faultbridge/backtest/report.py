@@ -1,4 +1,4 @@
-"""Report: totals of the recorded cases and under the tested policy, decisions that differ, and missing data."""
+"""Report: totals for the record and for the tested policy, decisions that differ, and missing data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _HOUR = timedelta(hours=1) // timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """One recorded case, or one case under the tested policy, for the totals. `lost` is None if it is unknown."""
+    """One case for the totals, recorded or under the tested policy.
+
+    `lost` is the lost GPU time in milliseconds; None if it is unknown.
+    """
 
     node: str
     actions: tuple[RepairAction, ...]
@@ -31,7 +34,7 @@ class _Outcome:
 
 
 def backtest_document(cluster: str, events: Sequence[Event], replayed: Replayed, version: str) -> dict[str, Any]:
-    """Return the report of the back-test of one cluster under a policy version, as a JSON document."""
+    """Return the report of a back-test as a JSON document; `version` is the tested policy's version."""
     found = trails(events)
     judgments = judge(found.values(), events)
     left = {course.trail.id for course in replayed.courses if course.trail is not None}
@@ -57,7 +60,10 @@ def backtest_document(cluster: str, events: Sequence[Event], replayed: Replayed,
 
 
 def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the report `after`, compared with the policy of the report `before`, not with the recorded decisions."""
+    """Return the report `after`, compared with the tested policy of the report `before`.
+
+    It replaces the comparison of `after` with the recorded decisions.
+    """
     old, new = ({(one["at"], one["node"]): one for one in report["differences"]} for report in (before, after))
     differences = []
     for key in sorted({**old, **new}):

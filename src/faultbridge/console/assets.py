@@ -1,4 +1,4 @@
-"""Assets: the style sheet and the script of the console, under names that contain their hash."""
+"""Assets: the style sheet, script and icon of the console, under names that contain their hash."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ _MEDIA_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; char
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """One file that pages load."""
+    """A style sheet, script or icon that pages load."""
 
     name: str
     text: str
 
     @property
     def media_type(self) -> str:
-        """Return the media type."""
+        """The media type of the file, for the header `Content-Type`."""
         return _MEDIA_TYPES[Path(self.name).suffix]
 
     @property
     def hashed_name(self) -> str:
-        """Return the name with the hash of the text, so that browsers may keep the file forever."""
+        """The file name with a hash of the text, so that browsers may cache the file without a time limit."""
         stem, suffix = self.name.rsplit(".", 1)
         return f"{stem}-{hashlib.sha256(self.text.encode()).hexdigest()[:12]}.{suffix}"
 
     @property
     def source_hash(self) -> str:
-        """Return the hash by which a content security policy allows this text in a page."""
+        """The hash with which a content security policy allows this text inside a page."""
         return f"sha256-{base64.b64encode(hashlib.sha256(self.text.encode()).digest()).decode()}"
 
 
@@ -44,5 +44,5 @@ def asset(name: str) -> Asset:
 
 
 def by_hashed_name(name: str) -> Asset | None:
-    """Return the asset with this hashed name, or None; an old name is not found."""
+    """Return the asset with this hashed name; None if the name is unknown or of an earlier version."""
     return next((one for one in map(asset, (STYLE, SCRIPT, ICON)) if one.hashed_name == name), None)

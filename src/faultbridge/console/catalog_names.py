@@ -1,4 +1,4 @@
-"""Catalog names: the packaged data that pages show: names of fault codes, and GPUs by instance type."""
+"""Names of fault codes and numbers of GPUs, which pages show, from the packaged data."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ def gpus() -> dict[str, int]:
 
 
 def meaning(code: str) -> str:
-    """Return the name of a fault code in the catalog, or an empty text for an unknown code."""
+    """Return the name of a fault code in the catalog; "" for an unknown code."""
     row = load_catalog().rows.get(code)
     return row.name if row else ""

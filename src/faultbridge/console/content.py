@@ -1,4 +1,4 @@
-"""Content: the response to a page request, with headers that restrict what a browser may load and embed."""
+"""Content: the response to a page request, with headers that restrict what a browser loads and embeds."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ IMMUTABLE = "private, max-age=31536000, immutable"
 
 
 def entity_tag(version: str) -> str:
-    """Return the weak entity tag of a version of a page."""
+    """Return the weak entity tag (HTTP `ETag`) for a version of a page."""
     return f'W/"{hashlib.sha256(version.encode()).hexdigest()[:32]}"'
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A response: its text, its media type, its status, and how long a browser may keep it.
+    """A response: its text, its media type, its status, and how long a browser may cache it.
 
-    Two texts with the same tag show the same state; ages in them may differ by less than a minute.
+    Two texts with the same entity tag show the same state. Only the ages that they show may differ, by less than a
+    minute.
     """
 
     text: str
@@ -46,7 +47,7 @@ class Content:
     tag: str = ""
 
     def headers(self) -> dict[str, str]:
-        """Return the headers of the response."""
+        """Return the HTTP headers of the response, security headers included."""
         attachment = {"Content-Disposition": f'attachment; filename="{self.file_name}"'} if self.file_name else {}
         return {
             **SECURITY,
@@ -57,6 +58,6 @@ class Content:
         }
 
     def not_modified(self, if_none_match: str) -> bool:
-        """Return whether a request that names these entity tags already has this content."""
+        """Return whether the client already has this content; `if_none_match` lists its entity tags."""
         named = {one.strip() for one in if_none_match.split(",")}
         return self.status is HTTPStatus.OK and (self.tag or entity_tag(self.text)) in named

@@ -1,4 +1,4 @@
-"""Facts: reads the documents of one page; the number of reads does not grow with the length of the history."""
+"""Facts: reads the documents of one page; the number of reads does not grow with the history."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ Window = tuple[datetime | None, datetime | None]
 
 @dataclass(slots=True)
 class Facts:
-    """Reads clusters, nodes, cases, incidents and entries for pages; writes nothing."""
+    """Reads clusters, nodes, cases, incidents and entries for pages. It writes nothing."""
 
     views: Views
     timeline: Timeline
@@ -67,7 +67,7 @@ class Facts:
         self.kept = Kept(self.clock)
 
     def fleet(self, clusters: Iterable[str] | None) -> tuple[FleetFacts, ...]:
-        """Read every cluster with its nodes, or only those of the given names; an unknown name is ignored."""
+        """Read the clusters of the given names with their nodes, or all clusters if `clusters` is None."""
         found = [view for view in self.views.clusters() if clusters is None or view.config.cluster in set(clusters)]
         facts = []
         for view in found:
@@ -78,18 +78,18 @@ class Facts:
         return tuple(facts)
 
     def _lost_in_a_week(self, config: ClusterConfig) -> int:
-        """Return the GPU milliseconds of the cases that were opened in the last week.
+        """Return the lost GPU time, in milliseconds, of the cases that were opened in the last week.
 
-        Above 500 cases only the newest count, and the result is too low.
+        Only the newest 500 cases count. With more cases, the result is too low.
         """
         now = self.clock.now()
         recent = self.views.recent_cases(config, tuple(CaseStatus), MAX_COUNTED_CASES, now - WEEK)
         return sum(case_document(one, now)["gpu_time_lost_ms"] or 0 for one in recent)
 
     def cluster(self, cluster: str, window: Window) -> ClusterFacts:
-        """Read a cluster, its live and its latest closed cases, its open incidents, its jobs and its own entries.
+        """Read a cluster for its page: its cases, open incidents, jobs and own entries.
 
-        It reads the 20 live cases that were opened last, and the closed ones among the cases opened last.
+        It reads the 20 live cases that were opened last, and the closed cases among those that were opened last.
         """
         now = self.clock.now()
         with self._once(cluster) as views:
@@ -118,14 +118,14 @@ class Facts:
         )
 
     def _limits(self, config: ClusterConfig) -> Policy | None:
-        """Return the policy of a cluster, or None if it cannot be read, so that the page shows everything else."""
+        """Return the policy of a cluster; None if it cannot be read, so that the rest of the page is shown."""
         try:
             return self.policy(config)
         except Misconfigured:
             return None
 
     def _entries(self, view: ClusterView, window: Window) -> tuple[tuple[Document, ...], bool]:
-        """Return the newest entries of a cluster's own stream in a window, and whether there are earlier ones."""
+        """Return the newest entries of a cluster's own stream in a time window, and whether it has older ones."""
 
         def read(config: ClusterConfig) -> tuple[tuple[Document, ...], bool]:
             lines, older = self.timeline.window(config.cluster, None, view.state.head, window, MAX_CLUSTER_ENTRIES)
@@ -136,11 +136,11 @@ class Facts:
         return self.kept.read("entries", view.config, QUARTER_HOUR, read, view.state.head)
 
     def _closed_last(self, config: ClusterConfig) -> tuple[CaseView, ...]:
-        """Return the closed cases among the most recently opened ones, the newest first."""
+        """Return the closed cases among the most recently opened cases, newest first."""
         return self.views.recent_cases(config, CLOSED, MAX_CASES)[::-1]
 
     def node(self, cluster: str, node: str, window: Window) -> StreamDocuments:
-        """Read a node and the newest entries of its stream in a window."""
+        """Read a node, its jobs, its last case, and the newest entries of its stream in a time window."""
         view, state = self.views.cluster(cluster), self.views.node(NodeKey(cluster, node))
         lines, older = self.timeline.window(cluster, node, state.head, window, MAX_ENTRIES)
         jobs = JobViews(self.views.table).first(cluster, MAX_JOBS, node)
@@ -150,14 +150,14 @@ class Facts:
         return StreamDocuments(document, entries, older, listed, jobs.total, case)
 
     def job(self, cluster: str, job_id: str) -> StreamDocuments:
-        """Read a job and the newest entries about it."""
+        """Read a job and the newest timeline entries about it."""
         self.views.cluster(cluster)
         job = JobViews(self.views.table).job(cluster, job_id)
         lines, older = self.timeline.of_job(cluster, job_id, MAX_ENTRIES)
         return StreamDocuments(job_document(job), _documents(lines), older)
 
     def case(self, cluster: str, case_id: str) -> CaseDocuments:
-        """Read a case of a cluster, its node, its newest entries and the pages about it."""
+        """Read a case of a cluster, its node, its newest entries, and the pages that were sent about it."""
         view = self.views.case(case_id)
         if view.key.cluster != cluster:
             raise UnknownName("case", case_id)
@@ -168,7 +168,7 @@ class Facts:
     def _of_case(
         self, view: CaseView, cluster: ClusterView, state: NodeState, entries: Sequence[Document]
     ) -> CaseFacts:
-        """Return the facts of a case, with the policy and the other failing nodes if they delay it."""
+        """Return the facts of a case; if a limit or a breaker delays it, also the policy or the failing nodes."""
         case, waits = view.case, view.case.waiting_for
         is_limited = waits in {WaitingFor.BREAKER, WaitingFor.BUDGET}
         return CaseFacts(
@@ -182,12 +182,12 @@ class Facts:
         )
 
     def _failing(self, cluster: ClusterView, node: str) -> tuple[str, ...]:
-        """Return the other nodes of a cluster with a live case, by name."""
+        """Return the names of the other nodes of a cluster that have a live case, sorted."""
         rows = unhealthy_rows(self.views.table, cluster.config)
         return tuple(sorted(str(row["node"]) for row in rows if row["case"] and row["node"] != node))
 
     def report(self, cluster: str, window: Window, limit: int) -> tuple[ClusterFacts, tuple[CaseDocuments, ...]]:
-        """Read a cluster, the newest entries of all its nodes in a window, and the cases that these entries name."""
+        """Read a cluster, the newest entries of all its nodes in a window, and the cases that they belong to."""
         query = TimelineQuery(cluster, since=window[0], until=window[1])
         lines, older = self.timeline.newest(query, limit)
         entries = _documents(lines)
@@ -196,7 +196,7 @@ class Facts:
         return replace(self.cluster(cluster, window), entries=entries, older=older), cases
 
     def incident(self, cluster: str, incident_id: str) -> tuple[StreamDocuments, tuple[GridNode, ...]]:
-        """Read an incident, its entries among the cluster's newest ones of that time, and the nodes of its domain."""
+        """Read an incident, its newest entries, and the nodes of its failure domain."""
         with self._once(cluster) as views:
             view, of = views.incident(incident_id, cluster), views.cluster(cluster)
             rows = unhealthy_rows(views.table, of.config)
@@ -213,7 +213,7 @@ class Facts:
         return StreamDocuments(incident_document(view), entries, older), nodes
 
     def _grid(self, config: ClusterConfig, rows: Iterable[Document]) -> tuple[GridNode, ...]:
-        """Return every node of a cluster with its status; the placement may be some minutes old."""
+        """Return every node of a cluster with its status; placements may be up to 15 minutes old."""
         unhealthy = {str(row["node"]): row for row in rows}
         return tuple(
             GridNode(
@@ -228,7 +228,7 @@ class Facts:
 
     @contextmanager
     def _once(self, cluster: str) -> Iterator[Views]:
-        """Yield views that read each item of a cluster only once, and all work rows of a shard by one query."""
+        """Yield views of a cluster that read each item, and each shard's open work, only once."""
         reads = ClusterReads(self.views.table, self.clock)
         with reads.once(cluster, policy=False):
             yield Views(reads)

@@ -1,4 +1,7 @@
-"""HTML: renders templates. Every value is escaped, and control characters and direction marks are shown as text."""
+"""HTML: renders templates, with every value escaped.
+
+Control characters and direction marks are made visible.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ _ID = re.compile(rf"\b(i-[0-9a-f]{{8,17}}|c-[a-z2-7]{{26}}|inc-[a-z2-7]{{16}}|{_
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """The addresses of pages. Without a base, as in a report file, pages have no address and names stay text."""
+    """The addresses of pages. If `base` is None, as in a report file, names are shown without links."""
 
     base: str | None = BASE
 
@@ -33,27 +36,30 @@ class Links:
         return self.base or ""
 
     def cluster(self, cluster: str, **query: str) -> str:
-        """Return the address of the page of a cluster."""
+        """Return the address of the page of a cluster, with query parameters."""
         return self._path("clusters", cluster, **query)
 
     def node(self, cluster: str, node: str, **query: str) -> str:
-        """Return the address of the page of a node."""
+        """Return the address of the page of a node, with query parameters."""
         return self._path("clusters", cluster, "nodes", node, **query)
 
     def case(self, cluster: str, case_id: str, **query: str) -> str:
-        """Return the address of the page of a case."""
+        """Return the address of the page of a case, with query parameters."""
         return self._path("clusters", cluster, "cases", case_id, **query)
 
     def incident(self, cluster: str, incident_id: str, **query: str) -> str:
-        """Return the address of the page of an incident."""
+        """Return the address of the page of an incident, with query parameters."""
         return self._path("clusters", cluster, "incidents", incident_id, **query)
 
     def job(self, cluster: str, job_id: str, **query: str) -> str:
-        """Return the address of the page of a job. Its id is a parameter, because it may contain `/`."""
+        """Return the address of the page of a job, with query parameters.
+
+        The job id is a query parameter, because it may contain `/`.
+        """
         return self._path("clusters", cluster, "jobs", id=job_id, **query)
 
     def asset(self, name: str) -> str:
-        """Return the address of a style sheet or script."""
+        """Return the address of a style sheet, script or icon."""
         return self._path("assets", asset(name).hashed_name)
 
     def _path(self, *parts: str, **query: str) -> str:
@@ -64,7 +70,7 @@ class Links:
 
 
 def render(template: str, links: Links, **values: object) -> str:
-    """Return a page as text."""
+    """Render a template with values, and return the page as text."""
     return _environment().get_template(template).render(links=links, style=asset(STYLE), script=asset(SCRIPT), **values)
 
 
@@ -92,14 +98,17 @@ def _environment() -> Environment:
 
 
 def linked_ids(text: str, links: Links | None = None, cluster: str = "") -> Markup:
-    """Return a sentence with every id and time unbroken. With links, the ids of cases and incidents are links."""
+    """Return a sentence as HTML in which no id or time is broken into two lines.
+
+    With `links`, the ids of cases and incidents become links.
+    """
     parts = _ID.split(visible(text))  # every second part is an id
     shown = [_id(part, links, cluster) if number % 2 else escape(part) for number, part in enumerate(parts)]
     return Markup().join(shown)
 
 
 def whole_words(command: str) -> Markup:
-    """Return a command that is broken into lines only at spaces, so that no option is cut at its hyphens."""
+    """Return a command as HTML that is broken into lines only at spaces, so that options stay whole."""
     return Markup(" ").join(Markup('<span class="id">{}</span>').format(word) for word in visible(command).split(" "))
 
 
@@ -116,12 +125,15 @@ def _id(text: str, links: Links | None, cluster: str) -> Markup:
 
 
 def _show(value: object) -> object:
-    """Return a value for a template, with the control and direction characters of a text made visible."""
+    """Return a template value; in a text, control and direction characters are made visible."""
     if isinstance(value, Markup) or not isinstance(value, str):
         return value
     return visible(value)
 
 
 def _points(corners: tuple[tuple[float, float], ...]) -> str:
-    """Return the points of a polygon in a drawing of 1000 by 100, from corners as shares from the lower left."""
+    """Return the corners of a polygon as text for an SVG drawing of 1000 by 100 units.
+
+    The corners are given as shares of width and height, measured from the lower left.
+    """
     return " ".join(f"{1000 * x:.2f},{100 - 100 * y:.2f}" for x, y in corners)

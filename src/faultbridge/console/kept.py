@@ -1,4 +1,4 @@
-"""Kept: caches what a warm function read of a cluster, for a limited time or until its version changes."""
+"""Caches what a warm Lambda function has read of a cluster, for a limited time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Value:
 
 @dataclass(slots=True)
 class Kept:
-    """Keeps the last value of each name and cluster."""
+    """Caches one value for each pair of a name and a cluster."""
 
     clock: Clock
     _values: dict[tuple[str, str], _Value] = field(default_factory=dict)
@@ -30,9 +30,9 @@ class Kept:
     def read(
         self, name: str, config: ClusterConfig, age: timedelta, read: Callable[[ClusterConfig], T], version: object = ""
     ) -> T:
-        """Return the cached value of a cluster if it has this version and is at most `age` old.
+        """Return the cached value of a cluster, or read it again.
 
-        Else read the value again.
+        The cached value is used if it has this `version` and is at most `age` old.
         """
         now, key = self.clock.now(), (name, config.cluster)
         kept = self._values.get(key)
@@ -42,5 +42,5 @@ class Kept:
         return value
 
     def forget(self, *names: str) -> None:
-        """Drop the values with these names, or all."""
+        """Remove the cached values with these names; without names, remove all values."""
         self._values = {key: value for key, value in self._values.items() if names and key[0] not in names}

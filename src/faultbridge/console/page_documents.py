@@ -1,4 +1,4 @@
-"""Page documents: the items read from the table, as JSON documents, from which one page of the console is built."""
+"""Page documents: the items from the table, as JSON documents, from which a console page is built."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from faultbridge.presentation.entry_rows import Document
 
 @dataclass(frozen=True, slots=True)
 class CaseDocuments:
-    """The documents of a case page; `older` is true if the case has earlier entries that were not read."""
+    """The documents of a case page; `older` is True if the case has earlier entries that were not read."""
 
     facts: CaseFacts
     pages: tuple[Document, ...]
@@ -19,9 +19,10 @@ class CaseDocuments:
 
 @dataclass(frozen=True, slots=True)
 class StreamDocuments:
-    """The documents of a node, job or incident page; `older` is true if there are earlier entries that were not read.
+    """The documents of a node, job or incident page.
 
-    Only a node page has `case` (the node's last case), `jobs` (its first jobs) and `followed` (the number of its jobs).
+    `older` is True if there are earlier entries that were not read. Only a node page has `case` (the node's last case),
+    `jobs` (the first jobs of the node) and `followed` (the number of its jobs).
     """
 
     document: Document

@@ -1,4 +1,4 @@
-"""Pages: the pages of the console by path, from a request to content; JSON and CSV hold the same data as a page."""
+"""Pages: builds the console page for each path. JSON and CSV contain the same data as the page."""
 
 from __future__ import annotations
 
@@ -53,27 +53,31 @@ class PageData:
 class Pages:
     """Answers requests for pages of the console.
 
-    The server has authenticated the caller; access to the cluster, and that it exists, are checked here.
+    The server has already authenticated the caller. This class checks that the cluster exists and that the caller may
+    access it.
     """
 
     facts: Facts
     links: Links = field(default_factory=Links)
 
     def __call__(self, path: str, request: Request) -> Content:
-        """Return the content for a path below the base; a FaultbridgeError becomes a page that states the reason."""
+        """Return the content for a path below `/console`.
+
+        A `FaultbridgeError` becomes a page that states the reason.
+        """
         try:
             return self._content(path.strip("/"), request)
         except FaultbridgeError as error:
             return self.error(error)
 
     def error(self, error: FaultbridgeError) -> Content:
-        """Return the page of an error, without internal details."""
+        """Return a page about an error, without internal details."""
         status, document = problem_of(error)
         text = render("error.html", self.links, title=status.phrase, problem=document)
         return Content(text, status=status, cache="no-store")
 
     def internal_error(self) -> Content:
-        """Return the page of an unexpected error."""
+        """Return a page about an unexpected error."""
         return self.error(Misconfigured("a bug"))
 
     def _content(self, path: str, request: Request) -> Content:
@@ -106,12 +110,15 @@ class Pages:
         return Content(render(data.template, self.links, **values), tag=tag)
 
     def _version(self, data: PageData) -> str:
-        """Return a text that changes when the page does: with its documents, and each minute while the page is live."""
+        """Return a text that changes whenever the page must be loaded again.
+
+        It changes with the page's documents and, while the page is live, every minute.
+        """
         minute = f"{self.facts.clock.now():%Y-%m-%dT%H:%M}" if data.live else ""
         return json.dumps([_without_ages(data.documents), minute, self.links.asset(STYLE), self.links.asset(SCRIPT)])
 
     def fleet(self, request: Request) -> PageData:
-        """Return the fleet page of the clusters that the caller may see."""
+        """Return the fleet page, with the clusters that the caller may access."""
         allowed = request.caller.clusters
         found = self.facts.fleet(None if allowed is None or ALL_CLUSTERS in allowed else allowed)
         page = fleet_page(found, gpus(), self.facts.clock.now() - WEEK)
@@ -119,7 +126,7 @@ class Pages:
         return PageData("fleet.html", {"page": page}, documents, (), "fleet", page.live)
 
     def cluster(self, request: Request) -> PageData:
-        """Return the page of a cluster."""
+        """Return the page of a cluster for a time window."""
         window = request.window()
         facts = self.facts.cluster(request.cluster, window)
         page = cluster_page(facts, self._span(window, facts.entries))
@@ -135,7 +142,7 @@ class Pages:
         return PageData("cluster.html", {"page": page}, documents, facts.entries, request.cluster, page.live)
 
     def node(self, request: Request) -> PageData:
-        """Return the page of a node."""
+        """Return the page of a node for a time window."""
         window, node = request.window(), names.node_name(request.path["node"])
         found = self.facts.node(request.cluster, node, window)
         span = self._span(window, found.entries)
@@ -182,12 +189,15 @@ class Pages:
         return PageData("incident.html", {"page": page}, documents, found.entries, incident_id, page.live)
 
     def _now(self, entries: Iterable[Document]) -> datetime:
-        """Return the current minute, so that an unchanged page has the same text; not before the last entry."""
+        """Return the current minute, or the time of the last entry if it is later.
+
+        The time is cut to whole minutes, so that the text of an unchanged page stays equal within a minute.
+        """
         minute = self.facts.clock.now().replace(second=0, microsecond=0)
         return max([minute, *(from_text(str(one["metadata"]["recorded_at"])) for one in entries)])
 
     def _span(self, window: Window, entries: Iterable[Document]) -> Span:
-        """Return the window that a page shows: by default from its first entry until now."""
+        """Return the time span that a page shows, by default from its first entry until now."""
         since, until = window
         now = self._now(entries)
         first = min((occurred_at(one) for one in entries), default=now - MINUTE)
@@ -195,7 +205,7 @@ class Pages:
 
 
 def _without_ages(document: object) -> object:
-    """Return a document without the values that grow with time."""
+    """Return a document without the values that grow with time, such as ages."""
     if isinstance(document, Mapping):
         return {name: _without_ages(value) for name, value in document.items() if name not in _AGES}
     return [_without_ages(one) for one in document] if isinstance(document, list | tuple) else document

@@ -1,6 +1,6 @@
-"""Reports: the page of a case or a cluster as one file that opens from disk, without a server and without a network.
+"""Reports: the page of a case or a cluster as one HTML file that needs no server and no network.
 
-Style and script are part of the file. A content security policy allows only them, by their hashes.
+The style sheet and the script are part of the file. A content security policy allows only these two, by their hashes.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ NO_LINKS = Links(None)
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """Writes reports as text."""
+    """Builds report files as HTML text."""
 
     facts: Facts
 
     def case(self, cluster: str, case_id: str) -> str:
-        """Return the report of a case. Raises UnknownName for an unknown id."""
+        """Return the report of a case; an unknown id raises `UnknownName`."""
         if not CASE_ID.fullmatch(case_id):
             raise UnknownName("case", case_id)
         return _file("case.html", self.facts.clock.now(), page=self._case(self.facts.case(cluster, case_id)))
 
     def cluster(self, cluster: str, window: Window, limit: int) -> str:
-        """Return the report of a cluster: its page, the cases of a window, and at most `limit` entries of all nodes."""
+        """Return the report of a cluster: its page, the cases of a time window, and at most `limit` entries."""
         facts, cases = self.facts.report(cluster, window, limit)
         now = self.facts.clock.now()
         times = [from_text(str(one["metadata"]["occurred_at"])) for one in facts.entries]
@@ -47,6 +47,6 @@ class Reports:
 
 
 def _file(template: str, now: datetime, **values: object) -> str:
-    """Return a page as a file."""
+    """Render a template as a report file that was written at the time `now`."""
     given = {"since": None, "until": None, "presets": (), "refresh": 0, "version": "", **values}
     return render(template, NO_LINKS, report=True, written=now, **given)

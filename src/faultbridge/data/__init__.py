@@ -1,7 +1,7 @@
-"""Packaged data: the catalog of fault codes and their families, the GPUs of each instance type, and other tables.
+"""Packaged data: the catalog of fault codes, their families, GPUs by instance type, and other tables.
 
-`mapping` holds the translations of foreign terms, `counters` the thresholds, `patterns` checks regular expressions, and
-`policies` holds the default policy.
+`mapping` contains the mappings from foreign terms to fault codes, `counters` the thresholds, and `policies` the default
+policy. `patterns` checks regular expressions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ENDS_ON = ("reboot_node", "replace_node", "verified")
 
 @cache
 def load_catalog() -> Catalog:
-    """Return the packaged catalog; its rows are parsed once and built on first use."""
+    """Return the packaged catalog of fault codes; each row is built when it is first used."""
     index = _read("index.json")
     raw = (row for name in index["files"] for row in _read(name))
     rows = _LazyRows({row["code"]: row for row in raw})
@@ -33,13 +33,13 @@ def load_catalog() -> Catalog:
 
 @cache
 def network_faults_ended_by_reboot() -> frozenset[str]:
-    """Return the codes of the network faults that a reboot ends, because nothing would ever report their end."""
+    """Return the codes of the network faults that a reboot ends, because no source reports their end."""
     return frozenset(_read_beside("coverage.json")["ended_by_reboot"]["codes"])
 
 
 @cache
 def verification_coverage() -> Mapping[str, Mapping[int, tuple[str, ...]]]:
-    """Return the codes and families that each level of a verifier covers, by verifier and level."""
+    """Return the fault codes and families that a verification covers, by verifier and level."""
     verifiers: dict[str, dict[str, list[str]]] = _read_beside("coverage.json")["verifiers"]
     return {
         verifier: {int(level): tuple(covered) for level, covered in levels.items()}
@@ -49,29 +49,32 @@ def verification_coverage() -> Mapping[str, Mapping[int, tuple[str, ...]]]:
 
 @cache
 def verifiers_by_fault() -> frozenset[str]:
-    """Return the verifiers that run at the lowest level that covers the faults of a node."""
+    """Return the verifiers that run each verification at the lowest level that covers the node's faults."""
     return frozenset(_read_beside("coverage.json")["by_fault"])
 
 
 @cache
 def gpus_by_instance_type() -> Mapping[str, int]:
-    """Return the number of GPUs of each EC2 instance type (HyperPod adds the prefix `ml.`)."""
+    """Return the number of GPUs by EC2 instance type, without HyperPod's prefix `ml.`."""
     counts: dict[str, int] = _read_beside("instance_types.json")["gpus"]
     return counts
 
 
 @cache
 def efa_rates_by_instance_type() -> Mapping[str, int]:
-    """Return the rate of each EFA device by EC2 instance type, in Gb/s; types whose sources disagree are absent."""
+    """Return the rate of each EFA device in Gb/s, by EC2 instance type.
+
+    An instance type for which the public sources disagree is absent.
+    """
     rates: dict[str, int] = _read_beside("instance_types.json")["efa_gigabits_per_second"]
     return rates
 
 
 @cache
 def nvlink5_units() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-    """Return the hardware units that NVLink5 errors name: a mapping from Xid to unit name to numbers.
+    """Return the hardware units that NVLink5 errors name, by Xid and by the name of the unit.
 
-    A unit has two numbers: `before` is used by drivers older than R575, and `since` by R575 and later drivers.
+    Each unit has two numbers: `before` is used by drivers older than R575, `since` by R575 and later drivers.
     """
     units: dict[str, dict[str, dict[str, Any]]] = _read_beside("nvlink5_units.json")["units"]
     return units
@@ -79,7 +82,7 @@ def nvlink5_units() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
 
 @cache
 def offender_odds() -> Odds:
-    """Return the probabilities by which a card and its slot are compared."""
+    """Return the probabilities for the decision whether a GPU card or its slot is faulty."""
     from faultbridge.domain.offenders import Odds
 
     raw = _read_beside("offenders.json")
@@ -88,12 +91,12 @@ def offender_odds() -> Odds:
 
 @cache
 def dcgm_texts() -> Mapping[str, str]:
-    """Return the fault code of each phrase in a message of DCGM, the most specific phrase first."""
+    """Return the fault code for each phrase in DCGM messages; the most specific phrases come first."""
     return {row["contains"]: row["code"] for row in _read_beside("dcgm_texts.json")["texts"]}
 
 
 class _LazyRows(Mapping[str, Row]):
-    """The rows of the catalog by fault code; each is built on first use, as a batch needs only a few."""
+    """The rows of the catalog by fault code; a row is built on first use, as a batch needs only a few."""
 
     def __init__(self, raw: Mapping[str, Mapping[str, Any]]) -> None:
         self._raw = raw
@@ -133,15 +136,15 @@ def _row(raw: Mapping[str, Any]) -> Row:
 
 
 def _family(code: str) -> Family | None:
-    """Return the family of a code: of all patterns that match it, the longest decides."""
+    """Return the family of a fault code, from the longest pattern that matches the code; None without one."""
     matching = [pattern for pattern in _family_patterns() if matches_family(code, pattern)]
     return _family_patterns()[max(matching, key=len)] if matching else None
 
 
 def matches_family(code: str, pattern: str) -> bool:
-    """Return whether a code fits a pattern with at most one `*`.
+    """Return whether a fault code matches a pattern with at most one `*`.
 
-    This is not done by `fnmatch`, which would compile a regular expression for each pattern when the first row is read.
+    `fnmatch` is not used, because it would compile a regular expression for each pattern when the first row is read.
     """
     start, star, end = pattern.partition("*")
     if not star:
@@ -151,7 +154,7 @@ def matches_family(code: str, pattern: str) -> bool:
 
 @cache
 def _family_patterns() -> Mapping[str, Family | None]:
-    """Return the family of each pattern; None for codes that are listed as without a family."""
+    """Return the fault family of each pattern; None for patterns of codes that belong to no family."""
     read = _read_beside("families.json")
     without: dict[str, Family | None] = {pattern: None for one in read["without"] for pattern in one["codes"]}
     return without | {pattern: Family(name) for name, patterns in read["families"].items() for pattern in patterns}

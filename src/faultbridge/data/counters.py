@@ -1,4 +1,4 @@
-"""Thresholds: the increase of a counter that is a fault, its time window and source; a customer can replace limits."""
+"""Thresholds: how much a counter may increase before it is a fault; a customer can replace the limits."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _FILE = Path(__file__).parent / "thresholds" / "counters.json"
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """The threshold of one counter: a rise above `limit` is a fault with the code `code`.
+    """The threshold of one counter: an increase above `limit` is a fault with the code `code`.
 
-    With `seconds`, only the rise within that time counts. `bits` is the width of a counter that stops at its maximum.
-    `remote` marks a counter that a healthy port increases when the other end of the link fails.
+    With `seconds`, only the increase within that time counts. `bits` is the width of a counter that stops at its
+    maximum. `remote` marks a counter that a healthy port increases when the other end of the link fails.
     """
 
     counter: str
@@ -37,13 +37,13 @@ class Threshold:
 
     @property
     def full(self) -> int | None:
-        """Return the maximum at which the counter stops; None if it does not."""
+        """The maximum at which the counter stops; None if it does not stop."""
         return None if self.bits is None else 2**self.bits - 1
 
 
 @cache
 def thresholds() -> Mapping[tuple[str, str], Threshold]:
-    """Return every packaged threshold by source and counter."""
+    """Return every packaged threshold, by source and counter."""
     found: dict[tuple[str, str], Threshold] = {}
     for row in json.loads(_FILE.read_bytes()):
         fields = {name: value for name, value in row.items() if name not in {"sources", "counters"}}
@@ -58,7 +58,7 @@ Thresholds = Mapping[tuple[str, str], Threshold]
 
 
 def thresholds_with(extensions: Mapping[str, Mapping[str, Any]]) -> Thresholds:
-    """Return the packaged thresholds with the limits and time windows that a customer's mappings state."""
+    """Return the packaged thresholds with the limits and time windows that a customer's mappings set."""
     own = extensions.get(THRESHOLDS)
     if not own:
         return thresholds()
@@ -67,7 +67,7 @@ def thresholds_with(extensions: Mapping[str, Mapping[str, Any]]) -> Thresholds:
 
 
 def check_thresholds(own: object) -> None:
-    """Raise `Misconfigured` unless a customer's limits name counters with a threshold and hold valid numbers."""
+    """Raise `Misconfigured` unless a customer's limits are valid numbers for counters with a threshold."""
     for source, counters in _object(own, THRESHOLDS).items():
         allowed = counters_of(source)
         if not allowed:
@@ -98,5 +98,5 @@ def _object(value: object, path: str) -> Mapping[str, Any]:
 
 @cache
 def counters_of(source: str) -> frozenset[str]:
-    """Return the counters of a source that have a threshold."""
+    """Return the counters of a source that have a packaged threshold."""
     return frozenset(counter for counter_source, counter in thresholds() if counter_source == source)

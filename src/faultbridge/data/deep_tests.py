@@ -1,4 +1,4 @@
-"""The tests of a deep verification: scripts, time limits, and what each instance type must show."""
+"""The tests of a deep verification: scripts, time limits, and expected values of each instance type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parent / "verification"
 class DeepTest:
     """One test: its name, the lowest level at which it runs, its time limit in seconds, and its script.
 
-    Below the level `optional_below`, an instance on which its tools are not installed can pass without it.
+    Below the level `optional_below`, an instance that lacks the tools of the test can pass without it.
     """
 
     name: str
@@ -28,10 +28,10 @@ class DeepTest:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The values that a healthy instance of a type has: its EFA devices, and its NCCL all-reduce bus bandwidth.
+    """The values that a healthy instance of a type shows: number of EFA devices, least NCCL bus bandwidth.
 
-    `nccl_gigabytes_per_second` is measured over the GPUs of one instance, and `nccl_pair_gigabytes_per_second` over
-    those of two instances.
+    The bandwidth is that of an all-reduce, in GB/s. `nccl_gigabytes_per_second` is measured over the GPUs of one
+    instance, `nccl_pair_gigabytes_per_second` over the GPUs of two instances.
     """
 
     nccl_gigabytes_per_second: float
@@ -41,19 +41,22 @@ class Expected:
 
 @cache
 def deep_tests() -> tuple[DeepTest, ...]:
-    """Return the tests on one instance in the order in which they run."""
+    """Return the tests of a single instance, in the order in which they run."""
     return _tests("tests")
 
 
 @cache
 def peer_tests() -> tuple[DeepTest, ...]:
-    """Return the tests between two instances; both run the same script, which begins with `server=ADDRESS`."""
+    """Return the tests between two instances; both instances run the same script.
+
+    The caller must put the line `server=ADDRESS` before the script. ADDRESS is the instance that answers.
+    """
     return _tests("peer_tests")
 
 
 @cache
 def expected_by_instance_type() -> Mapping[str, Expected]:
-    """Return the expected values of each EC2 instance type, by its name without HyperPod's prefix `ml.`."""
+    """Return the expected values by EC2 instance type, without HyperPod's prefix `ml.`."""
     return {name: Expected(**row) for name, row in _document()["instance_types"].items()}
 
 

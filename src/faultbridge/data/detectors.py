@@ -1,4 +1,4 @@
-"""Packaged detectors of gray failures: the counters that each adds up, and how far above its peers a node must be."""
+"""Packaged detectors of gray failures: their counters, and how far above its peers a node must be."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FILE = Path(__file__).parent / "detectors.json"
 
 @cache
 def detectors() -> tuple[Detector, ...]:
-    """Return every detector."""
+    """Return every packaged detector of gray failures."""
     return tuple(
         Detector(**{**row, "counters": tuple(row["counters"]), "proved_by": tuple(row["proved_by"])})
         for row in json.loads(_FILE.read_bytes())

@@ -1,4 +1,4 @@
-"""Expected rates of EFA devices by instance type, in Gb/s; a customer can replace, add or remove them."""
+"""Expected rates of EFA devices by instance type, in Gb/s; a customer can change, add or remove rates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAX_RATE = 100_000
 
 
 def efa_rates_with(extensions: Mapping[str, Mapping[str, Any]]) -> Mapping[str, int]:
-    """Return the packaged rates with those that a customer's mappings state."""
+    """Return the packaged rates, changed by the rates in a customer's mappings, in Gb/s."""
     own = extensions.get(EFA_RATES)
     if not own:
         return efa_rates_by_instance_type()
@@ -22,7 +22,7 @@ def efa_rates_with(extensions: Mapping[str, Mapping[str, Any]]) -> Mapping[str, 
 
 
 def check_efa_rates(own: object) -> None:
-    """Raise `Misconfigured` unless a customer's rates are whole numbers of Gb/s, or null, by instance type."""
+    """Raise `Misconfigured` unless a customer's rates are whole numbers of Gb/s or null."""
     if not isinstance(own, dict):
         raise Misconfigured(f"wrong type of {EFA_RATES}: {type(own).__name__}; expected a JSON object")
     for name, rate in own.items():

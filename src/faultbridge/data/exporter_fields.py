@@ -1,4 +1,4 @@
-"""The fields of dcgm-exporter that the decoder of its page reads; the agent detects changes only in these."""
+"""The fields of a dcgm-exporter page that the decoder reads; the agent detects changes only in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packaged mappings from foreign terms to fault codes; a customer's extension has precedence."""
+"""Packaged mappings from foreign terms to fault codes; a customer's extensions take precedence."""
 
 from __future__ import annotations
 
@@ -20,19 +20,22 @@ NAMES = ("alerts", "conditions", "gpud", "health", "nvsentinel", "slurm", "train
 
 @cache
 def packaged(name: str) -> Mapping[str, Any]:
-    """Return a packaged mapping."""
+    """Return a packaged mapping by its name, without a customer's extension."""
     found: dict[str, Any] = json.loads((_FOLDER / f"{name}.json").read_bytes())
     return found
 
 
 def mapping(name: str, extensions: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return a mapping merged with the customer's extension of it."""
+    """Return a packaged mapping, merged with the customer's extension of it."""
     base = packaged(name)
     return merged(base, extensions[name]) if name in extensions else base
 
 
 def merged(base: Mapping[str, Any], extension: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge an extension into a mapping: its list items come first, and its members replace those of the same name."""
+    """Return a mapping with an extension merged into it.
+
+    The extension's list items come first. Its other members replace members with the same name.
+    """
     result = dict(base)
     for name, value in extension.items():
         base_value = base.get(name)
@@ -46,7 +49,7 @@ def merged(base: Mapping[str, Any], extension: Mapping[str, Any]) -> dict[str, A
 
 
 def parse_extensions(text: str) -> dict[str, Mapping[str, Any]]:
-    """Return a customer's extensions by the mapping that each extends; raises Misconfigured for invalid input."""
+    """Parse a customer's extensions, by the name of the extended mapping; else raise `Misconfigured`."""
     try:
         found = json.loads(text)
     except ValueError as error:
@@ -72,7 +75,7 @@ def _validate(extensions: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def _patterns(value: object) -> Iterator[str]:
-    """Yield every text that is used as a pattern."""
+    """Yield every text in an extension that is used as a pattern."""
     if isinstance(value, Mapping):
         for name, item in value.items():
             if name in _PATTERNS and isinstance(item, str):

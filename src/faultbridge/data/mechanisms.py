@@ -1,4 +1,7 @@
-"""Packaged log patterns, mechanisms and weights of `faultbridge explain`, and the schema of a customer's own."""
+"""Packaged log patterns, mechanisms (causes of failures) and weights of `faultbridge explain`.
+
+It also has the JSON Schema of a customer's own mechanisms.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,13 @@ def packaged_mechanisms() -> tuple[Mapping[str, Any], ...]:
 
 @cache
 def handled_rows() -> tuple[Mapping[str, Any], ...]:
-    """Return the texts around an error which show that its process continued."""
+    """Return the texts near an error that show that the process continued after it."""
     return tuple(_read("handled.json")["handled"])
 
 
 @cache
 def mechanism_schema() -> Mapping[str, Any]:
-    """Return the JSON Schema of a document of log patterns and mechanisms, packaged or a customer's."""
+    """Return the JSON Schema for documents of log patterns and mechanisms, packaged or from a customer."""
     return _read("schema.json")
 
 

@@ -1,4 +1,4 @@
-"""Compiles regular expressions from data and rejects those whose matching time has no bound."""
+"""Compiles regular expressions from data, and rejects those whose matching time has no bound."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAX_PLACES = 300_000
 
 @lru_cache(maxsize=512)
 def bounded_pattern(pattern: str) -> re.Pattern[str]:
-    """Return the compiled pattern; raises Misconfigured if it is invalid or its matching time has no bound."""
+    """Compile a pattern; an invalid pattern, or one without a time bound, raises `Misconfigured`."""
     if len(pattern) > MAX_PATTERN or _NESTED.search(pattern) or _UNBOUNDED.search(pattern):
         raise Misconfigured(f"pattern without a time bound: {pattern[:64]!r}; use {{0,n}} and no nested repetition")
     if prod(int(limit) for limit in _WIDE.findall(pattern) if int(limit) > _NARROW_LIMIT) > _MAX_PLACES:
@@ -37,9 +37,10 @@ _CHOICES = frozenset({"BRANCH", "GROUPREF_EXISTS"})
 
 
 def check_repetitions(pattern: str) -> None:
-    """Raise `Misconfigured` if a repeated group contains alternatives or another repetition of a variable length.
+    """Raise `Misconfigured` if a pattern repeats a group that contains alternatives or a repetition.
 
-    A text then matches in many ways, and each of them is tried: the time is exponential although each limit is small.
+    Only a repetition of variable length counts. A text can match such a pattern in many ways, and each way is tried.
+    The time is then exponential, although each limit is small.
     """
     if _is_ambiguous(re._parser.parse(pattern)):  # type: ignore[attr-defined]  # noqa: SLF001 - no public parser
         text = "repeats a group that contains alternatives or a repetition"
@@ -47,7 +48,7 @@ def check_repetitions(pattern: str) -> None:
 
 
 def _is_ambiguous(node: object, *, repeated: bool = False) -> bool:
-    """Return whether a part of a parsed pattern can match a text in more than one way inside a repetition."""
+    """Return whether a repeated part of a parsed pattern can match a text in more than one way."""
     name, *arguments = node if isinstance(node, tuple) and node else (None,)
     if str(name) in _REPEATS:
         least, most, body = arguments[0]

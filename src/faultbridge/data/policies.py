@@ -23,12 +23,12 @@ def version_of(document: Mapping[str, Any]) -> str:
 
 @cache
 def default_document() -> Mapping[str, Any]:
-    """Return the default policy's document with its version."""
+    """Return the document of the default policy, with its version."""
     document = json.loads(DEFAULT.read_bytes())
     return {**document, "version": version_of(document)}
 
 
 @cache
 def default_policy() -> Policy:
-    """Return the default policy, which applies to a cluster without a policy of its own."""
+    """Return the default policy, which applies to clusters that have no policy of their own."""
     return load(Policy, default_document())

@@ -1,10 +1,10 @@
-"""Events: the typed models of all events that Faultbridge publishes to customers.
+"""Events: the typed models of all events that Faultbridge publishes.
 
 A program that reads events with this package needs no other dependency than pydantic.
 
     from faultbridge.events import CaseStatusChange, read_envelope
 
-The package imports a module when a name of that module is first used. Read the modules in this order:
+A module of this package is imported when one of its names is first used. Read the modules in this order:
 
 - `base`: the base model, open enumerations and the scalar types of fields
 - `enums`, `cluster_enums`, `job_enums`: the open enumerations

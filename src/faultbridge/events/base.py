@@ -17,14 +17,14 @@ CASE_ID = r"^c-[a-z2-7]{26}$"
 
 
 class Model(BaseModel):
-    """A part of an event. Unknown fields are ignored, so that a newer producer does not break a reader."""
+    """The base of each part of an event. Unknown fields are ignored, so that readers accept newer events."""
 
     # Models are built at first use: a reader pays only for the events that it reads.
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore", defer_build=True)
 
 
 class OpenEnum(StrEnum):
-    """An enumeration that may get more values. An unknown value is read as `unknown`.
+    """An enumeration to which later versions may add values. A reader gets `unknown` for an unknown value.
 
     Every enumeration has the member `UNKNOWN = "unknown"`. Producers never write it.
     """
@@ -35,12 +35,12 @@ class OpenEnum(StrEnum):
 
     @classmethod
     def known(cls) -> list[str]:
-        """Return the values that producers of this version write."""
+        """Return the values of this version, without `unknown`."""
         return [member.value for member in cls if member.value != "unknown"]
 
     @classmethod
     def __get_pydantic_json_schema__(cls, _core: Any, _handler: Any) -> dict[str, Any]:  # noqa: ANN401 - pydantic's hook
-        """Return the open schema: the known values, or any other string."""
+        """Return the open JSON Schema, which allows the known values and any other string."""
         return {
             "title": cls.__name__,
             "description": (cls.__doc__ or "").strip(),
@@ -50,7 +50,10 @@ class OpenEnum(StrEnum):
 
 
 def parse_instant(value: object) -> datetime:
-    """Parse a time of an event. Raises ValueError for another format or a date that does not exist."""
+    """Convert the text of a time in an event to a datetime in UTC.
+
+    It raises `ValueError` for a text in another format, or for a date that does not exist.
+    """
     if isinstance(value, datetime):
         return value
     if not isinstance(value, str) or not re.fullmatch(INSTANT, value):

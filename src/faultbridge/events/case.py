@@ -27,7 +27,7 @@ class Cause(Model):
 
 
 class CaseStatusData(Model):
-    """A status change of a case."""
+    """The data of a case event: the status of a case before and after a change, and the cause of the case."""
 
     from_: CaseStatus | None = Field(alias="from", description="Null when the case opens.")
     to: CaseStatus
@@ -64,7 +64,7 @@ class CaseStatusData(Model):
 
 
 class CaseStatusChange(Event):
-    """A case is opened, queued, started, escalated, absorbed by an incident, or closed."""
+    """Published when a case is opened, queued, started, escalated, absorbed by an incident, or closed."""
 
     event_type: ClassVar[str] = "Case Status Change"
     metadata: CaseMetadata
@@ -90,7 +90,10 @@ class ReplacementStepData(Model):
 
 
 class NodeReplacementStep(Event):
-    """A step of a repair attempt ended: drain, intent, reset, reboot, replace, await, verify or return."""
+    """Published when a step of a repair attempt has ended.
+
+    The steps include drain, intent, reset, reboot, replacement, wait for the successor, verification and return.
+    """
 
     event_type: ClassVar[str] = "Node Replacement Step"
     metadata: CaseMetadata

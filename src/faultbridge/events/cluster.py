@@ -1,4 +1,4 @@
-"""Events about a cluster: status, incidents, safety controls."""
+"""Events about a cluster: its status, its incidents, and its safety controls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Counts = Annotated[dict[str, Count], Field(description="Counts by name.")]
 
 
 class ProviderCondition(Model):
-    """A condition that the provider reports about the cluster, or about a group of it."""
+    """A condition that the provider reports about the whole cluster, or about one of its groups."""
 
     kind: ProviderConditionKind
     group: Text | None = Field(description="The group; null if the condition concerns the whole cluster.")
@@ -36,7 +36,7 @@ class ProviderCondition(Model):
 
 
 class ClusterStatusData(Model):
-    """A status change of a cluster, or a change of the number of nodes in a status."""
+    """The status of a cluster after a change, and the number of its nodes by status."""
 
     from_: ClusterStatus | None = Field(
         alias="from", description="Null for the first event; equal to `to` if only counts changed."
@@ -69,7 +69,7 @@ class ClusterStatusData(Model):
 
 
 class ClusterStatusChange(Event):
-    """A cluster changes its status, or the number of its nodes in a status changes."""
+    """Published when a cluster changes its status, or when the number of its nodes in a status changes."""
 
     event_type: ClassVar[str] = "Cluster Status Change"
     metadata: ClusterMetadata
@@ -92,7 +92,7 @@ class IncidentCause(Model):
 
 
 class ClusterIncidentData(Model):
-    """A cluster incident after the change."""
+    """The state of a cluster incident after a change."""
 
     incident_id: Text
     change: IncidentChange
@@ -115,9 +115,9 @@ class ClusterIncidentData(Model):
 
 
 class ClusterIncidentChange(Event):
-    """A cluster incident opens, grows, shrinks, expires or closes.
+    """Published when a cluster incident opens, grows, shrinks, expires or closes.
 
-    An open incident holds the repairs of the nodes of its failure domain that show faults of its family.
+    An open incident delays the repairs of the nodes in its failure domain whose faults belong to its fault family.
     """
 
     event_type: ClassVar[str] = "Cluster Incident Change"
@@ -126,7 +126,7 @@ class ClusterIncidentChange(Event):
 
 
 class ClusterSafetyData(Model):
-    """A safety control of a cluster after the change."""
+    """The state of a safety control of a cluster after a change."""
 
     kind: SafetyKind
     from_: SafetyState | None = Field(alias="from", description="Null for the first event of the control.")
@@ -142,9 +142,10 @@ class ClusterSafetyData(Model):
 
 
 class ClusterSafetyChange(Event):
-    """A safety control of repairs changes its state.
+    """Published when a safety control, which can stop repairs, changes its state.
 
-    A breaker opens or closes, a budget is used up, repairs are paused or resumed, a domain is held or released.
+    This happens when a breaker opens or closes, a budget is used up or available again, repairs are paused or resumed,
+    or a failure domain is held or released.
     """
 
     event_type: ClassVar[str] = "Cluster Safety Change"

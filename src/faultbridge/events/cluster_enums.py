@@ -6,10 +6,11 @@ from faultbridge.events.base import OpenEnum
 
 
 class SafetyKind(OpenEnum):
-    """The kind of a safety control. Treat an unknown value as a control that may hold repairs.
+    """The kind of a safety control. Treat an unknown value as a control that may stop repairs.
 
     `breaker`: stops isolation and repair if too many nodes fail at once. `budget`: limits concurrent attempts and
-    attempts per hour. `pause`: an operator's order. `hold`: holds a failure domain for a cluster incident.
+    attempts per hour. `pause`: an operator stops all repairs. `hold`: a cluster incident stops the repairs of a failure
+    domain.
     """
 
     BREAKER = "breaker"
@@ -20,10 +21,10 @@ class SafetyKind(OpenEnum):
 
 
 class SafetyState(OpenEnum):
-    """The state of a safety control. Treat an unknown value as a state that holds repairs.
+    """The state of a safety control. Treat an unknown value as a state that stops repairs.
 
     Repairs continue in `closed` (breaker), `available` (budget), `running` (pause) and `released` (hold). A breaker in
-    `half_open` admits a few repairs. `open`, `used_up`, `paused` and `held` hold repairs.
+    `half_open` admits a few repairs. `open`, `used_up`, `paused` and `held` stop repairs.
     """
 
     CLOSED = "closed"
@@ -49,7 +50,7 @@ class SafetyScope(OpenEnum):
 class DomainType(OpenEnum):
     """The type of a failure domain. Treat an unknown value as `cluster`.
 
-    `network_node` is the switch nearest to the instance, `network_node_2` the one above it, and so on. `intake`
+    `network_node` is the switch nearest to the instance, `network_node_2` is the switch above it, and so on. `intake`
     is Faultbridge's own path from the queue to the table.
     """
 
@@ -73,7 +74,7 @@ class DomainType(OpenEnum):
 
 
 class FaultFamily(OpenEnum):
-    """The family of the faults of an incident. Treat an unknown value as a shared cause outside of the nodes."""
+    """The family of the faults of an incident. Treat an unknown value as a shared cause outside the nodes."""
 
     NETWORK = "network"
     NVLINK = "nvlink"
@@ -88,8 +89,8 @@ class FaultFamily(OpenEnum):
 class IncidentStatus(OpenEnum):
     """The status of a cluster incident. `closed` is final. Treat an unknown value as `open`.
 
-    `recovering`: no node is affected; it closes after a quiet period. `expired`: the maximum age is reached, repairs
-    continue, and it closes when its nodes are healthy.
+    `recovering`: no node is affected any more, and the incident closes after a quiet period. `expired`: the incident
+    has reached its maximum age, repairs continue, and the incident closes when its nodes are healthy.
     """
 
     OPEN = "open"
@@ -100,7 +101,7 @@ class IncidentStatus(OpenEnum):
 
 
 class IncidentChange(OpenEnum):
-    """The kind of change of a cluster incident. Treat an unknown value as a change of its nodes."""
+    """The kind of change of a cluster incident. Treat an unknown value as a change of its affected nodes."""
 
     OPENED = "opened"
     GROWN = "grown"
@@ -111,10 +112,10 @@ class IncidentChange(OpenEnum):
 
 
 class ProviderHealth(OpenEnum):
-    """The health of a cluster as its provider reports it. Treat an unknown value as one that needs an operator.
+    """The health of a cluster as its provider reports it. Treat an unknown value as `action_required`.
 
-    `in_service`: no open condition. `recovering`: the provider works on all open conditions. `action_required`: a
-    condition stays until an operator acts.
+    `in_service`: the provider reports no open condition. `recovering`: the provider works on all open conditions.
+    `action_required`: an open condition remains until an operator acts.
     """
 
     IN_SERVICE = "in_service"
@@ -124,9 +125,9 @@ class ProviderHealth(OpenEnum):
 
 
 class ProviderStage(OpenEnum):
-    """How a change of the provider's conditions concerns operators. Treat an unknown value as no change.
+    """Whether a change starts or ends the need for an operator. Treat an unknown value as no change.
 
-    `begun`: conditions start to need an operator. `over`: none needs an operator any more.
+    `begun`: a condition of the provider now needs an operator. `over`: no condition needs an operator any more.
     """
 
     BEGUN = "begun"
@@ -135,12 +136,13 @@ class ProviderStage(OpenEnum):
 
 
 class ProviderConditionKind(OpenEnum):
-    """The kind of a condition that the provider reports. Treat an unknown value as a condition of the cluster.
+    """The kind of a condition that the provider reports. Treat an unknown value as an open condition.
 
-    `cluster_failed`, `group_failed`: the provider gave up; an operator must act. `rolling_back`: the provider undoes a
-    change. `lifecycle_script`, `no_capacity`, `efa_check`, `launch_failed`: why an instance did not start.
-    `rival_repair`, `no_provider_repair`: two automations repair the same nodes, or none does. `updating`: a group is
-    updated by its owner, and repairs wait. `update_overdue`: the update takes too long; repairs no longer wait.
+    `cluster_failed`, `group_failed`: the provider has stopped trying, and an operator must act. `rolling_back`: the
+    provider reverses a change. `lifecycle_script`, `no_capacity`, `efa_check`, `launch_failed`: the reason why an
+    instance did not start. `rival_repair`: two automations repair the same nodes. `no_provider_repair`: no automation
+    repairs the nodes. `updating`: the owner updates a group, and repairs wait. `update_overdue`: the update takes too
+    long, and repairs no longer wait.
     """
 
     CLUSTER_FAILED = "cluster_failed"

@@ -6,10 +6,9 @@ from faultbridge.events.base import OpenEnum
 
 
 class Severity(OpenEnum):
-    """The severity of a fault.
+    """The severity of a fault. Treat an unknown value as `error`.
 
-    `error`: repair the node after draining it. `fatal`: the node is unusable now.
-    Treat an unknown value as `error`.
+    `error`: the node must be drained and repaired. `fatal`: the node is already unusable.
     """
 
     INFO = "info"
@@ -20,7 +19,7 @@ class Severity(OpenEnum):
 
 
 class Action(OpenEnum):
-    """Recommended action against a fault, mildest first. Treat an unknown value as `contact_support`."""
+    """The recommended action for a fault, mildest first. Treat an unknown value as `contact_support`."""
 
     NONE = "none"
     RESTART_APP = "restart_app"
@@ -50,7 +49,7 @@ class ComponentType(OpenEnum):
 class NodeStatus(OpenEnum):
     """The status of a node. Only `healthy` and `degraded` nodes are in service.
 
-    Treat an unknown value as not in service.
+    Treat an unknown value as a status that is not in service.
     """
 
     PROVISIONING = "provisioning"
@@ -67,7 +66,7 @@ class NodeStatus(OpenEnum):
 
 
 class Isolation(OpenEnum):
-    """Whether the orchestrator keeps new work off a node. Treat an unknown value as `requested`."""
+    """Whether the orchestrator keeps new jobs off a node. Treat an unknown value as `requested`."""
 
     NONE = "none"
     REQUESTED = "requested"
@@ -100,7 +99,10 @@ class CaseStatus(OpenEnum):
 
 
 class WaitingFor(OpenEnum):
-    """Why a case waits; `admission` until it is first considered. Treat an unknown value as `wait`."""
+    """The reason why a case waits. Treat an unknown value as `wait`.
+
+    A queued case has `admission` until Faultbridge first considers it for a repair.
+    """
 
     WAIT = "wait"
     ADMISSION = "admission"
@@ -117,7 +119,7 @@ class WaitingFor(OpenEnum):
 
 
 class Resolution(OpenEnum):
-    """The result of a closed case. Treat an unknown value as `by_operator`: closed, reason to be checked."""
+    """The result of a closed case. Treat an unknown value as `by_operator`, and check the case."""
 
     REPAIRED = "repaired"
     REPLACED = "replaced"
@@ -131,7 +133,7 @@ class Resolution(OpenEnum):
 
 
 class RepairAction(OpenEnum):
-    """A repair action, mildest first. Treat an unknown value as `replace_node`, the strongest one."""
+    """A repair action, from mildest to strongest. Treat an unknown value as `replace_node`."""
 
     VERIFY = "verify"
     RESET_GPU = "reset_gpu"
@@ -141,9 +143,9 @@ class RepairAction(OpenEnum):
 
 
 class Actor(OpenEnum):
-    """The part of Faultbridge that recorded an entry; `cli` is an operator.
+    """The part of Faultbridge that recorded an entry; `cli` means an order of an operator.
 
-    Treat an unknown value as a new part of Faultbridge.
+    Treat an unknown value as a part of Faultbridge that a later version added.
     """
 
     INGEST = "ingest"
@@ -161,7 +163,7 @@ class Actor(OpenEnum):
 
 
 class FailureReason(OpenEnum):
-    """Why a step failed. Treat an unknown value as `PROVIDER_ERROR`."""
+    """The reason why a step failed. Treat an unknown value as `PROVIDER_ERROR`."""
 
     CAPACITY = "CAPACITY"
     THROTTLED = "THROTTLED"
@@ -178,10 +180,11 @@ class FailureReason(OpenEnum):
 class NoteKind(OpenEnum):
     """The kind of a note. Treat an unknown value as `information`.
 
-    `late_fault`: a fault that arrived too late to change anything. `refused`: a refused admission or order. `shadow`: a
-    result of a rule on trial. `operator`: a comment or order of an operator. `would_have_done`: the result of a dry
-    run, or of a shadow policy. `anchor`: a record of the heads of all streams. `canary`: proof that records pass from
-    the queue to the bus. `devices`: devices that were seen for the first time in an instance.
+    `late_fault`: a fault that arrived too late to change anything. `refused`: an attempt that admission refused, or an
+    order that was refused. `shadow`: a result of a rule on trial. `operator`: a comment or order of an operator.
+    `would_have_done`: the result of a dry run, or of a shadow policy. `anchor`: a record of the heads of all streams.
+    `canary`: proof that records pass from the queue to the bus. `devices`: devices that were seen for the first time in
+    an instance.
     """
 
     INFORMATION = "information"

@@ -1,4 +1,4 @@
-"""The envelope of every event: its metadata; stubs; events of unknown types."""
+"""The envelope of every event: its metadata; and the models for stubs and for events of unknown types."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_JOB_IDS = 16
 
 
 class Metadata(Model):
-    """Metadata of an event of any version."""
+    """The metadata of an event of any version: its identity, its position in a stream, and its times."""
 
     event_id: EventId = Field(description="Equal in every delivery of this event. Use it to recognize duplicates.")
     event_type: Text = Field(description="Equal to the detail-type of the EventBridge event.")
@@ -89,16 +89,17 @@ class Event(Model):
 
 
 class UntypedEvent(Event):
-    """An event whose data this reader cannot interpret: a newer type, a newer major version, or a stub.
+    """An event whose data this reader cannot interpret.
 
-    Its metadata is complete, so it can be counted, ordered and forwarded.
+    Its type or its major version is newer than the reader, or it is a stub. Its metadata is complete, so it can be
+    counted, ordered and forwarded.
     """
 
     data: dict[str, JsonValue]
 
 
 class StubData(Model):
-    """Empty: the data is only in the timeline."""
+    """The data of a stub, which is empty. The complete data is in the timeline."""
 
 
 class EventStub(Event):
@@ -109,5 +110,5 @@ class EventStub(Event):
 
 
 def is_stub(metadata: Metadata) -> bool:
-    """Return whether all data of an event was removed."""
+    """Return whether an event is a stub: all its data was removed."""
     return ALL_DATA in metadata.truncated

@@ -1,4 +1,4 @@
-"""Writes the schemas and the reference page from the models, checks them, or releases them.
+"""The command that generates the event schemas and their reference page, and checks or releases them.
 
 python -m faultbridge.events.generate            write schemas/ and docs/reference/events.md
 python -m faultbridge.events.generate --check    print every incompatible change; exit 1 if there is one
@@ -17,7 +17,7 @@ from faultbridge.events.json_schema.reference_page import reference_page
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command and return its exit code."""
+    """Run the command and return its exit code: 1 if `--check` finds a problem, else 0."""
     parser = argparse.ArgumentParser(description="Generate event schemas from the models.")
     parser.add_argument("--root", type=Path, default=Path(), help="root of the repository")
     parser.add_argument("--check", action="store_true", help="write nothing; fail on an incompatible change")

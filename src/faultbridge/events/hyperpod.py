@@ -1,9 +1,10 @@
-"""The HyperPod mirror: copies of events in the format of SageMaker HyperPod.
+"""The HyperPod mirror: copies of events in the format of SageMaker HyperPod events.
 
-Existing rules and consumers of HyperPod events can read the copies.
+With these copies, existing rules and consumers of HyperPod events also receive the events of Faultbridge.
 
-Format: EventBridge Events Reference of SageMaker AI, "Cluster Node Health Event" and "Cluster Event". Descriptions are
-free text. The field `Faultbridge` marks a copy and contains the values for which HyperPod has no field.
+The format is described in the EventBridge Events Reference of SageMaker AI, "Cluster Node Health Event" and "Cluster
+Event". Descriptions are free text. The field `Faultbridge` marks a copy and contains the values for which HyperPod has
+no field.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _STEP_RESULTS: Mapping[tuple[str, str], str] = {
 
 @dataclass(frozen=True, slots=True)
 class StackLocation:
-    """Partition, region and account of the stack."""
+    """The AWS partition, region and account of a stack."""
 
     partition: str
     region: str
@@ -45,7 +46,7 @@ class StackLocation:
 
     @classmethod
     def of(cls, stack_id: str) -> StackLocation:
-        """Parse the ARN of a stack. Another id gives an empty region and account."""
+        """Parse the ARN of a stack. An id that is no ARN gives the partition `aws`, no region and no account."""
         parts = stack_id.split(":")
         return cls(parts[1], parts[3], parts[4]) if parts[0] == "arn" and len(parts) > 5 else cls("aws", "", "")  # noqa: PLR2004 - an ARN has six parts
 
@@ -66,7 +67,7 @@ class MirroredEvent:
 
 
 def mirror(body: Body, location: StackLocation) -> Iterator[MirroredEvent]:
-    """Yield the copies of an event in the format of SageMaker HyperPod; most events have none."""
+    """Yield the copies of an event in HyperPod's format; most events have no copy."""
     metadata, data = body["metadata"], body.get("data") or {}
     convert = _CONVERTERS.get(str(metadata["event_type"]))
     if convert is None or not data:
@@ -178,5 +179,5 @@ def _origin(metadata: Body) -> dict[str, Any]:
 
 
 def _sagemaker_name(text: str) -> str:
-    """Return a valid SageMaker name: at most 63 letters, digits and inner hyphens."""
+    """Convert a text to a valid SageMaker name: at most 63 letters, digits and inner hyphens."""
     return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:63].rstrip("-") or "cluster"

@@ -1,4 +1,4 @@
-"""Events about a job: its changes, and the verdict on its death."""
+"""Events about a job: changes of the job, and the verdict on why it failed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from faultbridge.events.parts import MAX_LISTED, FaultReference, NodeList
 
 
 class JobImpact(Model):
-    """A fault that affects a job, and the node of the fault."""
+    """A fault that affects a job, and the node that has this fault."""
 
     node: Text
     about: FaultReference | None = Field(description="The fault, if known.")
 
 
 class RankMove(Model):
-    """The ranks of a node whose instance was replaced or is gone. Their local state is lost: they must move."""
+    """The ranks of a node whose instance was replaced or is gone.
+
+    Their local state is lost, so they must move to another instance.
+    """
 
     node: Text
     ranks: str | None = Field(
@@ -31,7 +34,7 @@ class RankMove(Model):
 
 
 class JobResume(Model):
-    """The nodes whose faults affected a job, by what became of them."""
+    """The nodes whose faults affected a job: the returned, the replaced and the retired nodes."""
 
     returned: NodeList = Field(description="Nodes that are in service again with the same instance.")
     replaced: NodeList = Field(description="Nodes that are in service with another instance.")
@@ -42,14 +45,14 @@ class JobResume(Model):
 
 
 class JobCallback(Model):
-    """The delivery of a callback about a job that may resume."""
+    """The result of the delivery of a callback about a job that may resume."""
 
     name: Text = Field(description="`webhook`, `sns`, `slurm-requeue` or `kubernetes-annotation`.")
     delivered: bool = Field(description="False if it will not be tried again.")
 
 
 class JobData(Model):
-    """A job after the change."""
+    """The state of a job after a change, and the details of the change."""
 
     job_id: Text = Field(description="The scheduler's id of the job.")
     name: str | None
@@ -65,11 +68,11 @@ class JobData(Model):
 
 
 class JobChange(Event):
-    """A job starts, ends, is affected by a fault of one of its nodes, or may resume after their repair.
+    """Published when a job starts, ends, is affected by a fault of one of its nodes, or may resume.
 
-    `notified`: the delivery of a callback about a job that may resume ended. `stalled`: the training step did not
-    advance within the job's limit; `advanced`: it advances again. `loss`: the training loss is not finite, rose
-    suddenly, or is ordinary again.
+    `notified`: the delivery of a callback about a job that may resume has ended. `stalled`: the training step did not
+    advance within the job's limit. `advanced`: the training step advances again. `loss`: the training loss is not
+    finite, has risen suddenly, or is normal again.
     """
 
     event_type: ClassVar[str] = "Job Change"
@@ -78,7 +81,7 @@ class JobChange(Event):
 
 
 class JobEvidence(Model):
-    """One piece of evidence for or against the cause of a job's death. The text of the line is not part of it."""
+    """One piece of evidence for or against the cause of a job's failure, without the text of its log line."""
 
     weight: Text = Field(description="Rule that gave the points; `docs/explain.md` lists them.")
     points: int = Field(description="Positive: for the cause. Negative: against it.")
@@ -92,7 +95,7 @@ class JobEvidence(Model):
 
 
 class JobDevice(Model):
-    """A GPU that the cause or a dump names, with the rank that ran on it. What is unknown is null."""
+    """A GPU that the cause or a dump names, and the rank that ran on it. Unknown values are null."""
 
     node: Text
     rank: Count | None = Field(description="Global rank.")
@@ -104,7 +107,7 @@ class JobDevice(Model):
 
 
 class JobExplainedData(Model):
-    """The recorded verdict on a job."""
+    """The recorded verdict on a job: the cause of its failure, and the nodes that a restart leaves out."""
 
     job_id: Text = Field(description="The scheduler's id of the job.")
     name: str | None
@@ -134,9 +137,9 @@ class JobExplainedData(Model):
 
 
 class JobExplained(Event):
-    """A verdict on a job was recorded: why it died, and whether it may restart.
+    """Published when a verdict on a job is recorded: why the job failed, and whether it may restart.
 
-    Only a verdict that differs from the one recorded before is published.
+    A verdict that equals the verdict recorded before is not published again.
     """
 
     event_type: ClassVar[str] = "Job Explained"

@@ -32,7 +32,8 @@ class JobOutcome(OpenEnum):
 class RestartVerdict(OpenEnum):
     """Whether a job may restart. Treat an unknown value as `STOP`, and read the reason.
 
-    `RESTART_WITHOUT`: without the nodes in `nodes`. `STOP`: a restart would fail in the same way.
+    `RESTART_WITHOUT`: the job may restart on other nodes than those in `nodes`. `STOP`: a restart would fail in the
+    same way.
     """
 
     RESTART = "RESTART"
@@ -56,7 +57,8 @@ class CauseDomain(OpenEnum):
 class HardwareVerdict(OpenEnum):
     """Whether a fault of a node ended a job. Treat an unknown value as `not_shown`.
 
-    `blamed`: a node's own source shows the fault. `acquitted`: another cause is clear, or every node was checked.
+    `blamed`: a source of the node itself shows the fault. `acquitted`: another cause is clear, or every node was
+    checked without finding a fault.
     """
 
     BLAMED = "blamed"

@@ -1,4 +1,4 @@
-"""Events about one node: faults, status changes, notes."""
+"""Events about one node: its faults, its status changes, and notes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from faultbridge.events.parts import (
 
 
 class FaultData(Model):
-    """A condition after the change, and the observation that caused the change."""
+    """The state of a condition after a change, and the observation that caused the change."""
 
     code: Text = Field(description="Canonical fault code, such as `xid.79`.")
     component: Component
@@ -53,7 +53,7 @@ class FaultData(Model):
 
 
 class NodeFaultDetected(Event):
-    """A condition starts on a node."""
+    """Published when a condition starts on a node."""
 
     event_type: ClassVar[str] = "Node Fault Detected"
     metadata: NodeMetadata
@@ -61,7 +61,10 @@ class NodeFaultDetected(Event):
 
 
 class NodeFaultUpdated(Event):
-    """An active condition changes: its count by a power of ten, or its severity, reporters or component."""
+    """Published when an active condition changes its severity, reporters or component, or its count grows.
+
+    A growing count is published only at each power of ten.
+    """
 
     event_type: ClassVar[str] = "Node Fault Updated"
     metadata: NodeMetadata
@@ -69,7 +72,10 @@ class NodeFaultUpdated(Event):
 
 
 class NodeFaultCleared(Event):
-    """A condition ends: no source reports it, or time, a reboot or a verified repair ended it."""
+    """Published when a condition ends.
+
+    It ends when no source reports it any more, after some time, by a reboot, or by a verified repair.
+    """
 
     event_type: ClassVar[str] = "Node Fault Cleared"
     metadata: NodeMetadata
@@ -77,7 +83,7 @@ class NodeFaultCleared(Event):
 
 
 class NodeStatusData(Model):
-    """A status change of a node."""
+    """The status of a node before and after a change, and the instance that backs the node."""
 
     from_: NodeStatus | None = Field(alias="from", description="Null for a newly registered node.")
     to: NodeStatus
@@ -89,7 +95,7 @@ class NodeStatusData(Model):
 
 
 class NodeStatusChange(Event):
-    """A node changes its status. Only `healthy` and `degraded` nodes are in service."""
+    """Published when a node changes its status. Only `healthy` and `degraded` nodes are in service."""
 
     event_type: ClassVar[str] = "Node Status Change"
     metadata: NodeMetadata
@@ -113,10 +119,10 @@ class NoteData(Model):
 
 
 class NodeNoteRecorded(Event):
-    """Information that changes no status.
+    """Published for information that changes no status.
 
-    Examples: a late fault, a refused admission, an order of an operator, the result of a dry run.
-    `node` is null for a note about a cluster.
+    Examples are a late fault, a refused admission, an order of an operator, and the result of a dry run. `node` is null
+    for a note about a cluster.
     """
 
     event_type: ClassVar[str] = "Node Note Recorded"

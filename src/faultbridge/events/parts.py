@@ -43,7 +43,10 @@ class Incarnation(Model):
 
 
 class Placement(Model):
-    """The place of a node in its cluster. It does not change when the instance is replaced."""
+    """The group, instance type and failure domain of a node.
+
+    A replacement of the node's instance does not change them.
+    """
 
     group: str | None = Field(description="Instance group or Auto Scaling group.")
     instance_type: str | None = Field(description="EC2 instance type.")
@@ -51,7 +54,7 @@ class Placement(Model):
 
 
 class NodeList(Model):
-    """A list of nodes: their number, and the names of the first fifty."""
+    """A list of nodes: the number of the nodes, and the names of the first fifty."""
 
     count: Count
     listed: Annotated[tuple[Text, ...], Field(max_length=MAX_LISTED)] = Field(
@@ -60,7 +63,7 @@ class NodeList(Model):
 
 
 class FaultReference(Model):
-    """A fault code on a component."""
+    """A fault, named by its fault code and its component."""
 
     code: Text = Field(description="Canonical fault code, such as `xid.79`.")
     component: Component

@@ -1,4 +1,4 @@
-"""Reads events of any version, with keys in any order and with unknown fields.
+"""Reads events of any version; keys may be in any order, and unknown fields are ignored.
 
 An upcaster converts an older event, as plain JSON, to the next version. Stored events are never rewritten. Optional
 fields and new values need no upcaster.
@@ -22,10 +22,10 @@ UPCASTERS: Mapping[tuple[str, str], Upcaster] = {}
 
 
 def read(detail: str | bytes | Mapping[str, Any]) -> Event:
-    """Read the `detail` of an event, as text or as parsed JSON.
+    """Read the `detail` of an event, given as JSON text or as a parsed JSON object.
 
-    Returns an UntypedEvent for an unknown event type, a newer major version or a stub. Raises ValueError (pydantic's
-    ValidationError is one) if the detail is not an event of Faultbridge.
+    Returns an `UntypedEvent` for an unknown event type, a newer major version or a stub. Raises `ValueError` if the
+    detail is not an event of Faultbridge; pydantic's `ValidationError` is a `ValueError`.
 
         event = read(record["detail"])
         if isinstance(event, CaseStatusChange) and event.data.resolution: ...
@@ -38,7 +38,10 @@ def read(detail: str | bytes | Mapping[str, Any]) -> Event:
 
 
 def read_envelope(event: Mapping[str, Any]) -> Event:
-    """Read a complete EventBridge event, as a Lambda function receives it. Raises ValueError like `read`."""
+    """Read a complete EventBridge event, as a Lambda function receives it.
+
+    Raises `ValueError` if the event does not contain an event of Faultbridge.
+    """
     detail = event.get("detail")
     if not isinstance(detail, Mapping):
         raise ValueError("not an EventBridge event: expected an object as its detail")  # noqa: TRY004 - bad input, no bad call
@@ -46,9 +49,9 @@ def read_envelope(event: Mapping[str, Any]) -> Event:
 
 
 def upcast(detail: Detail, upcasters: Mapping[tuple[str, str], Upcaster] = UPCASTERS) -> Detail:
-    """Convert a detail to the newest version.
+    """Convert the detail of an event to the newest version.
 
-    Raises ValueError if an upcaster does not lead to a later version.
+    Raises `ValueError` if an upcaster does not lead to a later version.
     """
     while upcaster := upcasters.get(_version_key(detail)):
         event_type, version = _version_key(detail)

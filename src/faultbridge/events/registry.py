@@ -25,7 +25,7 @@ MODULE_OF_EVENT: Mapping[str, str] = {
 
 
 def event_name(event_type: str) -> str:
-    """Return the schema name of a detail-type: `node-fault-detected` for `Node Fault Detected`."""
+    """Return the schema name of a detail-type, such as `node-fault-detected` for `Node Fault Detected`."""
     return event_type.lower().replace(" ", "-")
 
 
@@ -33,7 +33,7 @@ EVENT_NAMES: tuple[str, ...] = tuple(event_name(event_type) for event_type in MO
 
 
 def model_of(event_type: str) -> type[Event] | None:
-    """Return the model of a detail-type, or None for an unknown one."""
+    """Return the model of a detail-type; None if the type is unknown."""
     module_name = MODULE_OF_EVENT.get(event_type)
     if module_name is None:
         return None
@@ -43,7 +43,7 @@ def model_of(event_type: str) -> type[Event] | None:
 
 
 def schema_name(metadata: Mapping[str, object]) -> str | None:
-    """Return the schema name for the metadata of an event, or None for an unknown type."""
+    """Return the schema name for the metadata of an event; None if the event type is unknown."""
     truncated = metadata.get("truncated")
     if isinstance(truncated, list) and ALL_DATA in truncated:
         return STUB

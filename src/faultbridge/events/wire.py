@@ -1,7 +1,8 @@
 """Converts the stored body and evidence of an entry to the `detail` of its event, and back.
 
-It uses plain JSON without models, because publish calls it for every entry. The hash of an entry covers its body. The
-body is the event without evidence, so removing the evidence from an event gives the hashed text again.
+It uses plain JSON without models, because the publish function calls it for every entry. The hash of an entry covers
+its body. The body is the event without evidence. Removing the evidence from an event therefore gives the hashed text
+again.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ ALL_DATA = "*"
 def detail_of(body: str, evidence: str) -> str:
     """Return the detail of an event, at most 60 KB of UTF-8. `metadata.truncated` lists the removed parts.
 
-    Evidence is shortened first. If that is not enough, evidence is removed and attributes and facts are emptied, and
-    at last the event becomes a stub.
+    If the detail is too large, evidence is shortened first. If that is not enough, evidence is removed, and attributes
+    and facts are emptied. If that is not enough either, the event becomes a stub.
     """
     if len(body.encode()) > MAX_BYTES:
         return _without_expendable_fields(body, evidence)
@@ -36,7 +37,10 @@ def detail_of(body: str, evidence: str) -> str:
 
 
 def body_of(detail: str) -> str | None:
-    """Return the exact body of an event before its evidence was removed, or None if other fields were truncated too."""
+    """Return the exact body of an event, by removing the evidence from the event's detail.
+
+    None if other fields were truncated too, because the body is then lost.
+    """
     event = json.loads(detail)
     truncated = event["metadata"].pop("truncated", [])
     if set(truncated) - {EVIDENCE}:
@@ -46,7 +50,7 @@ def body_of(detail: str) -> str | None:
 
 
 def stub_of(body: str) -> str:
-    """Return the stub of an event: its metadata without data."""
+    """Return the stub of an event: its metadata with empty data."""
     detail = {"metadata": json.loads(body)["metadata"], "data": {}}
     return canonical_json(_with_truncated(detail, ALL_DATA))
 
@@ -64,7 +68,7 @@ def _with_shortened_evidence(detail: dict[str, Any], evidence: str) -> str | Non
 
 
 def _shorten(text: str, max_bytes: int) -> str:
-    """Return the longest prefix of a text that takes at most `max_bytes` inside a JSON string."""
+    """Return the longest start of a text that takes at most `max_bytes` inside a JSON string."""
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2

@@ -12,9 +12,9 @@ from faultbridge.gateway.senders import Proof, WebhookSender
 
 
 def check_authorization(header: str, sender: WebhookSender) -> None:
-    """Raise Rejected `unauthorised` unless the header holds a secret of the sender.
+    """Raise `Rejected` (`unauthorised`) unless the header contains a secret of the sender.
 
-    The header is `Bearer SECRET` or `Basic` with the sender's name as the user and a secret as the password.
+    The header is `Bearer SECRET`, or `Basic` with the sender's name as the user and a secret as the password.
     """
     scheme, _, given = header.strip().partition(" ")
     if scheme.lower() == "basic":

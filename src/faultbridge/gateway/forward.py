@@ -1,4 +1,4 @@
-"""Forward: puts messages on the queue of raw records; large bodies go to the object store."""
+"""Forward: puts messages on the queue of raw records, and large bodies in the object store."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from faultbridge.storage.wire.message import Message, encode_message, fits, raw_
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """Puts messages on the queue. Raises Transient when the sender must send them again."""
+    """Puts messages on the queue; raises `Transient` if the sender must send them again."""
 
     queue: RecordQueue
     objects: ObjectStore
 
     def __call__(self, messages: Sequence[Message]) -> None:
-        """Send all messages. A message that is sent twice has the same id and is processed once."""
+        """Put all messages on the queue.
+
+        A message that is sent twice has the same record id, so ingest processes it once.
+        """
         sendable = [message if fits(message) else self._store_body(message) for message in messages]
         unsent = self.queue.send([(message.group, encode_message(message)) for message in sendable])
         if unsent:

@@ -1,4 +1,4 @@
-"""Log subscription: accepts batches of CloudWatch Logs and queues each as one record."""
+"""Log subscription: accepts batches of CloudWatch Logs and queues each batch as one record."""
 
 from __future__ import annotations
 
@@ -31,15 +31,19 @@ STREAMS: Mapping[str, re.Pattern[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class LogSubscription:
-    """Accepts the batches that CloudWatch Logs delivers. Ingest finds the cluster by the instance id."""
+    """Accepts the batches that CloudWatch Logs delivers.
+
+    A batch names no cluster; ingest finds the cluster by the instance id.
+    """
 
     forward: Forward
     clock: Clock
 
     def __call__(self, data: str) -> str | None:
-        """Unpack a batch, put it on the queue and return its record id; None for a control message or no events.
+        """Unpack a batch, put it on the queue, and return its record id.
 
-        Raises Rejected `bad_body`, `too_large` or `unknown_stream`.
+        None for a control message, or for a batch without events. Raises `Rejected` (`bad_body`, `too_large` or
+        `unknown_stream`).
         """
         body = _unpack(data)
         try:
@@ -60,7 +64,7 @@ class LogSubscription:
         return record_id
 
     def _sent_at(self, event: Any) -> datetime | None:  # noqa: ANN401 - any JSON value
-        """Return the time of a log event, limited to the current time, or None when it has no valid time."""
+        """Return the time of a log event, but not later than now; None if the event has no valid time."""
         try:
             return min(from_milliseconds(int(event["timestamp"])), self.clock.now())
         except (KeyError, TypeError, ValueError, OverflowError):
@@ -68,7 +72,10 @@ class LogSubscription:
 
 
 def _origin(stream: str) -> tuple[str, str]:
-    """Return the source and the instance id of a log stream by its name; raises Rejected `unknown_stream`."""
+    """Return the source and the instance id that the name of a log stream contains.
+
+    A name without an instance id raises `Rejected` (`unknown_stream`).
+    """
     for source, pattern in STREAMS.items():
         found = pattern.fullmatch(stream)
         if found is not None:

@@ -1,4 +1,4 @@
-"""Webhook senders: who may post records, and how each one proves itself."""
+"""Webhook senders: which senders may post records, and how each sender proves its identity."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ MIN_SECRET_LENGTH = 16
 
 
 class Proof(StrEnum):
-    """How a sender proves itself: by a signature, or by a secret in the header `Authorization`.
+    """How a sender proves its identity: by a signature, or by a secret in the header `Authorization`.
 
-    A body signature, as Grafana makes it, covers no path. So its sender may have one source only, and no secret in
-    common with another sender.
+    A body signature, as Grafana creates it, does not cover the path. A sender with body signatures may therefore have
+    only one source, and may share no secret with another sender.
     """
 
     REQUEST_SIGNATURE = "request-signature"
@@ -32,7 +32,7 @@ class Proof(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WebhookSender:
-    """A configured sender: the cluster and sources of its records, and its secrets, the newest first."""
+    """A configured sender: the cluster and sources of its records, and its secrets, newest first."""
 
     name: str
     cluster: str
@@ -41,7 +41,10 @@ class WebhookSender:
     proof: Proof = Proof.REQUEST_SIGNATURE
 
     def secrets_for(self, *proofs: Proof) -> tuple[bytes, ...]:
-        """Return the secrets if the sender uses one of these proofs, else a random secret that no sender has."""
+        """Return the sender's secrets if it uses one of these proofs.
+
+        Otherwise a new random secret is returned, so that every check fails.
+        """
         return self.secrets if self.proof in proofs else (token_bytes(32),)
 
 
@@ -50,9 +53,9 @@ UNKNOWN_SENDER = WebhookSender("-", "-", frozenset(), (token_bytes(32),))
 
 
 def senders_of(document: bytes) -> dict[str, WebhookSender]:
-    """Parse the JSON document of webhook senders. Raises Misconfigured for other content.
+    """Parse the JSON document of webhook senders; any other content raises `Misconfigured`.
 
-    Its format is `{"NAME": {"cluster": C, "sources": [...], "secrets": [...], "proof": "bearer"}}`. `proof` is
+    The format is `{"NAME": {"cluster": C, "sources": [...], "secrets": [...], "proof": "bearer"}}`. `proof` is
     optional; the default is `request-signature`.
     """
     try:
@@ -67,7 +70,7 @@ def senders_of(document: bytes) -> dict[str, WebhookSender]:
 
 
 def with_sender(document: bytes, sender: WebhookSender) -> bytes:
-    """Return the document with a sender added or replaced. Raises Misconfigured if the result is not valid."""
+    """Return the senders' document with a sender added or replaced; `Misconfigured` if it becomes invalid."""
     written = {
         "cluster": sender.cluster,
         "sources": sorted(sender.sources),
@@ -80,7 +83,7 @@ def with_sender(document: bytes, sender: WebhookSender) -> bytes:
 
 
 def without_sender(document: bytes, name: str) -> bytes:
-    """Return the senders' document, with one sender removed."""
+    """Return the senders' document without one sender."""
     return json.dumps({other: one for other, one in _readable(document).items() if other != name}).encode()
 
 
@@ -99,7 +102,7 @@ def _sender(name: str, written: Mapping[str, Any]) -> WebhookSender:
 
 
 def _check_body_signers(senders: Collection[WebhookSender]) -> None:
-    """Raise ValueError if a sender with body signatures has several sources, or shares a secret with another sender."""
+    """Raise `ValueError` if a sender with body signatures has several sources or a shared secret."""
     uses = Counter(secret for sender in senders for secret in set(sender.secrets))
     for sender in senders:
         if sender.proof is not Proof.BODY_SIGNATURE:

@@ -1,6 +1,7 @@
 """Webhook signatures: HMAC-SHA256 over the time, method, path and body of a request.
 
-Grafana signs only the time and the body. Such a signature is accepted from senders whose secret allows one path only.
+Grafana signs only the time and the body. Such a signature is accepted only from a sender with a single source, so that
+its secret is valid for one path only.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _MAX_DIGITS = 11
 
 
 def request_content(timestamp: str, method: str, path: str, body: bytes) -> bytes:
-    """Return the bytes that a sender signs: time, method and path, each followed by a newline, and the body."""
+    """Return the bytes that a sender must sign: time, method and path on a line each, then the body."""
     return "".join(f"{line}\n" for line in (timestamp, method, path)).encode(errors="replace") + body
 
 
@@ -28,14 +29,14 @@ def body_content(timestamp: str, body: bytes) -> bytes:
 
 
 def sign(content: bytes, secret: bytes) -> str:
-    """Return the hexadecimal signature of signed content."""
+    """Return the HMAC-SHA256 signature of signed content, in hexadecimal digits."""
     return hmac.new(secret, content, "sha256").hexdigest()
 
 
 def signed_time(timestamp: str, now: datetime) -> datetime:
-    """Return the time of a request, given as a Unix time in whole seconds.
+    """Convert the timestamp of a request, a Unix time in whole seconds, to a datetime.
 
-    Raises Rejected `unauthorised` for other text, and for a time that is more than 5 minutes from now.
+    Raises `Rejected` (`unauthorised`) for any other text, and for a time that is more than 5 minutes from `now`.
     """
     if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= _MAX_DIGITS):
         raise Rejected("unauthorised", "the timestamp is not a Unix time in seconds; send whole seconds")
@@ -47,7 +48,7 @@ def signed_time(timestamp: str, now: datetime) -> datetime:
 
 
 def check_signature(signature: str, content: bytes, secrets: Sequence[bytes]) -> None:
-    """Raise Rejected `unauthorised` when no secret made the signature.
+    """Raise `Rejected` (`unauthorised`) unless one of the secrets made the signature.
 
     Several secrets are valid at once, so that a secret can be rotated without lost posts.
     """

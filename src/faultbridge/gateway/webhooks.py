@@ -30,7 +30,7 @@ REPEAT_WINDOW = 2 * WINDOW
 
 @dataclass(frozen=True, slots=True)
 class WebhookRequest:
-    """One post: its method, the names of sender and source from its path, its body, and its proof."""
+    """One webhook post: its method, sender and source from the path, body, and proof of identity."""
 
     method: str
     sender: str
@@ -42,7 +42,10 @@ class WebhookRequest:
 
     @property
     def is_signed(self) -> bool:
-        """Return whether the post is checked as signed: it has a signature or a timestamp, or no credentials."""
+        """Whether the post must have a valid signature.
+
+        This is so if it has a signature or a timestamp, or if it has no credentials at all.
+        """
         return bool(self.signature or self.timestamp or not self.authorization)
 
     def signed_content(self, sender: WebhookSender) -> bytes:
@@ -56,8 +59,8 @@ class WebhookRequest:
 class Webhooks:
     """Checks webhook posts and puts their bodies on the queue.
 
-    `read_senders` returns the JSON document of senders, which is cached for five minutes, or less after a
-    refused proof.
+    `read_senders` returns the JSON document of the senders. The document is cached for five minutes. After a refused
+    proof, it is read again if it is more than 30 seconds old.
     """
 
     forward: Forward
@@ -70,8 +73,8 @@ class Webhooks:
     def __call__(self, post: WebhookRequest) -> str:
         """Put the body of a post on the queue and return its record id.
 
-        Raises Rejected `too_large`, `unauthorised`, `forbidden`, `replayed` or `empty`.
-        An unknown sender and a wrong proof get the same answer, so that it does not reveal which senders exist.
+        Raises `Rejected` (`too_large`, `unauthorised`, `forbidden`, `replayed` or `empty`). An unknown sender and a
+        wrong proof get the same answer, which therefore does not reveal the configured senders.
         """
         try:
             return self._accept(post)
@@ -95,9 +98,9 @@ class Webhooks:
         return self._forward_unsigned(sender, post, now)
 
     def _prove(self, post: WebhookRequest, now: datetime) -> WebhookSender:
-        """Return the sender that signed a post or gave its credentials; raises Rejected for anybody else.
+        """Return the sender that signed a post or gave its credentials; otherwise raise `Rejected`.
 
-        Before it refuses, it reads the senders again, because they may have changed.
+        Before the post is refused, the senders are read again, because they may have changed.
         """
         try:
             return _proven(self._senders_read_within(SENDERS_TTL, now), post, now)
@@ -107,16 +110,16 @@ class Webhooks:
             return _proven(self._senders_read_within(REFUSAL_TTL, now), post, now)
 
     def _forward_signed(self, sender: WebhookSender, post: WebhookRequest, now: datetime) -> str:
-        """Forward a signed post once; a repetition is refused, because it may be an attack."""
+        """Forward a signed post once; a repetition is refused, because it may be a replay attack."""
         record_id = _record_id(sender, post, post.timestamp)
         if self.table.get(keys.webhook(record_id)) is not None:
             raise Rejected("replayed", f"the post was accepted before as {record_id}; do not send it again")
         return self._forward(sender, post, record_id, signed_time(post.timestamp, now), now)
 
     def _forward_unsigned(self, sender: WebhookSender, post: WebhookRequest, now: datetime) -> str:
-        """Forward a post whose sender showed a password or token instead of a signature.
+        """Forward a post whose sender gave a password or token instead of a signature.
 
-        An equal body within `REPEAT_WINDOW` is a retry of the sender and is not queued again.
+        A post with an equal body within `REPEAT_WINDOW` is a retry of the sender and is not queued again.
         """
         record_id = _record_id(sender, post, str(int(now.timestamp() // REPEAT_WINDOW.total_seconds())))
         if self.table.get(keys.webhook(record_id)) is not None:
@@ -141,7 +144,10 @@ class Webhooks:
 
 
 def _proven(senders: Mapping[str, WebhookSender], post: WebhookRequest, now: datetime) -> WebhookSender:
-    """Return the sender of a post, or raise Rejected `unauthorised`; unknown senders get the same check and answer."""
+    """Return the sender of a post, or raise `Rejected` (`unauthorised`).
+
+    Unknown senders get the same check and the same answer as senders with a wrong proof.
+    """
     sender = senders.get(post.sender, UNKNOWN_SENDER)
     if not post.is_signed:
         check_authorization(post.authorization, sender)
@@ -153,6 +159,9 @@ def _proven(senders: Mapping[str, WebhookSender], post: WebhookRequest, now: dat
 
 
 def _record_id(sender: WebhookSender, post: WebhookRequest, occasion: str) -> str:
-    """Return the id of a post's record; posts of one sender, source, occasion and body have one id."""
+    """Return the record id of a post, which is equal for equal sender, source, occasion and body.
+
+    The occasion is the signed time, or the current period of `REPEAT_WINDOW`.
+    """
     identity = f"{sender.name}:{post.source}:{occasion}:".encode() + post.body
     return "web-" + hashlib.sha256(identity).hexdigest()[:32]

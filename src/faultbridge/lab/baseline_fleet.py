@@ -1,4 +1,7 @@
-"""Baseline fleet: a scenario under the rules of another system, which returns repaired nodes unverified."""
+"""Runs a scenario under the rules of another repair system (a baseline).
+
+A baseline returns repaired nodes to service without a verification.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ RETRY = 10 * MINUTE
 
 @dataclass(slots=True)
 class _Repair:
-    """A node under repair: its symptom, the action that runs, and the number of the repair."""
+    """A node under repair: its kind of fault, the repair action that runs, and the number of the repair."""
 
     kind: str
     number: int
@@ -34,7 +37,7 @@ class BaselineFleet:
     """One run of a scenario under a baseline: the simplified rules of another repair system."""
 
     def __init__(self, scenario: Scenario, baseline: Baseline) -> None:
-        """Put all nodes into service."""
+        """Start the fleet with all nodes in service."""
         self._scenario, self._rules = scenario, baseline
         self._hosts, self._log = Hosts(scenario), FleetLog()
         self._host = list(range(scenario.nodes))
@@ -47,7 +50,10 @@ class BaselineFleet:
         heapq.heapify(self._events)
 
     def run(self, progress: Callable[[float], None] = lambda _: None) -> FleetLog:
-        """Run to the end of the scenario and return what happened; `progress` then receives 1.0."""
+        """Run the scenario to its end and return the log of the fleet.
+
+        `progress` is called once, at the end, with 1.0.
+        """
         while (event := self._next()) is not None and event.at < self._scenario.seconds:
             self._apply(event)
         progress(1.0)
@@ -81,7 +87,7 @@ class BaselineFleet:
                 pass
 
     def _report(self, node: int, kind: str, at: float) -> None:
-        """Begin a repair of a node whose fault or false alarm is seen."""
+        """Start a repair of a node after a monitor has reported a fault or a false alarm."""
         self._number += 1
         self._repairs[node] = _Repair(kind, self._number)
         self._history[self._host[node]].append(at)
@@ -95,7 +101,10 @@ class BaselineFleet:
         self._push(at + (self._rules.soft_wait if soft else self._rules.wait), node, "repair")
 
     def _step(self, event: Event) -> None:
-        """Take the next step of a node's repair, as its event names it: `clear`, `repair`, `done` or `operator`."""
+        """Carry out the next step of a node's repair.
+
+        The event names the step: `clear`, `repair`, `done` or `operator`.
+        """
         node, at, repair = event.node, event.at, self._repairs[event.node]
         host, step = self._host[node], event.case
         if step == "clear":
@@ -112,7 +121,10 @@ class BaselineFleet:
             self._finish(node, at)
 
     def _begin(self, node: int, at: float, repair: _Repair) -> None:
-        """Start the action of a repair, or try again later while the breaker is open or the pool is empty."""
+        """Start the repair action of a node.
+
+        While too many nodes are faulty or the pool has no host, the start is tried again every ten minutes.
+        """
         unhealthy = len(self._repairs)
         if unhealthy > self._rules.min_unhealthy and unhealthy * 100 > self._rules.percent * self._scenario.nodes:
             self._log.waited["breaker"] += RETRY / HOUR
@@ -145,7 +157,7 @@ class BaselineFleet:
         self._push(at + physics.launch, node, "done")
 
     def _action(self, node: int, at: float, kind: str) -> RepairAction | None:
-        """Return the action of the rules for a node, or None if an operator must act."""
+        """Return the repair action that the rules choose for a node; None if an operator must repair it."""
         rules, host = self._rules, self._host[node]
         recent = [time for time in self._history[host] if time > at - rules.window]
         if rules.give_up and len(recent) > rules.give_up:

@@ -1,4 +1,4 @@
-"""Baselines: what other systems would do, reduced to rules that the same hosts and the same faults can test."""
+"""Baselines: the rules of other repair systems, simplified so that a scenario can be run under them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ REPLACE, REBOOT = RepairAction.REPLACE_NODE, RepairAction.REBOOT_NODE
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The rules of one other repair system; `approximated` says how they differ from the real system.
+    """The rules of one other repair system; `approximated` states how they differ from the real system.
 
-    A node is repaired `wait` seconds after a fault began, `soft_wait` for a missing heartbeat, link or node condition.
-    No repair starts while more than `percent` percent of the nodes, and more than `min_unhealthy`, are faulty. The
-    action is `action`, or the catalog's own with `by_code`. With `removals` a host is replaced at that many faults
-    within `window` seconds; until then it gets `action`. With `half_life` each fault counts less as time passes. With
-    `evicts_at_once` a node stops serving as soon as its fault is seen. After `give_up` repairs of a host within
-    `window` an operator repairs it. Without an action an operator repairs every fault.
+    A node is repaired `wait` seconds after its fault began, or `soft_wait` seconds after a missing heartbeat or a fault
+    of a link or node condition. No repair starts while more than `percent` percent of the nodes, and more than
+    `min_unhealthy` nodes, are faulty.
+
+    The repair action is `action`, or the catalog's action for the fault with `by_code`. With `removals`, a host is
+    replaced at that many faults within `window` seconds; before that, it gets `action`. With `half_life`, the weight of
+    each fault halves after this many seconds. With `evicts_at_once`, a node stops serving as soon as its fault is
+    reported. After `give_up` repairs of a host within `window`, an operator repairs it. If `action` is None, an
+    operator repairs every fault.
     """
 
     name: str

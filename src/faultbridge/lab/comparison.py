@@ -1,4 +1,7 @@
-"""Comparison: policies and baselines on the same hosts, faults and false alarms, over many seeds and trace parts."""
+"""Compares policies and baselines on the same hosts, faults and false alarms, over many scenarios.
+
+A scenario is one seed and one part of a trace.
+"""
 
 from __future__ import annotations
 
@@ -39,17 +42,17 @@ Progress = Callable[[float], None]
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The results of one system: one for each scenario, in the order of the scenarios."""
+    """The results of one system (a policy or a baseline): one result per scenario, in a fixed order."""
 
     name: str
     results: tuple[Measures, ...]
 
     def interval(self, name: str) -> Interval:
-        """Return the mean of one measure with its confidence interval."""
+        """Return the mean of a measure over the scenarios, with its confidence interval."""
         return interval([float(getattr(one, name)) for one in self.results])
 
     def document(self) -> dict[str, object]:
-        """Return the means, the confidence intervals and the losses by cause as plain data."""
+        """Return the means, the confidence intervals and the losses by cause as plain data for JSON."""
         found = {name: self.interval(name) for name in MEASURED}
         causes = self.results[0].lost_by_cause
         number = len(self.results)
@@ -69,7 +72,7 @@ class Compared:
 
 
 def run(scenario: Scenario, system: System, progress: Progress = lambda _: None) -> Measures:
-    """Run one system on one scenario and measure it; log lines below ERROR are suppressed."""
+    """Run one system on one scenario and return its measures; log lines below ERROR are suppressed."""
     fleet = ProductFleet(scenario, system) if isinstance(system, Policy) else BaselineFleet(scenario, system)
     with logged_from(logging.ERROR), _excluded_from_collection():
         log: FleetLog = fleet.run(progress)
@@ -78,9 +81,9 @@ def run(scenario: Scenario, system: System, progress: Progress = lambda _: None)
 
 @contextmanager
 def _excluded_from_collection() -> Iterator[None]:
-    """Exclude the nodes and events of a scenario from garbage collection: they all live until the end of its run.
+    """Exclude the existing objects from garbage collection while a scenario runs, to save time.
 
-    A process that has excluded objects itself is left as it is.
+    If the process has already excluded objects, nothing changes.
     """
     excluded_before = gc.get_freeze_count() > 0
     if not excluded_before:
@@ -95,7 +98,10 @@ def _excluded_from_collection() -> Iterator[None]:
 def compare_systems(
     scenarios: Sequence[Scenario], systems: Mapping[str, System], progress: Progress = lambda _: None
 ) -> tuple[Compared, ...]:
-    """Run every system on the same scenarios; `progress` receives the share of the runs that is done."""
+    """Run every system on the same scenarios; returns the results of each system.
+
+    `progress` is called with the share of the runs that is done.
+    """
     found: list[Compared] = []
     total, done = len(scenarios) * len(systems), 0
     for name, system in systems.items():
@@ -112,9 +118,9 @@ def _report(progress: Progress, done: int, total: int, share: float) -> None:
 
 
 def paired_saving(better: Compared, other: Compared) -> Interval:
-    """Return the share of the lost GPU-hours of `other` that `better` saves, paired by scenario.
+    """Return the share of the lost GPU-hours of `other` that `better` saves, as a mean over scenarios.
 
-    Where the other one loses nothing, a loss counts as -1.
+    In a scenario in which `other` loses nothing, the saving is -1 if `better` loses anything, else 0.
     """
     pairs = zip(better.results, other.results, strict=True)
     return interval([_share_saved(one.lost_gpu_hours, two.lost_gpu_hours) for one, two in pairs])
@@ -134,10 +140,10 @@ def best_baseline(compared: Iterable[Compared], names: Iterable[str]) -> Compare
 def savings_of(
     compared: Sequence[Compared], policies: Iterable[str], baselines: Iterable[str]
 ) -> dict[str, dict[str, object]]:
-    """Return, for each policy, the share of the best baseline's lost GPU-hours that it saves, paired by scenario.
+    """Return the saving of each policy: the share of the best baseline's lost GPU-hours that it avoids.
 
-    A policy meets the goal if the whole confidence interval is at least `GOAL`, and it causes no more needless
-    evictions on average. One scenario alone has no interval, so it never meets the goal.
+    A policy meets the goal if its whole confidence interval is at least `GOAL`, and if it causes on average no more
+    needless evictions than the baseline. A single scenario has no confidence interval, so it never meets the goal.
     """
     best = best_baseline(compared, baselines)
     wanted, found = set(policies), {}
@@ -157,16 +163,19 @@ def savings_of(
 def documents_of(
     compared: Sequence[Compared], policies: Iterable[str], baselines: Iterable[str]
 ) -> list[dict[str, object]]:
-    """Return the results as plain data; with baselines each policy with its saving against the best of them."""
+    """Return the results as plain data for JSON.
+
+    If `baselines` is not empty, each policy's result also contains its saving against the best baseline.
+    """
     names = tuple(baselines)
     savings = savings_of(compared, policies, names) if names else {}
     return [{**one.document(), **({"saving": savings.get(one.name)} if names else {})} for one in compared]
 
 
 def named_policy(text: str | None) -> tuple[str, Policy]:
-    """Return the name that tables show for a policy, and the policy; None for the text means the packaged policy.
+    """Return the name of a policy for tables, and the policy itself.
 
-    Raises InvalidPolicy for an invalid policy file.
+    `text` is a policy file; None means the packaged policy. An invalid file raises `InvalidPolicy`.
     """
     if text is None:
         return "faultbridge-default", default_policy()

@@ -1,4 +1,4 @@
-"""Events: what happens to a simulated fleet from outside; events sort by time."""
+"""Events: what happens to a simulated fleet, in the order of time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from faultbridge.lab.scenario import Scenario
 
 
 class EventKind(StrEnum):
-    """The kinds of events: `reappear` ends the hiding of a fault, `operator` an operator's repair."""
+    """The kinds of events: faults, false alarms, and steps of repairs.
+
+    `reappear` means that a hidden fault becomes visible again. `operator` means that an operator repairs a node.
+    """
 
     FAULT = "fault"
     REAPPEAR = "reappear"
@@ -22,10 +25,10 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Event:
-    """One event: its time in seconds, its kind, and its host or node by number.
+    """One event: its time in seconds since the start, its kind, and the number of its host or node.
 
-    `kind_text` is what the trace calls a fault, or the kind of a false alarm, which lasts `length` seconds. `case` is
-    the escalated case of an operator, or the step of a baseline.
+    `kind_text` is the trace's name of a fault, or the kind of a false alarm. `length` is the duration of a false alarm
+    in seconds. `case` is the id of the escalated case that an operator repairs, or the step of a baseline's repair.
     """
 
     at: float
@@ -39,7 +42,7 @@ class Event:
 
 
 def events_of(scenario: Scenario) -> list[Event]:
-    """Return the faults and the false alarms of a scenario."""
+    """Return the faults and the false alarms of a scenario as events, in no particular order."""
     faults = [
         Event(one.start, EventKind.FAULT, host=one.host, kind_text=one.kind, fault=one) for one in scenario.faults()
     ]

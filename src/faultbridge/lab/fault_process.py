@@ -1,11 +1,13 @@
-"""Fault process: faults of any number of hosts, drawn from the histories of a trace's servers.
+"""Fault process: draws the faults of any number of hosts from the histories of a trace's servers.
 
-A resampling of whole histories. Each host gets the history of one server, so repeat offenders and the gaps between the
-faults of one server are kept. Hosts are grouped in pods of as many hosts as the trace has servers, and a pod uses each
-history at most once. The hosts of a pod share one random shift of the clock, so faults at the same instant stay
-together; pods are independent. Repair times vary by a random factor with mean 1. More hosts than the trace has
-servers, and more time than it covers, are an extrapolation: pods share no cause, and in each period a host gets
-another history. Seeds differ in shifts, assignment and repair times, not in the histories themselves.
+Whole histories are resampled: each host gets the history of one server. Repeated faults of a server and the gaps
+between them are therefore preserved. Hosts are grouped in pods of as many hosts as the trace has servers, and a pod
+uses each history at most once. All hosts of a pod share one random shift in time, so faults at the same instant stay
+together. Different pods are independent. Repair times vary by a random factor with mean 1.
+
+More hosts than the trace has servers, or a longer time than it covers, are an extrapolation: pods have no shared cause,
+and a host gets another history in each period. Seeds differ in the shifts, the assignment and the repair times, not in
+the histories.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ REPAIR_SPREAD = 0.1
 
 @dataclass(frozen=True, slots=True)
 class HostFault:
-    """One fault of one host: its start and the repair time in seconds, and what the trace calls it."""
+    """One fault of one host: its start and repair time in seconds, and its name in the trace (`kind`)."""
 
     host: int
     start: float
@@ -33,12 +35,12 @@ class HostFault:
 
 @dataclass(frozen=True, slots=True)
 class FaultProcess:
-    """Generates the faults of hosts like those of a trace; the same seed gives the same faults."""
+    """Generates faults of hosts that resemble the faults of a trace; the same seed gives the same faults."""
 
     trace: Trace
 
     def faults(self, hosts: int, seconds: float, seed: int) -> tuple[HostFault, ...]:
-        """Return the faults of hosts 0 to `hosts - 1` within a period, by start."""
+        """Return the faults of hosts 0 to `hosts - 1` in a period of `seconds`, in the order of their starts."""
         random = Random(f"faults-{seed}")  # noqa: S311 - a reproducible draw, not a secret
         histories = self.trace.by_server()
         found: list[HostFault] = []

@@ -1,4 +1,4 @@
-"""Fit: the statistics by which a generated fault process is compared with its trace."""
+"""Fit: statistics that show how well a generated fault process matches its trace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ class _Fault(Protocol):
 
 
 def statistics(names: Sequence[object], faults: Sequence[_Fault], hosts: int, seconds: float) -> dict[str, float]:
-    """Return rate, repair times and concentration of faults; `names` holds the host of each fault, in order."""
+    """Return the rate, repair times, gaps and concentration of faults, by name of the statistic.
+
+    `faults` is ordered by start. `names` contains the host of each fault, in the same order.
+    """
     counts = Counter(names)
     repairs = sorted(fault.repair / HOUR for fault in faults)
     gaps = sorted((later.start - earlier.start) / HOUR for earlier, later in pairwise(faults))
@@ -41,7 +44,10 @@ def statistics(names: Sequence[object], faults: Sequence[_Fault], hosts: int, se
 
 
 def compare(trace: Trace, hosts: int, seeds: Sequence[int]) -> dict[str, Mapping[str, float]]:
-    """Return each statistic of the trace, its mean over fault processes generated from `seeds`, and their ratio."""
+    """Return each statistic for the trace and for generated faults, and the ratio of the two values.
+
+    The generated value is the mean over `seeds`.
+    """
     ours = statistics([fault.server for fault in trace.faults], trace.faults, trace.servers, trace.seconds)
     generated = []
     for seed in seeds:
@@ -52,5 +58,5 @@ def compare(trace: Trace, hosts: int, seeds: Sequence[int]) -> dict[str, Mapping
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """Return the value below which a share of sorted values lies, without interpolation."""
+    """Return the quantile of sorted values for a share from 0 to 1, without interpolation."""
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

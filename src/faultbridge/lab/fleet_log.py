@@ -1,4 +1,7 @@
-"""Fleet log: what happened to the nodes of a simulated fleet, for its measures. Times are seconds since the start."""
+"""Fleet log: what happened to the nodes of a simulated fleet; the measures are computed from it.
+
+Times are seconds since the start of the scenario.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ from typing import NamedTuple
 
 
 class Outage(NamedTuple):
-    """A change of one node: out of service, or back. `needless`: its host had no fault when it was taken out."""
+    """A node that went out of service, or that returned to service (`up`).
+
+    `needless` means that its host had no fault at that time.
+    """
 
     at: float
     node: int
@@ -18,7 +24,7 @@ class Outage(NamedTuple):
 
 @dataclass(slots=True)
 class FleetLog:
-    """The outages of nodes, the counts of actions and pages, and the hours that cases waited, by reason."""
+    """The outages of nodes, the numbers of actions and pages, and the hours that cases waited by reason."""
 
     outages: list[Outage] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
@@ -26,7 +32,10 @@ class FleetLog:
     _down: set[int] = field(default_factory=set)
 
     def update(self, node: int, at: float, *, serving: bool, faulty: bool) -> None:
-        """Record whether a node serves now; a node that is already recorded so is not recorded again."""
+        """Record whether a node serves now, if this has changed since the last call.
+
+        `faulty` states whether the node's host has a fault.
+        """
         if serving is (node not in self._down):
             return
         if serving:

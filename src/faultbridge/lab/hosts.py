@@ -1,4 +1,4 @@
-"""Hosts: what is really wrong with each host, whatever any policy believes, and the pool that replaces hosts."""
+"""Hosts: the true faults of each simulated host, and the pool of hosts that can replace a host."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ LONGEST_GAP = 7 * DAY
 
 @dataclass(frozen=True, slots=True)
 class Active:
-    """A fault of a host: hidden while no monitor can see it; `tests` counts the verifications that ran on it."""
+    """A fault that a host has now; `hidden` means that no monitor can detect it.
+
+    `tests` is the number of verifications that ran while the host had the fault.
+    """
 
     fault: HostFault
     hidden: bool = False
@@ -28,10 +31,10 @@ class Active:
 
 
 class Hosts:
-    """The true state of all hosts of a scenario. Times are seconds since its begin."""
+    """The true state of all hosts of a scenario. Times are seconds since the start of the scenario."""
 
     def __init__(self, scenario: Scenario) -> None:
-        """Start without faults; the hosts that back no node form the pool of replacements."""
+        """Start with hosts that have no faults; the hosts that back no node form the pool."""
         self.scenario = scenario
         self.active: dict[int, Active] = {}
         self.reappearing: list[tuple[float, int]] = []
@@ -40,9 +43,10 @@ class Hosts:
         self._gaps = scenario.trace.return_gaps(LONGEST_GAP) or [DAY]
 
     def begin(self, fault: HostFault, *, serving: bool) -> bool:
-        """Begin a fault; hidden on a host that runs no work. Returns whether a monitor can see it.
+        """Start a fault of a host; returns whether a monitor can detect it.
 
-        A host that already has a fault, or is under repair outside of the fleet, gets no other one: returns False.
+        A fault is hidden if the host runs no work (`serving` is False). A host that already has a fault, or that is
+        away for repair, gets no other fault; the result is then False.
         """
         if fault.host in self.active or any(host == fault.host for _, host in self._away):
             return False
@@ -50,7 +54,7 @@ class Hosts:
         return serving
 
     def reappear(self, host: int) -> bool:
-        """Make a hidden fault visible. Returns False if it was cured in the meantime."""
+        """Make the hidden fault of a host visible; returns False if the host has no hidden fault any more."""
         known = self.active.get(host)
         if known is None or not known.hidden:
             return False
@@ -58,18 +62,18 @@ class Hosts:
         return True
 
     def is_down(self, host: int) -> bool:
-        """Return whether a visible fault makes the host unusable."""
+        """Return whether the host has a visible fault, which makes it unusable."""
         known = self.active.get(host)
         return known is not None and not known.hidden
 
     def cure_of(self, fault: HostFault) -> RepairAction:
-        """Return the mildest repair action that cures a fault."""
+        """Return the least disruptive repair action that fixes a fault."""
         if fault.repair > self.scenario.physics.soft_repair:
             return RepairAction.REPLACE_NODE
         return RepairAction.RESET_GPU if fault.kind.startswith("GPU") else RepairAction.REBOOT_NODE
 
     def restarted(self, host: int, action: RepairAction, at: float) -> None:
-        """Apply a finished reset or reboot: it cures the fault, or hides it for a while."""
+        """Apply a finished reset or reboot to a host: it fixes the fault, or hides it for some time."""
         known = self.active.get(host)
         if known is None:
             return
@@ -80,7 +84,7 @@ class Hosts:
             self.hide(host, at)
 
     def hide(self, host: int, at: float) -> None:
-        """Schedule when the hidden fault of a host is seen again."""
+        """Schedule the time at which the hidden fault of a host becomes visible again."""
         heapq.heappush(self.reappearing, (at + self._draw(host).choice(self._gaps), host))
 
     def cured(self, host: int) -> None:
@@ -88,7 +92,11 @@ class Hosts:
         self.active.pop(host, None)
 
     def passes(self, host: int) -> bool:
-        """Run one verification; returns True if the host has no fault, or by chance if its fault is hidden."""
+        """Run one verification of a host; returns whether it passes.
+
+        A host without a fault passes. A host with a hidden fault passes if the verification misses the fault, which is
+        random.
+        """
         known = self.active.get(host)
         if known is None:
             return True
@@ -96,19 +104,25 @@ class Hosts:
         return known.hidden and self._draw(host).random() >= self.scenario.physics.detection
 
     def release(self, host: int, at: float) -> None:
-        """Take a host out of the fleet; it joins the pool after the repair time that the trace states for its fault."""
+        """Take a host out of the fleet for repair; it joins the pool after the repair time of its fault.
+
+        The repair time comes from the trace. A host without a fault is only inspected.
+        """
         known = self.active.pop(host, None)
         away = known.fault.repair if known else 0.0
         heapq.heappush(self._away, (at + max(away, self.scenario.physics.inspection), host))
 
     def free(self, at: float) -> int:
-        """Return the number of hosts in the pool."""
+        """Return the number of hosts in the pool at a time."""
         while self._away and self._away[0][0] <= at:
             self._free.append(heapq.heappop(self._away)[1])
         return len(self._free)
 
     def take(self, at: float) -> int | None:
-        """Take the host that waited longest from the pool, maybe one with a hidden fault; None if the pool is empty."""
+        """Take the host that has waited longest from the pool; returns its number, None if the pool is empty.
+
+        The host may have a hidden fault.
+        """
         if not self.free(at):
             return None
         host = self._free.popleft()
@@ -120,7 +134,7 @@ class Hosts:
         return host
 
     def repair_left(self, host: int, at: float) -> float:
-        """Return how long an operator needs to repair a host in place."""
+        """Return the seconds that an operator needs to repair a host in place."""
         known = self.active.get(host)
         left = known.fault.start + known.fault.repair - at if known else 0.0
         return max(left, self.scenario.physics.operator)

@@ -1,4 +1,7 @@
-"""Job mix: what the outages of nodes cost jobs of several sizes that run on a fleet with checkpoints."""
+"""Job mix: computes the losses of jobs of several sizes when nodes of their fleet fail.
+
+Jobs restart from checkpoints.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,10 @@ GPUS = 8
 
 @dataclass(frozen=True, slots=True)
 class JobMix:
-    """The jobs of a fleet: shares of its nodes, the interval of checkpoints and the time of a restart, in seconds.
+    """The jobs of a fleet: each job's share of the nodes, and how checkpoints and restarts work.
 
-    The nodes that no job uses replace failed ones. A job without enough nodes waits; the largest job is served first.
+    `checkpoint` is the interval between checkpoints and `restart` the duration of a restart, both in seconds. Nodes
+    that no job uses replace failed nodes. A job that has too few nodes waits; a larger job gets free nodes first.
     """
 
     shares: tuple[float, ...] = (0.5, 0.2, 0.1, 0.05, 0.05, 0.02, 0.02, 0.01)
@@ -25,13 +29,16 @@ class JobMix:
     restart: float = 10 * MINUTE
 
     def sizes(self, nodes: int) -> list[int]:
-        """Return the number of nodes of each job, largest first."""
+        """Return the number of nodes of each job, the largest job first."""
         return sorted((max(1, int(share * nodes)) for share in self.shares), reverse=True)
 
 
 @dataclass(slots=True)
 class _Job:
-    """One job: the nodes it has and needs, and since when it runs; None while it waits since `waits_since`."""
+    """One job: the number of nodes that it needs, and the nodes that it has.
+
+    `runs_since` is None while the job waits. `waits_since` is the start of its current or last wait.
+    """
 
     size: int
     nodes: set[int] = field(default_factory=set)
@@ -40,10 +47,10 @@ class _Job:
 
 
 class JobLosses:
-    """Follows the outages of a fleet and adds up the GPU-hours that they cost, by cause."""
+    """Adds up the GPU-hours that the outages of a fleet cost its jobs, by cause."""
 
     def __init__(self, nodes: int, mix: JobMix) -> None:
-        """Start every job at time 0 on the first free nodes."""
+        """Start every job at time 0, on the first nodes that are free."""
         self._mix = mix
         self._free = set(range(nodes))
         self._jobs = [_Job(size) for size in mix.sizes(nodes)]
@@ -55,7 +62,7 @@ class JobLosses:
             self._fill(job)
 
     def follow(self, outages: Iterable[Outage], end: float) -> None:
-        """Add up what the jobs lose to outages, in order of time. An outage that has not ended counts until `end`."""
+        """Add up the losses from outages; an outage that has not ended counts until the time `end`."""
         for outage in sorted(outages):
             self._up(outage) if outage.up else self._down(outage)
         for node, since in self._down_since.items():
@@ -67,7 +74,7 @@ class JobLosses:
 
     @property
     def job_nodes(self) -> int:
-        """Return the number of nodes that all jobs need."""
+        """The number of nodes that all jobs together need."""
         return sum(job.size for job in self._jobs)
 
     def _down(self, outage: Outage) -> None:
@@ -85,7 +92,10 @@ class JobLosses:
         self._start_if_complete(job, outage.at)
 
     def _interrupt(self, job: _Job, outage: Outage) -> None:
-        """Lose the work since the last checkpoint and the time of the restart, on all nodes of the job."""
+        """Interrupt a job: it loses the work since its last checkpoint and the time of the restart.
+
+        The losses count for all nodes of the job.
+        """
         ran = outage.at - (job.runs_since or 0.0)
         cause = "false_alarm" if outage.needless else "rollback"
         self._lose(cause, job.size, min(ran, ran % self._mix.checkpoint if ran > 0 else 0.0))

@@ -1,4 +1,7 @@
-"""Measures: what one run of a scenario cost: GPU-hours by cause, goodput, ETTR, actions, pages and waits."""
+"""Measures of one run: lost GPU-hours by cause, goodput, ETTR, and counts of actions, pages and waits.
+
+ETTR is the effective training time ratio.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ STUDENT_975 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """The result of one run. All losses are GPU-hours; `lost_by_cause` adds up to `lost_gpu_hours`."""
+    """The result of one run; all losses are in GPU-hours.
+
+    The values of `lost_by_cause` add up to `lost_gpu_hours`.
+    """
 
     lost_gpu_hours: float
     lost_by_cause: dict[str, float]
@@ -34,15 +40,15 @@ class Measures:
     waited_hours: dict[str, float] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
-        """Return the measures as plain data."""
+        """Return the measures by name as plain data for JSON."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 def measure(scenario: Scenario, log: FleetLog, mix: JobMix | None = None) -> Measures:
-    """Return the measures of a run.
+    """Return the measures of a run, from the log of its fleet; `mix` are the jobs (None: the default mix).
 
-    Goodput is the share of the fleet's GPU-hours that is not lost. ETTR is the share of the jobs' time that makes
-    progress: it leaves out what failed nodes lose that no job waits for.
+    Goodput is the share of the fleet's GPU-hours that is not lost. ETTR (effective training time ratio) is the share of
+    the jobs' GPU-hours that is not lost; hours of failed nodes that no job waits for do not count.
     """
     losses = JobLosses(scenario.nodes, mix or JobMix())
     losses.follow(log.outages, scenario.seconds)
@@ -67,14 +73,14 @@ def measure(scenario: Scenario, log: FleetLog, mix: JobMix | None = None) -> Mea
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean over seeds with its 95 % confidence interval: `mean` plus or minus `margin`."""
+    """A mean with its 95 % confidence interval: `mean` plus or minus `margin`."""
 
     mean: float
     margin: float
 
 
 def interval(values: list[float]) -> Interval:
-    """Return the mean of values and half the width of its 95 % confidence interval."""
+    """Return the mean of values and its 95 % confidence interval; the margin of one value is infinite."""
     if len(values) < 2:  # noqa: PLR2004 - one value has no spread
         return Interval(values[0], float("inf"))
     freedom = len(values) - 1

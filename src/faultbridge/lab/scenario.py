@@ -1,4 +1,7 @@
-"""Scenario: everything about a simulated fleet that does not depend on the policy; all durations in seconds."""
+"""Scenario: everything about a simulated fleet that does not depend on the policy.
+
+All durations are in seconds.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,15 @@ BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Physics:
-    """Assumptions about hosts that a trace does not state.
+    """Assumptions about hosts that no trace states. Durations are in seconds.
 
-    Durations are in seconds. A restart cures a fault whose repair in the trace took at most `soft_repair`. It only
-    hides any other fault for a time drawn from the trace; a repair of the host cures it in the trace's repair time.
-    A verification detects a hidden fault with the probability `detection`. `false_alarms` is the number of false alarms
-    per 1,000 node-days; each lasts from 10 seconds to `longest_alarm`, log-uniform. A released host without a fault is
-    inspected for `inspection`. An operator takes at least `operator` to repair an escalated node.
+    A restart fixes a fault whose repair in the trace took at most `soft_repair`. It only hides any other fault, for a
+    time drawn from the trace. A repair of the host fixes such a fault in the repair time of the trace. A verification
+    detects a hidden fault with the probability `detection`.
+
+    `false_alarms` is the number of false alarms per 1,000 node-days. Each lasts from 10 seconds to `longest_alarm`
+    (log-uniform). A released host without a fault is inspected for `inspection`. An operator takes at least `operator`
+    to repair an escalated node.
     """
 
     soft_repair: float = HOUR
@@ -40,7 +45,10 @@ class Physics:
 
 @dataclass(frozen=True, slots=True)
 class FalseAlarm:
-    """A reported fault of a healthy node, by number, that ends by itself; `kind` is what reports it."""
+    """A fault that is reported for a healthy node and ends by itself.
+
+    `node` is the number of the node. `kind` names the monitor that reports the fault.
+    """
 
     node: int
     start: float
@@ -53,7 +61,10 @@ ALARM_KINDS = ("alarm: heartbeat", "alarm: link", "alarm: not ready")
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A fleet of `nodes` nodes and `pool` further hosts for `seconds`; the same seed gives the same events."""
+    """A fleet of `nodes` nodes with a pool of `pool` hosts, for a time of `seconds`.
+
+    The same trace and seed give the same faults and false alarms.
+    """
 
     trace: Trace
     nodes: int
@@ -64,15 +75,15 @@ class Scenario:
 
     @property
     def hosts(self) -> int:
-        """Return the number of all hosts: hosts 0 to `nodes - 1` back the nodes at first."""
+        """The number of all hosts; at the start, hosts 0 to `nodes - 1` back the nodes."""
         return self.nodes + self.pool
 
     def faults(self) -> tuple[HostFault, ...]:
-        """Return the faults of all hosts, by start."""
+        """Return the faults of all hosts in the order of their starts."""
         return FaultProcess(self.trace).faults(self.hosts, self.seconds, self.seed)
 
     def false_alarms(self) -> Iterator[FalseAlarm]:
-        """Yield the false alarms of all nodes, by start: a Poisson process."""
+        """Yield the false alarms of all nodes in the order of their starts; they form a Poisson process."""
         random = Random(f"alarms-{self.seed}")  # noqa: S311 - a reproducible draw, not a secret
         rate = self.physics.false_alarms * self.nodes / (1000 * DAY)
         at = random.expovariate(rate) if rate > 0 else math.inf

@@ -1,4 +1,4 @@
-"""Symptoms: the fault that Faultbridge receives for each kind of fault of a trace, and for each false alarm."""
+"""Symptoms: the fault that Faultbridge receives for each kind of fault of a trace, or false alarm."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SOURCE = "lab"
 
 
 def symptom(kind: str) -> Fault:
-    """Return the fault that a source reports for a kind of fault of a trace, or for a false alarm."""
+    """Return the fault that Faultbridge receives for a fault of a trace or a false alarm, by its `kind`."""
     code = CODES.get(kind) or CODES.get(kind.partition(":")[0]) or OTHER
     component = _GPU if code.startswith(("xid.", "smi.")) else _NIC if code.startswith("net.") else NODE_COMPONENT
     return Fault(SOURCE, code, component, kind)

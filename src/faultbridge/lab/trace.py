@@ -20,7 +20,10 @@ START, END = "fault_start", "fault_end"
 
 @dataclass(frozen=True, slots=True)
 class TraceFault:
-    """One fault of one server: `start` and `repair` (until its end) in seconds, `kind` is class and description."""
+    """One fault of one server: its start and its duration until the repair, in seconds.
+
+    `kind` is the class and the description of the fault in the trace.
+    """
 
     server: str
     start: float
@@ -30,14 +33,20 @@ class TraceFault:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """All faults of `servers` servers in `seconds` seconds, by start; servers without a fault count too."""
+    """All faults of `servers` servers in `seconds` seconds, in the order of their starts.
+
+    `servers` also counts the servers without a fault.
+    """
 
     faults: tuple[TraceFault, ...]
     servers: int
     seconds: float
 
     def part(self, number: int, of: int) -> Trace:
-        """Return one of several parts of equal duration, from 0 on; a fault belongs to the part of its start."""
+        """Return one of `of` parts of equal duration; `number` counts the parts from 0.
+
+        A fault belongs to the part in which it starts. A number out of range raises `Rejected` (`no_such_part`).
+        """
         if not 0 <= number < of:
             raise Rejected("no_such_part", f"part {number} of {of} does not exist; parts are 0 to {of - 1}")
         span = self.seconds / of
@@ -48,14 +57,17 @@ class Trace:
         return Trace(tuple(replace(one, start=one.start - begin) for one in inside), self.servers, span)
 
     def by_server(self) -> list[tuple[TraceFault, ...]]:
-        """Return the faults of each server; servers without a fault have none."""
+        """Return a tuple of faults for each server; it is empty for a server without a fault."""
         found: dict[str, list[TraceFault]] = defaultdict(list)
         for fault in self.faults:
             found[fault.server].append(fault)
         return [tuple(faults) for faults in found.values()] + [()] * (self.servers - len(found))
 
     def return_gaps(self, within: float) -> list[float]:
-        """Return the seconds from the end of a fault to the next fault of its server, those up to `within`."""
+        """Return the times between the end of a fault and the next fault of the same server, in seconds.
+
+        The gaps are sorted. Gaps longer than `within` are omitted.
+        """
         gaps = (
             later.start - earlier.start - earlier.repair
             for faults in self.by_server()
@@ -65,10 +77,11 @@ class Trace:
 
 
 def read_trace(text: str, servers: int | None = None) -> Trace:
-    """Parse a trace: a JSON list of events with `node_id`, `event_time` in days, `event_type` and `fault_type`.
+    """Parse a trace of faults, which is a JSON list of events.
 
-    `servers` is the number of servers that were observed. The default is the number of servers that have a fault. A
-    fault without an end lasts until the end of the trace. Raises Rejected with reason `bad_trace`.
+    An event has `node_id`, `event_time` in days, `event_type` and `fault_type`. `servers` is the number of servers that
+    were observed; by default, the number of servers with a fault. A fault without an end lasts until the end of the
+    trace. An invalid trace raises `Rejected` with reason `bad_trace`.
     """
     try:
         events = json.loads(text)
@@ -85,7 +98,10 @@ def read_trace(text: str, servers: int | None = None) -> Trace:
 
 
 def read_part(text: str, servers: int | None, part: str | None) -> Trace:
-    """Parse a trace, and return the part that a text such as `2/4` names, counted from 1; None is the whole trace."""
+    """Parse a trace and return one part of it; `part` is a text such as `2/4`, counted from 1.
+
+    None returns the whole trace. A part that does not exist raises `Rejected` (`no_such_part`).
+    """
     trace = read_trace(text, servers)
     if part is None:
         return trace
@@ -96,7 +112,7 @@ def read_part(text: str, servers: int | None, part: str | None) -> Trace:
 
 
 def _pair_events(events: Iterable[Mapping[str, Any]], last: float) -> tuple[TraceFault, ...]:
-    """Pair each start with the next end of the same fault on the same server."""
+    """Match each start event with the next end event of the same fault on the same server."""
     waiting: dict[tuple[str, str], list[float]] = defaultdict(list)
     faults: list[TraceFault] = []
     for event in sorted(events, key=_seconds):

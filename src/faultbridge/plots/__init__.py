@@ -1,7 +1,7 @@
-"""Plots: results of the policy lab as SVG; standard library only.
+"""Plots: results of the lab and of the back-test as SVG charts; standard library only.
 
 - `charts`: stacked bars and points with confidence intervals, as SVG text.
 - `results`: the charts of a comparison of systems and of a back-test.
 
-Nothing here runs in Lambda. Tests: tests/plots.
+This package does not run in Lambda. Tests: tests/plots.
 """

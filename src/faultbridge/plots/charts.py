@@ -14,7 +14,7 @@ STYLE = "text{font:13px system-ui,sans-serif;fill:#1f2937}.title{font-weight:600
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar: the values that it stacks, by name, and half the width of the confidence interval of their sum."""
+    """One stacked bar: its values by name, and half the width of the confidence interval of their sum."""
 
     name: str
     parts: Mapping[str, float]
@@ -22,13 +22,16 @@ class Bar:
 
     @property
     def total(self) -> float:
-        """Return the length of the bar."""
+        """The length of the bar: the sum of its values."""
         return sum(self.parts.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One point; `margins` are half the widths of its confidence intervals, `marked` draws it in another color."""
+    """One point of a chart; `margins` are half the widths of its confidence intervals in x and y.
+
+    A point with `marked` gets another color.
+    """
 
     name: str
     x: float
@@ -39,14 +42,14 @@ class Point:
 
 @dataclass(slots=True)
 class _Drawing:
-    """The elements of one chart."""
+    """Collects the SVG elements of one chart."""
 
     title: str
     height: int
     elements: list[str] = field(default_factory=list)
 
     def add(self, tag: str, text: str | None = None, **attributes: object) -> None:
-        """Add an element; `_` in the name of an attribute stands for `-`."""
+        """Add an SVG element; a `_` in the name of an attribute is written as `-`."""
         names = {name: name.rstrip("_").replace("_", "-") for name in attributes}
         named = " ".join(f'{names[name]}="{_value(value)}"' for name, value in attributes.items())
         self.elements.append(f"<{tag} {named}/>" if text is None else f"<{tag} {named}>{escape(text)}</{tag}>")
@@ -61,7 +64,7 @@ class _Drawing:
 
 
 def stacked_bars(title: str, bars: Sequence[Bar]) -> str:
-    """Return a chart with one horizontal bar in each row, its total and its confidence interval."""
+    """Return a chart as SVG: one horizontal bar per row, with its total and its confidence interval."""
     names = list(dict.fromkeys(name for bar in bars for name in bar.parts))
     drawing = _Drawing(title, HEAD + ROW * len(bars) + 12)
     scale = (WIDTH - LEFT - RIGHT) / _longest(bar.total + (bar.margin or 0.0) for bar in bars)
@@ -84,7 +87,7 @@ def stacked_bars(title: str, bars: Sequence[Bar]) -> str:
 
 
 def points(title: str, axes: tuple[str, str], found: Sequence[Point]) -> str:
-    """Return a chart of points, from zero on both axes; `axes` names x and y.
+    """Return a chart of points as SVG, with both axes from zero; `axes` has the labels of x and y.
 
     A point with an empty name is drawn without a label.
     """

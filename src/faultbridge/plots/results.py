@@ -1,4 +1,4 @@
-"""Results: the charts of a comparison of systems and of a back-test, by file name."""
+"""Results: the charts of a comparison of systems and of a back-test."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ VERDICTS = ("right", "needless", "undetermined", "missed")
 
 
 def comparison_plots(systems: Sequence[Document], marked: str) -> dict[str, str]:
-    """Return two charts as SVG by file name: lost GPU-hours by cause, and needless evictions against lost GPU-hours.
+    """Return the two charts of a comparison as SVG, by file name.
 
-    Systems whose name starts with `marked` are highlighted.
+    One shows the lost GPU-hours by cause, the other the needless evictions against the lost GPU-hours. Systems whose
+    name starts with `marked` are highlighted.
     """
     bars = [
         Bar(one["system"], _readable(one["lost_by_cause"]), one["margins"].get("lost_gpu_hours")) for one in systems
@@ -38,7 +39,10 @@ def comparison_plots(systems: Sequence[Document], marked: str) -> dict[str, str]
 
 
 def backtest_plots(clusters: Sequence[Document]) -> dict[str, str]:
-    """Return two charts per cluster by file name: repair actions and verdicts, each for the record and the replay."""
+    """Return two charts for each cluster of a back-test as SVG, by file name.
+
+    They show the repair actions and the judgments of repairs, each for the record and for the tested policy.
+    """
     found = {}
     for one in clusters:
         pairs = {"record": one["recorded"], "policy": one["replayed"]}
@@ -50,7 +54,7 @@ def backtest_plots(clusters: Sequence[Document]) -> dict[str, str]:
 
 
 def write_plots(folder: Path, plots: Mapping[str, str]) -> None:
-    """Write charts into a folder, which is made if it does not exist."""
+    """Write charts to a folder, by file name; the folder is created if it does not exist."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in plots.items():
         (folder / name).write_text(text, encoding="utf-8")

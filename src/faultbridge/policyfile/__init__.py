@@ -1,13 +1,13 @@
-"""Policy files: YAML from operators, validated and converted to the document in the table.
+"""Policy files: YAML from operators, which is validated and converted to the document in the table.
 
 Reading order:
 
 - `schema`: the fields with their limits, and durations. `fields.yaml` has the meaning and an example of each field.
 - `json_schema`: the JSON Schema for editors.
 - `expectations`: what a field must contain, for error texts.
-- `parser`: `read_policy` and `write_policy`, with all problems at once.
+- `parser`: `read_policy` and `write_policy`; an invalid file is rejected with all its problems at once.
 - `effective`: every value that applies, its origin, and the differences between two policies.
-- `weakened`: the limits and breakers that a policy drops or weakens.
+- `weakened`: the limits and breakers that a policy removes or weakens.
 
 Tests: tests/policyfile.
 """

@@ -1,4 +1,4 @@
-"""Effective values: every value of a policy, with its origin, and the differences between two policies."""
+"""Effective values: every value of a policy and its origin, and the differences between two policies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _NOT_GIVEN = object()
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One value of a policy. `rule` is None outside of the rules; a duration is in seconds."""
+    """One value of a policy; `rule` is None for a value that belongs to no rule.
+
+    `origin` is `file` or `default`. A duration is in seconds.
+    """
 
     rule: str | None
     field: str
@@ -24,7 +27,7 @@ class Setting:
 
     @property
     def text(self) -> str:
-        """Return the value as it stands in a policy file."""
+        """The value as it is written in a policy file."""
         if self.field.rpartition(".")[2] in (DURATION_FIELDS | {"wait_seconds"}) and isinstance(self.value, int):
             return format_duration(self.value)
         return self.value if isinstance(self.value, str) else json.dumps(self.value)
@@ -32,7 +35,10 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class ChangedSetting:
-    """One value that differs between two policies; None where a policy has no such rule or breaker."""
+    """One value that differs between two policies.
+
+    `before` or `after` is None if that policy does not have the rule or breaker.
+    """
 
     rule: str | None
     field: str
@@ -41,9 +47,9 @@ class ChangedSetting:
 
 
 def effective_settings(document: Mapping[str, Any]) -> tuple[Setting, ...]:
-    """Return every value that applies under a stored policy document, and whether the file or a default sets it.
+    """Return every value of a stored policy document, and whether the file or a default sets it.
 
-    The value `rules` is the order of the rules, which decides which of them applies.
+    The value `rules` is the order of the rules. The first rule that matches applies.
     """
     policy = PolicyPart.model_validate(_in_seconds(document))
     given = policy.model_dump(mode="json", exclude_unset=True)
@@ -56,9 +62,9 @@ def effective_settings(document: Mapping[str, Any]) -> tuple[Setting, ...]:
 
 
 def changed_settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ChangedSetting, ...]:
-    """Return the values that differ between two stored policy documents. Rules are compared by their names.
+    """Return the values that differ between two stored policy documents; rules are compared by name.
 
-    A rule or a breaker that only one policy has is listed with the values that its file sets.
+    A rule or breaker that only one of the policies has is listed with the values that its file sets.
     """
     old = {(one.rule, one.field): one for one in effective_settings(before)}
     new = {(one.rule, one.field): one for one in effective_settings(after)}
@@ -79,7 +85,10 @@ def _in_seconds(document: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
 
 
 def _leaves(value: Any, given: Any, path: str = "") -> Iterator[tuple[str, Any, str]]:  # noqa: ANN401 - JSON
-    """Yield path, value and origin of each plain value; breakers are named by their scope, windows by their number."""
+    """Yield path, value and origin of each plain value in a part of a policy.
+
+    The path names a breaker by its scope, and a maintenance window by its number.
+    """
     if isinstance(value, dict):
         for name, inner in value.items():
             known = given.get(name, _NOT_GIVEN) if isinstance(given, dict) else _NOT_GIVEN

@@ -1,4 +1,4 @@
-"""Expectations: what a field of a policy file must contain, in words, for the texts of errors."""
+"""Expectations: texts for error messages about what a field of a policy file must contain."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from faultbridge.policyfile.schema import DURATION, format_duration
 
 
 def expectation(error: Mapping[str, Any]) -> str:
-    """Return what is expected at the location of a pydantic error, with the allowed values."""
+    """Return a text about what is expected at the location of a pydantic error, with the allowed values."""
     location: Sequence[int | str] = error["loc"]
     field = schema_at(location)
     if error["type"] == "extra_forbidden":
@@ -54,7 +54,10 @@ _KINDS = {
 
 
 def _example(field: Mapping[str, Any]) -> str:
-    """Return an example for an error text; empty for a choice, number or boolean, whose text lists the values."""
+    """Return an example of a field's value for an error text.
+
+    It is "" for a choice, a number or a boolean, because the error text already lists their values.
+    """
     is_listed = "enum" in field or field.get("type") in {"integer", "boolean"}
     if is_listed or not field.get("examples"):
         return ""

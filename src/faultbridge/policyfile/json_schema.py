@@ -18,20 +18,23 @@ FIELDS = "fields.yaml"
 
 @cache
 def field_guide() -> Mapping[str, Mapping[str, str]]:
-    """Return the meaning and an example of each field, by `part.field`."""
+    """Return the meaning and an example of each field, by a key of the form `part.field`."""
     text = files(__package__).joinpath(FIELDS).read_text(encoding="utf-8")
     guide: dict[str, dict[str, str]] = yaml.safe_load(text)
     return guide
 
 
 def part_title(name: str) -> str:
-    """Return the name of a part as documents show it: `LimitsPart` is `limits`, `ComponentType` is `component type`."""
+    """Return the name of a part of a policy for documents: `LimitsPart` becomes `limits`.
+
+    Words are separated: `ComponentType` becomes `component type`.
+    """
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name.removesuffix("Part")).lower()
 
 
 @cache
 def policy_schema() -> Mapping[str, Any]:
-    """Return the JSON Schema of policy files. Each field has its meaning and an example."""
+    """Return the JSON Schema of policy files, with the meaning and an example of each field."""
     schema = PolicyPart.model_json_schema()
     for name, part in [(PolicyPart.__name__, schema), *schema["$defs"].items()]:
         for field, described in part.get("properties", {}).items():
@@ -43,7 +46,7 @@ def policy_schema() -> Mapping[str, Any]:
 
 
 def schema_at(location: Iterable[int | str]) -> Mapping[str, Any]:
-    """Return the schema of the field at a location of a policy file; empty for an unknown field."""
+    """Return the schema of the field at a location in a policy file; empty for an unknown field."""
     found: Mapping[str, Any] = policy_schema()
     for part in location:
         inner = found.get("items", {}) if isinstance(part, int) else found.get("properties", {}).get(part, {})
@@ -52,7 +55,10 @@ def schema_at(location: Iterable[int | str]) -> Mapping[str, Any]:
 
 
 def resolved(field: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a schema with its reference replaced by the definition, and `nullable` where null is allowed."""
+    """Return a schema in which a reference is replaced by its definition.
+
+    A schema that allows null gets the member `nullable`.
+    """
     if "$ref" in field:
         name = field["$ref"].rpartition("/")[2]
         return {**policy_schema()["$defs"][name], **{key: field[key] for key in field if key != "$ref"}}

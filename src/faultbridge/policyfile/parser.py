@@ -21,7 +21,7 @@ _MAX_VALUE_TEXT = 60
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One problem of a policy file; `rule` is None for a problem outside of the rules."""
+    """One problem of a policy file; `rule` is None for a problem outside the rules."""
 
     rule: str | None
     field: str
@@ -29,27 +29,28 @@ class Problem:
     found: str = ""
 
     def __str__(self) -> str:
-        """Format the problem as one line."""
+        """Return the problem as one line of text."""
         where = f"rule {self.rule}, " if self.rule else ""
         found = f" (found {self.found})" if self.found else ""
         return f"{where}{self.field}: {self.expected}{found}"
 
 
 class InvalidPolicy(Rejected):
-    """A policy file is invalid; `problems` lists all its problems."""
+    """Raised for an invalid policy file; `problems` lists all its problems."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        """Keep all problems; the error text contains the first one."""
+        """Store all problems; the error text contains only the first problem."""
         more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
         super().__init__("invalid_policy", f"{problems[0]}{more}")
         self.problems = tuple(problems)
 
 
 def read_policy(text: str) -> dict[str, Any]:
-    """Convert a YAML or JSON policy to the document that the table stores, without its version.
+    """Convert a policy file in YAML or JSON to the document that the table stores, without its version.
 
-    Raises InvalidPolicy with every invalid field, or else with every contradiction between valid fields; Rejected with
-    reason `malformed_yaml` or `too_large`.
+    Raises `InvalidPolicy` with all invalid fields. If all fields are valid, it raises `InvalidPolicy` with all
+    contradictions between them. A file that is not YAML, or is too large, raises `Rejected` with reason
+    `malformed_yaml` or `too_large`.
     """
     parsed = _parse(text)
     try:
@@ -66,7 +67,7 @@ def read_policy(text: str) -> dict[str, Any]:
 
 
 def write_policy(document: Mapping[str, Any]) -> str:
-    """Format a stored policy document as YAML; `read_policy` returns the same document from it."""
+    """Convert a stored policy document to YAML; `read_policy` converts it back to the same document."""
     written = convert_durations(dict(document), lambda milliseconds: format_duration(milliseconds // 1000))
     parts = {name: written[name] for name in PolicyPart.model_fields if name in written}
     return yaml.safe_dump(parts, sort_keys=False, default_flow_style=False, allow_unicode=True)
@@ -88,24 +89,24 @@ def _parse(text: str) -> Mapping[str, Any]:
 
 
 def _text_of(error: Exception) -> str:
-    """Return the place at which a file is not valid YAML, and the reason, on one line."""
+    """Return the line and column at which a file is not valid YAML, and the reason, as one line."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         return f"line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}: {error.problem}"
     return " ".join(str(error).split())
 
 
 class _LoaderWithoutAliases(yaml.SafeLoader):
-    """Loads YAML without aliases: a few aliases can expand to more than memory holds."""
+    """Loads YAML and refuses aliases, because a few aliases can expand to more than memory can contain."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Compose a node; raises YAMLError for an alias."""
+        """Compose a YAML node; an alias raises `YAMLError`."""
         if self.check_event(yaml.AliasEvent):
             raise yaml.YAMLError("YAML aliases (*name) are not supported; write the value again")
         return super().compose_node(parent, index)
 
 
 def _problem(error: Mapping[str, Any], parsed: Mapping[str, Any]) -> Problem:
-    """Convert one pydantic error to a problem; an error within a rule names the rule."""
+    """Convert one pydantic error to a problem; the problem names the rule that contains the error."""
     location = list(error["loc"])
     rule = None
     if location[:1] == ["rules"] and len(location) > 1 and isinstance(location[1], int):
@@ -140,8 +141,8 @@ def _repeated_sources(sources: Sequence[CapacitySource]) -> Iterator[Problem]:
 def _contradictions(rules: Sequence[RulePart], breakers: Sequence[BreakerPart]) -> Iterator[Problem]:
     """Yield the contradictions between valid fields of breakers and rules.
 
-    These are repeated breaker scopes and rule names, unreachable rules, repair actions that are repeated or in the
-    wrong order, and approval of an action that the rule does not have.
+    These are repeated breaker scopes, repeated rule names, unreachable rules, repair actions that are repeated or in
+    the wrong order, and an approval for an action that the rule does not have.
     """
     if len({breaker.scope for breaker in breakers}) < len(breakers):
         yield Problem(None, "breakers", "at most one breaker of each scope, cluster and domain, is expected")

@@ -1,4 +1,4 @@
-"""The fields of a policy file with their limits; field names equal those of the domain."""
+"""The fields of a policy file with their limits; a field has the same name as in the domain model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DURATION = "duration"
 
 
 def parse_duration(value: object) -> int:
-    """Convert a duration such as `90s` or `1h30m`, or a number, to seconds; raises ValueError for other text."""
+    """Convert a duration such as `90s` or `1h30m`, or a number of seconds, to seconds; else `ValueError`."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     found = _DURATION.fullmatch(value.strip()) if isinstance(value, str) and value.strip() else None
@@ -35,7 +35,7 @@ def parse_duration(value: object) -> int:
 
 
 def format_duration(seconds: int) -> str:
-    """Format whole seconds as a duration, such as `1h30m`."""
+    """Convert a number of seconds to a duration, such as `1h30m`."""
     parts: list[str] = []
     for name, unit in _UNITS.items():
         count, seconds = divmod(seconds, unit)
@@ -45,7 +45,7 @@ def format_duration(seconds: int) -> str:
 
 
 def convert_durations(value: object, convert: Callable[[int], object]) -> Any:  # noqa: ANN401 - JSON
-    """Copy a policy document with each duration converted by `convert`, at any depth."""
+    """Return a copy of a policy document in which `convert` was applied to each duration, at any depth."""
     if isinstance(value, dict):
         return {
             name: convert(field)
@@ -117,7 +117,7 @@ class _Part(BaseModel):
 
 
 class MatchPart(_Part):
-    """The conditions that a rule applies to; an omitted field matches every condition."""
+    """Selects the conditions to which a rule applies; an omitted field matches every condition."""
 
     codes: tuple[CodePattern, ...] = ()
     severities: tuple[Severity, ...] = ()
@@ -131,7 +131,7 @@ class MatchPart(_Part):
 
     @property
     def matches_all(self) -> bool:
-        """Return whether the part matches every condition, so that no later rule applies."""
+        """Whether the rule matches every condition, so that no later rule ever applies."""
         return not self.model_dump(exclude_defaults=True, exclude={"hours"})
 
 
@@ -155,7 +155,7 @@ class BreakerPart(_Part):
 
 
 class RulePart(_Part):
-    """One rule: the response to the conditions that it matches. The first matching rule applies."""
+    """One rule: the response to the conditions that it matches. The first rule that matches applies."""
 
     name: Name
     match: MatchPart = MatchPart()
@@ -204,7 +204,7 @@ class LimitsPart(_Part):
 
 
 class IncidentsPart(_Part):
-    """When faults of many nodes are one incident, and how long it holds their repairs."""
+    """When the faults of many nodes become one incident, and how long it delays the nodes' repairs."""
 
     nodes: Annotated[int, Field(ge=2, le=100_000)] = 3
     percent: Annotated[int, Field(ge=0, le=100)] = 30

@@ -1,4 +1,4 @@
-"""Weakened protection: where a new policy permits more repairs at once, or stops them later, than the one before."""
+"""Weakened protection: where a new policy permits more repairs, or stops them later, than the old one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _WEAKER_WHEN_LOWER = frozenset(
 
 
 def weakened_protection(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return one line for each breaker or approval that the new policy drops, and each limit that it weakens."""
+    """Return one line for each breaker, approval or limit that a new policy removes or weakens."""
     lines: dict[str, None] = {}
     for change in changed_settings(before, after):
         if line := _weaker(change) if change.rule is None else _without_approval(change):

@@ -1,9 +1,9 @@
-"""Presentation: what each page of the console shows, as plain data built from the documents of the API.
+"""Presentation: the content of each page of the console, as plain data from the API's documents.
 
-Nothing here reads a table or writes HTML. Read in this order:
+This package reads no table and writes no HTML. Read in this order:
 
-- `tones`: the tone and the symbol of each status, severity and outcome
-- `entry_rows`: one timeline entry as a row, with its JSON and its place in the hash chain
+- `tones`: the urgency (tone) and the symbol of each status, severity and outcome
+- `entry_rows`: one timeline entry as a row, with its JSON and its position in the hash chain
 - `lanes`: bars on a common time axis (swim lanes, Gantt), and the ticks of the axis
 - `history`: bars from the entries of a node or a case
 - `areas`: the number of nodes by status over time, and the growth of an incident

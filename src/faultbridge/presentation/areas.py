@@ -1,4 +1,4 @@
-"""Areas: quantities over time as stacked steps: the nodes of a cluster by status, and the nodes of an incident."""
+"""Areas: stacked area charts of the nodes of a cluster by status, and of the nodes of an incident."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LAYERS = (
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The quantities from a time on, until the next sample."""
+    """The numbers of nodes by status, which apply from a time until the next sample."""
 
     at: datetime
     counts: dict[str, int]
@@ -31,7 +31,10 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One quantity of a stacked area: its corners from left to right and back, as shares from 0 to 1."""
+    """One layer of a stacked area; its corners run along the top to the right, and back along the bottom.
+
+    Each corner has two shares from 0 to 1, of the width and of the height.
+    """
 
     mark: Mark
     points: tuple[tuple[float, float], ...]
@@ -40,7 +43,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """Stacked layers over one span of time; `highest` is the largest sum, the top of the scale."""
+    """A stacked area chart over one span of time; `highest` is the largest sum, at the top of the scale."""
 
     start: datetime
     end: datetime
@@ -49,25 +52,25 @@ class Area:
 
     @property
     def ticks(self) -> tuple[Tick, ...]:
-        """Return at most seven round times within the axis."""
+        """At most seven round times within the time axis."""
         return ticks(self.start, self.end)
 
 
 def cluster_area(entries: Iterable[Document], start: datetime, end: datetime) -> Area | None:
-    """Return the number of nodes by status over time; None if the entries contain no change of the cluster's status."""
+    """Return the chart of a cluster's nodes by status; None without a change of the cluster's status."""
     changes = of_type(entries, "Cluster Status Change")
     return _area([Sample(occurred_at(one), dict(one["data"].get("counts") or {})) for one in changes], start, end)
 
 
 def incident_area(entries: Iterable[Document], start: datetime, end: datetime) -> Area | None:
-    """Return the number of affected nodes over time; None if the entries contain no change of an incident."""
+    """Return the chart of an incident's affected nodes; None without a change of an incident."""
     changes = of_type(entries, "Cluster Incident Change")
     samples = [Sample(occurred_at(one), {"failed": int(one["data"]["nodes"]["count"])}) for one in changes]
     return _area(samples, start, end)
 
 
 def _area(samples: Sequence[Sample], start: datetime, end: datetime) -> Area | None:
-    """Return the stacked area of the samples taken up to `end`, or None without a sample."""
+    """Return the stacked area of the samples until `end`; None if there is no sample."""
     end = max(end, start + MIN_SPAN)
     shown = [one for one in samples if one.at <= end]
     if not shown:
@@ -84,14 +87,14 @@ def _area(samples: Sequence[Sample], start: datetime, end: datetime) -> Area | N
 
 
 def _tone(name: str) -> Tone:
-    """Return the tone of a status, which selects its layer; an unknown status counts as out of service."""
+    """Return the tone of a node status, which selects its layer; an unknown status is out of service."""
     return NODE.get(name, Tone.BAD)
 
 
 def _outline(
     samples: Sequence[Sample], below: Sequence[int], above: Sequence[int], span: tuple[datetime, datetime], highest: int
 ) -> tuple[tuple[float, float], ...]:
-    """Return the corners of one layer: along its top from left to right, then along its bottom back."""
+    """Return the corners of one layer: along its top from left to right, then back along its bottom."""
     start, end = span
 
     def share(at: datetime) -> float:

@@ -1,4 +1,4 @@
-"""Breakers: the limit of a circuit breaker, and when it ends or what ends it, in words."""
+"""Breakers: the limit of a circuit breaker, and when or by what it ends, as sentences."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from faultbridge.presentation.entry_rows import Document
 
 
 def breaker_limit(breaker: Document, policy: Policy | None) -> BreakerLimit | None:
-    """Return the limit of a breaker in the policy; None if the policy is not known or sets no such limit."""
+    """Return the limit of a breaker in a policy; None if the policy is None or has no limit of its scope."""
     scope = BreakerScope.CLUSTER if domain_of(str(breaker["name"])) is None else BreakerScope.DOMAIN
     return next((one for one in policy.breakers if one.scope is scope), None) if policy else None
 
 
 def breaker_end(breaker: Document, limit: BreakerLimit | None, now: datetime) -> tuple[str, str]:
-    """Return what ends an open or half-open breaker, with the earliest time if it is known, and what follows."""
+    """Return two texts about an open or half-open breaker: what ends it, and what follows.
+
+    The first text contains the earliest time if it is known.
+    """
     trial = f"{limit.trial} repair{'s' if limit.trial > 1 else ''}" if limit else "a few repairs"
     if breaker["state"] == "half_open":
         return (

@@ -1,4 +1,4 @@
-"""Cluster page: nodes by status over time, cases by phase, limits of repair, incidents, repair times, and the nodes."""
+"""Cluster page: nodes by status over time, cases, limits of repair, incidents, and repair times."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from faultbridge.presentation.wording import reason_text
 
 @dataclass(frozen=True, slots=True)
 class CaseRow:
-    """A case in a list."""
+    """One row of a list of cases."""
 
     case_id: str
     node: str
@@ -50,7 +50,7 @@ class ControlRow:
 
 @dataclass(frozen=True, slots=True)
 class RepairTimes:
-    """How long repairs took: the number of repaired cases, the median, and the mean and share of each phase."""
+    """How long repairs took: number of cases, median duration, and the mean and share of each phase."""
 
     count: int
     median: str
@@ -59,7 +59,7 @@ class RepairTimes:
 
 @dataclass(frozen=True, slots=True)
 class ClusterPage:
-    """What the page of a cluster shows."""
+    """The content of the page of a cluster."""
 
     cluster: str
     status: Mark
@@ -81,7 +81,7 @@ class ClusterPage:
 
     @property
     def live(self) -> bool:
-        """Return whether repairs run or wait, so that the page changes often."""
+        """Whether a live case exists, so that the page changes often."""
         return bool(self.live_cases)
 
 
@@ -89,8 +89,9 @@ class ClusterPage:
 class ClusterFacts:
     """The documents of a cluster page; `now` is the time at which they were read.
 
-    `live_cases` are the newest of the `live` cases, all of them if `live` is None. `jobs` are the first by id of the
-    `followed` jobs. `policy` gives the limits of repairs and breakers; None if it cannot be read.
+    `live` is the number of live cases. `live_cases` are the newest of them, or all of them if `live` is None.
+    `followed` is the number of jobs. `jobs` are the first of them in the order of their ids. `policy` gives the limits
+    of repairs and breakers; None if it cannot be read.
     """
 
     cluster: Document
@@ -108,13 +109,13 @@ class ClusterFacts:
 
     @property
     def limits(self) -> Document | None:
-        """Return how many repairs the policy permits at a time and in an hour, or None if it is not known."""
+        """The number of repairs that the policy permits at a time and in an hour; None if it is unknown."""
         limits = self.policy.limits if self.policy else None
         return {"concurrent": limits.concurrent, "per_hour": limits.per_hour} if limits else None
 
 
 def cluster_page(facts: ClusterFacts, span: Span) -> ClusterPage:
-    """Return the page of a cluster."""
+    """Return the page of a cluster for a span of time."""
     cluster, rows = facts.cluster, entry_rows(facts.entries)
     start = max(span.start, rows[0].at) if rows else span.start
     live = tuple(map(_case, facts.live_cases))
@@ -140,7 +141,7 @@ def cluster_page(facts: ClusterFacts, span: Span) -> ClusterPage:
 
 
 def in_order(counts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    """Return the number of nodes of each status, statuses in service first."""
+    """Return the number of nodes of each status; statuses in service come first."""
     order = list(NODE)
     return tuple(sorted(counts.items(), key=lambda one: order.index(one[0]) if one[0] in order else len(order)))
 
@@ -170,7 +171,7 @@ def _incident(incident: Document) -> tuple[str, Mark, str, datetime]:
 
 
 def _controls(cluster: Document, facts: ClusterFacts) -> tuple[ControlRow, ...]:
-    """Return what permits or blocks repairs, such as provider conditions, mode, pause, breakers and waiting cases."""
+    """Return the settings and conditions that permit or block repairs, such as a pause or an open breaker."""
     acts = cluster["mode"] == "act" and cluster["repair_owner"] == "faultbridge"
     mode = f"{str(cluster['mode']).replace('_', ' ')}, repair owner {cluster['repair_owner']}"
     waiting = Counter(str(one["waiting_for"]) for one in facts.live_cases if one["waiting_for"])
@@ -194,7 +195,7 @@ def _controls(cluster: Document, facts: ClusterFacts) -> tuple[ControlRow, ...]:
 
 
 def _budget(cluster: Document, policy: Policy | None) -> ControlRow:
-    """Return the running repairs, and the limits if the policy is known."""
+    """Return a row with the number of running repairs, and with the limits if the policy is known."""
     running = len(cluster["holders"])
     tone = Tone.WORK if running else Tone.GOOD
     if policy is None:
@@ -205,7 +206,7 @@ def _budget(cluster: Document, policy: Policy | None) -> ControlRow:
 
 
 def _breaker(breaker: Document, facts: ClusterFacts) -> ControlRow:
-    """Return a breaker with what ends it; a closed one blocks nothing."""
+    """Return a row for a breaker with a note about what ends it; a closed breaker has no note."""
     row = ControlRow(f"Breaker {breaker['name']}", mark(breaker["state"], BREAKER))
     if breaker["state"] == "closed":
         return row
@@ -224,7 +225,7 @@ def _facts(cluster: Document) -> tuple[tuple[str, str], ...]:
 
 
 def _repair_times(cases: Iterable[Document]) -> RepairTimes | None:
-    """Return the repair times of the repaired cases, or None if there is none."""
+    """Return the repair times of the repaired cases; None if no case was repaired."""
     repaired = [one for one in cases if one["resolution"] in DONE]
     if not repaired:
         return None

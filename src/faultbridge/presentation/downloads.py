@@ -1,4 +1,4 @@
-"""Downloads: the entries of a page as CSV, safe to open in a spreadsheet program."""
+"""Downloads: the entries of a page as CSV that is safe to open in a spreadsheet program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def entries_csv(rows: Iterable[EntryRow]) -> str:
-    """Return entries as CSV with a header line. No cell starts a formula, and control characters are visible."""
+    """Return entries as CSV with a header line.
+
+    No cell starts a formula, and control characters are visible.
+    """
     output = io.StringIO()
     writer = csv.writer(output)
     writer.writerow(COLUMNS)
@@ -27,6 +30,6 @@ def entries_csv(rows: Iterable[EntryRow]) -> str:
 
 
 def _cell(text: str) -> str:
-    """Return a cell; a text that a spreadsheet would run as a formula gets an apostrophe."""
+    """Return the text of a cell; an apostrophe precedes text that a spreadsheet would run as a formula."""
     shown = visible(text)
     return f"'{shown}" if shown.startswith(_FORMULAS) else shown

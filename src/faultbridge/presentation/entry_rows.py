@@ -1,4 +1,4 @@
-"""Entry rows: one timeline entry as a row of a page, with its JSON and its place in the hash chain."""
+"""Entry rows: timeline entries as rows of a page, with their JSON and position in the hash chain."""
 
 from __future__ import annotations
 
@@ -39,17 +39,20 @@ class EntryRow:
 
     @property
     def anchor(self) -> str:
-        """Return the id of the row in its page, to which the bars of charts link."""
+        """The HTML id of the row in its page, to which the bars of charts link."""
         return f"e-{self.event_id}"
 
 
 def entry_rows(entries: Iterable[Document]) -> tuple[EntryRow, ...]:
-    """Return the rows of entry documents, oldest first; entries of the same time keep the order of recording."""
+    """Return a row for each entry document, oldest first.
+
+    Entries of the same time keep the order of recording.
+    """
     return tuple(sorted(map(_row, entries), key=lambda row: row.at))
 
 
 def occurred_at(entry: Document) -> datetime:
-    """Return when an entry happened."""
+    """Return the time at which the event of an entry happened."""
     return from_text(str(entry["metadata"]["occurred_at"]))
 
 
@@ -76,7 +79,7 @@ def _row(entry: Document) -> EntryRow:
 
 
 def tone_of(entry: Document) -> Tone:
-    """Return the tone of an entry, by its new status, a fault's severity or a step's outcome; OFF for other entries."""
+    """Return the tone of an entry, from its new status, its severity or its step's outcome; else OFF."""
     kind, data = str(entry["metadata"]["event_type"]), entry.get("data") or {}
     if kind == "Node Fault Cleared":
         return Tone.GOOD
@@ -89,7 +92,7 @@ def tone_of(entry: Document) -> Tone:
 
 
 def step_mark(step: Document) -> Mark:
-    """Return a mark (text with a tone) for the outcome of a repair step."""
+    """Return the outcome of a repair step as a mark (text with a tone)."""
     failed = step.get("failure") or step.get("outcome") in _FAILED
     return Mark(str(step.get("outcome") or ""), Tone.BAD if failed else Tone.WORK)
 
@@ -106,6 +109,6 @@ _NAMED = frozenset({*_TONES, "Node Replacement Step"})
 
 
 def _is_quoted(entry: Document) -> bool:
-    """Return whether the reason of an entry is the text of a source or of an operator."""
+    """Return whether the reason of an entry is text that a source or an operator has written."""
     kind, data = str(entry["metadata"]["event_type"]), entry.get("data") or {}
     return kind in {"Node Fault Detected", "Node Fault Updated"} or data.get("kind") == "operator"

@@ -1,4 +1,4 @@
-"""Fleet page: every cluster with its nodes by status, its GPUs in service, the GPU time lost, cases and incidents."""
+"""Fleet page: for each cluster its nodes, GPUs in service, lost GPU time, cases and incidents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from faultbridge.presentation.tones import CLUSTER, NODE, Mark, mark
 
 @dataclass(frozen=True, slots=True)
 class FleetFacts:
-    """The documents of one cluster on the fleet page; `lost_ms` is the GPU time lost in the page's period."""
+    """The documents of one cluster on the fleet page.
+
+    `lost_ms` is the lost GPU time in milliseconds, in the period that the page shows.
+    """
 
     cluster: Document
     nodes: Sequence[GridNode]
@@ -24,7 +27,7 @@ class FleetFacts:
 
 @dataclass(frozen=True, slots=True)
 class FleetCluster:
-    """One cluster on the fleet page."""
+    """The content of the fleet page about one cluster."""
 
     cluster: str
     status: Mark
@@ -41,7 +44,7 @@ class FleetCluster:
 
 @dataclass(frozen=True, slots=True)
 class FleetPage:
-    """What the fleet page shows; the sums are those of the clusters that the filter selects."""
+    """The content of the fleet page; the sums cover the clusters that the page shows."""
 
     clusters: tuple[FleetCluster, ...]
     gpus: GpuShare
@@ -54,12 +57,12 @@ class FleetPage:
 
     @property
     def live(self) -> bool:
-        """Return whether repairs run or wait, so that the page changes often."""
+        """Whether a live case exists, so that the page changes often."""
         return bool(self.live_cases)
 
 
 def fleet_page(clusters: Iterable[FleetFacts], gpus_by_type: dict[str, int], since: datetime) -> FleetPage:
-    """Return the figures of all clusters and their totals, as `FleetPage` lists them."""
+    """Return the fleet page, with the numbers of each cluster and their totals."""
     shown = tuple(_cluster(one, gpus_by_type) for one in clusters)
     healthy = sum(count for one in shown for status, count, _ in one.counts if status.text == "healthy")
     nodes = sum(one.nodes for one in shown)

@@ -1,4 +1,7 @@
-"""Grid: the nodes of a cluster by group and failure domain; large clusters show only the nodes that are not healthy."""
+"""Grid: the nodes of a cluster by group and failure domain.
+
+A large cluster lists only the nodes that are not healthy.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ IN_SERVICE = frozenset({"healthy", "degraded"})
 
 @dataclass(frozen=True, slots=True)
 class GridNode:
-    """A node in the grid: its status, group, failure domain and instance type."""
+    """A node in the grid: its name, status, group, failure domain and instance type."""
 
     node: str
     status: str = "healthy"
@@ -27,13 +30,13 @@ class GridNode:
 
     @property
     def mark(self) -> Mark:
-        """Return the status of the node as a mark."""
+        """The status of the node as a mark (text with a tone)."""
         return mark(self.status, NODE)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """The nodes of one group in one failure domain; `hidden` is the number of healthy nodes that are not listed."""
+    """The nodes of one group in one failure domain; `hidden` counts the healthy nodes that are not listed."""
 
     group: str
     domain: str
@@ -44,7 +47,7 @@ class NodeGroup:
 
 
 def node_groups(nodes: Sequence[GridNode]) -> tuple[NodeGroup, ...]:
-    """Return the groups of a cluster by name, each with its nodes by name."""
+    """Return the groups of a cluster in the order of their names, each with its nodes in order."""
     members: dict[tuple[str, str], list[GridNode]] = defaultdict(list)
     for node in nodes:
         members[node.group or "no group", node.domain or ""].append(node)
@@ -56,7 +59,7 @@ def node_groups(nodes: Sequence[GridNode]) -> tuple[NodeGroup, ...]:
 
 
 def natural_order(name: str) -> tuple[tuple[int, str], ...]:
-    """Return a sort key by which `node-9` comes before `node-10`."""
+    """Return a sort key for names in which `node-9` comes before `node-10`."""
     return tuple((len(part.lstrip("0")) if part.isdecimal() else -1, part) for part in re.split(r"(\d+)", name))
 
 
@@ -73,19 +76,19 @@ def _group(name: tuple[str, str], members: Iterable[GridNode], *, single: bool) 
 
 @dataclass(frozen=True, slots=True)
 class GpuShare:
-    """How many GPUs the nodes with a known instance type have, and how many of these GPUs are in service."""
+    """The number of GPUs of nodes with a known instance type, and how many of these GPUs are in service."""
 
     gpus: int
     in_service: int
 
     @property
     def percent(self) -> float | None:
-        """Return the share in service in percent, or None if there are no GPUs."""
+        """The percentage of GPUs in service; None if there are no GPUs."""
         return 100 * self.in_service / self.gpus if self.gpus else None
 
 
 def gpu_share(nodes: Iterable[GridNode], gpus_by_type: dict[str, int]) -> GpuShare:
-    """Return the GPUs of these nodes; `gpus_by_type` holds the number of GPUs of each instance type."""
+    """Count the GPUs of nodes; `gpus_by_type` maps an instance type to its number of GPUs."""
     total = serving = 0
     for node in nodes:
         gpus = gpus_by_type.get((node.instance_type or "").removeprefix("ml."), 0)

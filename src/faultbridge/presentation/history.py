@@ -1,4 +1,4 @@
-"""History: bars and lanes from the entries of a node or a case."""
+"""History: bars and lanes for charts, from the entries of a node or a case."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ DETECTED, UPDATED, CLEARED = "Node Fault Detected", "Node Fault Updated", "Node 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The time that a page shows, and whether it reaches the present, so that open bars are marked as running."""
+    """The span of time that a page shows; `running` states that it reaches the present.
+
+    Bars without an end are then marked as running.
+    """
 
     start: datetime
     end: datetime
@@ -28,12 +31,15 @@ class Span:
 
 
 def of_type(entries: Iterable[Document], *kinds: str) -> tuple[Document, ...]:
-    """Return the entries of some types, in the order in which they happened."""
+    """Return the entries of the given types, in the order in which they happened."""
     return tuple(sorted((one for one in entries if one["metadata"]["event_type"] in kinds), key=occurred_at))
 
 
 def status_lane(name: str, entries: Iterable[Document], kind: str, tones: Mapping[str, Tone], span: Span) -> Lane:
-    """Return the lane of a status from its changes: one bar per status, the last one until the end of the span."""
+    """Return a lane with one bar for each status, from the entries that change the status.
+
+    The bar of the last status ends at the end of the span.
+    """
     changes = of_type(entries, kind)
     bars = list(_first_bar(changes, tones, span))
     for number, change in enumerate(changes):
@@ -58,16 +64,16 @@ def status_lane(name: str, entries: Iterable[Document], kind: str, tones: Mappin
 
 
 def _first_bar(changes: Sequence[Document], tones: Mapping[str, Tone], span: Span) -> Iterator[Bar]:
-    """Yield the status before the first change, if there was one."""
+    """Yield a bar for the status before the first change, if there was one."""
     if changes and changes[0]["data"].get("from"):
         before = mark(changes[0]["data"]["from"], tones)
         yield Bar(span.start, max(occurred_at(changes[0]), span.start), before.text, before.tone)
 
 
 def condition_lanes(entries: Iterable[Document], active: Iterable[Document], span: Span) -> tuple[Lane, ...]:
-    """Return one lane for each condition: from its detection until it is cleared, with its reporters.
+    """Return one lane for each condition, from its detection until it is cleared, with its reporters.
 
-    `active` are the conditions of the node now. They add the lanes of conditions that began before the first entry.
+    `active` are the node's conditions now. They add lanes for conditions that began before the first entry.
     """
     open_bars: dict[str, tuple[datetime, Mapping[str, Any], str]] = {}
     for condition in active:
@@ -109,9 +115,10 @@ def _since(data: Mapping[str, Any], entry: Document) -> datetime:
 
 
 def attempt_lanes(entries: Iterable[Document]) -> tuple[Lane, ...]:
-    """Return one lane for each attempt number, with one bar per step: from the previous step until its outcome.
+    """Return one lane for each attempt number, with one bar for each repair step.
 
-    Attempts of different cases with the same number share a lane.
+    A bar begins at the end of the previous step and ends with the outcome of its step. Attempts of different cases with
+    the same number share a lane.
     """
     admitted = {
         (change["metadata"]["case_id"], change["data"].get("attempt")): occurred_at(change)
@@ -133,7 +140,7 @@ def attempt_lanes(entries: Iterable[Document]) -> tuple[Lane, ...]:
 
 
 def instance_lane(entries: Iterable[Document], span: Span) -> Lane:
-    """Return the lane of the instances that backed a node, with the boot number of each."""
+    """Return a lane with one bar for each instance and boot that backed a node."""
     ordered = sorted(entries, key=occurred_at)
     known = [(occurred_at(one), one["data"].get("incarnation"), _target(one)) for one in ordered]
     changes: list[tuple[datetime, Mapping[str, Any], str]] = []

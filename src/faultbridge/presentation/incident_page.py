@@ -1,4 +1,4 @@
-"""Incident page: the shared cause, the nodes of its failure domain with the affected ones marked, growth and cases."""
+"""Incident page: the shared cause, the nodes of the failure domain, the growth, and the waiting cases."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ACTION = {
 
 @dataclass(frozen=True, slots=True)
 class DomainNode:
-    """A node of the failure domain, whether the incident affects it, and the case that waits for the incident."""
+    """A node of the failure domain, whether the incident affects it, and its case that waits, if any."""
 
     node: str
     affected: bool
@@ -37,7 +37,10 @@ class DomainNode:
 
 @dataclass(frozen=True, slots=True)
 class DomainPart:
-    """One part of the failure domain, such as a rack of a spine, with its nodes; a large part lists only some."""
+    """One part of the failure domain, such as a rack below a spine switch, with its nodes.
+
+    A part of a large domain lists only affected nodes and nodes with a waiting case.
+    """
 
     name: str
     total: int
@@ -46,14 +49,14 @@ class DomainPart:
 
     @property
     def mark(self) -> Mark:
-        """Return a mark (text with a tone) that shows how many nodes of the part are affected."""
+        """The number of affected nodes of the part as a mark (text with a tone)."""
         text = f"{self.affected} of {self.total} affected"
         return Mark(text, Tone.GOOD if not self.affected else Tone.BAD)
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentPage:
-    """What the page of an incident shows."""
+    """The content of the page of an incident."""
 
     cluster: str
     incident_id: str
@@ -75,7 +78,7 @@ class IncidentPage:
 
     @property
     def live(self) -> bool:
-        """Return whether the incident may still change."""
+        """Whether the incident is still open, so that it may change."""
         return self.closed_at is None
 
 
@@ -88,9 +91,10 @@ def incident_page(
     older: bool,
     meaning: str = "",
 ) -> IncidentPage:
-    """Return the page of an incident; `nodes` are the nodes of its failure domain, as far as they are registered.
+    """Return the page of an incident; `nodes` are the registered nodes of its failure domain.
 
-    `meaning` is the plain-language name of its fault code, from the catalog.
+    `meaning` is the name of its fault code in the catalog. `older` states that the incident has earlier entries, which
+    are not shown.
     """
     rows, status, domain = entry_rows(entries), str(incident["status"]), incident["domain"]
     closed = from_text(str(incident["closed_at"])) if incident["closed_at"] else None
@@ -121,7 +125,10 @@ def incident_page(
 
 
 def _parts(incident: Document, nodes: Sequence[GridNode]) -> tuple[DomainPart, ...]:
-    """Return the parts of the domain by name; a large domain lists only nodes that are affected or have a held case."""
+    """Return the parts of the failure domain in the order of their names.
+
+    A large domain lists only nodes that are affected or have a waiting case.
+    """
     affected, held = set(incident["nodes"]), incident["held_cases"]
     whole, of = str(incident["domain"]["name"]), {one.node: one.domain for one in nodes}
     members: dict[str, list[str]] = defaultdict(list)

@@ -1,4 +1,7 @@
-"""Job advice: what happened to a job, why it died, whether it may resume, and what an operator should do."""
+"""Job advice: the questions of an operator about a job, with their answers.
+
+They are what happened to the job, why it ended, whether it may restart, and what to do.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,11 @@ class NodeFault(Protocol):
 
     @property
     def node(self) -> str:
-        """Return the node."""
+        """The name of the node."""
 
     @property
     def fault(self) -> str:
-        """Return the fault code and its component."""
+        """The fault code and its component as text."""
 
 
 HARDWARE = {
@@ -42,7 +45,10 @@ _EXPLAIN = "faultbridge explain LOGS --job {job} --cluster {cluster} --record"
 
 
 def job_answers(job: Document, verdict: Mapping[str, Any] | None, hits: Sequence[NodeFault]) -> tuple[Answer, ...]:
-    """Return the questions of a job with their answers. `verdict` is the recorded explanation, if there is one."""
+    """Return the questions about a job with their answers.
+
+    `verdict` is the recorded verdict on the job, if there is one. `hits` are the faults that affected the job.
+    """
     explain = (_EXPLAIN.format(job=shlex.quote(str(job["job_id"])), cluster=job["cluster"]),)
     answers = [Answer("What happened?", tuple(_what_happened(job, hits)))]
     if job["ended_at"] is None:

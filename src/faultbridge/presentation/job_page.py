@@ -1,4 +1,4 @@
-"""Job page: what affected a job, why it died with the evidence for and against, and whether it may resume."""
+"""Job page: the faults that affected a job, why it ended, the evidence, and whether it may resume."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_NODES = 400
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A fault of a node that affected the job, and the case that it led to."""
+    """A fault of a node that affected the job, and the case that was opened for it."""
 
     at: datetime
     node: str
@@ -35,7 +35,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceRow:
-    """One piece of evidence: the rule that gave the points, what was found, where, and when."""
+    """One piece of evidence: its points, the rule that gave them, what was found, where, and when."""
 
     points: int
     weight: str
@@ -46,7 +46,10 @@ class EvidenceRow:
 
 @dataclass(frozen=True, slots=True)
 class JobNode:
-    """A node of the job, whether a fault of it affected the job, and its ranks, such as `0-7`, if they are known."""
+    """A node of the job, whether a fault of the node affected the job, and its ranks if they are known.
+
+    `ranks` is a text such as `0-7`.
+    """
 
     node: str
     affected: bool
@@ -55,7 +58,7 @@ class JobNode:
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """What the page of a job shows; `explanation` is empty if no verdict is recorded."""
+    """The content of the page of a job; `explanation` is empty if no verdict is recorded."""
 
     cluster: str
     job_id: str
@@ -80,7 +83,7 @@ class JobPage:
 
 
 def job_page(job: Document, entries: Sequence[Document], now: datetime, *, older: bool) -> JobPage:
-    """Return the page of a job; `older` states that earlier entries are not part of it."""
+    """Return the page of a job; `older` states that the job has earlier entries, which are not shown."""
     started = from_text(str(job["started_at"]))
     ended = from_text(str(job["ended_at"])) if job["ended_at"] else None
     run = [one for one in entries if occurred_at(one) >= started or one["metadata"]["event_type"] == EXPLAINED]
@@ -116,7 +119,7 @@ def job_page(job: Document, entries: Sequence[Document], now: datetime, *, older
 
 
 def _is_open(job: Document) -> bool:
-    """Return whether the job still runs, or waits for its nodes."""
+    """Return whether a job still runs, or has ended and waits for its nodes."""
     return job["ended_at"] is None or job["state"] == "waiting"
 
 

@@ -1,4 +1,4 @@
-"""Job rows: the jobs of a node or a cluster in a list, and as lanes of a chart."""
+"""Job rows: the jobs of a node or a cluster, as rows of a list and as lanes of a chart."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_LISTED = 4
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A job in a list; `verdict` is None if no verdict is recorded."""
+    """One row of a list of jobs; `verdict` is None if no verdict is recorded."""
 
     job_id: str
     name: str
@@ -29,7 +29,7 @@ class JobRow:
 
 
 def job_rows(jobs: Iterable[Document]) -> tuple[JobRow, ...]:
-    """Return the rows of job documents."""
+    """Return a row for each job document."""
     return tuple(
         JobRow(
             job_id=str(one["job_id"]),
@@ -49,7 +49,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def job_state(job: Document) -> Mark:
-    """Return the state of a job as a mark, with how the job ended if it ended."""
+    """Return the state of a job as a mark (text with a tone); after its end, with how it ended."""
     state = mark(job["state"], JOB)
     outcome = mark(job["outcome"], JOB) if job["outcome"] else None
     if outcome is None:
@@ -62,7 +62,7 @@ _STATES = {"waiting": "waits for its nodes", "resumable": "may resume"}
 
 
 def job_lanes(jobs: Iterable[Document], node: str, span: Span) -> tuple[Lane, ...]:
-    """Return one lane for each job of a node: from its start to its end."""
+    """Return one lane for each job of a node, with a bar from the job's start to its end."""
     return tuple(Lane(f"job {one['job_id']}", (_job_bar(one, node, span),)) for one in jobs)
 
 

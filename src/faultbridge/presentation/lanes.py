@@ -1,4 +1,4 @@
-"""Lanes: bars on a common time axis, for swim lanes and Gantt charts, and the ticks of the axis."""
+"""Lanes: charts with bars on a common time axis (swim lanes, Gantt), and the ticks of the axis."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ MIN_SPAN = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A span of time with a text. `target` links to the entry behind it; `running` marks a span without an end."""
+    """A span of time with a text; `running` states that it has not ended.
+
+    `target` is a link to the entry from which the bar was made.
+    """
 
     start: datetime
     end: datetime
@@ -33,7 +36,7 @@ class Bar:
 
     @property
     def description(self) -> str:
-        """Return what the bar shows, in words: its text, its span of time, and its detail."""
+        """What the bar shows, in words: its text, its span of time, and its detail."""
         start, end = (f"{at:%Y-%m-%d %H:%M:%S}" for at in (self.start, self.end))
         span = f"since {start}" if self.running else f"{start} to {end}" if end != start else f"at {start}"
         return ", ".join(one for one in (self.text, span, self.detail) if one)
@@ -50,7 +53,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A labeled position of the axis, as a share from 0 to 1."""
+    """A labeled position on the time axis, as a share from 0 to 1."""
 
     share: float
     text: str
@@ -58,29 +61,32 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart with one lane for each row of events, over a span of time that is longer than zero."""
+    """A chart of lanes over a span of time that is longer than zero."""
 
     start: datetime
     end: datetime
     lanes: tuple[Lane, ...]
 
     def share(self, at: datetime) -> float:
-        """Return the position of a time on the axis from 0 to 1; times outside the axis are at its ends."""
+        """Return the position of a time on the axis, from 0 to 1; times outside the axis are at its ends."""
         return min(max((at - self.start) / (self.end - self.start), 0.0), 1.0)
 
     @property
     def running(self) -> bool:
-        """Return whether any bar continues at the end of the span."""
+        """Whether any bar continues at the end of the span."""
         return any(bar.running for lane in self.lanes for bar in lane.bars)
 
     @property
     def ticks(self) -> tuple[Tick, ...]:
-        """Return at most seven round times within the axis."""
+        """At most seven round times within the time axis."""
         return ticks(self.start, self.end)
 
 
 def make_chart(start: datetime, end: datetime, lanes: Iterable[Lane]) -> Chart:
-    """Return a chart. Bars are clipped to its span; bars outside it and lanes without bars are left out."""
+    """Return a chart of lanes; bars are clipped to its span.
+
+    Bars outside the span, and lanes without bars, are omitted.
+    """
     end = max(end, start + MIN_SPAN)
     clipped = (replace(lane, bars=tuple(_clip(lane.bars, start, end))) for lane in lanes)
     return Chart(start, end, tuple(lane for lane in clipped if lane.bars))
@@ -93,7 +99,7 @@ def _clip(bars: Sequence[Bar], start: datetime, end: datetime) -> Iterable[Bar]:
 
 
 def ticks(start: datetime, end: datetime) -> tuple[Tick, ...]:
-    """Return the round times between two times, in a step that gives at most seven of them."""
+    """Return at most seven round times between two times, at equal distances."""
     span = (end - start).total_seconds()
     step = next((one for one in _STEPS if span / one <= MAX_TICKS), _STEPS[-1])
     first = -(-start.timestamp() // step) * step

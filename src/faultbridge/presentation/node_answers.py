@@ -1,6 +1,7 @@
-"""Node answers: what happened to a node, why it is not repaired, what happens now, and what an operator should do.
+"""Node answers: the questions of an operator about a node, with their answers.
 
-The first sentence of each answer can be read alone.
+They are what happened to the node, why it is not repaired, what happens now, and what to do. The first sentence of each
+answer can be read alone.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ _COMMAND = re.compile(r"`([^`]+)`")
 
 
 def node_answers(node: Document, case: CaseFacts | None) -> Iterator[Answer]:
-    """Yield the questions of a node with their answers. `case` are the facts of its live case, else of its last one."""
+    """Yield the questions about a node with their answers.
+
+    `case` has the facts of the node's live case, or of its last case if none is live.
+    """
     if node["case"] and case is not None:
         yield from (one for one in case_answers(case) if one.is_refusal or one.question in _OF_CASE)
         return
@@ -38,7 +42,7 @@ def node_answers(node: Document, case: CaseFacts | None) -> Iterator[Answer]:
 
 
 def _what_happened(node: Document) -> Iterator[str]:
-    """Yield the worst active fault of a node, or that it has none, and how many others are active."""
+    """Yield sentences about the worst active fault of a node, and about how many others are active."""
     order = list(SEVERITY)
     faults = sorted(node["conditions"], key=lambda one: order.index(str(one["severity"])) if one["severity"] in order
                     else len(order), reverse=True)  # fmt: skip
@@ -56,7 +60,7 @@ def _what_happened(node: Document) -> Iterator[str]:
 
 
 def _last_case(last: CaseFacts | None) -> str:
-    """Return how the last case of a node ended."""
+    """Return a sentence about how the last case of a node ended."""
     if last is None:
         return "No case of this node is recorded."
     case = last.case

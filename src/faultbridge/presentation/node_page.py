@@ -1,4 +1,4 @@
-"""Node page: what a node is now, and its status, conditions, case, attempts and instances over time."""
+"""Node page: the current state of a node, and its status, conditions, case and instances over time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from faultbridge.presentation.tones import CASE, NODE, SEVERITY, Mark, mark
 
 @dataclass(frozen=True, slots=True)
 class ConditionRow:
-    """An active condition: its severity, code and component, what its reporters state, and since when."""
+    """An active condition: its severity, code and component, its message and reporters, and its start."""
 
     severity: Mark
     code: str
@@ -41,7 +41,7 @@ class ConditionRow:
 
 @dataclass(frozen=True, slots=True)
 class NodePage:
-    """What the page of a node shows."""
+    """The content of the page of a node."""
 
     cluster: str
     node: str
@@ -70,9 +70,10 @@ def node_page(
     followed: int = 0,
     case: CaseFacts | None = None,
 ) -> NodePage:
-    """Return the page of a node; `older` states that earlier entries of the span are not part of it.
+    """Return the page of a node; `older` states that the span has earlier entries, which are not shown.
 
-    `jobs` are the first by id of the `followed` jobs. `case` are the facts of its live case, else of its last one.
+    `followed` is the number of the node's jobs. `jobs` are the first of them in the order of their ids. `case` has the
+    facts of the node's live case, or of its last case if none is live.
     """
     rows, live = entry_rows(entries), node["case"]
     if older and rows:

@@ -1,4 +1,7 @@
-"""Tones: how urgent a status is to a reader. A page shows a tone as color, symbol and text, never as color alone."""
+"""Tones: how urgent a status is to a reader.
+
+A page shows a tone as color, symbol and text, never as color alone.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from enum import StrEnum
 
 
 class Tone(StrEnum):
-    """How urgent a status is: good, to watch, bad, work in progress, waiting, or no longer relevant."""
+    """How urgent a status is: good, to be watched, bad, work in progress, waiting, or no longer relevant."""
 
     GOOD = "good"
     WATCH = "watch"
@@ -30,14 +33,14 @@ SYMBOLS: Mapping[Tone, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A status for people: its text and its tone."""
+    """A status for readers: its text and its tone (urgency)."""
 
     text: str
     tone: Tone
 
     @property
     def symbol(self) -> str:
-        """Return the symbol of the tone, so that no reader depends on color."""
+        """The symbol of the tone, so that no reader depends on color."""
         return SYMBOLS[self.tone]
 
 
@@ -96,6 +99,6 @@ BREAKER: Mapping[str, Tone] = {"open": Tone.BAD, "half_open": Tone.WATCH, "close
 
 
 def mark(text: object, tones: Mapping[str, Tone]) -> Mark:
-    """Return the mark of a status. A missing or an unknown status has the tone of something to watch."""
+    """Return a status as a mark (text with a tone); a missing or unknown status has the tone WATCH."""
     name = str(text) if text else "unknown"
     return Mark(name.replace("_", " "), tones.get(name, Tone.WATCH))

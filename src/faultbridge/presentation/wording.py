@@ -1,4 +1,4 @@
-"""Wording: names in recorded data as words for readers: actions, failure codes, and names in quoted reasons."""
+"""Wording: converts names in recorded data to words for readers, such as repair actions."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ def words(name: object) -> str:
 
 
 def action_text(action: object) -> str:
-    """Return a repair action or the action of a rule in words."""
+    """Return a repair action or recommended action in words."""
     return ACTION_TEXTS.get(str(action), words(action))
 
 
 def reason_text(reason: object) -> str:
-    """Return a recorded reason with its failure code and the names in it as words."""
+    """Return a recorded reason with its failure code and the names in it replaced by words."""
     text = _CODE.sub(lambda found: f"{_FAILURES[found[1]]}: ", str(reason or ""))
     return _NAME.sub(lambda found: _NOUNS[found[1]], text)
 
 
 def without_code(reason: object) -> str:
-    """Return a recorded reason in words, without its failure code."""
+    """Return a recorded reason in words, with its failure code removed."""
     return reason_text(_CODE.sub("", str(reason or "")))

@@ -1,7 +1,7 @@
-"""How AWS delivers messages: event source mappings of queue and table stream, rule of the event bus.
+"""Delivers messages as AWS does: event source mappings of queue and table stream, and a bus rule.
 
-Every message is delivered at least once, in any order, in batches of any size. A failed message is delivered again; a
-stream drops a record after some retries. The behavior follows AWS's documentation, not an emulator.
+Every message is delivered at least once, in any order, in batches of any size. A failed message is delivered again. A
+stream drops a record after a limited number of retries. The behavior follows AWS's documentation, not an emulator.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 1.0, 600.0
 
 @dataclass(slots=True)
 class DeliveryContext:
-    """The parts that every delivery uses: ports, schedule, random source, fault profile and journal."""
+    """The objects that all deliveries share: ports, schedule, random source, fault profile and journal."""
 
     ports: SimulatedPorts
     schedule: Schedule
@@ -43,20 +43,20 @@ class DeliveryContext:
     journal: Journal
 
     def is_duplicated(self) -> bool:
-        """Draw whether this delivery happens twice."""
+        """Return whether this delivery happens twice, drawn at random from the profile's duplicate rate."""
         return self.random.random() < self.profile.duplicate_rate
 
     def delay(self) -> float:
-        """Draw the delay of a delivery, in seconds."""
+        """Return a random delay of a delivery, in seconds."""
         return 0.05 + self.random.expovariate(1 / self.profile.mean_delay)
 
 
 @dataclass(slots=True)
 class QueueMapping:
-    """Delivers the raw queue to `ingest`: batches of visible messages in any order.
+    """Delivers messages of the raw queue to `ingest`, in batches of visible messages in random order.
 
-    Messages that the handler does not report as failed are deleted. `received` keeps the body and the sent time of
-    every delivered message.
+    Messages that the handler does not report as failed are deleted. `received` maps the number of every delivered
+    message to its body and the time when it was sent.
     """
 
     context: DeliveryContext
@@ -65,7 +65,7 @@ class QueueMapping:
     received: dict[int, tuple[str, datetime]] = field(default_factory=dict)
 
     def poll_soon(self) -> None:
-        """Schedule a poll of the queue within a second."""
+        """Schedule a poll of the queue at a random time within the next second."""
         self.pending_polls += 1
         self.context.schedule.after(self.context.random.uniform(0, 1), "poll", self._poll)
 
@@ -83,7 +83,10 @@ class QueueMapping:
             context.schedule.at(soonest + timedelta(seconds=1), "poll", self._poll)
 
     def _deliver(self, batch: list[QueuedMessage]) -> None:
-        """Invoke the handler with a batch and delete the messages that succeeded, except a few that are repeated."""
+        """Invoke the handler with a batch, and delete the messages that succeeded.
+
+        A few messages that succeeded are not deleted, so that they are delivered again.
+        """
         context, queue = self.context, self.context.ports.queue
         for message in batch:
             message.receive_count += 1
@@ -100,7 +103,7 @@ class QueueMapping:
 
 @dataclass(slots=True)
 class PendingRecord:
-    """A stream record that waits for delivery, and how often its delivery failed."""
+    """A stream record that waits for delivery: when it is ready, and how many deliveries have failed."""
 
     ready: datetime
     record: StreamRecord
@@ -109,10 +112,11 @@ class PendingRecord:
 
 @dataclass(slots=True)
 class StreamMapping:
-    """Delivers new entries of the table stream to one function.
+    """Delivers new entries of the table stream to one Lambda function.
 
-    Records of one transaction may be delivered at different times. A failed batch is split, retried, and dropped after
-    some retries. `types` is the filter of entry types; None lets all types pass.
+    Records of one transaction may be delivered at different times. A failed batch is split in two halves and retried. A
+    record is dropped after `max_retries` retries. `types` is the filter of entry types; with None, entries of every
+    type are delivered.
     """
 
     context: DeliveryContext
@@ -135,7 +139,7 @@ class StreamMapping:
         self.context.schedule.at(ready, self.name, self._deliver_ready)
 
     def _deliver_ready(self) -> None:
-        """Deliver one batch of the records that are ready."""
+        """Deliver one batch of the records whose delay has ended."""
         now = self.context.schedule.clock.now()
         ready = [one for one in self.pending if one.ready <= now]
         if not ready:
@@ -159,7 +163,7 @@ class StreamMapping:
                 self._schedule(one.record, self.context.random.expovariate(1 / 60), one.tries)
 
     def _retry(self, batch: list[PendingRecord]) -> None:
-        """Schedule a failed batch again; records with too many retries are dropped."""
+        """Schedule the records of a failed batch again, and drop records that had their last retry."""
         # The second half is delayed longer, as after BisectBatchOnFunctionError.
         for place, one in enumerate(batch):
             if one.tries >= self.context.profile.max_retries:
@@ -172,14 +176,17 @@ class StreamMapping:
 
 @dataclass(slots=True)
 class BusRule:
-    """Delivers bus events of the rule's types to the pager, and retries each until the handler accepts it."""
+    """Delivers events of the bus to the pager if their types match the rule.
+
+    A delivery is retried until the handler accepts the event.
+    """
 
     context: DeliveryContext
     handler: Callable[[dict[str, Any]], None]
     seen: int = 0
 
     def deliver_new_events(self) -> None:
-        """Schedule the delivery of the events that the bus accepted since the last call."""
+        """Schedule the delivery of the events that the bus has accepted since the previous call."""
         accepted = self.context.ports.bus.accepted
         new, self.seen = accepted[self.seen :], len(accepted)
         for event in new:

@@ -1,7 +1,8 @@
 """Exhaustive orderings: runs a small scenario with every ordering of a few faults or operator orders.
 
-A scenario runs once without a fault, then with each fault at each side effect, then with each second fault at each
-later side effect of that run, and so on. So a later fault meets the state that the earlier faults left.
+A scenario first runs without a fault. It then runs with each fault at each side effect, and then with each second fault
+at each later side effect of those runs, and so on. A later fault therefore meets the state that the earlier faults
+left.
 """
 
 from __future__ import annotations
@@ -47,9 +48,10 @@ KINDS: tuple[Event, ...] = (FaultKind.CRASH_BEFORE, FaultKind.CRASH_AFTER, Fault
 
 @dataclass(slots=True)
 class ScriptedInjector(FaultInjector):
-    """Injects the given faults at numbered side effects, counted from the first call named `first_call`.
+    """Injects given faults at numbered side effects, counted from the first call named `first_call`.
 
-    `give` gives an operator's order before the side effect; it is set once the system exists.
+    An event may be an operator's order instead of a fault. `give` carries out such an order before the side effect.
+    `give` is set once the simulated system exists.
     """
 
     faults: dict[int, Event] = field(default_factory=dict)
@@ -58,7 +60,7 @@ class ScriptedInjector(FaultInjector):
     points: list[str] = field(default_factory=list)
 
     def before(self, call: Call) -> FaultKind | None:
-        """Count a side effect, and inject the fault that is scripted for it."""
+        """Count a side effect, and inject the fault or give the order that is scripted for it."""
         if not self.enabled or not self.workers or call.name not in EFFECTS:
             return None
         if not self.points and self.first_call and call.name != self.first_call:
@@ -84,10 +86,11 @@ class ScriptedInjector(FaultInjector):
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A small scenario: one node, one record, and whether Faultbridge repairs the node, maybe only after approval.
+    """A small scenario: one node, one record that it sends, and the faults or orders that may occur.
 
-    `kinds` are the faults and orders that occur. Side effects are numbered from the first call named `first_call`, or
-    all of them if the name is empty. `asks` requires an operator's approval; `scheduler` gives the cluster a scheduler.
+    `repaired` states whether Faultbridge repairs the node. `kinds` are the faults and orders that occur. Side effects
+    are numbered from the first call named `first_call`, or from the start if the name is empty. `asks` makes the policy
+    require an operator's approval. `scheduler` gives the cluster a scheduler.
     """
 
     name: str
@@ -99,7 +102,10 @@ class Scenario:
     kinds: tuple[Event, ...] = KINDS
 
     def play(self, faults: Faults) -> tuple[ScriptedInjector, list[str]]:
-        """Run the scenario with faults; returns the injector, which lists the side effects, and the violations."""
+        """Run the scenario with faults; returns the injector and the violated invariants.
+
+        The injector lists the side effects of the run.
+        """
         made: list[ScriptedInjector] = []
 
         def scripted(profile: FaultProfile, random: Random, schedule: Schedule, journal: Journal) -> FaultInjector:
@@ -125,7 +131,7 @@ class Scenario:
         return injector, [*system.journal.violations, *found]
 
     def _send(self, system: SimulatedSystem) -> None:
-        """Send the record until it is accepted, a limited number of times."""
+        """Send the record until it is accepted, at most four times."""
         source, _, make = SAMPLES[self.sample]
         cluster = REPAIRED if self.repaired else WATCHED
         node = f"{NODE_PREFIXES[cluster]}-1"
@@ -152,7 +158,10 @@ SCENARIOS = {
 
 @dataclass(slots=True)
 class Exploration:
-    """The result of an exploration: runs by number of faults, the most side effects of one run, and violations."""
+    """The result of an exploration: the number of runs by number of faults, and the violations.
+
+    `points` is the highest number of side effects in one run.
+    """
 
     runs: Counter[int] = field(default_factory=Counter)
     points: int = 0
@@ -162,8 +171,8 @@ class Exploration:
 def explore(scenario: Scenario, *, points: int, faults: int, first: int | None = None) -> Exploration:
     """Run a scenario with every sequence of at most `faults` faults at its first `points` side effects.
 
-    `first` restricts the runs to those whose first fault is at this side effect (0: the run without faults), so that
-    several processes can share the work.
+    `first` restricts the runs to those whose first fault is at this side effect, so that several processes can share
+    the work. With `first` 0, only the run without faults is made.
     """
     exploration = Exploration()
     todo: list[Faults] = [()] if first is None or first == 0 else _single_faults(scenario, first)
@@ -181,5 +190,5 @@ def explore(scenario: Scenario, *, points: int, faults: int, first: int | None =
 
 
 def _single_faults(scenario: Scenario, point: int) -> list[Faults]:
-    """Return one fault or order of each kind at a side effect."""
+    """Return one sequence for each kind of event of the scenario, with only this event, at a side effect."""
     return [((point, kind),) for kind in scenario.kinds]

@@ -1,4 +1,4 @@
-"""Fault injection: draws fault rates from the seed and makes calls of the Lambda workers fail."""
+"""Fault injection: draws fault rates from the seed and makes calls of the Lambda functions fail."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from faultbridge.simulation.schedule import Schedule
 
 
 class FaultKind(StrEnum):
-    """How a call from a worker to a port fails."""
+    """The ways in which a worker's call to a port can fail."""
 
     CRASH_BEFORE = "crash before"
     CRASH_AFTER = "crash after"
@@ -29,7 +29,8 @@ class FaultKind(StrEnum):
 class FaultProfile:
     """Fault probabilities (per call or per delivery) and delays (in seconds) of one run.
 
-    `race_rate` is the probability that other handlers run during a call, for at most `max_race_seconds`.
+    `race_rate` is the probability that other handlers run during a call, for at most `max_race_seconds` of simulated
+    time.
     """
 
     fault_rates: Mapping[FaultKind, float] = field(default_factory=dict)
@@ -67,11 +68,11 @@ def draw_fault_profile(seed: int) -> FaultProfile:
 
 
 class Crash(BaseException):
-    """Raised in place of a worker's call when the worker is killed; no code of the product catches it."""
+    """Raised in place of a call when the worker process is killed; the product never catches it."""
 
 
 class CallLimitExceeded(BaseException):
-    """Raised when a run makes more calls than its limit, because such a run may never end."""
+    """Raised when a run makes more calls than its limit, because such a run might never end."""
 
 
 MAX_CALLS, MAX_CALLS_PER_ACTION, MAX_CALLS_FOR_SPARES, MAX_CALLS_FOR_RACKS = 40_000, 500, 20_000, 80_000
@@ -99,7 +100,7 @@ _AFTER_EFFECT = frozenset({FaultKind.CRASH_AFTER, FaultKind.LOST_ANSWER})
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A time span in which a port does not answer."""
+    """A span of time in which a port does not answer."""
 
     port: str
     start: datetime
@@ -112,10 +113,10 @@ class Outage:
 
 @dataclass(slots=True)
 class FaultInjector:
-    """Makes calls of workers fail at random; `without` skips faults by number, to find a smaller failing run.
+    """Makes calls of workers fail at random, except for the faults whose number is in `without`.
 
-    A call can fail only while `enabled` is True and a worker runs. `workers` names the running workers, the inner one
-    last.
+    A skipped fault helps to find a smaller failing run. A call can fail only while `enabled` is True and a worker runs.
+    `workers` names the running workers; the last one is the innermost.
     """
 
     profile: FaultProfile
@@ -137,9 +138,10 @@ class FaultInjector:
             self._thresholds.append((self._total, kind))
 
     def before(self, call: Call) -> FaultKind | None:
-        """Raise a fault before a call, or return the kind to raise after it (None for no fault).
+        """Raise a fault before a call, or return the kind of fault to raise after it (None for no fault).
 
-        A call to a port during its outage raises Transient. Other handlers may run first, which creates a race.
+        A call to a port during an outage of that port raises `Transient`. Other handlers may run before the call, which
+        creates a race.
         """
         if not self.workers or not self.enabled:
             return None
@@ -163,12 +165,12 @@ class FaultInjector:
         raise fault_error(kind, call)
 
     def after(self, kind: FaultKind, call: Call) -> None:
-        """Raise a fault after the call took effect."""
+        """Raise a fault after the call has taken effect."""
         raise fault_error(kind, call)
 
     @contextmanager
     def worker(self, name: str) -> Iterator[None]:
-        """Mark the calls within the context as calls of a worker; only these can fail."""
+        """Attribute the calls within the context to a worker; only calls of a worker can fail."""
         self.workers.append(name)
         try:
             yield
@@ -176,7 +178,10 @@ class FaultInjector:
             self.workers.pop()
 
     def _draw_kind(self, call: Call) -> FaultKind | None:
-        """Draw the fault of a call; None if there is none or if this kind cannot occur in this call."""
+        """Draw the fault of a call at random; None if the call has no fault.
+
+        A kind of fault that cannot occur in this call also gives None.
+        """
         drawn = self.random.random()
         if drawn >= self._total:
             return None
@@ -187,7 +192,7 @@ class FaultInjector:
 
 
 def fault_error(kind: FaultKind, call: Call) -> BaseException:
-    """Return the exception that a call raises for a kind of fault."""
+    """Return the exception that a call raises for a given kind of fault."""
     if kind in {FaultKind.CRASH_BEFORE, FaultKind.CRASH_AFTER}:
         return Crash(call.name)
     if kind is FaultKind.CONFLICT:
@@ -200,9 +205,9 @@ CallObserver = Callable[[Call], None]
 
 
 class FaultInjectingSeam(Seam):
-    """A seam that asks the fault injector before each call and records no calls.
+    """Runs the fault injector around each call to a port, and records no calls.
 
-    `observers` see every call that is executed; `calls_left` limits the calls of a run.
+    `observers` are called with every call that is executed. `calls_left` limits the number of calls in a run.
     """
 
     def __init__(self, injector: FaultInjector) -> None:
@@ -212,7 +217,7 @@ class FaultInjectingSeam(Seam):
         self.observers: list[CallObserver] = []
 
     def around(self, port: str, operation: str, argument: object = None) -> AbstractContextManager[None]:
-        """Execute one call; the injector may make it fail before or after its effect."""
+        """Return a context for one call; the injector may make the call fail before or after its effect."""
         call, injector = Call(port, operation, argument), self._injector
         self.calls_left -= 1
         if self.calls_left < 0:
@@ -225,16 +230,16 @@ class FaultInjectingSeam(Seam):
 
 @dataclass(frozen=True, slots=True)
 class _CallContext:
-    """Raises a fault after a call has taken effect, as the fault injector decided for this call."""
+    """Context of a call that must fail after it has taken effect, as the fault injector decided."""
 
     injector: FaultInjector
     kind: FaultKind
     call: Call
 
     def __enter__(self) -> None:
-        """Do nothing: the call takes effect in the body of the context."""
+        """Do nothing; the call takes effect in the body of the context."""
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
-        """Raise the fault unless the call raised an error itself."""
+        """Raise the fault, unless the call itself raised an error."""
         if kind is None:
             self.injector.after(self.kind, self.call)

@@ -1,4 +1,7 @@
-"""Group owner: which updates of the repaired group ran, when Faultbridge first read each, and the provider's repair."""
+"""The owner of the group of repaired nodes: its updates, and when Faultbridge first read each of them.
+
+The owner also switches the provider's own repair on and off.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ UPDATE_DEADLINE, UPDATE_GRACE = timedelta(hours=6), timedelta(minutes=15)
 
 @dataclass(slots=True)
 class ObservedUpdate:
-    """One update of the group, which ran from `begun` to `ended`.
+    """One update of the group: it started at `begun` and ended at `ended` (None while it runs).
 
-    At `seen`, an inventory read the update for the first time; None if no inventory has read it.
+    `seen` is the time when an inventory run first read the update; None if no run has read it.
     """
 
     begun: datetime
@@ -25,7 +28,11 @@ class ObservedUpdate:
     ended: datetime | None = None
 
     def holds(self, at: datetime, *, after: timedelta = timedelta()) -> bool:
-        """Return whether repairs must wait for this update at a time; False until `after` has passed since `seen`."""
+        """Return whether repairs must wait for this update at a time.
+
+        They wait from `seen` plus `after` until 15 minutes after the end of the update, at most until 6 hours after its
+        start.
+        """
         if self.seen is None:
             return False
         end = self.begun + UPDATE_DEADLINE
@@ -36,7 +43,8 @@ class ObservedUpdate:
 class GroupOwner:
     """Updates one group in the fake inventory, and switches the provider's own repair on and off.
 
-    `unnamed` describes each time that the cluster's state was wrong about whether the provider repairs nodes.
+    `unnamed` describes each time when the recorded state of the cluster was wrong about whether the provider repairs
+    nodes.
     """
 
     inventory: FakeInventory
@@ -55,17 +63,20 @@ class GroupOwner:
         return bool(self.inventory.provider_repairs)
 
     def begin_update(self, text: str, now: datetime, since: datetime | None) -> None:
-        """Begin an update; the provider reports its start only with `since`."""
+        """Start an update named `text`; `since` is the start that the provider reports, or None."""
         self.inventory.updates[self.group] = GroupUpdate(text, since)
         self.updates.append(ObservedUpdate(now))
 
     def end_update(self, now: datetime) -> None:
-        """End the update."""
+        """End the running update of the group."""
         del self.inventory.updates[self.group]
         self.updates[-1].ended = now
 
     def was_read(self, now: datetime, cluster: Item) -> None:
-        """Note what an inventory run has read, for the laws on updates; `cluster` is the state stored after it."""
+        """Record what an inventory run has read, for the invariants about updates and the provider's repair.
+
+        `cluster` is the item of the cluster's state that was stored after the run.
+        """
         named = "rival_repair" in str(cluster.get("state"))
         if named != self.rival_repairs:
             self.unnamed.append(f"{now:%d %H:%M:%S}: a rival is {'named' if named else 'not named'}")
@@ -73,14 +84,18 @@ class GroupOwner:
             self.updates[-1].seen = now
 
     def reported(self, now: datetime) -> tuple[object, ...]:
-        """Return the values whose change an inventory notices: update, its deadline, standby instances and rival."""
+        """Return the values of the owner that require an inventory run when they change.
+
+        They are whether an update runs, whether it is past its deadline, the standby instances, and the provider's
+        repair.
+        """
         overdue = self.is_updating and now >= self.updates[-1].begun + UPDATE_DEADLINE
         return self.is_updating, overdue, tuple(sorted(self.inventory.standby)), self.inventory.provider_repairs
 
     def quiet_until(self) -> datetime | None:
-        """Return when the last update no longer delays repairs; None while it runs, or if there was no update.
+        """Return when the last update stops delaying repairs; None while it runs, or if no update ran.
 
-        The end of a run waits until then.
+        The end of a simulated run waits until then.
         """
         last = self.updates[-1] if self.updates else None
         return None if last is None or last.ended is None else last.ended + UPDATE_GRACE

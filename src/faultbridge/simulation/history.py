@@ -1,4 +1,4 @@
-"""One simulated run of a seed: draw faults and actions, run them, come to rest, check invariants."""
+"""One simulated run of a seed: draws faults and actions, runs them, and checks the invariants."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ ASKING_CODES: tuple[tuple[str, ...], ...] = ((), ("xid.79",), ("xid.48", "gpu.*"
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The result of one run: the violated invariants with details, and the journal."""
+    """The result of one run: the violated invariants with details (`broken`), and the journal.
+
+    `injected` is the number of injected faults.
+    """
 
     seed: int
     steps: int
@@ -57,12 +60,15 @@ class History:
 
 
 def run(seed: int, steps: int = STEPS, *, without: frozenset[int] = frozenset()) -> History:
-    """Run a seed; `without` skips injected faults by number, to find a smaller failing run."""
+    """Run the simulation of a seed with `steps` external actions; returns the result.
+
+    `without` contains the numbers of injected faults to skip, to find a smaller failing run.
+    """
     return play(seed, draw_actions(seed, steps), without=without)
 
 
 def draw_actions(seed: int, steps: int = STEPS) -> tuple[ExternalAction, ...]:
-    """Draw the external actions of a seed."""
+    """Draw `steps` external actions for a seed."""
     gap, racks = draw_fault_profile(seed).mean_gap, draw_nodes_in_rack(seed) is not None
     growing, volumes, reserving = draw_growing(seed), draw_volumes(seed), draw_reserving(seed)
     return draw_plan(
@@ -71,12 +77,15 @@ def draw_actions(seed: int, steps: int = STEPS) -> tuple[ExternalAction, ...]:
 
 
 def play(seed: int, actions: tuple[ExternalAction, ...], *, without: frozenset[int] = frozenset()) -> History:
-    """Run the given actions with the fault profile of a seed."""
+    """Run the given actions with the fault profile of a seed.
+
+    `without` contains the numbers of injected faults to skip.
+    """
     return play_on(build_system(seed, without=without), seed, actions)
 
 
 def play_on(system: SimulatedSystem, seed: int, actions: tuple[ExternalAction, ...]) -> History:
-    """Run the given actions on the system of a seed."""
+    """Run the given actions on a system that was built for a seed, and check the invariants."""
     system.seam.calls_left += MAX_CALLS_PER_ACTION * len(actions) + (MAX_CALLS_FOR_SPARES if system.by_template else 0)
     system.seam.calls_left += MAX_CALLS_FOR_RACKS if system.racks or system.growing else 0
     found: tuple[str, ...] = ()
@@ -91,7 +100,7 @@ def play_on(system: SimulatedSystem, seed: int, actions: tuple[ExternalAction, .
 
 
 def _perform(system: SimulatedSystem, actions: tuple[ExternalAction, ...]) -> None:
-    """Perform the actions one after the other, then let the system come to rest."""
+    """Perform the actions one after another, then run the system until nothing changes any more."""
     environment = Environment(system)
     system.injector.enabled = True
     system.sweeps.within_a_minute()
@@ -103,42 +112,60 @@ def _perform(system: SimulatedSystem, actions: tuple[ExternalAction, ...]) -> No
 
 
 def draw_nodes_in_rack(seed: int) -> int | None:
-    """Draw how many nodes each of two racks has; None in most seeds, whose small clusters have no racks."""
+    """Return the number of nodes in each of the two racks of a seed; None if the seed has no racks.
+
+    Four seeds in five have a small cluster without racks.
+    """
     random = Random(f"racks {seed}")
     return random.randint(4, 5) if random.random() < 0.2 else None  # noqa: PLR2004 - large clusters take longer
 
 
 def draw_growing(seed: int) -> bool:
-    """Draw whether the group of the cluster that Faultbridge repairs grows; never with racks or a launch template."""
+    """Return whether the group of the `REPAIRED` cluster grows in the run of a seed, drawn at random.
+
+    A cluster with racks or with a launch template never grows.
+    """
     if draw_nodes_in_rack(seed) is not None or draw_spares(seed) is not None:
         return False
     return Random(f"growing {seed}").random() < 0.25  # noqa: PLR2004 - one in four of the others
 
 
 def draw_reserving(seed: int) -> bool:
-    """Draw whether the cluster that Faultbridge repairs lacks capacity at times; more often if it has spares."""
+    """Return whether capacity is limited at times in the run of a seed, drawn at random.
+
+    A seed with spares has a higher probability.
+    """
     return Random(f"capacity {seed}").random() < (0.5 if draw_spares(seed) else 0.15)
 
 
 def draw_volumes(seed: int) -> bool:
-    """Draw whether the nodes of the cluster that Faultbridge repairs have volumes that the policy moves."""
+    """Return whether the nodes of the `REPAIRED` cluster of a seed have volumes, drawn at random."""
     return Random(f"volumes {seed}").random() < 0.25  # noqa: PLR2004 - one in four
 
 
 def draw_wrong_clocks(seed: int) -> bool:
-    """Draw whether each instance of the cluster that Faultbridge repairs has a clock of its own; never with racks."""
+    """Return whether each instance of the `REPAIRED` cluster has its own clock error in the run of a seed.
+
+    The result is drawn at random. A cluster with racks never has wrong clocks.
+    """
     return draw_nodes_in_rack(seed) is None and Random(f"clocks {seed}").random() < 0.4  # noqa: PLR2004 - of the others
 
 
 def draw_spares(seed: int) -> int | None:
-    """Draw how many spares a cluster with a launch template has; None if it has no launch template."""
+    """Return the number of spares of the `REPAIRED` cluster for a seed, drawn at random.
+
+    None means that the cluster has no launch template and therefore no spares.
+    """
     provider = Random(f"provider {seed}")
     launches = provider.random() < 0.4  # noqa: PLR2004 - the share of clusters with a launch template
     return provider.choice((0, 0, 1, 2)) if launches else None
 
 
 def build_system(seed: int, *, without: frozenset[int] = frozenset()) -> SimulatedSystem:
-    """Build the simulated system of a seed: fault profile, size and configuration of its clusters."""
+    """Build the simulated system of a seed: its fault profile, clusters, policies and volumes.
+
+    `without` contains the numbers of injected faults to skip.
+    """
     random = Random(f"scene {seed}")  # another text gives other histories for the same seeds
     make_injector = partial(FaultInjector, without=without)
     system = SimulatedSystem(seed, draw_fault_profile(seed), make_injector=make_injector)

@@ -1,4 +1,7 @@
-"""The true health of the simulated instances, which the product knows only from records and verifications."""
+"""The true health of the simulated instances.
+
+Faultbridge learns it only from records and verifications.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,10 @@ FAILED = Verification(Verdict.FAILED, ("memory: the test of this instance fails"
 
 
 class InstanceHealth:
-    """Which instances are bad, and which boot each one runs.
+    """Keeps which instances are bad, and the boot id of each instance.
 
-    `bad` instances fail their verification. `bad_arrivals` counts how many of the next new instances are bad. `boots`
-    holds the ids of later boots.
+    `bad` instances fail their verification. `bad_arrivals` is the number of the next new instances that will be bad.
+    `boots` maps each instance that was rebooted to the id of its latest boot.
     """
 
     def __init__(self, ports: SimulatedPorts) -> None:
@@ -41,18 +44,21 @@ class InstanceHealth:
         self._ports.verifier.results[instance] = FAILED
 
     def fix(self, state: NodeState) -> None:
-        """Fix the instance of a node, as an operator does, so that its verifications pass."""
+        """Fix the instance of a node, as an operator would, so that its verifications pass."""
         instance = state.incarnation.instance_id if state.incarnation else None
         self.bad.discard(instance or "")
         self._ports.verifier.results.pop(instance or "", None)
 
     def end_injected_results(self) -> None:
-        """Let every verification return its true result, and let no further new instance be bad."""
+        """Make every verification return the true health again, and make no further new instance bad."""
         self.bad_arrivals = 0
         self._ports.verifier.results = {one: FAILED for one in self._ports.verifier.results if one in self.bad}
 
     def mark_bad_arrivals(self, registered: Container[str]) -> None:
-        """Mark the next new instances as bad, as many as `bad_arrivals` says."""
+        """Mark new instances as bad, as many as `bad_arrivals` requires.
+
+        Instances in `registered`, which already have a node name, stay good.
+        """
         instances = list(self._ports.fleet.instances)
         for instance in instances[self._arrivals_seen :]:
             if self.bad_arrivals and instance not in registered:
@@ -61,13 +67,16 @@ class InstanceHealth:
         self._arrivals_seen = len(instances)
 
     def _restarted(self, repair_action: RepairAction, instance: str) -> None:
-        """Give a rebooted instance its new boot id, and fix a bad instance if this repair action fixes it."""
+        """Give a rebooted instance a new boot id, and fix a bad instance if this repair action can fix it."""
         if repair_action is RepairAction.REBOOT_NODE:
             self.boots[instance] = f"boot-{self._ports.restarter.restarted[-1][2]}"
         self._cure(repair_action, instance)
 
     def reboot(self, instance: str, boot: str) -> None:
-        """Reboot an instance from outside, under a new boot id; a bad instance is fixed if a reboot fixes it."""
+        """Reboot an instance without an order of Faultbridge; its boot id becomes `boot`.
+
+        A reboot also fixes a bad instance whose defect a reboot can fix.
+        """
         self.boots[instance] = boot
         self._cure(RepairAction.REBOOT_NODE, instance)
 

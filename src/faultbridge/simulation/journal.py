@@ -27,7 +27,7 @@ STORY_KINDS = frozenset({Kind.ACTION, Kind.FAULT, Kind.ENTRY, Kind.CALL, Kind.NO
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One journal line: milliseconds since the start, kind and text."""
+    """One journal line: milliseconds since the start of the run, kind and text."""
 
     at: int
     kind: Kind
@@ -36,7 +36,10 @@ class Line:
 
 @dataclass(slots=True)
 class Journal:
-    """Collects the lines and the invariant violations of a run; runs of the same seed have equal journals."""
+    """Collects the journal lines and the invariant violations of a run.
+
+    Two runs of the same seed with the same actions have equal journals.
+    """
 
     clock: Clock
     start: datetime
@@ -53,21 +56,21 @@ class Journal:
         self.add(Kind.NOTE, f"BROKEN {invariant}: {text}")
 
     def digest(self) -> str:
-        """Return a hash of all lines; equal runs have equal digests."""
+        """Return a SHA-256 hash of all lines; equal runs have equal digests."""
         hashed = hashlib.sha256()
         for line in self.lines:
             hashed.update(f"{line.at} {line.kind} {line.text}\n".encode())
         return hashed.hexdigest()
 
     def story(self) -> Iterator[str]:
-        """Yield the timeline for readers, without the scheduled steps of handlers."""
+        """Yield the timeline for readers as lines of text, without the scheduled steps."""
         for line in self.lines:
             if line.kind in STORY_KINDS:
                 yield f"{_elapsed(line.at)}  {line.kind.value:<5}  {line.text}"
 
 
 def _elapsed(milliseconds: int) -> str:
-    """Format a duration as days and hh:mm:ss.mmm."""
+    """Format a duration in milliseconds as days and hh:mm:ss.mmm."""
     seconds, rest = divmod(milliseconds, 1000)
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)

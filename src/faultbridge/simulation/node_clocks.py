@@ -1,4 +1,4 @@
-"""The clocks of instances that are wrong all the time, and when their agents truly observed what they reported."""
+"""The wrong clocks of instances, and the true times of what their agents observed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ _OFFSETS = (0.0, 0.0, -100.0, -300.0, -2700.0, -3 * _HOUR, -26 * _HOUR, -5 * _DA
 
 
 class NodeClocks:
-    """The clock of each instance in one run. With `wrong`, drawn for some runs, the clocks of the instances are wrong.
+    """The clock error of each instance in one run; with `wrong`, the error is drawn for each instance.
 
-    `observed` holds, by record, the true time of its observations and by how many seconds its sender's clock is ahead.
+    `observed` maps the id of a record to the true time of its observations and the number of seconds by which the
+    sender's clock is ahead.
     """
 
     def __init__(self, seed: int) -> None:
@@ -22,5 +23,8 @@ class NodeClocks:
         self._seed = seed
 
     def offset(self, instance: str) -> float | None:
-        """Return by how many seconds an instance's clock is ahead; None if each of its records has another offset."""
+        """Return the number of seconds by which an instance's clock is ahead, negative if it is behind.
+
+        None if the instance has no constant error; each of its records then has an error of its own.
+        """
         return Random(f"clock {self._seed} {instance}").choice(_OFFSETS) if self.wrong else None

@@ -1,4 +1,4 @@
-"""Policies of a simulated system: repairs without the orchestrator, and repairs that require approval."""
+"""Policies for a simulated system: repairs without the orchestrator's answer, repairs after approval."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from faultbridge.storage.codec import dump
 
 
 def proceed_without_orchestrator(system: SimulatedSystem) -> None:
-    """Set a policy that repairs without the orchestrator's answer if the instance is proven dead."""
+    """Set a policy that repairs a dead instance even if the orchestrator is unreachable."""
     proceeding = OrchestratorUnreachable.PROCEED
     _store(system, "proceeding", [replace(rule, orchestrator_unreachable=proceeding) for rule in system.policy.rules])
 
@@ -22,9 +22,10 @@ def proceed_without_orchestrator(system: SimulatedSystem) -> None:
 def require_approval(
     system: SimulatedSystem, repair_actions: tuple[RepairAction, ...], deadline: timedelta, codes: tuple[str, ...] = ()
 ) -> None:
-    """Set a policy whose repairs with these repair actions start only after an operator approves them.
+    """Set a policy under which these repair actions start only after an operator approves them.
 
-    With `codes`, only the rule for these codes requires approval; other faults of the same node need none.
+    With `codes`, only faults with these codes require the approval. `deadline` is the time within which an operator
+    must decide.
     """
     rules = system.policy.rules
     if codes:

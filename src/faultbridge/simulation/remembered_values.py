@@ -1,6 +1,7 @@
-"""Remembered values: decode and encode each large value of a simulation run only once.
+"""Caches decoded and encoded values, so that a simulation decodes and encodes each large value once.
 
-Both the stored and the domain values never change, so the results of a run are the same, in less time.
+Neither the stored values nor the domain values ever change. The results of a run are therefore the same as without the
+caches.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ MAX_PACKED = 2_000
 
 @cache
 def remember_values() -> None:
-    """Remember decoded and encoded values in this process."""
+    """Turn on the caches of decoded and encoded values in this process."""
     of_nodes = Component, Condition, Tombstone, Placement, Case, NodeState
     of_clusters = Breaker, Hold, Incident, Spare, ClusterState, Control, OnsetHistory, OpenPage
     wrap_codec((*of_nodes, *of_clusters), _decode_once, _encode_once)
@@ -68,14 +69,17 @@ def _encode_once(encode: Callable[[Any], Value]) -> Callable[[Any], Value]:
 
 
 class PackedValues:
-    """Caches the mapping of each packed value, and the packed value of each mapping."""
+    """Caches the mapping of each packed value, and the packed value of each mapping.
+
+    A packed value is the compressed form of a mapping in a table item.
+    """
 
     def __init__(self) -> None:
         self._mappings: dict[Packed, StoredMapping] = {}
         self._packed: dict[int, tuple[StoredMapping, Packed]] = {}
 
     def pack_once(self, pack: Callable[[object], Packed]) -> Callable[[object], Packed]:
-        """Return a function that packs each stored mapping once."""
+        """Return a function that packs each stored mapping only once and then returns the cached result."""
 
         def once(value: object) -> Packed:
             if type(value) is not StoredMapping:
@@ -86,7 +90,7 @@ class PackedValues:
         return once
 
     def unpack_once(self, unpack: Callable[[Value], dict[str, Any]]) -> Callable[[Value], dict[str, Any]]:
-        """Return a function that unpacks each value once, so that it is also decoded only once."""
+        """Return a function that unpacks each packed value only once and then returns the cached mapping."""
 
         def once(packed: Value) -> dict[str, Any]:
             if not isinstance(packed, Packed):  # of an earlier version; packed again, it becomes bytes

@@ -1,4 +1,4 @@
-"""The end of a run: faults end, the system comes to rest, and operators end the cases that need them."""
+"""The end of a run: injected faults end, the system becomes idle, and operators end the open cases."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ ORDER = OperatorOrder("arn:aws:iam::111122223333:role/operator", "at the end of 
 
 
 def come_to_rest(system: SimulatedSystem, *, injecting: bool = False) -> None:
-    """End all faults (unless `injecting`) and run until nothing changes any more, for at most 60 hours."""
+    """End all injected failures and run until the system is idle, for at most 60 hours.
+
+    Faults of calls are still injected if `injecting` is True.
+    """
     system.journal.add(Kind.ACTION, "from here on nothing new happens")
     system.injector.enabled = injecting
     _end_failures(system)
@@ -45,7 +48,7 @@ def come_to_rest(system: SimulatedSystem, *, injecting: bool = False) -> None:
 
 
 def _run_to_rest(system: SimulatedSystem) -> None:
-    """Run until two sweeps in a row find the system at rest, for at most 60 hours."""
+    """Run until two sweeps in a row find the system idle, for at most 60 hours of simulated time."""
     system.deliver_changes()
     system.queue.poll_soon()
     until, rounds = system.clock.now() + MAX_REST, 0
@@ -61,7 +64,10 @@ def _run_to_rest(system: SimulatedSystem) -> None:
 
 
 def _end_failures(system: SimulatedSystem) -> None:
-    """Remove scripted failures, outages and shortages; verifications return the true results."""
+    """Remove the failures, outages and capacity limits that external actions have set.
+
+    Verifications return the true health of the instances again.
+    """
     system.injector.outages.clear()
     ports = system.ports
     ports.provider.failures.clear()
@@ -81,7 +87,7 @@ def _end_failures(system: SimulatedSystem) -> None:
 
 
 def _resume(system: SimulatedSystem) -> None:
-    """Resume repairs in the `REPAIRED` cluster, and stop ignoring its nodes."""
+    """Resume repairs in the `REPAIRED` cluster, and end all exclusions of nodes from repair."""
     app = system.workers.application()
     if system.ports.table.get(keys.cluster_control(REPAIRED)) is not None:
         app.repair.controls.pause(REPAIRED, paused=False)
@@ -91,7 +97,7 @@ def _resume(system: SimulatedSystem) -> None:
 
 
 def _close_latched_breakers(system: SimulatedSystem) -> None:
-    """Close the breakers that opened too often: only an operator does that."""
+    """Close the circuit breakers that opened too often, because only an operator can close them."""
     control = items.read_control(REPAIRED, system.ports.table.get(keys.cluster_control(REPAIRED)))
     if any(breaker.stays_open for breaker in control.breakers.values()):
         system.journal.add(Kind.ACTION, "an operator closes the breakers that stay open")
@@ -99,7 +105,11 @@ def _close_latched_breakers(system: SimulatedSystem) -> None:
 
 
 def _is_at_rest(system: SimulatedSystem) -> bool:
-    """Return whether the spare pool is full, all live cases are escalated, and no work is queued, due or unfinished."""
+    """Return whether the system is idle, so that nothing can change without a new external action.
+
+    In an idle system the spare pool is full, all live cases are escalated, no work is queued or due, and no incident or
+    update is unfinished.
+    """
     if system.ports.queue.messages or set(system.schedule.pending_names()) - {SWEEP}:
         return False
     if system.checks.incidents.unfinished:
@@ -119,7 +129,10 @@ def _is_at_rest(system: SimulatedSystem) -> bool:
 
 
 def end_cases(system: SimulatedSystem) -> Iterator[str]:
-    """Fix each node that waits for an operator, then return, replace or retire it; yields what stays open."""
+    """Fix each node with a live case, then return, replace or retire it, as operators would.
+
+    Yields a line for each case or incident that is still open after that.
+    """
     orders = (_return, _replace, _retire)
     for number, order in enumerate(orders):
         escalated = [state for state in SystemView(system).nodes if state.live_case is not None]
@@ -145,7 +158,10 @@ def end_cases(system: SimulatedSystem) -> Iterator[str]:
 
 
 def _last_policy() -> Any:
-    """Return the default policy for nodes without heartbeats: the agents of a run stop for good before its end."""
+    """Return the default policy with a heartbeat timeout of 30 days.
+
+    The agents of a run stop before its end, so missing heartbeats must cause nothing.
+    """
     limits = replace(default_policy().limits, heartbeat_timeout=NO_HEARTBEATS)
     return dump(replace(default_policy(), version="without heartbeats", limits=limits))
 

@@ -1,4 +1,4 @@
-"""Simulated time: a queue of scheduled calls, and a clock that advances from one to the next."""
+"""Simulated time: a queue of scheduled calls, and a clock that advances from call to call."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MAX_NESTING = 2
 
 
 class ScheduledCall(NamedTuple):
-    """A call scheduled for a time; calls for the same time run in the order of scheduling.
+    """A call scheduled for a time; calls for the same time run in the order in which they were scheduled.
 
-    `number` is unique and rises with each call, so that the queue never compares names or actions.
+    `number` is unique and increases with each call, so that the queue never compares names or actions.
     """
 
     at: datetime
@@ -29,9 +29,9 @@ class ScheduledCall(NamedTuple):
 
 @dataclass(slots=True)
 class Schedule:
-    """Runs scheduled calls in the order of time.
+    """Runs scheduled calls in the order of their times.
 
-    `on_call` gets the name of each call before it runs; `after_each` runs after it.
+    `on_call` is called with the name of each call before the call runs. `after_each` is called after each call.
     """
 
     clock: ManualClock
@@ -42,7 +42,7 @@ class Schedule:
     _count: int = 0
 
     def at(self, at: datetime, name: str, action: Action) -> None:
-        """Schedule a call for a time; a past time means as soon as possible."""
+        """Schedule a call for a time; a call for a past time runs as soon as possible."""
         self._count += 1
         heapq.heappush(self._calls, ScheduledCall(at, self._count, name, action))
 
@@ -55,7 +55,7 @@ class Schedule:
         return [call.name for call in self._calls]
 
     def step(self) -> bool:
-        """Advance the clock to the next call and run it; returns False if there is none."""
+        """Advance the clock to the next call and run the call; returns False if no call is scheduled."""
         if not self._calls:
             return False
         call = heapq.heappop(self._calls)
@@ -67,14 +67,17 @@ class Schedule:
         return True
 
     def run_until(self, until: datetime) -> None:
-        """Run every call that is due by a time, then advance the clock to that time."""
+        """Run every call that is due until a time, then advance the clock to that time."""
         while self._calls and self._calls[0].at <= until:
             self.step()
         if until > self.clock.now():
             self.clock.advance_to(until)
 
     def run_others(self, seconds: float) -> None:
-        """Run the calls that are due within some seconds while the current handler waits; this creates races."""
+        """Run the calls that are due within some seconds, in the middle of the current handler.
+
+        This creates races between handlers.
+        """
         if self.nesting >= MAX_NESTING:
             return
         self.nesting += 1

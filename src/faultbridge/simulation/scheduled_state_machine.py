@@ -1,4 +1,4 @@
-"""The Step Functions fake on simulated time: each state is a scheduled call, and retries wait."""
+"""The Step Functions fake in simulated time: each state is a scheduled call, and retries are delayed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STATE_DELAY = 0.2
 
 
 class ScheduledStateMachine(FakeStateMachine):
-    """Implements `Workflow` (fake): executions run as scheduled calls, not within the starting call."""
+    """Implements `Workflow` (fake): each state of an execution runs as a scheduled call of its own."""
 
     def __init__(self, schedule: Schedule, *, seam: Seam | None = None) -> None:
         super().__init__(schedule.clock, seam=seam)
@@ -27,7 +27,10 @@ class ScheduledStateMachine(FakeStateMachine):
         self._schedule(execution, STATE_DELAY)
 
     def expire(self) -> None:
-        """Abort executions older than the definition's TimeoutSeconds (no Catch runs), and expire task tokens."""
+        """Abort executions that run longer than the definition's TimeoutSeconds, and expire task tokens.
+
+        No Catch of the definition runs for an aborted execution.
+        """
         limit = timedelta(seconds=self.definition["TimeoutSeconds"])
         for name, at in self._started.items():
             if self.executions[name].status is ExecutionStatus.RUNNING and self.clock.now() - at > limit:
@@ -60,7 +63,7 @@ class ScheduledStateMachine(FakeStateMachine):
         self.schedule.after(seconds, f"execution {execution.name[-6:]}", lambda: self._run_state(execution))
 
     def _retry_delay(self, execution: Execution) -> float:
-        """Return the seconds before the current retry, by IntervalSeconds and BackoffRate of the state."""
+        """Return the seconds to wait before the current retry, from the state's Retry settings."""
         retrier = matching(self.definition["States"][execution.state].get("Retry", []), TaskFailed.__name__) or {}
         first, rate = retrier.get("IntervalSeconds", 1), retrier.get("BackoffRate", 2)
         return float(first * rate ** (execution.retries - 1))

@@ -1,4 +1,4 @@
-"""Operator orders as scripted events: each is given right before a side effect of a worker."""
+"""Operator orders as scripted events: each order is given right before a side effect of a worker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SPAN = timedelta(hours=1)
 
 
 class Order(StrEnum):
-    """An order of an operator about the node of a scenario, its case or its cluster."""
+    """The orders that an operator can give about the node of a scenario, its case, or its cluster."""
 
     APPROVE = "approve"
     DENY = "deny"
@@ -50,7 +50,10 @@ _NODE_ORDERS: Mapping[Order, Callable[[Installation], object]] = {
 
 
 def give(order: Order, system: SimulatedSystem) -> None:
-    """Give an order; a refusal is added to the journal. A pause ends after an hour."""
+    """Give an order to the system; a refusal is added to the journal.
+
+    A pause of the repairs ends after an hour.
+    """
     app = system.workers.application()
     cases = [state.live_case.id for state in SystemView(system).nodes if state.live_case is not None]
     try:

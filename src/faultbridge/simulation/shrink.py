@@ -13,26 +13,29 @@ MAX_RUNS = 60
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """The smallest failing run found, and the injected faults that it skips."""
+    """The smallest failing run that was found, and the numbers of the injected faults that it skips."""
 
     history: History
     without: frozenset[int] = frozenset()
 
 
 def violated_invariants(history: History) -> set[str]:
-    """Return the names of the violated invariants."""
+    """Return the names of the invariants that a run violated."""
     return {line.split(": ", 1)[0] for line in history.broken}
 
 
 def shrink(failing: History, rerun: Callable[..., History] = run) -> Shrunk:
-    """Return a smaller run that violates one of the same invariants: fewer steps, then fewer injected faults."""
+    """Return a smaller run that violates one of the same invariants as a failing run.
+
+    The number of steps is reduced first, then the number of injected faults.
+    """
     search = _Search(failing, rerun)
     steps = search.reduce_steps()
     return search.reduce_faults(steps)
 
 
 class _Search:
-    """A search for smaller runs that still violate one of the same invariants."""
+    """A search for smaller runs that violate one of the same invariants as a failing run."""
 
     def __init__(self, failing: History, rerun: Callable[..., History]) -> None:
         self._wanted = violated_invariants(failing)
@@ -42,7 +45,7 @@ class _Search:
         self._runs = 0
 
     def reduce_steps(self) -> int:
-        """Find by binary search the smallest number of steps that still fails."""
+        """Find a small number of steps with which the run still fails, by binary search."""
         low, high = 0, self._best.history.steps
         while low + 1 < high and self._runs < MAX_RUNS // 2:
             middle = (low + high) // 2
@@ -50,7 +53,7 @@ class _Search:
         return high
 
     def reduce_faults(self, steps: int) -> Shrunk:
-        """Skip injected faults in smaller and smaller groups while the run still fails."""
+        """Skip groups of injected faults, each group smaller than the last, while the run still fails."""
         left = list(range(1, self._best.history.injected + 1))
         size = len(left)
         while size >= 1 and self._runs < MAX_RUNS:
@@ -65,7 +68,7 @@ class _Search:
         return self._best
 
     def _fails(self, steps: int, without: frozenset[int]) -> bool:
-        """Run again with fewer steps or faults; returns whether an invariant of the failing run is violated."""
+        """Run again with fewer steps or faults; returns whether one of the same invariants is violated."""
         self._runs += 1
         found = self._rerun(self._seed, steps, without=without)
         if not self._wanted & violated_invariants(found):

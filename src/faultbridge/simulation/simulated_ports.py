@@ -23,7 +23,7 @@ NO_SCHEDULER, SCHEDULER, HEAD_NODE = "none", "slurm", "i-0ead0000000000000"
 
 
 class SimulatedPorts:
-    """Every port as a fake; `fleet` holds the true state of the instances behind the provider."""
+    """Every port of the product as a fake; `fleet` has the true state of the instances."""
 
     def __init__(self, clock: fakes.ManualClock, seam: fakes.Seam, schedule: Schedule, profile: FaultProfile) -> None:
         self.clock = clock
@@ -68,7 +68,7 @@ class SimulatedPorts:
         return b"{}"
 
     def for_cluster(self, config: ClusterConfig) -> ComputeAccess:
-        """Return these ports; refuse a role, because the simulation has one account."""
+        """Return these ports; a cluster with a role raises `Misconfigured`, as there is only one account."""
         if config.provider_role is not None:
             raise Misconfigured(f"no role can be assumed here: {config.provider_role.arn}")
         return self

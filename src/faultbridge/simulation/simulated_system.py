@@ -1,6 +1,7 @@
 """The simulated system: one installation with up to three clusters, its ports, workers and deliveries.
 
-Faultbridge repairs the first cluster, only watches the second, and follows the provider's own repair in the third.
+Faultbridge repairs the first cluster (`REPAIRED`). It only observes the second cluster (`WATCHED`). In the third
+(`FOLLOWED`), the provider repairs the nodes, and Faultbridge records these repairs.
 """
 
 from __future__ import annotations
@@ -62,11 +63,11 @@ MakeInjector = Callable[[FaultProfile, Random, Schedule, Journal], FaultInjector
 
 
 class SimulatedSystem:
-    """All parts of one run; Faultbridge itself runs from its real composition root, on fake ports.
+    """All parts of one run; Faultbridge runs from its real composition root, on fake ports.
 
-    `node_names` maps an instance to the node name that it was registered with. `stopped_agents` holds the instances
-    whose agent stopped, `externally_terminated` those that were terminated by others than Faultbridge. `racks` holds
-    the names of the nodes of each rack.
+    `node_names` maps an instance to the node name under which it was registered. `stopped_agents` contains the
+    instances whose agent was stopped, `externally_terminated` the instances that Faultbridge did not terminate. `racks`
+    maps each rack to the names of its nodes.
     """
 
     def __init__(self, seed: int, profile: FaultProfile, *, make_injector: MakeInjector = FaultInjector) -> None:
@@ -111,7 +112,7 @@ class SimulatedSystem:
     def build(
         self, *, nodes: int, watched: int, scheduler: bool, followed: int = 0, nodes_in_rack: int | None = None
     ) -> None:
-        """Register the clusters with their numbers of nodes, each node with an instance."""
+        """Register the clusters with the given numbers of nodes, each node with a running instance."""
         orchestrator = SCHEDULER if scheduler else NO_SCHEDULER
         repaired = ClusterConfig(
             REPAIRED,
@@ -147,7 +148,7 @@ class SimulatedSystem:
         self.deliver_changes()
 
     def let_group_grow(self) -> None:
-        """Start the inventory of the `REPAIRED` cluster; its first run reads the group before the group grows."""
+        """Turn on the inventory of the `REPAIRED` cluster, and run it once before its group grows."""
         self.growing = True
         # The replay of the watched cluster knows only records, not what an inventory adds.
         self.ports.repaired_inventory.omitted_groups.add(GROUPS[WATCHED])
@@ -157,7 +158,7 @@ class SimulatedSystem:
         self.deliver_changes()
 
     def launch_from_templates(self, spares: int) -> None:
-        """Configure the `REPAIRED` cluster to launch from a launch template, with a number of spares."""
+        """Configure the `REPAIRED` cluster with a launch template and a number of spares."""
         self.by_template, self.spares = True, spares
         self.fleet.templates.add(GROUPS[REPAIRED])
         self.ports.provider.known_capacity = Capacity(CapacityEvidence.LAUNCH_FIRST)
@@ -167,7 +168,10 @@ class SimulatedSystem:
         self.deliver_changes()
 
     def _add_node(self, cluster: str, name: str, rack: str | None) -> None:
-        """Register a node with an instance that was launched a day ago. All nodes with a rack share one switch."""
+        """Register a node with an instance that was launched a day ago.
+
+        All nodes that are in a rack are behind the same switch.
+        """
         yesterday = self.clock.now() - timedelta(days=1)
         instance = self.fleet.launch(GROUPS[cluster], at=yesterday)
         self.node_names[instance] = name
@@ -179,7 +183,7 @@ class SimulatedSystem:
         )
 
     def _sweep(self) -> bool:
-        """Run the functions of the minute's schedule; returns whether anything changed."""
+        """Run the functions that AWS runs every minute; returns whether anything changed."""
         before = self.checks.activity
         self.ports.workflow.expire()
         self.inventory_runs.run_if_changed()
@@ -194,19 +198,19 @@ class SimulatedSystem:
         return self.checks.activity != before
 
     def _reported(self) -> tuple[object, ...]:
-        """Return the number of nodes of the `REPAIRED` cluster, without retired nodes, and what its owner does."""
+        """Return the values, apart from the instances, that require an inventory run when they change."""
         stored = next(iter(self.ports.table.items_at(*keys.cluster_config(REPAIRED))), None)
         return items.read_config(stored).expected if stored else 0, *self.owner.reported(self.clock.now())
 
     def _was_read(self) -> None:
-        """Compare what the inventory recorded about updates of the group with what its owner does."""
+        """Compare what an inventory run recorded about updates and provider repair with the true state."""
         self.owner.was_read(self.clock.now(), next(self.ports.table.items_at(*keys.cluster_state(REPAIRED))))
 
     def _next_timer(self) -> datetime | None:
-        """Return the time of the earliest future timer, or None.
+        """Return the time of the earliest future timer, or None if no timer is set.
 
-        Timers are those of nodes, the next full hour if an instance without a node waits for its termination, and a
-        minute from now if an incident is unfinished.
+        Timers are the timers of nodes, the next full hour if an instance without a node waits for its termination, and
+        a minute from now if an incident is unfinished.
         """
         now, nodes = self.clock.now(), SystemView(self).nodes
         due = [state.due_at for state in nodes if state.due_at is not None and state.due_at > now]
@@ -219,7 +223,7 @@ class SimulatedSystem:
         return min(due, default=None)
 
     def pass_time(self, span: timedelta) -> None:
-        """Run everything that is due within a time span, without any new external action."""
+        """Run every call that is due within a time span, without a new external action."""
         self.seam.calls_left += round(MAX_CALLS_PER_DAY * (span / timedelta(days=1)))
         self.sweeps.max_pause = 6 * 3600.0
         self.schedule.run_until(self.clock.now() + span)

@@ -1,4 +1,4 @@
-"""When the simulated sweep runs: within a minute of every change, and less and less often while nothing changes."""
+"""Schedules the sweep: within a minute after a change, and at growing intervals while nothing changes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SWEEP = "sweep"
 
 @dataclass(slots=True)
 class SweepSchedule:
-    """Schedules `sweep`, which returns whether anything changed.
+    """Schedules calls of `sweep`, which returns whether anything changed.
 
-    `next_timer` returns the time of the earliest future timer. `idle` counts the sweeps in a row after which nothing
-    had changed; `max_pause` is the longest pause between two of them, in seconds.
+    `next_timer` returns the time of the earliest future timer. `idle` is the number of the latest sweeps in a row that
+    changed nothing. `max_pause` is the longest pause between two sweeps, in seconds.
     """
 
     clock: ManualClock
@@ -33,7 +33,7 @@ class SweepSchedule:
     _at: datetime | None = field(default=None, init=False)
 
     def within_a_minute(self) -> None:
-        """Schedule the sweep within a minute, unless it is scheduled earlier."""
+        """Schedule the sweep in one minute, unless it is already scheduled for an earlier time."""
         soon = self.clock.now() + timedelta(seconds=MINUTE)
         if self._at is None or self._at > soon:
             self._schedule(MINUTE)
@@ -55,6 +55,9 @@ class SweepSchedule:
         self._schedule(pause if self.idle else MINUTE)
 
     def _until_next_timer(self) -> float:
-        """Return the seconds until the earliest future timer, but at least a minute."""
+        """Return the seconds until the earliest future timer, at least 60.
+
+        Without a timer, the longest pause is returned.
+        """
         at = self.next_timer()
         return self.max_pause if at is None else max((at - self.clock.now()).total_seconds(), MINUTE)

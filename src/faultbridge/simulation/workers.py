@@ -1,4 +1,4 @@
-"""The Lambda functions of the simulated system: the real composition root on fake ports."""
+"""The Lambda functions of the simulated system, run from the real composition root on fake ports."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ EXPECTED_ERRORS = ("Transient", "Conflict")
 class Workers:
     """Runs each Lambda function with its event, and handles the result as AWS does.
 
-    `leaked_slots` counts the repair slots that the sweep had to release. `swept_at` is when one last did all its work.
+    `leaked_slots` counts the repair slots that the sweep had to release. `swept_at` is the time of the last sweep that
+    did all its work, or None.
     """
 
     def __init__(self, ports: SimulatedPorts, injector: FaultInjector, journal: Journal, random: Random) -> None:
@@ -54,14 +55,14 @@ class Workers:
         self._applications: dict[str, Installation] = {}
 
     def application(self, name: str = "operator") -> Installation:
-        """Return the services of one process; after a crash a new process starts without any cached state."""
+        """Return the services of a named process; after a crash, a new process starts without cached state."""
         if name not in self._applications:
             timing = Timing(self._injector.schedule.run_others, self._random)
             self._applications[name] = Installation(self._ports, SETTINGS, timing)
         return self._applications[name]
 
     def ingest(self, batch: Sequence[QueuedMessage]) -> set[str]:
-        """Ingest a batch of the raw queue; returns the ids of the messages to deliver again.
+        """Ingest a batch of the raw queue; returns the ids of the messages that must be delivered again.
 
         Two processes alternate, so that their caches differ.
         """
@@ -73,12 +74,12 @@ class Workers:
             return set(found.failed)
 
     def publish(self, entries: Sequence[Item]) -> None:
-        """Run `publish` with new entries from the table stream."""
+        """Run the publish function with new entries from the table stream."""
         with self._process("publish") as application:
             application.ledger.publish(entries)
 
     def react(self, entries: Sequence[Item]) -> None:
-        """Run `react` for the nodes and clusters of new entries."""
+        """Run the react function for the nodes and clusters that new entries are about."""
         with self._process("react") as application:
             changed = [(str(one["cluster"]), None if one["node"] is None else str(one["node"])) for one in entries]
             try:
@@ -88,12 +89,12 @@ class Workers:
                 raise
 
     def page(self, detail: dict[str, Any]) -> None:
-        """Run the pager with the detail of one event."""
+        """Run the pager function for the detail of one event."""
         with self._process("pager") as application:
             application.pager.page(detail)
 
     def step(self, payload: dict[str, Any]) -> Mapping[str, Any]:
-        """Run one step of an attempt; a crash reaches the state machine as an error."""
+        """Run one repair step of an attempt; a crash is raised as an error of the Lambda function."""
         try:
             with self._process("step") as application:
                 return application.repair.step_runner(payload, payload.get("token"))
@@ -110,24 +111,30 @@ class Workers:
             self.swept_at = self._ports.clock.now() if whole else self.swept_at
 
     def sync_inventory(self) -> tuple[SyncResult, ...]:
-        """Run the inventory function: compare the providers' instances with the registered nodes."""
+        """Run the inventory function, which compares the providers' instances with the registered nodes."""
         with self._process("inventory") as application:
             return application.registry.inventory()
 
     def remind(self) -> None:
-        """Send due page summaries; reminders start only after 90 days, so that a run can come to rest."""
+        """Send the page summaries that are due.
+
+        Reminders start only after 90 days, so that a run can become idle.
+        """
         with self._process("pager") as application:
             application.pager.remind()
 
     def send(self, raw_input: RawInput, skew: float = 0.0) -> tuple[str, ...]:
-        """Send a raw record as an agent whose clock is off by some seconds; returns the accepted ids."""
+        """Send a raw record as an agent; returns the ids of the accepted records.
+
+        `skew` is the error of the agent's clock, in seconds.
+        """
         clock = _SkewedClock(self._ports, skew)
         with self._process("source"):
             send = Send(self._ports.queue, self._ports.objects, self._ports.receipts, clock, self._new_id, "agent")
             return send([raw_input]).accepted
 
     def operate(self, command: Callable[[Installation], object]) -> None:
-        """Run an operator's command; the caller repeats it after a failure."""
+        """Run a command of an operator; the caller must repeat it after a failure."""
         with self._process("operator") as application:
             command(application)
 
@@ -137,7 +144,10 @@ class Workers:
 
     @contextmanager
     def _process(self, name: str) -> Iterator[Installation]:
-        """Run code as a worker process; a crash drops the process, an unexpected error is a violation."""
+        """Run code as a worker process.
+
+        A crash drops the process. An error that no injected fault can cause is recorded as a violation.
+        """
         with self._injector.worker(name):
             try:
                 yield self.application(name)
@@ -151,7 +161,7 @@ class Workers:
                 raise
 
     def _check_failures(self, name: str, failures: Sequence[str]) -> None:
-        """Record a violation for each failure that no injected fault explains."""
+        """Record a violation for each failure that no injected fault can have caused."""
         for failure in failures:
             if not any(f": {kind}: " in failure for kind in EXPECTED_ERRORS):
                 self._add_violation(name, failure)
@@ -161,7 +171,7 @@ class Workers:
 
 
 class _SkewedClock:
-    """The simulated clock plus a constant skew in seconds."""
+    """A clock that differs from the simulated clock by a constant number of seconds."""
 
     def __init__(self, ports: SimulatedPorts, skew: float) -> None:
         self._ports = ports

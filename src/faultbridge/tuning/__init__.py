@@ -1,8 +1,8 @@
-"""Tuning: searches for a better policy on one part of a trace, and judges it on parts that were held back.
+"""Tuning: searches for a better policy on one part of a trace, and evaluates it on the other parts.
 
-- `search_space`: the numbers of a policy that are searched, as a policy file.
-- `search`: the search by Optuna, with lost GPU-hours and needless evictions as its two aims.
+- `search_space`: the numbers of a policy that the search may change, as a policy file.
+- `search`: the search by Optuna; it minimizes lost GPU-hours and needless evictions.
 - `evidence`: the policy file of the result, with the evidence in comments.
 
-Nothing here runs in Lambda. Optuna is an optional dependency (`tune`). Tests: tests/tuning.
+This package does not run in Lambda. Optuna is an optional dependency (`tune`). Tests: tests/tuning.
 """

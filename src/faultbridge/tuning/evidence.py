@@ -1,4 +1,4 @@
-"""Evidence: writes a found policy as a file whose comments say how it was searched and judged."""
+"""Evidence: writes a found policy as a file whose comments state how it was searched and evaluated."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from faultbridge.tuning.search import Tried, best_tradeoffs
 
 
 def with_evidence(found: Tried, judged: Sequence[Mapping[str, Any]], searched_on: str, judged_on: str) -> str:
-    """Return the file of a found policy, with the evidence for it in comments.
+    """Return the policy file of a found policy, with the evidence for it in comments.
 
-    `judged` are the documents of a comparison on the parts of the trace that were held back.
+    `judged` are the results on the parts of the trace that the search did not use. `searched_on` and `judged_on`
+    describe the parts.
     """
     lines = [
         "Found by `faultbridge policy tune`: a result of simulation with the assumptions in docs/default-policy.md.",
@@ -25,7 +26,7 @@ def with_evidence(found: Tried, judged: Sequence[Mapping[str, Any]], searched_on
 
 
 def tradeoff_plot(tried: Sequence[Tried]) -> str:
-    """Return the chart of all policies that were tried; the policies that no other policy beats are marked."""
+    """Return a chart of all policies that were tried, as SVG; the Pareto-optimal policies are marked."""
     best = best_tradeoffs(tried)
     found = [
         Point(str(number) if one in best else "", one.lost_gpu_hours, one.needless_evictions, marked=one in best)

@@ -17,14 +17,14 @@ Progress = Callable[[float], None]
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """One policy that was tried: its numbers, and its means over the scenarios."""
+    """One policy that was tried: its numbers, and its mean results over the scenarios."""
 
     numbers: Numbers
     lost_gpu_hours: float
     needless_evictions: float
 
     def is_beaten_by(self, other: Tried) -> bool:
-        """Return whether another policy is no worse in GPU-hours and evictions, and better in one of them."""
+        """Return whether another policy is better in GPU-hours or evictions, and worse in neither."""
         mine = self.lost_gpu_hours, self.needless_evictions
         theirs = other.lost_gpu_hours, other.needless_evictions
         return theirs != mine and all(one <= two for one, two in zip(theirs, mine, strict=True))
@@ -33,9 +33,9 @@ class Tried:
 def search(
     scenarios: Sequence[Scenario], trials: int, seed: int, *, may_keep_in_service: bool, progress: Progress
 ) -> tuple[Tried, ...]:
-    """Try policies on the scenarios, first one close to the packaged policy; the same seed tries the same ones.
+    """Try `trials` policies on the scenarios; the same seed tries the same policies.
 
-    Raises Misconfigured without Optuna.
+    The first policy is close to the packaged policy. Without Optuna, `Misconfigured` is raised.
     """
     optuna = _optuna()
     tried: list[Tried] = []
@@ -58,13 +58,16 @@ def search(
 
 
 def chosen(tried: Sequence[Tried]) -> Tried:
-    """Return the policy that loses the fewest GPU-hours without more needless evictions than the first one tried."""
+    """Return the policy with the fewest lost GPU-hours and no more needless evictions than the first one.
+
+    The first policy that was tried is close to the packaged policy.
+    """
     limit = tried[0].needless_evictions
     return min((one for one in tried if one.needless_evictions <= limit), key=lambda one: one.lost_gpu_hours)
 
 
 def best_tradeoffs(tried: Sequence[Tried]) -> tuple[Tried, ...]:
-    """Return the Pareto-optimal policies: those that no other policy beats (`Tried.is_beaten_by`)."""
+    """Return the Pareto-optimal policies: for each, no other policy is better (`Tried.is_beaten_by`)."""
     return tuple(one for one in tried if not any(one.is_beaten_by(other) for other in tried))
 
 

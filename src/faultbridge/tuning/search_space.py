@@ -1,4 +1,4 @@
-"""Search space: the numbers of a policy that a search may change, and the policy file that they give."""
+"""Search space: the numbers of a policy that a search may change, written as a policy file."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ ACTIONS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The numbers of one policy: waits in minutes, probation in days, the breaker's share in percent.
+    """The numbers of one policy that a search may change.
 
-    The defaults are those of the packaged policy, except that faults of SOFT_CODES wait two minutes.
-
-    With `keep_in_service`, a node with a network or heartbeat fault is not isolated before its wait is over.
+    Waits are in minutes, the probation in days, and the breaker limit in percent of the nodes. The defaults are those
+    of the packaged policy, except that faults of `SOFT_CODES` wait two minutes. With `keep_in_service`, a node with a
+    network or heartbeat fault is not isolated before its wait has ended.
     """
 
     soft_wait: int = 2
@@ -36,7 +36,7 @@ class Numbers:
     keep_in_service: bool = False
 
     def text(self) -> str:
-        """Return the policy file with these numbers, as YAML."""
+        """Return the policy file with these numbers as YAML."""
         soft = {"isolate": not self.keep_in_service, "wait_seconds": self.soft_wait * 60}
         document = {
             "limits": {

@@ -6,7 +6,7 @@ Read in this order:
 - `validation`: validates events against the schemas, formats included
 - `folder`: the folder schemas/ with generated and released files
 - `compatibility`: the changes between two schemas, and which of them are allowed
-- `gate`: everything that must hold before a change of the schemas is merged
+- `gate`: the checks that a change of the schemas must pass before it is merged
 - `reference_page`: docs/reference/events.md from the schemas
 
 These modules need jsonschema and are not imported in Lambda functions. `faultbridge.events.generate` is the command.

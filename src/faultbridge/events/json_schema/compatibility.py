@@ -1,7 +1,7 @@
-"""Finds the changes between two versions of a schema, and which of them are allowed.
+"""Finds the changes between two versions of a schema, and which of these changes are allowed.
 
-A consumer of the last version must read current events, and a current consumer must read every event ever recorded. So
-a change must be safe in both directions: see `ALLOWED`.
+A consumer of the last version must be able to read current events. A current consumer must be able to read every event
+ever recorded. A change must therefore be safe in both directions. `ALLOWED` lists the safe kinds of change.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _COMPARED_SEPARATELY = {
 
 
 class Change(NamedTuple):
-    """One change. `pointer` is a JSON pointer into the event that the schema describes."""
+    """One change between two schemas; `pointer` is a JSON pointer into the described event."""
 
     kind: ChangeKind
     pointer: str
@@ -77,7 +77,7 @@ class Change(NamedTuple):
         return self.kind in ALLOWED
 
     def __str__(self) -> str:
-        """Return the change as one line."""
+        """Return the change as one line of text."""
         return f"{self.pointer or '/'}: {self.kind.value}: {self.detail}"
 
 
@@ -101,7 +101,7 @@ class _Comparison:
         self._roots = (old, new)
 
     def compare(self, old: Schema, new: Schema, pointer: str) -> Iterator[Change]:
-        """Yield the changes between two parts of the schemas; `pointer` is the place of both."""
+        """Yield the changes between two parts of the schemas; `pointer` is the JSON pointer of both parts."""
         old, new = _resolved(self._roots[0], old), _resolved(self._roots[1], new)
         yield from _keywords(old, new, pointer)
         yield from _enum_values(old, new, pointer)
@@ -140,7 +140,10 @@ class _Comparison:
 
 
 def _resolved(root: Schema, node: Schema) -> Schema:
-    """Replace a reference by its definition. Keywords beside the reference override the definition."""
+    """Return a schema node with its reference replaced by the definition.
+
+    Keywords beside the reference override the keywords of the definition.
+    """
     reference = node.get("$ref")
     if reference is None:
         return node

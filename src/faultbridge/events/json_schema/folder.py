@@ -22,22 +22,22 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True, slots=True)
 class SchemaFolder:
-    """Reads and writes a folder of schemas."""
+    """Reads and writes the folder of schemas; `root` is its path."""
 
     root: Path
 
     def generated(self) -> Iterator[tuple[Path, str]]:
-        """Yield the path of each current schema and its text as generated from the model."""
+        """Yield the path of each current schema, and its text as generated from the model."""
         for name, model in EVENT_MODELS.items():
             major = model.version.partition(".")[0]
             yield self.root / name / f"v{major}.json", render(open_schema(name))
 
     def samples(self, name: str, version: str | None = None) -> list[Path]:
-        """Return the samples of an event, of one version or of all versions."""
+        """Return the paths of the sample events of an event, of one version or of all versions."""
         return sorted((self.root / name / "samples").glob(f"{version or '*'}/*.json"))
 
     def released(self, name: str) -> list[Path]:
-        """Return the released schemas of an event, oldest first."""
+        """Return the paths of the released schemas of an event, oldest first."""
         return sorted((self.root / name / "released").glob("*.json"), key=_version_of)
 
     def last_released(self, name: str) -> dict[str, Any] | None:
@@ -46,11 +46,11 @@ class SchemaFolder:
         return load(files[-1]) if files else None
 
     def frozen(self) -> list[Path]:
-        """Return the files that never change after a release."""
+        """Return the paths of the released schemas and samples, which must never change."""
         return [path for name in EVENT_MODELS for path in (*self.released(name), *self.samples(name))]
 
     def manifest(self) -> dict[str, str]:
-        """Return the SHA-256 of every released file by its key."""
+        """Return the SHA-256 of every released file, by the file's key in the manifest."""
         path = self.root / MANIFEST
         if not path.is_file():
             return {}
@@ -58,7 +58,7 @@ class SchemaFolder:
         return files
 
     def release(self) -> list[str]:
-        """Add the current schemas and all new samples to the manifest. Returns the new keys."""
+        """Add the current schemas and all new samples to the manifest; returns the new keys."""
         for name, model in EVENT_MODELS.items():
             target = self.root / name / "released" / f"{model.version}.json"
             if not target.exists():
@@ -76,7 +76,7 @@ class SchemaFolder:
 
 
 def render(document: object) -> str:
-    """Return JSON text in the format of the folder."""
+    """Convert a document to JSON text in the format that the folder's files have."""
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -87,7 +87,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def digest(path: Path) -> str:
-    """Return the SHA-256 of a file."""
+    """Return the SHA-256 of a file in hexadecimal digits."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 

@@ -1,8 +1,8 @@
-"""The compatibility gate: what must hold for the folder of schemas before a change is merged.
+"""The compatibility gate: the checks that a change of the schemas must pass before it is merged.
 
-The schema files match the models. Every event has its required samples. The current models read every released
-sample. The last released schemas accept the current samples. Only allowed changes were made since the last release.
-Released files are unchanged.
+The schema files match the models. Every event has its required samples. The current models read every released sample.
+The last released schemas accept the current samples. Only allowed changes were made since the last release. Released
+files are unchanged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ REQUIRED_SAMPLES = ("minimal", "ordinary", "largest")
 
 
 def gate(folder: SchemaFolder) -> list[str]:
-    """Check the event schemas and samples; return each change that would break a consumer, one line each."""
+    """Run all checks on the schemas and samples; returns one line of text for each problem."""
     checks = (
         outdated_schemas,
         changed_releases,
@@ -74,7 +74,7 @@ def _reading_problems(path: Path, model: type[Event]) -> Iterator[str]:
 
 
 def missing_samples(folder: SchemaFolder) -> Iterator[str]:
-    """Find events without their required samples, and samples that violate the schema for producers."""
+    """Find events without their required samples, and samples that the closed form of the schema refuses."""
     for name, model in EVENT_MODELS.items():
         samples = folder.samples(name, model.version)
         missing = set(REQUIRED_SAMPLES) - {path.stem for path in samples} if model is not EventStub else set()
@@ -95,7 +95,7 @@ def samples_refused_by_last_release(folder: SchemaFolder) -> Iterator[str]:
 
 
 def incompatible_changes(folder: SchemaFolder) -> Iterator[str]:
-    """Find changes since the last release that are not allowed."""
+    """Find changes since the last release that could break a consumer."""
     for name in EVENT_MODELS:
         released = folder.last_released(name)
         if released is not None:

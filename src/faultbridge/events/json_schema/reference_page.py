@@ -1,4 +1,4 @@
-"""The reference page of all events, docs/reference/events.md, generated from the same models as the schemas."""
+"""The reference page of all events, docs/reference/events.md, generated from the event models."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ The bus delivers at least once and in any order. Use `event_id` to recognize dup
 
 
 def reference_page() -> str:
-    """Return the page as Markdown."""
+    """Return the reference page of all events as Markdown."""
     schemas = {name: open_schema(name) for name in EVENT_MODELS}
     shared: dict[str, Schema] = {}
     for schema in schemas.values():

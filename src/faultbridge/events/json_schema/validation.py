@@ -1,4 +1,4 @@
-"""Validates events against their JSON Schemas, formats included. For tests, CI and the command line."""
+"""Validates events against their JSON Schemas, formats included, for tests, CI and the command line."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ def validator_of(schema: Mapping[str, Any]) -> Validator:
 
 @cache
 def validator(name: str, *, closed: bool) -> Validator:
-    """Return the validator of an event by its schema name, for the closed or the open form."""
+    """Return the validator of an event by its schema name, for the closed or the open form of the schema."""
     schema = open_schema(name)
     return validator_of(closed_form(schema) if closed else schema)
 
 
 def problems(detail: object, *, closed: bool) -> list[str]:
-    """Return the problems of an event's `detail`, one line each; an empty list for a valid event.
+    """Return the problems of an event's `detail`, one line each; the list is empty for a valid event.
 
-    In the open form, an unknown event type is valid: a consumer ignores it.
+    In the open form, an unknown event type is valid, because consumers ignore such events.
     """
     if not isinstance(detail, dict) or not isinstance(detail.get("metadata"), dict):
         return ["not an event: expected a JSON object with metadata and data, both JSON objects"]
@@ -67,7 +67,7 @@ def problems(detail: object, *, closed: bool) -> list[str]:
 
 
 def error_line(error: ValidationError) -> str:
-    """Return the place and the message of a validation error in one line of bounded length."""
+    """Return the JSON pointer and the message of a validation error as one line of limited length."""
     pointer = "".join(f"/{part}" for part in error.absolute_path)
     text = error.message if len(error.message) <= MAX_MESSAGE else f"{error.message[:MAX_MESSAGE]}..."
     return f"{pointer or '/'}: {text}"

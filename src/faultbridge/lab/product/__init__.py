@@ -1,10 +1,13 @@
-"""The product in memory: runs its own stages and services for a simulated fleet, without a table and AWS.
+"""The product in memory: runs Faultbridge's own stages and services for a simulated fleet.
+
+It uses no AWS service:
 
 - `host_ports`: the product's compute ports over simulated hosts.
 - `item_table`, `node_store`, `repair_queue`: items, nodes and queued cases in memory.
-- `fleet_services`: the product's services, which use these.
-- `cluster_view`: timers, failing nodes and breakers; it shows what a sweep may leave out.
-- `product_fleet`: one run of a scenario under a policy; `probes`: what it skips.
+- `fleet_services`: the product's services, which use these stores.
+- `cluster_view`: timers, failing nodes and breakers in memory, which show when a sweep has nothing to do.
+- `product_fleet`: one run of a scenario under a policy.
+- `probes`: skips the probes of running restarts and verifications, to save time.
 
 Tests: tests/lab.
 """

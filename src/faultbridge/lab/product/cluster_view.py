@@ -1,4 +1,4 @@
-"""Cluster view: an in-memory replacement for the table's indexes of due timers, queued cases and failing nodes."""
+"""Cluster view: replaces the table's indexes of due timers, queued cases and failing nodes in memory."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ PAGED_NOTES = frozenset({"approval"})
 
 
 class ClusterView:
-    """Indexes of the nodes that each commit updates, so that no decision needs a scan of all nodes."""
+    """In-memory indexes of the nodes, which each commit updates, so that no decision reads all nodes."""
 
     def __init__(self, services: FleetServices, log: FleetLog) -> None:
-        """Start with healthy nodes only."""
+        """Start with empty indexes: all nodes are healthy."""
         self._services, self._log = services, log
         self._timers: list[tuple[datetime, NodeKey]] = []
         self._failing: dict[NodeKey, FailingNode] = {}
@@ -48,7 +48,10 @@ class ClusterView:
         self._breaker_again: datetime | None = None
 
     def update(self, before: NodeState, after: NodeState, drafts: tuple[Draft, ...], at: float) -> None:
-        """Update timers, queue and failing nodes after one commit of a node."""
+        """Update the indexes after one commit of a node.
+
+        `before` and `after` are the states of the node, `drafts` its new entries, and `at` the time in seconds.
+        """
         if after.due_at is not None and after.due_at != before.due_at:
             heapq.heappush(self._timers, (after.due_at, after.key))
         case, old = after.live_case, before.live_case
@@ -92,15 +95,18 @@ class ClusterView:
 
     @staticmethod
     def triggers(drafts: tuple[Draft, ...]) -> bool:
-        """Return whether any of these new entries triggers the product's react function."""
+        """Return whether any of these new entries triggers the product's `react` function."""
         return any(draft.type in TRIGGERS for draft in drafts)
 
     def to_escalate(self, now: datetime) -> list[NodeKey]:
-        """Return the nodes whose case has waited long enough for an incident; the lab has no incidents."""
+        """Return the nodes whose case has waited long enough for an incident that might explain its fault.
+
+        The lab has no incidents, so these cases must continue without one.
+        """
         return sorted(key for key, at in self._awaiting.items() if at <= now)
 
     def next_due(self) -> datetime | None:
-        """Return when the next sweep has something to do, or None."""
+        """Return the time at which the next sweep has work to do; None if there is none."""
         while self._timers and self._services.store.states[self._timers[0][1]].due_at != self._timers[0][0]:
             heapq.heappop(self._timers)
         times = [*self._awaiting.values(), *([self._timers[0][0]] if self._timers else [])]
@@ -111,7 +117,7 @@ class ClusterView:
         return min(times, default=None)
 
     def due(self, now: datetime) -> list[NodeState]:
-        """Return the nodes whose timer is due, in the order of the product's sweep, and forget their timers."""
+        """Remove and return the nodes whose timer is due, in the order of the product's sweep."""
         found: dict[NodeKey, NodeState] = {}
         while self._timers and self._timers[0][0] <= now:
             at, key = heapq.heappop(self._timers)
@@ -121,29 +127,36 @@ class ClusterView:
         return _in_order(list(found.values()), now)
 
     def to_isolate(self) -> list[NodeKey]:
-        """Return the nodes in service with a live case that changed, so that their isolation may succeed now.
+        """Return the nodes in service whose isolation must be tried again.
 
-        After a change of a breaker, these are all nodes in service with a live case.
+        These are the nodes with a live case that changed. After a change of a breaker, they are all nodes with a live
+        case.
         """
         found = sorted(self._unchecked)
         self._unchecked.clear()
         return found
 
     def dispatch_may_change(self, now: datetime) -> bool:
-        """Return whether admission may decide otherwise than at its last run: its inputs or the time changed."""
+        """Return whether a new run of admission may decide differently from the last run.
+
+        This is so if an input has changed, or if a time limit has passed.
+        """
         if not self._services.dispatch.queue:
             return False
         timed = self._dispatch_again is not None and self._dispatch_again <= now
         return timed or self._seen != self._version()
 
     def dispatched(self, now: datetime) -> None:
-        """Note that admission has run to its end on the current inputs."""
+        """Record that a run of admission has completed with the current inputs."""
         self._seen = self._version()
         services = self._services
         self._dispatch_again = services.dispatch.next_change(services.control(), services.rules.policy, now)
 
     def update_breakers(self, now: datetime) -> None:
-        """Apply the breaker rule, unless no breaker is open and none can open with this number of failing nodes."""
+        """Apply the rule for circuit breakers to the failing nodes.
+
+        Nothing is computed while no breaker is open and too few nodes are failing to open a breaker.
+        """
         services = self._services
         limits, failing = services.rules.policy.breakers, len(self._failing)
         nodes = services.rules.config.expected
@@ -166,9 +179,9 @@ class ClusterView:
             self._unchecked |= self._serving
 
     def _quiet_until(self, breakers: Mapping[str, Breaker], now: datetime) -> datetime | None:
-        """Return the next time at which an open breaker may become half open because no further node has failed.
+        """Return the next time at which an open breaker may become half open if no further node fails.
 
-        Else None.
+        None if there is no such time.
         """
         newest = max((one.opened_at for one in self._failing.values()), default=now)
         quiet = min(limit.quiet for limit in self._services.rules.policy.breakers)
@@ -176,7 +189,7 @@ class ClusterView:
         return min((at for at in times if at > now), default=None)
 
     def end(self, at: float) -> None:
-        """Add the hours of the waits of cases that still last at the end of a run, by reason."""
+        """Add the hours that cases have waited until the end of a run to the log, by reason."""
         for reason, since in self._waiting.values():
             self._log.waited[reason.value] += (at - since) / HOUR
 
@@ -208,7 +221,10 @@ class ClusterView:
 
 
 def _alike(case: Case | None, old: Case | None) -> bool:
-    """Return whether a case that is not queued still has the same status and waits for the same reason."""
+    """Return whether a case has the same status and waiting reason as before.
+
+    A queued case counts as changed, because its entry in the queue must be updated.
+    """
     if case is None or old is None or case.id != old.id:
         return False
     return case.status is old.status is not CaseStatus.QUEUED and case.waiting_for is old.waiting_for

@@ -1,4 +1,4 @@
-"""Fleet services: the product's services with their data in memory, for one cluster with one policy."""
+"""Fleet services: the product's services with in-memory data, for one cluster under one policy."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ STACK_ID = "arn:aws:cloudformation:us-east-1:123456789012:stack/lab/11111111-222
 
 @dataclass(frozen=True, slots=True)
 class FixedRulebook(Rulebook):
-    """The rules of one cluster, which do not change during a run."""
+    """The registration, policy and catalog (the rules) of one cluster, which do not change during a run."""
 
     fixed: Rules | None = None
 
     def config(self, cluster: str) -> ClusterConfig | None:  # noqa: ARG002 - the signature of `Rulebook`
-        """Return the registration of the cluster."""
+        """Return the registration of the cluster, whatever its name."""
         return self.fixed.config if self.fixed else None
 
     def rules(self, config: ClusterConfig) -> Rules:  # noqa: ARG002 - as above
-        """Return the rules of the cluster."""
+        """Return the rules of the cluster: its policy, its registration and the catalog version."""
         if self.fixed is None:
             raise AssertionError
         return self.fixed
@@ -62,12 +62,15 @@ class FixedRulebook(Rulebook):
 
 @dataclass(frozen=True, slots=True)
 class FleetControls(Controls):
-    """The repair limits of a cluster (slots, breakers, holds); a stored item is decoded only after it has changed."""
+    """Reads the repair limits of a cluster: its slots, breakers and stopped failure domains (holds).
+
+    A stored item is decoded again only after it has changed.
+    """
 
     known: dict[str, tuple[Item, Control]] = field(default_factory=dict)
 
     def read(self, cluster: str) -> Control:
-        """Read the controls of the cluster."""
+        """Return the repair limits of the cluster."""
         item = self.table.get(keys.cluster_control(cluster))
         found = self.known.get(cluster)
         if item is None or found is None or found[0] is not item:
@@ -77,7 +80,7 @@ class FleetControls(Controls):
 
 @dataclass(frozen=True, slots=True)
 class FleetDispatch(Dispatch):
-    """The product's dispatch with the queue in memory; it is skipped while nothing that it reads has changed."""
+    """The product's dispatch of repairs, with the queue in memory instead of in the table."""
 
     queue: RepairQueue = field(default_factory=RepairQueue)
     controls: FleetControls = field(kw_only=True)
@@ -97,7 +100,10 @@ class FleetDispatch(Dispatch):
         return self.controls.read(cluster)
 
     def next_change(self, control: Control, policy: Policy, now: datetime) -> datetime | None:
-        """Return when time alone may change the decision about the queue; None if it cannot."""
+        """Return the next time at which dispatch may decide differently without any new entry.
+
+        None if time alone cannot change its decision.
+        """
         delayed = self.queue.next_delayed(now)
         times = [start + HOUR for start in control.starts] + ([delayed] if delayed else [])
         times += list(control.no_capacity_until.values())
@@ -108,7 +114,7 @@ class FleetDispatch(Dispatch):
 
 @dataclass(frozen=True, slots=True)
 class FleetServices:
-    """The services that a fleet calls, and the rules that they share."""
+    """The product's services that a simulated fleet calls, and the rules that they share."""
 
     rules: Rules
     catalog: Catalog
@@ -122,7 +128,10 @@ class FleetServices:
     controls: FleetControls
 
     def escalate_alone(self, key: NodeKey) -> None:
-        """Escalate the case of a node that waited for an incident to explain its fault; in the lab no incident does."""
+        """Let a node's case continue after it has waited long enough for an incident.
+
+        An incident might explain the node's fault, but the lab has no incidents.
+        """
 
         def revise(state: NodeState, now: datetime) -> Transition:
             return continue_alone(Transition(state), now, after=SETTLE)
@@ -130,14 +139,14 @@ class FleetServices:
         self.store(key, revise, actor=Actor.CORRELATE)
 
     def control(self) -> Control:
-        """Return the repair slots and breakers of the cluster."""
+        """Return the repair slots and circuit breakers of the cluster."""
         return self.controls.read(CLUSTER)
 
 
 def fleet_services(
     policy: Policy, nodes: int, clock: Clock, ports: HostPorts, committed: Committed, stack_id: str = STACK_ID
 ) -> FleetServices:
-    """Assemble the product's services for a cluster that Faultbridge repairs."""
+    """Build the product's services for a cluster of `nodes` nodes that Faultbridge repairs."""
     catalog, table, stack = load_catalog(), ItemTable(), Stack(stack_id, "faultbridge")
     config = ClusterConfig(CLUSTER, repair_owner=RepairOwner.FAULTBRIDGE, mode=Mode.ACT, expected=nodes)
     rules = Rules(policy, config, catalog.version, stack_id)

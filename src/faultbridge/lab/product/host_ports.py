@@ -1,4 +1,4 @@
-"""Host ports: the product's compute ports over the simulated hosts."""
+"""Host ports: the product's compute ports (such as `Provider`), implemented over simulated hosts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RECENT = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Backing:
-    """One instance: the host under it, its launch time, and whether it still runs."""
+    """One instance: the number of its host, its launch time, and whether it still runs."""
 
     host: int
     launched_at: datetime
@@ -44,7 +44,7 @@ class Backing:
 class HostPorts:
     """Implements `Provider`, `Restarter`, `Verifier` and `Collector` over simulated hosts.
 
-    Every instance that is released takes its host away, and its group launches a successor on a host of the pool.
+    When an instance is released, its host leaves the fleet, and its group launches a successor on a host of the pool.
     """
 
     def __init__(self, hosts: Hosts, clock: Clock, begin: datetime = BEGIN) -> None:
@@ -60,17 +60,17 @@ class HostPorts:
         self.launches = self.needless = 0
 
     def seconds(self, at: datetime | None = None) -> float:
-        """Return a time, now by default, in seconds since the begin of the scenario."""
+        """Convert a time, by default the current time, to seconds since the start of the scenario."""
         return ((at or self._clock.now()) - self._begin).total_seconds()
 
     def host_of(self, instance_id: str) -> int:
-        """Return the host under an instance."""
+        """Return the number of the host on which an instance runs."""
         return self.instances[instance_id].host
 
     # ------------------------------------------------------------------ provider
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - the signature of the port
-        """Return the free hosts of the pool as the instance's own reservation; other capacity sources are absent."""
+        """Return the free hosts of the pool as the instance's own reservation; other sources are ABSENT."""
         if source is not CapacitySource.OWN_RESERVATION:
             return Capacity(CapacityEvidence.ABSENT)
         count = self.hosts.free(self.seconds())
@@ -78,7 +78,10 @@ class HostPorts:
         return Capacity(CapacityEvidence.RESERVATION, free=count > 0, reason=reason, count=count)
 
     def replace(self, instance_id: str, token: str) -> CallResult:
-        """Release an instance and launch its successor on a host of the pool."""
+        """Release an instance, and launch its successor on a host of the pool.
+
+        The call fails with CAPACITY if the pool is empty.
+        """
         backing = self.instances[instance_id]
         if not backing.alive:
             return CallResult(operation=token)
@@ -101,11 +104,11 @@ class HostPorts:
         return Presence.ALIVE if self.instances[instance_id].alive else Presence.GONE
 
     def checks(self, instance_id: str) -> InstanceChecks:  # noqa: ARG002 - the signature of the port
-        """Return no checks: the lab does not simulate those of EC2."""
+        """Return checks with unknown results: the lab does not simulate EC2 status checks."""
         return InstanceChecks()
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:  # noqa: ARG002 - as above
-        """List the instances that were launched since a time and run, oldest first."""
+        """List the running instances that were launched at or after a time, oldest first."""
         now = self._clock.now()
         self._recent = [name for name in self._recent if self.instances[name].launched_at > now - RECENT]
         found = [(self.instances[name].launched_at, name) for name in self._recent if self.instances[name].alive]
@@ -118,13 +121,16 @@ class HostPorts:
     # ------------------------------------------------------------------ restarter
 
     def restart(self, repair_action: RepairAction, instance_id: str, token: str) -> CallResult:
-        """Start a restart, once per token."""
+        """Start a restart; the same token starts no second restart."""
         operation = f"{repair_action.value}-{instance_id}-{token}"
         self._restarts.setdefault(operation, (self._clock.now(), False))
         return CallResult(operation=operation)
 
     def restart_status(self, repair_action: RepairAction, instance_id: str, token: str) -> Restart:
-        """Return the state of a restart; the first call after the restart has ended applies its effect."""
+        """Return the state of a restart.
+
+        The first call after the end of the restart applies its effect to the host.
+        """
         operation = f"{repair_action.value}-{instance_id}-{token}"
         begun = self._restarts.get(operation)
         if begun is None:
@@ -139,7 +145,7 @@ class HostPorts:
         return Restart(RestartState.DONE, operation=operation, boot_id=boot)
 
     def ready_at(self, operation: str) -> datetime | None:
-        """Return when a restart or verification ends, or None if it is unknown or has a result."""
+        """Return when a restart or verification ends; None if it is unknown or its result was already read."""
         physics = self.hosts.scenario.physics
         if operation in self._restarts:
             begun, applied = self._restarts[operation]
@@ -152,13 +158,13 @@ class HostPorts:
     # ------------------------------------------------------------------ verifier and collector
 
     def start(self, instance_id: str, token: str, level: int | None = None) -> str:  # noqa: ARG002 - as above
-        """Start a verification, once per token."""
+        """Start a verification and return its operation id; the same token starts no second verification."""
         operation = f"verify-{instance_id}-{token}"
         self._tests.setdefault(operation, (self._clock.now(), Verdict.PENDING))
         return operation
 
     def verification(self, instance_id: str, operation: str, level: int | None) -> Verification:
-        """Return the result of a verification once it has run."""
+        """Return the result of a verification; PENDING while it runs."""
         begun, verdict = self._tests[operation]
         if self._clock.now() < begun + timedelta(seconds=self.hosts.scenario.physics.verification):
             return Verification(Verdict.PENDING)
@@ -169,40 +175,40 @@ class HostPorts:
         return Verification(verdict, findings, level=level or DEFAULT_LEVEL)
 
     def collect(self, instance_id: str, token: str) -> Bundle:
-        """Return a stored log bundle."""
+        """Return a log bundle that is already stored; the lab collects no logs."""
         return Bundle(BundleState.KEPT, f"lab://{instance_id}/{token}")
 
 
 @dataclass(frozen=True, slots=True)
 class HostRestarter:
-    """Implements `Restarter` over simulated hosts."""
+    """Implements `Restarter` over simulated hosts, by calls of `HostPorts`."""
 
     ports: HostPorts
 
     def restart(self, repair_action: RepairAction, instance_id: str, token: str) -> CallResult:
-        """Start a restart."""
+        """Start a restart of an instance."""
         return self.ports.restart(repair_action, instance_id, token)
 
     def status(self, repair_action: RepairAction, instance_id: str, token: str) -> Restart:
-        """Return the state of a restart."""
+        """Return the state of a restart of an instance."""
         return self.ports.restart_status(repair_action, instance_id, token)
 
 
 @dataclass(frozen=True, slots=True)
 class HostVerifier:
-    """Implements `Verifier` over simulated hosts."""
+    """Implements `Verifier` over simulated hosts, by calls of `HostPorts`."""
 
     ports: HostPorts
 
     def start(self, instance_id: str, token: str, level: int | None = None) -> str:
-        """Start a verification."""
+        """Start a verification of an instance; returns its operation id."""
         return self.ports.start(instance_id, token, level)
 
     def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
-        """Return the state of a verification."""
+        """Return the state or the result of a verification of an instance."""
         return self.ports.verification(instance_id, operation, level)
 
 
 def instance_name(number: int) -> str:
-    """Return the instance id with a number."""
+    """Return the instance id that contains a number."""
     return f"i-{number:017x}"

@@ -1,4 +1,7 @@
-"""Item table: the few items that repair steps read and write besides nodes, without copies, indexes or a stream."""
+"""Item table: the few items besides nodes that repair steps read and write, in memory.
+
+It makes no copies, and has no indexes and no stream.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,21 @@ from faultbridge.storage.writes import Index, Item, Key, Page, Write
 
 
 class ItemTable:
-    """Implements `Table` for items that are read by key: repair slots, claims and aliases. Callers change no item."""
+    """Implements `Table` for items that are read by key: repair slots, claims and aliases.
+
+    Callers must not change an item.
+    """
 
     def __init__(self) -> None:
-        """Start without items."""
+        """Start with an empty table."""
         self.items: dict[Key, Item] = {}
 
     def get(self, key: Key) -> Item | None:
-        """Return an item; None if it does not exist."""
+        """Return the item at a key; None if it does not exist."""
         return self.items.get(key)
 
     def get_many(self, keys: Iterable[Key], *, consistent: bool = True) -> dict[Key, Item]:  # noqa: ARG002 - as above
-        """Return the existing items among the given keys."""
+        """Return those items of the given keys that exist."""
         return {key: self.items[key] for key in keys if key in self.items}
 
     def query(
@@ -36,7 +42,7 @@ class ItemTable:
         index: Index | None = None,  # noqa: ARG002 - as above
         newest_first: bool = False,  # noqa: ARG002 - as above
     ) -> Page:
-        """Return an empty page: the fleet keeps queue, timers and unhealthy nodes itself."""
+        """Return an empty page: the queue, the timers and the unhealthy nodes are not stored in this table."""
         return Page((), None)
 
     def write(self, write: Write) -> None:
@@ -44,7 +50,7 @@ class ItemTable:
         self.transact((write,))
 
     def transact(self, writes: Sequence[Write], token: str | None = None) -> None:  # noqa: ARG002 - as above
-        """Perform several writes, all or none."""
+        """Perform all writes or none; a failed condition raises `Conflict`."""
         olds = [self.items.get(write.key) for write in writes]
         if not all(holds(write.when, old) for write, old in zip(writes, olds, strict=True)):
             raise Conflict("a condition does not hold")

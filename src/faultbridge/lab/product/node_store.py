@@ -1,7 +1,7 @@
-"""Node store: the product's writer of nodes without a table: states in memory, entries counted but not sealed.
+"""Node store: replaces the product's writer of nodes; states are in memory, entries are only counted.
 
-The transition guard applies as in the product. What is left out has no influence on a decision: hash chain, causation,
-index rows, and the rows that only other readers use.
+The transition guard checks each change as in the product. Parts without an influence on decisions are omitted: the hash
+chain, causes, index items, and items for other readers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ Committed = Callable[[NodeState, NodeState, tuple[Draft, ...]], None]
 
 @dataclass(frozen=True, slots=True)
 class NodeStore(Append):
-    """Implements the product's `Append` over states in memory; `committed` receives every commit."""
+    """Implements `Append`, the product's writer of nodes, over states in memory.
+
+    `committed` is called with every commit.
+    """
 
     committed: Committed = lambda _before, _after, _drafts: None
     states: dict[NodeKey, NodeState] = field(default_factory=dict)
@@ -50,7 +53,10 @@ class NodeStore(Append):
         actor: Actor,
         current: NodeState | None = None,
     ) -> Appended:
-        """Commit a transition of one node; no other writer exists, so it cannot conflict."""
+        """Commit a transition of one node.
+
+        There is no other writer, so no conflict can occur.
+        """
         before = current or self.states[key]
         transition = revise(before, truncate(self.clock.now()))
         if not transition.drafts and not transition.writes and transition.state == before:
@@ -58,7 +64,10 @@ class NodeStore(Append):
         return Appended(self.store(before, transition, actor))
 
     def store(self, before: NodeState, transition: Transition, actor: Actor) -> NodeState:
-        """Validate a transition and store its state; free the repair slot of a case that is no longer in progress."""
+        """Check a transition and store its state.
+
+        The repair slot of a case that is no longer in progress is released.
+        """
         head, drafts, after = before.head, transition.drafts, transition.state
         if drafts or before.status is not after.status or _status(before) is not _status(after):
             check_moves(before, after, drafts, actor)
@@ -73,7 +82,7 @@ class NodeStore(Append):
 
 
 def serving_node(key: NodeKey, instance_id: str, since: datetime) -> NodeState:
-    """Return a registered node in service, as registration creates it."""
+    """Return the state of a node in service, as the registration of a node creates it."""
     return NodeState(
         key,
         head=Head(version=1, sequence=1),
@@ -89,10 +98,10 @@ def _status(state: NodeState) -> CaseStatus | None:
 
 
 def node_key(cluster: str, number: int) -> NodeKey:
-    """Return the key of a node by its number from 0."""
+    """Return the key of a node for its number, counted from 0."""
     return NodeKey(cluster, f"node-{number + 1}")
 
 
 def node_number(key: NodeKey) -> int:
-    """Return the number of a node, counted from 0."""
+    """Return the number of a node for its key, counted from 0."""
     return int(key.node.removeprefix("node-")) - 1

@@ -1,7 +1,7 @@
-"""Probes: saves simulation time by skipping the probes that would find a restart or verification still running.
+"""Probes: saves time by skipping probes that would find a restart or verification still running.
 
-Such a probe only schedules the next one. Skipping it does not change the results: the probe that is made is the one
-that finds the restart or verification ended.
+Such a probe only schedules the next probe. Skipping it does not change the results, because the first probe after the
+end of the restart or verification is still made at its time.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ PROBE_INTERVAL = timedelta(seconds=30)
 def skip_probes(
     state: NodeState, ready_at: Callable[[str], datetime | None], now: datetime, begin: datetime
 ) -> NodeState | None:
-    """Return the node with its next probe postponed until the operation that it waits for has ended.
+    """Postpone the next probe of a node until the operation that it waits for has ended.
 
-    The skipped probes are counted as tries. Returns None if no probe can be skipped. `ready_at` returns when an
-    operation ends, given its name. Sweeps make the probes, each minute from `begin` on.
+    Returns the changed node; None if no probe can be skipped. The skipped probes are counted as tries. `ready_at`
+    returns the time at which an operation ends. Sweeps make the probes, every minute from `begin` on.
     """
     case = state.live_case
     attempt = case.attempt if case else None
@@ -42,7 +42,7 @@ def skip_probes(
 
 
 def _only_probe_is_due(state: NodeState, attempt: Attempt, now: datetime) -> bool:
-    """Return whether nothing but the probe of the current step is due on a node."""
+    """Return whether the probe of the current step is the only timer of a node that is due."""
     if attempt.probe_at != state.due_at or current_step(attempt) is None or attempt.task_token is None:
         return False
     return all(ends is None or ends > now for ends in (condition.quiet_until for condition in state.active()))

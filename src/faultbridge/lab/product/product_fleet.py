@@ -1,9 +1,11 @@
-"""Product fleet: months of a fleet through the product's own stages, event by event; idle time costs nothing.
+"""Product fleet: runs months of a simulated fleet through the product's own stages, event by event.
 
 The fleet calls the product's observe, tick, isolation, admission, breaker rule and repair steps. It replaces only the
 table and AWS. A sweep runs at each whole minute at which a timer is due, the queue may change or a breaker is not
-closed: at every other minute a sweep would change nothing. Not simulated: incidents of failure domains, because traces
-name none; answers to approval requests; orchestrators, so a drain takes no time.
+closed. At any other minute a sweep would change nothing, so idle time costs nothing.
+
+Three parts are not simulated: incidents of failure domains, because traces name none; answers to approval requests; and
+orchestrators, so a drain takes no time.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ ALARM_SOURCE = "lab-alarm"
 
 
 class ProductFleet:
-    """One run of a scenario under one policy. `observer` receives the entries of every commit."""
+    """One run of a scenario under one policy; `observer` is called with the entries of every commit."""
 
     def __init__(
         self,
@@ -52,7 +54,7 @@ class ProductFleet:
         begin: datetime = BEGIN,
         stack_id: str = STACK_ID,
     ) -> None:
-        """Put all nodes into service."""
+        """Start the fleet with all nodes in service."""
         self.scenario, self.hosts, self.log = scenario, Hosts(scenario), FleetLog()
         self.clock = ManualClock(begin)
         self.ports = HostPorts(self.hosts, self.clock, begin)
@@ -68,7 +70,7 @@ class ProductFleet:
         self._swept = 0
 
     def run(self, progress: Callable[[float], None] = lambda _: None) -> FleetLog:
-        """Run to the end of the scenario and return what happened; `progress` receives the share that is done."""
+        """Run the scenario to its end and return the fleet's log; `progress` gets the share that is done."""
         reported = 0.0
         while True:
             at = min(self._next_event(), self._next_sweep() * MINUTE)
@@ -85,7 +87,7 @@ class ProductFleet:
         return self.log
 
     def advance(self, at: float) -> None:
-        """Process the next event or the next sweep, whichever comes first."""
+        """Process the next event or sweep, which is at the time `at` in seconds, and its consequences."""
         if self._next_event() <= at:
             self._apply(self._pop_event())
         else:
@@ -141,7 +143,7 @@ class ProductFleet:
         self._record_serving(self.services.store.read(key))
 
     def _observe(self, key: NodeKey, observation: Observation) -> None:
-        """Pass an observation through the stages for one node, as ingest does."""
+        """Pass an observation of a node through the product's stages, as ingest does."""
         at, services = self.clock.now(), self.services
 
         def revise(state: NodeState, now: datetime) -> Transition:
@@ -152,7 +154,7 @@ class ProductFleet:
         services.store(key, revise, actor=Actor.INGEST)
 
     def _operate(self, key: NodeKey, case_id: str) -> None:
-        """Repair an escalated node and return it, as an operator does."""
+        """Repair an escalated node and return it to service, as an operator does."""
         state = self.services.store.read(key)
         case = state.live_case
         if case is not None and case.id == case_id and case.status is CaseStatus.ESCALATED:
@@ -162,7 +164,7 @@ class ProductFleet:
     # ------------------------------------------------------------------ product
 
     def _sweep(self, minute: int) -> None:
-        """Do what the product's sweep does in this minute: due timers, then breakers, isolation and admission."""
+        """Do the work of the product's sweep: due timers first, then breakers, isolation and admission."""
         self._swept = minute
         self.clock.advance_to(self._begin + timedelta(minutes=minute))
         now, services = self.clock.now(), self.services
@@ -188,12 +190,12 @@ class ProductFleet:
         return Transition(passed.state, passed.drafts)
 
     def _escalate(self) -> None:
-        """Continue the cases that no incident explained in time with repairs of their own, as the correlation does."""
+        """Let cases continue after they have waited long enough for an incident that explains their faults."""
         for key in self.view.to_escalate(self.clock.now()):
             self.services.escalate_alone(key)
 
     def _react(self) -> None:
-        """Update breakers, isolate nodes and admit repairs, as a stack does, until there are no new entries."""
+        """Update breakers, isolate nodes and admit repairs, as `react` does, until no new entries appear."""
         while self._changed:
             changed, self._changed = sorted(self._changed), set()
             self._escalate()
@@ -208,7 +210,7 @@ class ProductFleet:
             self.view.dispatched(self.clock.now())
 
     def _committed(self, before: NodeState, after: NodeState, drafts: tuple[Draft, ...]) -> None:
-        """Follow one commit of the product: timers, queue, the host behind the node, and the log."""
+        """Process one commit of the product: update the indexes, the hosts of nodes, and the log."""
         self.view.update(before, after, drafts, self.ports.seconds())
         if before.incarnation is not after.incarnation:
             self._move_instance(before, after)

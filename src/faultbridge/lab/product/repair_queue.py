@@ -1,8 +1,8 @@
-"""Repair queue: the queued cases of a fleet in memory, and the few of them that one run of admission has to see.
+"""Repair queue: the queued cases of a fleet in memory; admission gets only the cases that it needs.
 
-Cases of one class differ only in their place in the queue, so admission treats them alike: it picks the first of a
-class, and refuses all others for one reason. It therefore suffices to show admission the first cases of each class. If
-a refusal of a class is not yet recorded, admission sees as many cases as one run can pick and record.
+Cases of one class differ only in their position in the queue, so admission treats them alike: it picks the first cases
+of a class, and refuses all others for one reason. It therefore suffices to give admission the first cases of each
+class. If a refusal of a class is not yet recorded, admission gets as many cases as one run can pick and record.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SMALL = 30
 
 
 class _Question(NamedTuple):
-    """The inputs that determine which cases are shown; `changes` is the number of changes of the queue."""
+    """The inputs that determine which cases admission gets; `changes` counts the changes of the queue."""
 
     changes: int
     control: Control
@@ -37,14 +37,20 @@ class _Question(NamedTuple):
 
 
 class _Shown(NamedTuple):
-    """The cases to show for one set of inputs; `recorded` is true if admission has recorded all refusals of them."""
+    """The cases that admission gets for one set of inputs (`question`).
+
+    `recorded` is True if all refusals of these cases are already recorded.
+    """
 
     question: _Question
     cases: list[QueuedCase]
     recorded: bool = False
 
     def answers(self, question: _Question) -> bool:
-        """Return whether the question is the same; controls and policies that did not change are the same objects."""
+        """Return whether these cases may be used again, because no input has changed since.
+
+        Controls and policies are unchanged if they are the same objects.
+        """
         mine = self.question
         if mine.control is not question.control or mine.policy is not question.policy:
             return False
@@ -52,10 +58,10 @@ class _Shown(NamedTuple):
 
 
 class RepairQueue:
-    """The queued cases by node, in classes and within each class in the order of admission."""
+    """The queued cases by node, grouped in classes; a class has its cases in the order of admission."""
 
     def __init__(self) -> None:
-        """Start without cases."""
+        """Start with an empty queue."""
         self._cases: dict[NodeKey, QueuedCase] = {}
         self._class_of: dict[NodeKey, Hashable] = {}
         self._classes: dict[Hashable, list[tuple[Place, NodeKey]]] = defaultdict(list)
@@ -72,7 +78,7 @@ class RepairQueue:
         return len(self._cases)
 
     def put(self, queued: QueuedCase) -> None:
-        """Add a queued case, or replace the stored one of the same node."""
+        """Add a queued case; it replaces an earlier queued case of the same node."""
         self.remove(queued.key)
         self.changes += 1
         self._cases[queued.key] = queued
@@ -81,30 +87,33 @@ class RepairQueue:
         self._sort_in(queued, delayed=queued.not_before is not None)
 
     def remove(self, key: NodeKey) -> None:
-        """Remove the case of a node, if it is queued."""
+        """Remove the queued case of a node; nothing happens if it has none."""
         queued = self._cases.pop(key, None)
         if queued is not None:
             self.changes += 1
             self._sort_out(queued)
 
     def unrecorded(self, control: Control, policy: Policy, now: datetime) -> bool:
-        """Return whether a run of admission would record a refusal that is not recorded yet."""
+        """Return whether a run of admission would record a new refusal."""
         shown = self._show(control, policy, now, ())
         return not shown.recorded and _unrecorded(control, policy, shown.cases, now)
 
     def next_delayed(self, now: datetime) -> datetime | None:
-        """Return when the next waiting period of a case ends; None if no case has one."""
+        """Return the time at which the next waiting period of a case ends; None if no case has one."""
         self._end_delays(now)
         return self._delayed[0][0] if self._delayed else None
 
     def shown_to(
         self, control: Control, policy: Policy, now: datetime, excluded: Collection[str] = ()
     ) -> list[QueuedCase]:
-        """Return the cases to show to admission, which then decides as if it saw all of them."""
+        """Return some of the queued cases, with which admission decides as it would with all of them.
+
+        Cases with an id in `excluded` are omitted.
+        """
         return self._show(control, policy, now, excluded).cases
 
     def _show(self, control: Control, policy: Policy, now: datetime, excluded: Collection[str]) -> _Shown:
-        """Return the cases to show, as at the last call if nothing has changed since."""
+        """Return the cases that admission needs; they are computed again only if an input has changed."""
         question = _Question(self.changes, control, policy, now, frozenset(excluded))
         if self._shown is None or not self._shown.answers(question):
             self._end_delays(now)
@@ -133,7 +142,7 @@ class RepairQueue:
             yield from islice((queued for queued in cases if queued.case not in excluded), number)
 
     def _end_delays(self, now: datetime) -> None:
-        """Move the cases whose waiting period is over into the class of those that may start."""
+        """Move the cases whose waiting period has ended to the classes of cases that may start."""
         while self._delayed and self._delayed[0][0] <= now:
             until, key = heapq.heappop(self._delayed)
             queued = self._cases.get(key)

@@ -1,7 +1,8 @@
-"""Advice: why a case has no repair, what happens next, and what an operator should do, by the situation of the case.
+"""Advice: why a case has no repair, what happens next, and what an operator should do.
 
-The keys are a status, `queued` with what the case waits for, `resolved` with its resolution, and `escalated` with
-what stopped the repair: `denied`, `operator` (an operator keeps the node out of service) or `relapse`.
+Tables map each situation of a case to these texts. A situation is a status, `queued` with what the case waits for,
+`resolved` with its resolution, or `escalated` with what stopped the repair: `denied`, `operator` (an operator keeps the
+node out of service) or `relapse`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from faultbridge.presentation.entry_rows import Document
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What happens next, what an operator should do, with which commands, and the runbook."""
+    """What happens next, what an operator should do, and the commands and the runbook for it."""
 
     next: str
     action: str
@@ -154,7 +155,10 @@ WITHOUT_REPAIR: Mapping[str, str] = {
 
 
 def situation(case: Document) -> str:
-    """Return the key of a case in the tables of this module: its status, and what it waits for or why it ended."""
+    """Return the situation of a case, which is its key in the tables of this module.
+
+    It is the status of the case, and what the case waits for or why it ended.
+    """
     status = str(case["status"])
     detail = case["waiting_for"] if status == "queued" else case["resolution"] if status == "resolved" else None
     if status == "queued" and case["attempt"]:
@@ -176,7 +180,7 @@ def _stopped_by(case: Document) -> str | None:
 
 
 def advice_for(case: Document) -> Advice:
-    """Return what happens next and what to do in the situation of a case."""
+    """Return what happens next, and what an operator should do, in the situation of a case."""
     key, status = situation(case), str(case["status"])
     following = NEXT.get(key) or NEXT.get(status) or NEXT["unknown"]
     known = next((one for one in (key, status) if one in ACTIONS), "none" if status in NEXT else "unknown")
@@ -184,7 +188,10 @@ def advice_for(case: Document) -> Advice:
 
 
 def without_repair(case: Document) -> str:
-    """Return the text (a template) of why a case has no repair; empty if it was repaired or its repair runs."""
+    """Return a text template that states why a case has no repair.
+
+    It is "" if the case was repaired or its repair runs.
+    """
     exact = str(case["resolution"]) if case["resolution"] else situation(case)
     if exact == "queued approval" and not (case["approval"] or {}).get("by_rule", True):
         exact = "queued unproven"  # no rule asks: the attempt itself did, because it found no evidence of capacity

@@ -1,4 +1,7 @@
-"""Attempts: what each repair attempt of a case did, in words. Attempts with the same course share one sentence."""
+"""Attempts: sentences about what each repair attempt of a case did.
+
+Attempts with the same course share one sentence.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ _STEP_TEXTS = {
 
 
 def attempt_sentences(steps: Sequence[Document]) -> Iterator[str]:
-    """Yield one sentence for each attempt, or for several attempts in a row with the same course."""
+    """Yield one sentence for each attempt; successive attempts with the same course share a sentence."""
     courses = [
         _course(number, of) for number, of in groupby(steps, key=lambda one: int(one["data"].get("attempt") or 0))
     ]
@@ -45,7 +48,7 @@ def attempt_sentences(steps: Sequence[Document]) -> Iterator[str]:
 
 
 def failures(steps: Iterable[Document]) -> Iterator[tuple[int, str]]:
-    """Yield each failed step with the number of its attempt."""
+    """Yield the attempt number and the text of each failed step."""
     for step in (one["data"] for one in steps):
         if _failed(step):
             yield int(step.get("attempt") or 0), _step_text(step)

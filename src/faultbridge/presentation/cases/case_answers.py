@@ -1,6 +1,7 @@
-"""Case answers: what happened, why, what was done, why it was not repaired, what happens now, and what to do.
+"""Case answers: the questions of an operator about a case, with their answers.
 
-The first sentence of each answer can be read alone.
+They are what happened, why, what was done, why it was not repaired, what happens now, and what to do. The first
+sentence of each answer can be read alone.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _REPAIRED = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One question and its answer: sentences, commands that an operator may run, and the nodes that it is about."""
+    """One question and its answer: sentences, commands that an operator may run, and the nodes concerned."""
 
     question: str
     sentences: tuple[str, ...]
@@ -49,14 +50,14 @@ class Answer:
 
     @property
     def is_refusal(self) -> bool:
-        """Return whether this answers why a node was not repaired, or was repaired late."""
+        """Whether this is the answer to why a node was not repaired, or was repaired late."""
         return self.question in {NOT_REPAIRED, NOT_YET, DELAYED}
 
 
 def case_answers(facts: CaseFacts) -> tuple[Answer, ...]:
-    """Return the questions of a case with their answers, in the order in which an operator reads them.
+    """Return the questions about a case with their answers, in the order in which an operator reads them.
 
-    Why a case was not repaired, or what delayed its repair, is asked only if it applies.
+    The question why a case was not repaired, or what delayed its repair, is included only if it applies.
     """
     advice, values = advice_for(facts.case), case_values(facts)
     refusal = tuple(_refusal(facts, values))
@@ -77,7 +78,7 @@ def case_answers(facts: CaseFacts) -> tuple[Answer, ...]:
 
 
 def _asked_about_action(facts: CaseFacts) -> str:
-    """Return the question about the action: why it was taken, or which one is or was planned."""
+    """Return the question about the action: why it was taken, or which action is or was planned."""
     case = facts.case
     acted = any(one["data"].get("step") not in _BEFORE_ACTION for one in of_type(facts.entries, STEP))
     if acted or case["status"] == "in_progress" or case["resolution"] in DONE or case["code"] == "operator.quarantine":
@@ -100,7 +101,7 @@ def _refusal(facts: CaseFacts, values: Values) -> Iterator[Answer]:
 
 
 def _kept_in_service(facts: CaseFacts) -> Iterator[str]:
-    """Yield why a node with a fault stays in service while a breaker is open."""
+    """Yield a sentence about why a faulty node stays in service, if an open breaker is the reason."""
     if str(facts.node["status"]) in IN_SERVICE and any(open_breakers(facts)) and facts.case["status"] in _WAITING:
         yield (
             "The node stays in service: while a breaker is open, no further node is taken out of service, so that a "
@@ -183,17 +184,20 @@ def _result(case: Document, steps: Sequence[Document]) -> str:
 
 
 def _swap(steps: Sequence[Document]) -> str:
-    """Return a sentence with the first and the last instance of the attempts; empty if they do not differ."""
+    """Return a sentence that names the released and the new instance; "" if the instance did not change."""
     old = [str(one["data"]["old_instance"]) for one in steps if one["data"].get("old_instance")]
     new = [str(one["data"]["new_instance"]) for one in steps if one["data"].get("new_instance")]
     return f" Instance {old[0]} was replaced by {new[-1]}." if old and new and old[0] != new[-1] else ""
 
 
 def _sentences(template: str, values: Values) -> tuple[str, ...]:
-    """Return the lines of a template as sentences with the values inserted; a value of several lines is not split."""
+    """Return each line of a template as a sentence, with the values inserted.
+
+    A value with several lines stays in one sentence.
+    """
     return tuple(sentence(line.format_map(values)) for line in template.split("\n"))
 
 
 def sentence(text: str) -> str:
-    """Return a text with a capital letter and a period."""
+    """Return a text that starts with a capital letter and ends with a period."""
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"

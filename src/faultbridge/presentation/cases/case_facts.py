@@ -1,4 +1,4 @@
-"""Case facts: the documents from which a case is explained."""
+"""Case facts: the documents from which the page of a case is built."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from faultbridge.presentation.entry_rows import Document
 class CaseFacts:
     """The documents of a case; `meaning` is the name of the fault code in the catalog.
 
-    `policy` is given only while one of its limits delays the repair. `failing` names the other nodes with a live case,
-    and only while a breaker delays the repair.
+    `policy` is None unless one of the policy's limits delays the repair now. `failing` names the other nodes with a
+    live case. It is empty unless a breaker delays the repair.
     """
 
     case: Document
@@ -29,5 +29,5 @@ class CaseFacts:
 
     @property
     def now(self) -> datetime:
-        """Return the time for which the case is described: now for a live case, and its end for a closed one."""
+        """The time for which the case is described: the current time of a live case, the end of a closed case."""
         return from_text(str(self.case["opened_at"])) + timedelta(milliseconds=self.case["age_ms"])

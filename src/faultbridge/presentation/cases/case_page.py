@@ -1,4 +1,4 @@
-"""Case page: the fault, its questions and answers, phases and attempts over time, the pages sent, and all entries."""
+"""Case page: the fault, its questions and answers, phases and attempts over time, pages and entries."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PAGE_TEXTS = {
 
 @dataclass(frozen=True, slots=True)
 class SentPage:
-    """One page that was sent about a case: its kind, its latest state, and when it was sent."""
+    """A page (notification to operators) about a case: its kind, its latest state, and when it was sent."""
 
     kind: str
     state: str
@@ -46,13 +46,13 @@ class SentPage:
 
     @property
     def meaning(self) -> str:
-        """Return the subject of the page in words."""
+        """The subject of the page in words."""
         return PAGE_TEXTS.get(self.kind, self.kind)
 
 
 @dataclass(frozen=True, slots=True)
 class CasePage:
-    """What the console and the report file show about one case."""
+    """The content that the console and the report file show about one case."""
 
     cluster: str
     node: str
@@ -78,17 +78,17 @@ class CasePage:
 
     @property
     def live(self) -> bool:
-        """Return whether the case may still change."""
+        """Whether the case is still open, so that it may change."""
         return self.closed_at is None
 
     @property
     def refused_because(self) -> str:
-        """Return why the node was not repaired, or what delayed its repair; empty if neither applies."""
+        """Why the node was not repaired, or what delayed its repair; "" if neither applies."""
         return next((" ".join(one.sentences) for one in self.answers if one.is_refusal), "")
 
 
 def case_page(facts: CaseFacts, pages: Sequence[Document], now: datetime, *, older: bool) -> CasePage:
-    """Return the page of a case; `older` states that earlier entries are not part of it."""
+    """Return the page of a case; `older` states that the case has earlier entries, which are not shown."""
     case, rows = facts.case, entry_rows(facts.entries)
     closed = from_text(str(case["closed_at"])) if case["closed_at"] else None
     end = closed or max([now, *(row.at for row in rows)])
@@ -163,6 +163,6 @@ def _facts(case: Document) -> tuple[tuple[str, str], ...]:
 
 
 def _related(case: Document) -> tuple[tuple[str, str], ...]:
-    """Return the related cases with the kind of the relation."""
+    """Return the kind of relation and the id of each related case."""
     named = (("Relapse of", case["relapse_of"]), ("Previous case", case["previous_case"]))
     return tuple((text, str(found)) for text, found in named if found)

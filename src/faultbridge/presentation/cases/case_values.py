@@ -1,4 +1,4 @@
-"""Case values: what the sentences about a case insert: times, names, the open breaker, the repairs that hold slots."""
+"""Case values: the values that sentences about a case insert, such as times, names and open breakers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_LISTED = 8
 
 
 class Values(dict[str, Any]):
-    """Values of a sentence; a missing one is shown as `-`."""
+    """The values for the templates of sentences; a missing or empty value is shown as `-`."""
 
     def __missing__(self, _name: str) -> str:
         return "-"
@@ -27,7 +27,7 @@ class Values(dict[str, Any]):
 
 
 def case_values(facts: CaseFacts) -> Values:
-    """Return the values of the sentences about a case."""
+    """Return the values that sentences about a case insert."""
     case, approval = facts.case, facts.case["approval"] or {}
     names = ("case_id", "cluster", "node", "rule", "incident", "attempt", "code", "relapse_of")
     reason, recorded = reason_text(case["reason"]), str(case["reason"] or "")
@@ -58,18 +58,18 @@ def case_values(facts: CaseFacts) -> Values:
 
 
 def short_name(operator: object) -> str:
-    """Return the last part of the name of an operator, which may be an ARN."""
+    """Return the last part of an operator's name, which may be an ARN."""
     return str(operator or "-").rpartition("/")[2]
 
 
 def open_breakers(facts: CaseFacts) -> Iterator[Document]:
-    """Yield the breakers of the cluster and of the failure domain of the node that are not closed."""
+    """Yield the breakers that are not closed, of the cluster and of the node's failure domain."""
     names = {breaker_name(BreakerScope.CLUSTER), breaker_name(BreakerScope.DOMAIN, facts.node["domain"])}
     return (one for one in facts.cluster["breakers"] if one["state"] != "closed" and one["name"] in names)
 
 
 def _breaker(breaker: Document, facts: CaseFacts) -> str:
-    """Return a breaker in words: when it opened, at how many failing nodes, and its limit if the policy is known."""
+    """Return a breaker in words: its state, since when, the failing nodes, and its limit if it is known."""
     domain, limit = domain_of(str(breaker["name"])), breaker_limit(breaker, facts.policy)
     text = f"the breaker of {domain or 'the cluster'}, {words(breaker['state'])} since {_time(breaker['since'])}"
     text += f", when {breaker['failing']} of {breaker['of']} nodes failed"
@@ -77,7 +77,7 @@ def _breaker(breaker: Document, facts: CaseFacts) -> str:
 
 
 def _breaker_end(facts: CaseFacts) -> tuple[str, str]:
-    """Return what ends the breaker that delays a case, and what follows."""
+    """Return two sentences about the breaker that delays a case: what ends it, and what follows."""
     found = next(open_breakers(facts), None)
     if found is None:
         return "No breaker is open any longer.", "The next run of admission considers the case."
@@ -85,7 +85,7 @@ def _breaker_end(facts: CaseFacts) -> tuple[str, str]:
 
 
 def _slots(facts: CaseFacts) -> str:
-    """Return how many repair slots of the cluster are in use, the permitted numbers, and the cases that hold them."""
+    """Return a text with the number of occupied repair slots, the policy's limits, and the cases in them."""
     holders = list(facts.cluster["holders"])
     limits = facts.policy.limits if facts.policy else None
     most = f" of {limits.concurrent} permitted at a time, {limits.per_hour} permitted in an hour" if limits else ""
@@ -96,7 +96,10 @@ def _slots(facts: CaseFacts) -> str:
 
 
 def _next_try(facts: CaseFacts) -> str:
-    """Return when the case is tried again: after its own waiting time and that of a group without capacity."""
+    """Return the time of the next attempt in words.
+
+    It is after the waiting period of the case and of a group without capacity.
+    """
     waits = facts.case["not_before"], facts.cluster["no_capacity_until"].get(facts.node["group"])
     later = max((from_text(str(one)) for one in waits if one), default=facts.now)
     return f"at {later:%Y-%m-%d %H:%M} UTC or some minutes later" if later > facts.now else "within some minutes"

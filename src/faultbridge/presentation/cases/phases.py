@@ -1,6 +1,7 @@
-"""Phases: what the time of a case was spent on: each wait, and each part of each attempt, from its entries.
+"""Phases: how the time of a case was spent, on each wait and on each part of each attempt.
 
-The case itself stores only one total time per phase. Where its first entries are missing, these totals are shown.
+The phases come from the entries of the case. The case itself stores only one total time per phase. If its first entries
+are missing, these totals are shown.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _WAITING_PHASES = frozenset({"detected", "open", "queued", "absorbed"})
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A part of the time of a case: what the case did or waited for (`name`), from `start` to `end`."""
+    """A part of the time of a case; `name` states what the case did or waited for from `start` to `end`."""
 
     name: str
     tone: Tone
@@ -50,7 +51,7 @@ class Period:
 
 
 def phase_lanes(case: Document, entries: Sequence[Document], end: datetime) -> tuple[Lane, ...]:
-    """Return one lane for each kind of wait and each repair step, in the order in which they began."""
+    """Return one lane for each kind of wait and each repair step, in the order of their first start."""
     changes = of_type(entries, CASE_STATUS, NOTE, STEP)
     first = next((one for one in changes if one["metadata"]["event_type"] == CASE_STATUS), None)
     is_complete = first is not None and not first["data"].get("from")
@@ -76,7 +77,7 @@ def _bar(period: Period) -> Bar:
 def _periods(case: Document, changes: Iterable[Document], end: datetime) -> Iterator[Period]:
     """Yield the periods between the changes of a case.
 
-    A wait is named after the change that starts it, a repair step after the change that ends it.
+    A wait is named after the change that starts it, and a repair step after the change that ends it.
     """
     name, tone, start, attempt = "", Tone.WAIT, end, 0
     for change in changes:
@@ -97,7 +98,7 @@ def _periods(case: Document, changes: Iterable[Document], end: datetime) -> Iter
 
 
 def _state(status: object, change: Document, attempt: int, case: Document) -> tuple[str, Tone]:
-    """Return what the time after a change of a case is spent on."""
+    """Return the name and the tone of the period that follows a change of a case."""
     if status == "in_progress":
         return f"attempt {attempt}: {_current(case)}", Tone.WORK
     if status == "escalated":
@@ -110,13 +111,13 @@ def _current(case: Document) -> str:
 
 
 def current_phase(case: Document) -> str:
-    """Return what a running attempt does, by the last phase that the case reached; empty if none runs."""
+    """Return what a running attempt does now, by the last phase of the case; "" if no attempt runs."""
     phase = next(reversed(tuple(case["phases"])), "") if case["status"] == "in_progress" else ""
     return _PHASE_TEXTS.get(phase, "")
 
 
 def _recorded(case: Document, end: datetime) -> Iterator[Period]:
-    """Yield the total time of each phase that the case stores, one after the other; the last one ends at `end`."""
+    """Yield the total time of each phase of a case, one phase after another; the last one ends at `end`."""
     phases = case["phases"]
     at = end - timedelta(milliseconds=sum(phases.values()))
     for number, (name, milliseconds) in enumerate(phases.items(), 1):

@@ -1,4 +1,4 @@
-"""Waits: each time that a case waited before or between repairs, what it waited for, and the recorded reason."""
+"""Waits: each time that a case waited before or between repairs, what it waited for, and the reason."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ SHORTEST = timedelta(seconds=10)
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """One wait: its start, its end (None while it lasts), what the case waited for, and why.
+    """One wait of a case: its start, its end (None if it lasts), what the case waited for, and the reason.
 
-    `times` is the number of successive waits for the same reason that this one combines.
+    `times` is the number of successive waits for the same reason that are combined in this wait.
     """
 
     start: datetime
@@ -47,14 +47,15 @@ class Wait:
 
     @property
     def milliseconds(self) -> int | None:
-        """Return the length of the wait, or None while it lasts."""
+        """The duration of the wait in milliseconds; None while it lasts."""
         return None if self.end is None else int((self.end - self.start).total_seconds() * 1000)
 
 
 def case_waits(entries: Iterable[Document]) -> tuple[Wait, ...]:
-    """Return the waits of a case, oldest first; very short waits are left out, and equal successive waits are combined.
+    """Return the waits of a case, oldest first, without very short waits.
 
-    A wait begins when the case waits or is refused, and ends with the next change of the case or the next refusal.
+    A wait begins when the case waits or is refused. It ends with the next change of the case or the next refusal. Equal
+    successive waits are combined.
     """
     changes = [one for one in of_type(entries, CASE_STATUS, NOTE) if _is_boundary(one)]
     ends = [*(occurred_at(one) for one in changes[1:]), None]
@@ -69,7 +70,7 @@ def _is_boundary(entry: Document) -> bool:
 
 
 def begins_wait(entry: Document) -> bool:
-    """Return whether a wait begins with a change: a case waits, is refused, or its approval is requested."""
+    """Return whether an entry begins a wait: the case waits, is refused, or its approval is requested."""
     data = entry["data"]
     return data.get("to") in {"open", "queued", "absorbed"} or data.get("kind") in {"refused", "approval"}
 
@@ -88,7 +89,7 @@ def _wait(entry: Document, end: datetime | None) -> Wait:
 
 
 def waited_for(entry: Document) -> str:
-    """Return in words what a case waits for after a change that begins a wait."""
+    """Return in words what a case waits for after an entry that begins a wait."""
     data, facts = entry["data"], entry["data"].get("facts") or {}
     waiting = str(data.get("waiting_for") or facts.get("waiting_for") or _DEFAULTS.get(_state(data), "admission"))
     return WAITING_TEXTS.get(waiting, waiting)
@@ -98,5 +99,5 @@ _DEFAULTS = {"open": "wait", "absorbed": "incident", "begun": "approval"}
 
 
 def _state(data: Document) -> str:
-    """Return the new status of a case, or the stage of an approval request."""
+    """Return the new status of a case, or the stage of an approval request, from an entry's data."""
     return str(data.get("to") or data.get("stage"))

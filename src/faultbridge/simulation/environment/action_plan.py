@@ -1,7 +1,7 @@
-"""The plan of external actions: drawn from the seed before anything runs.
+"""The plan of external actions, which is drawn from the seed before the run starts.
 
-Actions carry numbers instead of names; a number selects an instance only when the action runs. A shorter plan of the
-same seed is the beginning of a longer one.
+Actions contain numbers instead of names. A number selects an instance only when the action runs. A plan with fewer
+actions equals the beginning of a longer plan of the same seed.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from faultbridge.simulation.environment.samples import SAMPLES
 
 @dataclass(frozen=True, slots=True)
 class ExternalAction:
-    """One external action: its kind, and the seconds since the action before it.
+    """One external action: its kind, its parameters, and the seconds since the previous action.
 
-    `subject` is a sample or a port, `selector` chooses one of several objects, `fraction` lies between 0 and 1.
+    `subject` names a sample or a port. `selector` chooses one of several objects. `fraction` is a number between 0 and
+    1.
     """
 
     gap: float
@@ -106,11 +107,11 @@ def draw_plan(
     reserving: bool = False,
     volumes: bool = False,
 ) -> tuple[ExternalAction, ...]:
-    """Draw a number of actions; `mean_gap` is the mean time between two of them, in seconds.
+    """Draw the plan of a seed: `steps` actions with a mean time of `mean_gap` seconds between two actions.
 
-    With `racks`, some of them are replaced by faults of failure domains; with `growing`, by growth of the group; with
-    `owned`, by acts of the group's owner; with `reserving`, by changes of capacity; with `volumes`, by failures of
-    calls about volumes.
+    Each flag replaces some of the actions by actions of a further kind. `racks` adds faults of failure domains,
+    `growing` adds growth of the group, `owned` adds actions of the group's owner, `reserving` adds changes of the
+    capacity, and `volumes` adds failing calls about volumes.
     """
     random = Random(f"plan {seed}")
     kinds, samples = _expand(_KIND_WEIGHTS), _expand({name: sample.weight for name, sample in SAMPLES.items()})
@@ -129,7 +130,7 @@ def draw_plan(
 def _with_kinds(
     actions: tuple[ExternalAction, ...], kinds: tuple[str, ...], share: float, random: Random
 ) -> tuple[ExternalAction, ...]:
-    """Return the actions, a share of them replaced by actions of other kinds."""
+    """Replace a share of the actions by actions of the given kinds, chosen at random."""
     drawn = [(random.random(), random.choice(kinds)) for _ in actions]
     return tuple(
         replace(action, kind=kind) if number < share else action
@@ -138,7 +139,10 @@ def _with_kinds(
 
 
 def _draw_action(random: Random, kinds: list[str], samples: list[str], mean_gap: float) -> ExternalAction:
-    """Draw one action; one in five starts at the same time as the action before it."""
+    """Draw one action at random.
+
+    One action in five starts at the same time as the action before it.
+    """
     kind = random.choice(kinds)
     gap = random.expovariate(1 / mean_gap) if random.random() < 0.8 else 0.0  # noqa: PLR2004 - share of single actions
     subject = random.choice(_PORTS) if kind == "port_outage" else random.choice(samples)

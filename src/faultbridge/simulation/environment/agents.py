@@ -1,4 +1,4 @@
-"""Actions of many sources at once: heartbeats and their end, reboots, mass events, many conditions on one node."""
+"""Actions of many sources at once: start and stop of heartbeats, reboots, mass reports, alert groups."""
 
 from __future__ import annotations
 
@@ -18,10 +18,16 @@ MAX_CONDITIONS = 130
 
 
 class AgentActions(SourceActions):
-    """Carries out the actions of agents on many nodes, or with many faults, in the cluster that Faultbridge repairs."""
+    """Carries out actions of the node agents in the `REPAIRED` cluster.
+
+    Most of these actions concern many nodes at once, or many faults of one node.
+    """
 
     def _heartbeats(self, action: ExternalAction) -> None:
-        """Start the heartbeats of one node or of all nodes, for up to half an hour; then they are missing."""
+        """Start the heartbeats of one node or of all nodes.
+
+        They end after 1 to 20 heartbeats, within about half an hour. From then on the node's heartbeats are missing.
+        """
         instances = self._one_or_all(action)
         beats = 1 + int(action.fraction * MAX_BEATS)
         self._log(f"{len(instances)} agents start, {beats} heartbeats each")
@@ -37,7 +43,11 @@ class AgentActions(SourceActions):
         self.system.stopped_agents.update(one.instance_id for one in instances)
 
     def _beat(self, instance: FakeInstance, left: int, skew: float) -> None:
-        """Send one heartbeat and schedule the next one, unless the agent was stopped or its instance is gone."""
+        """Send one heartbeat and schedule the next.
+
+        Nothing is sent if no heartbeat is `left`, the agent was stopped, or its instance was terminated. `skew` is the
+        error of the agent's clock, in seconds.
+        """
         name, alive = instance.instance_id, self.system.fleet.is_alive(instance.instance_id)
         if not left or not alive or name in self.system.stopped_agents:
             return
@@ -45,7 +55,7 @@ class AgentActions(SourceActions):
         self.system.schedule.after(BEAT_SECONDS, "agent", lambda: self._beat(instance, left - 1, skew))
 
     def _own_reboot(self, action: ExternalAction) -> None:
-        """Reboot an instance from outside: its next records carry a new boot id."""
+        """Reboot an instance without an order of Faultbridge; its next records contain a new boot id."""
         for instance in self._one(action):
             self._log(f"{instance.instance_id} reboots by itself")
             self.system.health.boots[instance.instance_id] = f"own-{action.selector}"
@@ -56,7 +66,7 @@ class AgentActions(SourceActions):
             self._send(instance, action)
 
     def _alert_group(self, action: ExternalAction) -> None:
-        """Send one alert notification about all nodes, and sometimes about a node that does not exist."""
+        """Send one Alertmanager notification about all nodes, and sometimes about a node that does not exist."""
         names = [self._node_name(instance) for instance in self._running()]
         names += ["unknown-1"] if action.selector % 3 == 0 else []
         at = self.system.clock.now() + timedelta(seconds=clock_skew(action))
@@ -65,7 +75,7 @@ class AgentActions(SourceActions):
         self._send_until_accepted(RawInput("alertmanager", REPAIRED, body), 0.0, 2)
 
     def _many_conditions(self, action: ExternalAction) -> None:
-        """Send a record with up to 130 faults of one node, or with their clears."""
+        """Send one record with up to 130 faults of one node, or with clears of up to 130 faults."""
         number, kind = 1 + int(action.fraction * MAX_CONDITIONS), "fault" if action.selector % 3 else "clear"
         body = normalized_faults(number, kind=kind, large=action.selector % 4 == 1)
         for instance in self._one(action):
@@ -74,11 +84,11 @@ class AgentActions(SourceActions):
             self._send_until_accepted(RawInput("faultbridge", REPAIRED, body, node=name), 0.0, 2)
 
     def _one_or_all(self, action: ExternalAction) -> list[FakeInstance]:
-        """Return one running instance, or all of them one time in three."""
+        """Return the running instances that an action affects: all of them one time in three, else only one."""
         return self._running() if action.selector % 3 == 0 else self._one(action)
 
     def _one(self, action: ExternalAction) -> list[FakeInstance]:
-        """Return one running instance, none if no instance runs."""
+        """Return a list with one running instance; the list is empty if no instance runs."""
         running = self._running()
         return [pick(running, action.selector)] if running else []
 

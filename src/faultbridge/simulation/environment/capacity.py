@@ -1,4 +1,4 @@
-"""Capacity that comes and goes: reservations with and without free instances, and spares that are used up."""
+"""Changes of the capacity for successors: reservations with few free instances, and lost spares."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from faultbridge.simulation.simulated_system import REPAIRED
 
 
 class CapacityActions(CloudActions):
-    """Carries out what happens to the capacity for successors."""
+    """Carries out changes of the capacity that is available for successors of released instances."""
 
     def _reservation_change(self, action: ExternalAction) -> None:
         """Limit the free instances of a reservation to none, one or two, for up to two hours.
 
-        The reservation itself ends then, or stays until the end of the run. With a launch template there is none: only
-        the capacity of launches is limited.
+        After that time the limit ends. The reservation itself is then removed or stays until the end of the run. A
+        cluster with a launch template has no reservation; only the number of its launches is limited.
         """
         left = action.selector % 3
         self._log(f"a reservation has {left} free instances")
@@ -27,13 +27,13 @@ class CapacityActions(CloudActions):
         self.system.schedule.after(lasts, "cloud", lambda: self._free_capacity(keep=action.selector % 2 == 0))
 
     def _free_capacity(self, *, keep: bool) -> None:
-        """Let capacity return; the reservation stays with `keep`."""
+        """Remove the limit on launches; the reservation is removed too, unless `keep` is True."""
         self._log("capacity is free again")
         self.system.fleet.set_capacity(None)
         self.system.ports.provider.reserved &= keep
 
     def _spares_used_up(self, action: ExternalAction) -> None:
-        """Terminate the spares from outside while a reservation has few instances left."""
+        """Terminate all ready spares from outside, and limit the free instances of the reservation."""
         for spare in read_spares(self.system.ports.table, REPAIRED):
             if spare.status is SpareStatus.READY and spare.instance_id is not None:
                 self._log(f"another tool terminates the spare {spare.instance_id}")

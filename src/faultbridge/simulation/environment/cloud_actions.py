@@ -28,26 +28,29 @@ _ORCHESTRATOR_FAILURES = (ProviderFailure.THROTTLED, ProviderFailure.TIMEOUT, Pr
 
 
 def pick(items: Any, number: int) -> Any:
-    """Return one of several items, selected by a number of any size."""
+    """Return one item of a sequence, selected by a number that may exceed the number of items."""
     return items[number % len(items)]
 
 
 class Actions:
-    """Base class for the groups of external actions that are carried out on a simulated system."""
+    """Base class for groups of external actions; each method carries out one kind of action."""
 
     def __init__(self, system: SimulatedSystem) -> None:
         self.system = system
 
     def _log(self, text: str) -> None:
-        """Add an external action to the journal."""
+        """Add a description of an external action to the journal."""
         self.system.journal.add(Kind.ACTION, text)
 
 
 class CloudActions(Actions):
-    """Carries out the actions of the cloud in a simulated system."""
+    """Carries out the actions of the cloud, such as failures of AWS calls, in a simulated system."""
 
     def _provider_failure(self, action: ExternalAction) -> None:
-        """Make the next replace or launch call fail; one time in five, probes also return UNKNOWN."""
+        """Make the next replace or launch call fail.
+
+        One time in five, every probe of an instance also returns UNKNOWN.
+        """
         failure = pick(_PROVIDER_FAILURES, action.selector)
         effect = _takes_effect(failure, action)
         self._log(f"the provider's next call fails: {failure.value}{', with effect' if effect else ''}")
@@ -57,7 +60,11 @@ class CloudActions(Actions):
         ports.provider.probe_unknown = action.fraction > 0.8  # noqa: PLR2004 - one time in five
 
     def _restart_failure(self, action: ExternalAction) -> None:
-        """Make the next restart call fail; sometimes also restart statuses (UNKNOWN) or all restarts of an instance."""
+        """Make the next call that restarts an instance fail.
+
+        One time in five, the status of every restart is also UNKNOWN. One time in three, all restarts of one instance
+        fail.
+        """
         failure = pick((*_PROVIDER_FAILURES, ProviderFailure.NOT_FOUND), action.selector)
         self._log(f"the next restart fails: {failure.value}")
         restarter = self.system.ports.restarter
@@ -68,7 +75,7 @@ class CloudActions(Actions):
             restarter.results[failing] = Restart(RestartState.FAILED, "scripted")
 
     def _external_termination(self, action: ExternalAction) -> None:
-        """Terminate an instance under repair from outside, before Faultbridge releases or verifies it."""
+        """Terminate an instance under repair from outside, as another tool might do."""
         found = [state for state in SystemView(self.system).nodes if _is_being_repaired(state)]
         if found:
             instance = pick(found, action.selector).incarnation.instance_id
@@ -77,20 +84,20 @@ class CloudActions(Actions):
             self.system.fleet.terminate(instance)
 
     def _verification_result(self, action: ExternalAction) -> None:
-        """Set the result of an instance's verifications to UNKNOWN or FAILED."""
+        """Make all verifications of one instance return UNKNOWN or FAILED, whatever its true health."""
         verdict = Verdict.UNKNOWN if action.selector % 2 else Verdict.FAILED
         instance = pick([*self.system.fleet.instances], action.selector)
         self._log(f"the verification of {instance} will return {verdict.value}")
         self.system.ports.verifier.results[instance] = Verification(verdict, ("scripted",))
 
     def _orchestrator_failure(self, action: ExternalAction) -> None:
-        """Make the next calls to the orchestrator fail."""
+        """Make the next one to four calls to the orchestrator fail."""
         failure = pick(_ORCHESTRATOR_FAILURES, action.selector)
         self._log(f"the scheduler's next calls fail: {failure.value}")
         self.system.ports.orchestrator.fail_next(*[failure] * (1 + action.selector % 4))
 
     def _capacity_change(self, action: ExternalAction) -> None:
-        """Limit the instances that can still launch to none or one."""
+        """Limit the number of instances that can still be launched to zero or one."""
         left = action.selector % 2
         self._log(f"capacity is left for {left} instances")
         self.system.fleet.set_capacity(left)
@@ -99,19 +106,19 @@ class CloudActions(Actions):
             self.system.schedule.after(CAPACITY_SHORTAGE, "cloud", lambda: self.system.fleet.set_capacity(None))
 
     def _bad_arrival(self, _action: ExternalAction) -> None:
-        """Make the next new instance a bad one."""
+        """Make the next instance that is launched a bad one, which fails its verification."""
         self._log("the next new instance is bad")
         self.system.health.bad_arrivals += 1
 
     def _running_job(self, action: ExternalAction) -> None:
-        """Run a job on a node for up to an hour, so that drains take longer."""
+        """Keep a job running on a node for up to an hour, so that a drain must wait for it."""
         node = f"node-{action.selector % 4 + 1}"
         until = self.system.clock.now() + timedelta(seconds=action.fraction * HOUR)
         self._log(f"a job runs on {node} until {until:%H:%M}")
         self.system.ports.orchestrator.busy_until[node] = until
 
     def _abort_execution(self, action: ExternalAction) -> None:
-        """Abort a running execution of the state machine."""
+        """Abort one running execution of the repair state machine, if any runs."""
         running = self.system.ports.workflow.running()
         if running:
             name = pick(running, action.selector)
@@ -119,7 +126,7 @@ class CloudActions(Actions):
             self.system.ports.workflow.abort(name)
 
     def _port_outage(self, action: ExternalAction) -> None:
-        """Make a port unavailable for 1 to 61 minutes."""
+        """Make every call to one port fail for 1 to 61 minutes."""
         start = self.system.clock.now()
         end = start + timedelta(seconds=60 + action.fraction * HOUR)
         self._log(f"{action.subject} does not answer until {end:%H:%M:%S}")
@@ -137,6 +144,9 @@ def _is_being_repaired(state: NodeState) -> bool:
 
 
 def _takes_effect(failure: ProviderFailure, action: ExternalAction) -> bool:
-    """Return whether a failed call has its effect although it fails: half of the ambiguous failures and timeouts."""
+    """Return whether a call that fails still has its effect.
+
+    This is so for half of the calls with an ambiguous failure or a timeout. Calls with another failure have no effect.
+    """
     uncertain = failure in {ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT}
     return uncertain and action.fraction < 0.5  # noqa: PLR2004 - half of them

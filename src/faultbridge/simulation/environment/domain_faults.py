@@ -1,6 +1,7 @@
-"""Faults of a whole failure domain: nodes of one rack or switch lose their links at once, or seem to.
+"""Faults of a whole failure domain: the nodes of one rack or switch lose their links at the same time.
 
-Such faults last up to four hours. While one lasts, further nodes may join it.
+Some of these faults only look like a shared fault: each node has a fault of its own. The faults last up to four hours.
+While a fault lasts, more nodes of the domain may lose their links.
 """
 
 from __future__ import annotations
@@ -26,10 +27,13 @@ REPEATS = 30
 
 
 class DomainFaultActions(AgentActions):
-    """Causes the faults of failure domains in the cluster that Faultbridge repairs."""
+    """Causes faults of failure domains in the `REPAIRED` cluster."""
 
     def _links_lost(self, action: ExternalAction) -> None:
-        """Take down the links of a rack or all racks; two times in three, half of the nodes follow minutes later."""
+        """Take down the links of the nodes of one rack, or of all racks.
+
+        Two times in three, half of these nodes lose their links 1 to 11 minutes after the other half.
+        """
         domain, instances = self._of_domain(action)
         late = len(instances) // 2 if action.selector % 3 else 0
         first, later = instances[: len(instances) - late], instances[len(instances) - late :]
@@ -38,7 +42,10 @@ class DomainFaultActions(AgentActions):
         self.system.schedule.after(60 + 600 * action.fraction, "agent", lambda: self._take_down(domain, later, action))
 
     def _links_lost_during_repair(self, action: ExternalAction) -> None:
-        """Break a GPU of one node; 1 to 21 minutes later, perhaps during its repair, the rack loses its links."""
+        """Break a GPU of one node; 1 to 21 minutes later, take down the links of its rack.
+
+        The links may therefore fail while the node is under repair.
+        """
         domain, instances = self._of_domain(action)
         if instances:
             self._break_gpu(pick(instances, action.selector), action)
@@ -46,7 +53,10 @@ class DomainFaultActions(AgentActions):
         self.system.schedule.after(seconds, "agent", lambda: self._take_down(domain, instances, action))
 
     def _many_own_faults(self, action: ExternalAction) -> None:
-        """Break a GPU and the links of several nodes of a rack: their faults are independent, no cause is shared."""
+        """Break a GPU and the links of several nodes of a rack.
+
+        The faults have no shared cause, so each of these nodes must be repaired.
+        """
         domain, instances = self._of_domain(action)
         failing = instances[: 3 + action.selector % 3]
         for instance in failing:
@@ -54,7 +64,10 @@ class DomainFaultActions(AgentActions):
         self._take_down(domain, failing, action, shared=False)
 
     def _of_domain(self, action: ExternalAction) -> tuple[str, list[FakeInstance]]:
-        """Return a rack and its running instances, or one time in four those behind the switch of all racks."""
+        """Return a failure domain and its running instances.
+
+        The domain is a rack three times in four. Otherwise it is the switch that connects all racks.
+        """
         if action.selector % 4 == 0 or not self.system.racks:
             return SWITCH, self._running()
         rack = pick(list(self.system.racks), action.selector)
@@ -62,7 +75,7 @@ class DomainFaultActions(AgentActions):
         return rack, [one for one in self._running() if self.system.node_names.get(one.instance_id) in names]
 
     def _break_gpu(self, instance: FakeInstance, action: ExternalAction) -> None:
-        """Make an instance bad and report an Xid 79 of it."""
+        """Make an instance bad, and send a kernel log line that reports an Xid 79 of its GPU."""
         self.system.health.mark_bad(instance.instance_id)
         self._log(f"{instance.instance_id} loses a GPU")
         body = kernel_line(79, action.selector, self.system.clock.now())
@@ -71,9 +84,10 @@ class DomainFaultActions(AgentActions):
     def _take_down(
         self, domain: str, instances: Sequence[FakeInstance], action: ExternalAction, *, shared: bool = True
     ) -> None:
-        """Report links that are down, and links that are up again after ten minutes to four hours.
+        """Report that the links of instances are down, and 10 minutes to 4 hours later that they are up again.
 
-        Meanwhile, if the cause is `shared`, every verification in the domain fails: also that of a new instance.
+        If the cause is `shared`, every verification in the domain fails until then, even that of a healthy new
+        instance.
         """
         seconds = 600 + action.fraction * MAX_HOURS * HOUR
         start = self.system.clock.now()

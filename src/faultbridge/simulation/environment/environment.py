@@ -11,9 +11,9 @@ from faultbridge.simulation.environment.volumes import VolumeActions
 class Environment(OwnerActions, CapacityActions, VolumeActions):
     """Performs the actions of sources, operators and the cloud in a simulated system.
 
-    The classes of this package inherit from each other; each adds the actions of one kind of actor.
+    It inherits the actions of the other modules of this package; each base class adds the actions of one kind of actor.
     """
 
     def perform(self, action: ExternalAction) -> None:
-        """Perform one action now."""
+        """Perform one action at the current simulated time."""
         getattr(self, f"_{action.kind}")(action)

@@ -1,4 +1,4 @@
-"""Growth: a group of the cluster that Faultbridge repairs gains instances, some of them bad, during other actions."""
+"""Growth: the group of the `REPAIRED` cluster gains instances, some of them bad."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ BAD_SHARE = 0.4
 
 
 class GrowthActions(DomainFaultActions, OperatorActions):
-    """Carries out the growth of the group, alone, during a pause, during an import, or during an incident."""
+    """Adds instances to the group of the `REPAIRED` cluster, alone or together with another action."""
 
     _added = 0
 
     def _growth(self, action: ExternalAction) -> None:
-        """Add one to three instances to the group, one of them bad two times in five."""
+        """Add one to three instances to the group; two times in five, one of them is bad."""
         number = min(1 + action.selector % 3, MAX_ADDED - self._added)
         self._added += number
         added = [self.system.fleet.launch(GROUPS[REPAIRED]) for _ in range(number)]
@@ -32,16 +32,16 @@ class GrowthActions(DomainFaultActions, OperatorActions):
         self._log(f"the group grows by {', '.join(added) or 'nothing'}; bad: {', '.join(bad) or 'none'}")
 
     def _growth_during_pause(self, action: ExternalAction) -> None:
-        """Let the group grow right after an operator paused the repairs."""
+        """Pause the repairs as an operator, then add instances to the group."""
         self._pause_repairs(action)
         self._growth(action)
 
     def _growth_during_import(self, action: ExternalAction) -> None:
-        """Let the group grow while an operator registers another new instance of the group as a serving node."""
+        """Add instances to the group while an operator registers another new instance as a serving node."""
         self._growth(action)
         self._register_node(action)
 
     def _growth_during_incident(self, action: ExternalAction) -> None:
-        """Let the group grow while the links of its nodes are down, which is an incident if there are enough nodes."""
+        """Take down the links of many nodes, which may open an incident, then add instances to the group."""
         self._links_lost(action)
         self._growth(action)

@@ -1,4 +1,4 @@
-"""Runs the inventory sync of the simulated system when the instances of its groups or its nodes have changed."""
+"""Runs the inventory sync of the simulated system whenever the inputs of the sync have changed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from faultbridge.simulation.fault_injection import Crash
 
 @dataclass(slots=True)
 class InventoryRuns:
-    """Runs `sync`, the inventory sync, for the instances of `groups`.
+    """Runs `sync`, the inventory sync, when its inputs have changed.
 
-    `reported` returns the other inputs of a sync, in order to detect their changes. `was_read` is called after a sync
-    that read every source and during which nothing changed.
+    The inputs are the running instances of `groups` and the values that `reported` returns. `was_read` is called after
+    a sync that read every source, if the inputs did not change meanwhile.
     """
 
     fleet: FakeFleet
@@ -27,7 +27,7 @@ class InventoryRuns:
     _synced: tuple[object, ...] | None = None
 
     def run_if_changed(self) -> None:
-        """Run a sync, unless its inputs are the same as those of the last sync that found nothing to change."""
+        """Run a sync, unless its inputs equal those of the last sync that had nothing to change."""
         if not self.groups:
             return
         now = self._now()

@@ -1,4 +1,4 @@
-"""Actions of operators: orders about cases, nodes and clusters. One method per kind of action."""
+"""Actions of operators: orders about cases, nodes and clusters. Each kind of action has a method."""
 
 from __future__ import annotations
 
@@ -27,18 +27,21 @@ Command = Callable[[Installation], object]
 
 
 class OperatorActions(Actions):
-    """Carries out the actions of operators. An operator who gets no answer repeats the command."""
+    """Carries out the actions of operators.
+
+    An operator repeats a command that failed or got no answer.
+    """
 
     def _approve(self, action: ExternalAction) -> None:
-        """Approve the case that an operator picks, usually one that waits for approval."""
+        """Approve a live case, usually a case that waits for approval."""
         self._order_case("approve", action, lambda app, case: app.repair.case_orders.approve(case, ORDER))
 
     def _deny(self, action: ExternalAction) -> None:
-        """Deny the case that an operator picks, usually one that waits for approval."""
+        """Deny the repair of a live case, usually of a case that waits for approval."""
         self._order_case("deny", action, lambda app, case: app.repair.case_orders.deny(case, ORDER))
 
     def _cancel(self, action: ExternalAction) -> None:
-        """Cancel a live case."""
+        """Cancel the repair of a live case."""
         self._order_case("cancel", action, lambda app, case: app.repair.case_orders.cancel(case, ORDER))
 
     def _replace(self, action: ExternalAction) -> None:
@@ -46,18 +49,21 @@ class OperatorActions(Actions):
         self._order_node("replace", action, lambda app, node: app.repair.node_orders.replace(node, ORDER))
 
     def _quarantine(self, action: ExternalAction) -> None:
-        """Take a node out of service."""
+        """Quarantine a node: take it out of service until an operator returns it."""
         self._order_node("quarantine", action, lambda app, node: app.repair.node_orders.quarantine(node, ORDER))
 
     def _return(self, action: ExternalAction) -> None:
-        """Return a node, usually one with an escalated case; two times in three it was fixed before."""
+        """Return a node to service, usually a node with an escalated case.
+
+        Two times in three, the operator first fixes the instance of a node with an escalated case.
+        """
         escalated = [state for state in self._nodes() if _is_escalated(state)]
         if escalated and action.selector % 3:
             self.system.health.fix(pick(escalated, action.selector))
         self._order_node("return", action, lambda app, node: app.repair.node_orders.return_node(node, ORDER), escalated)
 
     def _ignore(self, action: ExternalAction) -> None:
-        """Exclude a node from repairs, for 5 to 124 minutes or until an operator ends it."""
+        """Exclude a node from repairs, for 5 to 124 minutes or until an operator ends the exclusion."""
         span = timedelta(minutes=5 + action.selector % 120)
         until = self.system.clock.now() + span if action.fraction < 0.8 else None  # noqa: PLR2004 - one in five
         self._order_node("ignore", action, lambda app, node: app.repair.opt_out(node, ORDER, until))
@@ -68,11 +74,11 @@ class OperatorActions(Actions):
         self._order_node("stop ignoring", action, lambda app, node: app.repair.opt_out.end(node, ORDER), ignored)
 
     def _retire(self, action: ExternalAction) -> None:
-        """Remove a node from its cluster."""
+        """Retire a node: remove it from its cluster."""
         self._order_node("retire", action, lambda app, node: app.registry.retirement(node, ORDER))
 
     def _register_node(self, action: ExternalAction) -> None:
-        """Launch an instance and register it as a new node, or as a retired node that comes back."""
+        """Launch an instance and register it as a new node or under the name of a retired node."""
         retired = [state.key.node for state in self._nodes() if state.status == "retired"]
         name = pick([f"new-{one}" for one in range(3)] + retired, action.selector)
         self._log(f"an operator registers {name}")
@@ -92,12 +98,12 @@ class OperatorActions(Actions):
         self.run_command(lambda app: app.repair.controls.pause(REPAIRED, paused=False))
 
     def _close_breakers(self, _action: ExternalAction) -> None:
-        """Close the breakers of the cluster that Faultbridge repairs."""
+        """Close all circuit breakers of the `REPAIRED` cluster, so that repairs may start again."""
         self._log("an operator closes the breakers")
         self.run_command(lambda app: app.repair.controls.close_breakers(REPAIRED))
 
     def _change_limits(self, action: ExternalAction) -> None:
-        """Store a policy with other limits of concurrent repairs, repairs an hour, and attempts."""
+        """Store a policy with other limits: concurrent repairs, repairs an hour, and attempts of a case."""
         limits = replace(
             self.system.policy.limits,
             concurrent=1 + action.selector % 3,
@@ -111,13 +117,16 @@ class OperatorActions(Actions):
         self.run_command(lambda app: PolicyStore(app.ports.table, app.ports.clock).put(document))
 
     def _retry_rejects(self, _action: ExternalAction) -> None:
-        """Retry all rejected records."""
+        """Retry all rejected records: send each record that ingest refused to the raw queue again."""
         self._log("an operator retries the rejects")
         self.run_command(_retry_all)
         self.system.queue.poll_soon()
 
     def _order_case(self, verb: str, action: ExternalAction, order: Callable[[Installation, str], object]) -> None:
-        """Give an order about a live case; three times in four about one that waits for approval, if any does."""
+        """Give an order about a live case of the `REPAIRED` cluster.
+
+        If any case waits for approval, such a case is chosen three times in four.
+        """
         live = [state.live_case for state in self._nodes() if state.live_case is not None]
         asked: list[Case] = [case for case in live if case.pending_approval is not None]
         if found := asked if asked and action.selector % 4 else live:
@@ -132,19 +141,19 @@ class OperatorActions(Actions):
         order: Callable[[Installation, NodeKey], object],
         preferred: list[NodeState] | None = None,
     ) -> None:
-        """Give an order about a registered node; one of the `preferred` nodes if there are any."""
+        """Give an order about a registered node, or about one of the `preferred` nodes if there are any."""
         if found := preferred or self._nodes():
             key = pick(found, action.selector).key
             self._log(f"an operator orders: {verb} {key.node}")
             self.run_command(lambda app: order(app, key))
 
     def _nodes(self) -> list[NodeState]:
-        """Return the registered nodes of the cluster that Faultbridge repairs."""
+        """Return the registered nodes of the `REPAIRED` cluster."""
         view = SystemView(self.system)
         return [state for state in view.nodes if state.key.cluster == REPAIRED and state.registered]
 
     def run_command(self, command: Command, tries: int = 20) -> None:
-        """Run an operator's command; after a failure, run it again in 30 seconds, a limited number of times."""
+        """Run an operator's command; if it fails, run it again after 30 seconds, at most `tries` times."""
         try:
             self.system.workers.operate(lambda app: _accept_refusal(app, command))
         except (Crash, Exception):  # noqa: BLE001 - an operator without an answer runs the command again
@@ -153,7 +162,10 @@ class OperatorActions(Actions):
 
 
 def _accept_refusal(app: Installation, command: Command) -> None:
-    """Run a command; an order that does not fit is refused and not repeated."""
+    """Run a command, and accept that the product refuses an order that does not fit the current state.
+
+    An `IllegalTransition` is not a refusal but an error of the product, so it is raised.
+    """
     try:
         command(app)
     except IllegalTransition:
@@ -167,6 +179,6 @@ def _is_escalated(state: NodeState) -> bool:
 
 
 def _retry_all(app: Installation) -> None:
-    """Retry the rejects of the cluster that Faultbridge repairs, and those without a cluster."""
+    """Retry the rejected records of the `REPAIRED` cluster, and those whose cluster is unknown."""
     for reject in [*app.ingestion.rejects.list(REPAIRED), *app.ingestion.rejects.list(keys.NO_CLUSTER)]:
         app.ingestion.rejects.retry(reject)

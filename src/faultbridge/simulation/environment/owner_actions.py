@@ -1,4 +1,4 @@
-"""Actions of the group's owner: updates node by node, and a provider repair that competes with Faultbridge."""
+"""Actions of the group's owner: updates of all instances, and a provider repair that competes."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ OVERDUE = 7 * HOUR
 
 
 class OwnerActions(GrowthActions):
-    """Carries out the owner's updates of the group, and repairs by the provider (the rival) of the same nodes.
+    """Carries out the owner's updates of the group, and competing repairs by the provider (the rival).
 
-    An update is an instance refresh, an EKS update that launches first, or a HyperPod update in place.
+    An update is an EC2 instance refresh, an EKS update that launches new instances first, or a HyperPod update in
+    place.
     """
 
     def _group_update(self, action: ExternalAction) -> None:
-        """Update the instances of the group one after the other, unless an update runs already."""
+        """Update the instances of the group one after another, unless an update is already running."""
         owner, now = self.system.owner, self.system.clock.now()
         if owner.is_updating:
             return
@@ -57,13 +58,13 @@ class OwnerActions(GrowthActions):
         self.system.owner.end_update(self.system.clock.now())
 
     def _leave(self, instance: str) -> None:
-        """Terminate an instance, so that the group launches a successor."""
+        """Report the shutdown of an instance and terminate it, so that the group launches a successor."""
         if self.system.fleet.is_alive(instance):
             self._report_shutdown(instance)
             self._later(SHUTDOWN_SECONDS, lambda: self.system.fleet.terminate(instance))
 
     def _launch_first(self, instance: str) -> None:
-        """Launch a new instance; the old instance leaves once the new instance runs."""
+        """Launch a new instance, and terminate the old instance once the new instance runs."""
         if self.system.fleet.is_alive(instance):
             launched = self.system.fleet.launch(GROUPS[REPAIRED])
             self.system.node_names[launched] = self.system.ports.repaired_inventory.host_name(launched)
@@ -76,14 +77,14 @@ class OwnerActions(GrowthActions):
             self._later(SHUTDOWN_SECONDS, lambda: self.system.fleet.remove(instance))
 
     def _report_shutdown(self, instance: str) -> None:
-        """Report the termination of an instance, as EC2 does."""
+        """Send the event with which EC2 reports that an instance shuts down."""
         self._log(f"{instance} leaves the group")
         self.system.externally_terminated.add(instance)
         body = instance_shutdown(instance, self.system.clock.now())
         self._send_until_accepted(RawInput("ec2-event", REPAIRED, body, instance_id=instance), 0.0, 3)
 
     def _update_in_place(self, instance: str) -> None:
-        """Take an instance out of its group for a reboot, as a software update of HyperPod (`SystemUpdating`) does."""
+        """Take an instance out of service for a reboot, as a HyperPod update (`SystemUpdating`) does."""
         if self.system.fleet.is_alive(instance):
             self._log(f"{instance} is updated and reboots")
             standby = self.system.ports.repaired_inventory.standby
@@ -92,7 +93,10 @@ class OwnerActions(GrowthActions):
             self._later(BOOT_SECONDS, lambda: standby.discard(instance))
 
     def _rival_repair(self, action: ExternalAction) -> None:
-        """Turn on the provider's own repair for 20 to 140 minutes; some minutes later it repairs a node."""
+        """Turn on the provider's own repair for 20 to 140 minutes.
+
+        The provider repairs one node 1 to 16 minutes after the start.
+        """
         self._log("the provider's own repair is turned on")
         self.system.ports.repaired_inventory.provider_repairs = True
         self._later(60 + 900 * action.fraction, lambda: self._rival_acts(action))
@@ -104,7 +108,7 @@ class OwnerActions(GrowthActions):
         self.system.ports.repaired_inventory.provider_repairs = False
 
     def _rival_acts(self, action: ExternalAction) -> None:
-        """Let the provider's own repair replace or reboot an instance, if possible one whose node has a case."""
+        """Let the provider's own repair replace or reboot one instance, preferably of a node with a case."""
         found = [state for state in SystemView(self.system).nodes if self._is_running(state)]
         if not found:
             return
@@ -123,7 +127,7 @@ class OwnerActions(GrowthActions):
         return state.key.cluster == REPAIRED and instance is not None and self.system.fleet.is_alive(instance)
 
     def _later(self, seconds: float, act: Callable[[], None]) -> None:
-        """Schedule an act; the inventory runs within a minute after it."""
+        """Schedule an action after some seconds, and a run of the inventory within a minute after the action."""
 
         def run() -> None:
             act()

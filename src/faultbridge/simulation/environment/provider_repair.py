@@ -1,6 +1,6 @@
-"""A provider that repairs its own instances: a fake of HyperPod's repair.
+"""A provider that repairs its own instances: a fake of HyperPod's automatic repair.
 
-The provider replaces a bad instance after some time, or never. Faultbridge only follows.
+The provider replaces a bad instance after some time, or never. Faultbridge observes these repairs and starts none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MIN_DELAY, MAX_DELAY = 30.0, 5400.0
 
 @dataclass(slots=True)
 class ProviderRepair:
-    """Replaces bad instances of one group; `replaced` gets their ids."""
+    """Replaces bad instances of one group; the ids of the replaced instances are added to `replaced`."""
 
     fleet: FakeFleet
     schedule: Schedule
@@ -26,7 +26,7 @@ class ProviderRepair:
     _detected: set[str] = field(default_factory=set)
 
     def detect(self, instance: str, fraction: float) -> None:
-        """Schedule the replacement of a bad instance; one in four is never replaced."""
+        """Schedule the replacement of a bad instance; one bad instance in four is never replaced."""
         if instance in self._detected:
             return
         self._detected.add(instance)

@@ -21,14 +21,17 @@ _XID_TEXTS = {
 
 
 def kernel_line(number: int, gpu: int, at: datetime | None) -> bytes:
-    """Return a kernel line of an Xid, with a timestamp if `at` is given."""
+    """Return a kernel log line that reports an Xid; the line has a timestamp if `at` is given."""
     pci = GPUS[gpu % len(GPUS)].removesuffix(".0").removeprefix("0000").lower()
     prefix = f"{at:%Y-%m-%dT%H:%M:%S.%f}+00:00 host kernel: " if at else ""
     return f"{prefix}NVRM: Xid (PCI:{pci}): {number}, {_XID_TEXTS[number]}\n".encode()
 
 
 def nvidia_smi_xml(fault: str, gpu: int, at: datetime | None) -> bytes:
-    """Return the output of `nvidia-smi -q -x` for two GPUs; `fault` applies to one GPU ("" for none)."""
+    """Return the output of `nvidia-smi -q -x` for two GPUs, one of which may have a fault.
+
+    `fault` is `lost`, `remap`, `heat`, or "" for no fault. `gpu` selects the GPU that has the fault.
+    """
     stamp = f"<timestamp>{at:%a %b} {at.day:>2} {at:%H:%M:%S %Y}</timestamp>" if at else ""
     gpus = "".join(_gpu(number, fault if number == gpu % len(GPUS) else "") for number in range(len(GPUS)))
     count = f"<attached_gpus>{len(GPUS)}</attached_gpus>"
@@ -36,7 +39,7 @@ def nvidia_smi_xml(fault: str, gpu: int, at: datetime | None) -> bytes:
 
 
 def _gpu(number: int, fault: str) -> str:
-    """Return the XML element of one GPU with a fault: `lost`, `remap`, `heat`, or "" for none."""
+    """Return the XML element of one GPU; `fault` is `lost`, `remap`, `heat`, or "" for a healthy GPU."""
     if fault == "lost":
         fields = "<uuid>GPU is lost</uuid><fan_speed>GPU is lost</fan_speed>"
     else:
@@ -53,7 +56,7 @@ def _gpu(number: int, fault: str) -> str:
 
 
 def dcgm_health(failed_system: str, gpu: int) -> bytes:
-    """Return the output of `dcgmi health -c -j`; `failed_system` names the failed watch ("" for none)."""
+    """Return the output of `dcgmi health -c -j`; `failed_system` names the failed watch, "" for none."""
     body: dict[str, object] = {"Overall Health": {"value": "Failure" if failed_system else "Healthy"}}
     if failed_system:
         errors = {failed_system: {"value": "Failure", "overflow": ["A watch", "failed."]}}
@@ -62,32 +65,35 @@ def dcgm_health(failed_system: str, gpu: int) -> bytes:
 
 
 def link_state(*, up: bool, absent: bool = False) -> bytes:
-    """Return the output of `ip -j link` for one configured port, which may be absent."""
+    """Return the output of `ip -j link` for one configured port; with `absent`, the port is missing in it."""
     port = {"ifname": "ens5", "link_type": "ether", "flags": ["BROADCAST", "UP"], "operstate": "UP" if up else "DOWN"}
     return json.dumps({"configured": ["ens5"], "interfaces": [] if absent else [port]}).encode()
 
 
 def impaired_instance_status(instance_id: str) -> bytes:
-    """Return an answer of `describe-instance-status` that reports the instance's host as impaired."""
+    """Return a `describe-instance-status` answer in which the host of an instance is impaired."""
     check = {"Status": "impaired", "Details": [{"Name": "reachability", "Status": "failed"}]}
     status = {"InstanceId": instance_id, "InstanceStatus": {"Status": "ok"}, "SystemStatus": check}
     return json.dumps({"InstanceStatuses": [status]}).encode()
 
 
 def instance_shutdown(instance_id: str, at: datetime) -> bytes:
-    """Return the EC2 event that reports the termination of an instance."""
+    """Return the EC2 event that reports that an instance is shutting down."""
     detail = {"instance-id": instance_id, "state": "shutting-down"}
     kind = "EC2 Instance State-change Notification"
     return json.dumps({"source": "aws.ec2", "detail-type": kind, "time": to_text(at), "detail": detail}).encode()
 
 
 def heartbeat(number: int, at: datetime) -> bytes:
-    """Return a heartbeat of an agent whose clock shows a time."""
+    """Return a heartbeat of an agent; `at` is the time that the agent's clock shows."""
     return json.dumps({"heartbeat": number, "at": to_text(at)}).encode()
 
 
 def alert_group(nodes: Iterable[str], at: datetime, *, resolved: bool) -> bytes:
-    """Return an Alertmanager notification with one alert, an Xid 79, for each node."""
+    """Return an Alertmanager notification with one alert, an Xid 79, for each node.
+
+    With `resolved`, the alerts have ended.
+    """
     times = {"startsAt": to_text(at)} | ({"endsAt": to_text(at)} if resolved else {})
     alerts = [
         {
@@ -102,7 +108,10 @@ def alert_group(nodes: Iterable[str], at: datetime, *, resolved: bool) -> bytes:
 
 
 def normalized_faults(number: int, *, kind: str, large: bool) -> bytes:
-    """Return normalized faults or clears, each on a port of its own; with `large`, each has 32 KB of attributes."""
+    """Return a number of faults or clears in Faultbridge's own format, each about a different port.
+
+    `kind` is `fault` or `clear`. With `large`, each of them has 32 KB of attributes.
+    """
     attributes = {f"attribute-{one}": "x" * 512 for one in range(64)} if large else {}
     documents = (
         {
@@ -118,7 +127,10 @@ def normalized_faults(number: int, *, kind: str, large: bool) -> bytes:
 
 
 class Sample(NamedTuple):
-    """A kind of record: its source, its weight in a plan, and how to build a body for a GPU and a timestamp."""
+    """A kind of record: its source, its weight in a plan, and a function that builds its body.
+
+    The function takes the number of a GPU and a timestamp. With None as the timestamp, the body has none.
+    """
 
     source: str
     weight: int

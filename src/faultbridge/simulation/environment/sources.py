@@ -1,4 +1,4 @@
-"""Simulated actions of the agents that send records to Faultbridge. One method per kind of action."""
+"""Actions of the node agents that send records to Faultbridge. Each kind of action has a method."""
 
 from __future__ import annotations
 
@@ -25,14 +25,17 @@ _CLOCK_SKEWS = (*[0.0] * 8, 30.0, 30.0, -90.0, -90.0, 1800.0, -7200.0, 12 * YEAR
 
 
 class SourceActions(CloudActions):
-    """Sends the records of agents in a simulated system, with repeated and late ones."""
+    """Sends records of node agents in a simulated system, some of them repeatedly or late."""
 
     def __init__(self, system: SimulatedSystem) -> None:
         super().__init__(system)
         self.sent: list[tuple[str, str, datetime]] = []
 
     def _report(self, action: ExternalAction) -> None:
-        """Send a record from a running instance. A hardware fault usually also makes the instance fail verification."""
+        """Send a record from a running instance.
+
+        Four times in five, a record of a hardware fault also makes the instance bad, so that it fails its verification.
+        """
         repaired = [*self.system.fleet.running(GROUPS[REPAIRED])]
         watched = [*self.system.fleet.running(GROUPS[WATCHED])]
         followed = [*self.system.fleet.running(GROUPS[FOLLOWED])]
@@ -44,7 +47,11 @@ class SourceActions(CloudActions):
         self._send(instance, action)
 
     def _orchestrator_failure(self, action: ExternalAction) -> None:
-        """Make calls to the orchestrator fail; two times in five it also becomes unreachable and a host fails."""
+        """Make the next calls to the orchestrator fail.
+
+        Two times in five, the orchestrator also becomes unreachable for 5 to 65 minutes, and the host of one instance
+        fails.
+        """
         super()._orchestrator_failure(action)
         if action.fraction > 0.6:  # noqa: PLR2004 - two times in five
             minutes = 5 + 150 * (action.fraction - 0.6)
@@ -54,7 +61,7 @@ class SourceActions(CloudActions):
                 self._fail_host(pick(running, action.selector))
 
     def _fail_host(self, instance: FakeInstance) -> None:
-        """Make the host of an instance fail, which EC2 reports as impaired."""
+        """Make an instance bad, and send the status with which EC2 reports its host as impaired."""
         self.system.health.mark_bad(instance.instance_id)
         self.system.checks.dead_instances.add(instance.instance_id)
         name = self._node_name(instance)
@@ -65,11 +72,11 @@ class SourceActions(CloudActions):
         )
 
     def _node_name(self, instance: FakeInstance) -> str:
-        """Return the node name of an instance; a new instance is known by its DNS name."""
+        """Return the node name of an instance, or its DNS name if it was never registered as a node."""
         return self.system.node_names.get(instance.instance_id, f"{host_name(instance.instance_id)}.internal")
 
     def _repeated_report(self, action: ExternalAction) -> None:
-        """Send the same sample two to five times; it never makes the instance bad."""
+        """Send the same sample two to five times; the reported fault is always a false alarm."""
         for _ in range(2 + action.selector % 4):
             self._report(replace(action, fraction=1.0))
 
@@ -80,7 +87,10 @@ class SourceActions(CloudActions):
             self._send(pick(terminated, action.selector), action)
 
     def _send(self, instance: FakeInstance, action: ExternalAction) -> None:
-        """Send the action's sample from an instance, with a clock skew, maybe without timestamp or instance id."""
+        """Send the action's sample from an instance whose clock may be wrong.
+
+        The record may lack a timestamp or an instance id.
+        """
         cluster = next(cluster for cluster, group in GROUPS.items() if group == instance.group)
         if cluster == WATCHED:
             # The replay check orders the records of this cluster by time: no two of them may share a millisecond.
@@ -104,7 +114,7 @@ class SourceActions(CloudActions):
         self._send_until_accepted(raw_input, skew, 3, observed_at=now)
 
     def _heartbeat_of(self, instance: FakeInstance, number: int, skew: float) -> RawInput:
-        """Return a heartbeat of an instance in the `REPAIRED` cluster, with a clock that is off by some seconds."""
+        """Return a heartbeat of an instance in the `REPAIRED` cluster whose clock is wrong by `skew` seconds."""
         name, boot = instance.instance_id, self.system.health.boot_id(instance.instance_id)
         body = heartbeat(number, self.system.clock.now() + timedelta(seconds=skew))
         return RawInput("heartbeat", REPAIRED, body, self._node_name(instance), name, boot)
@@ -112,9 +122,10 @@ class SourceActions(CloudActions):
     def _send_until_accepted(
         self, raw_input: RawInput, skew: float, tries: int, *, observed_at: datetime | None = None
     ) -> None:
-        """Send a record; without acceptance, send it again after 20 seconds, a limited number of times.
+        """Send a record, and send it again after 20 seconds if it is not accepted, at most `tries` times.
 
-        `observed_at` is the true time of its observations, if an invariant needs it.
+        `skew` is the error of the sender's clock, in seconds. `observed_at` is the true time of the observations, for
+        the invariant that checks recorded times.
         """
         before = len(self.system.ports.queue.messages)
         try:
@@ -150,7 +161,7 @@ class SourceActions(CloudActions):
         self._queue_message("train/noise", text)
 
     def _redrive(self, action: ExternalAction) -> None:
-        """Put an earlier record on the raw queue again, as the product's redrive does."""
+        """Put an earlier record on the raw queue again, as the `redrive` command of Faultbridge does."""
         if self.sent:
             self._log("an old record is redriven")
             group, text, at = self.sent[action.selector % len(self.sent)]
@@ -167,5 +178,8 @@ class SourceActions(CloudActions):
 
 
 def clock_skew(action: ExternalAction) -> float:
-    """Return by how many seconds the sender's clock is wrong: half of the clocks are right, some are off by years."""
+    """Return the error of a sender's clock, in seconds; negative if the clock is behind.
+
+    Half of the clocks are right. Some are wrong by years.
+    """
     return _CLOCK_SKEWS[action.selector // 5 % len(_CLOCK_SKEWS)]

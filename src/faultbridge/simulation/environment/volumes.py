@@ -1,4 +1,7 @@
-"""Volumes: each node of the `REPAIRED` cluster has two; the policy moves one of them, and calls may fail or hang."""
+"""Actions on EBS volumes: calls about volumes fail or hang, and volumes lose their tags.
+
+Each node of the `REPAIRED` cluster has two volumes. The policy moves one of them to the successor in a replacement.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ FAILURES = (
 
 
 def give_volumes(system: SimulatedSystem) -> None:
-    """Give each node of the cluster that Faultbridge repairs two volumes, and set a policy that names one of them."""
+    """Give each node of the `REPAIRED` cluster two volumes, and set a policy that moves one of them."""
     mover = system.ports.volume_mover
     for instance in system.fleet.running(GROUPS[REPAIRED]):
         for name in (NAMED, UNNAMED):
@@ -36,17 +39,17 @@ def give_volumes(system: SimulatedSystem) -> None:
 
 
 class VolumeActions(CloudActions):
-    """Carries out what happens to volumes and to the calls about them."""
+    """Carries out failures of volumes and of the calls about them."""
 
     def _volume_failure(self, action: ExternalAction) -> None:
-        """Make the next detach or attach call fail, with or without effect."""
+        """Make the next detach or attach call fail; the call may take effect although it fails."""
         failure = pick(FAILURES, action.selector)
         effect = failure in {ProviderFailure.TIMEOUT, ProviderFailure.AMBIGUOUS} and action.selector % 2 == 0
         self._log(f"the next call about a volume fails: {failure.value}{', with effect' if effect else ''}")
         self.system.ports.volume_mover.fail_next(failure, effect=effect)
 
     def _volume_stuck(self, action: ExternalAction) -> None:
-        """Let a volume hang while it is detached, for up to two hours."""
+        """Make every attempt to detach one volume hang, for up to two hours."""
         mover = self.system.ports.volume_mover
         if not mover.volumes:
             return
@@ -71,7 +74,7 @@ class VolumeActions(CloudActions):
         self.system.ports.volume_mover.volumes[volume].tagged = True
 
     def _volume_outage(self, action: ExternalAction) -> None:
-        """Make every call about volumes fail without an answer for 1 to 61 minutes."""
+        """Make every call about volumes fail for 1 to 61 minutes."""
         start = self.system.clock.now()
         end = start + timedelta(seconds=60 + action.fraction * HOUR)
         self._log(f"volumes do not answer until {end:%H:%M:%S}")

@@ -1,11 +1,11 @@
 """Fakes: in-memory, deterministic implementations of every port.
 
-The tests in `tests/contracts` run the same cases against each fake and its adapter, so both behave alike.
+The tests in `tests/contracts` run the same cases against each fake and its adapter, so that both behave alike.
 
 Reading order: `clock`, `seam` (the hook around every call), `table` with `table_rules`, `stored_values` and
 `item_size`, `messaging` (bus, queue, pager, receipts), `objects` (object store and archive), `fleet` (instances and
 provider), `launcher`, `volumes`, `inventory`, `instance_commands` (restarts, verifications, log bundles),
-`orchestrator`, `workflow`, `state_machine`, `callbacks` (jobs that may resume).
+`orchestrator`, `workflow`, `state_machine`, `callbacks` (notices about jobs that may resume).
 """
 
 from faultbridge.simulation.fakes.callbacks import FakeJobCallback

@@ -1,4 +1,4 @@
-"""A fake of a webhook or a scheduler that learns which jobs may resume."""
+"""A fake of a webhook or scheduler that is notified of the jobs that may resume after a repair."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from faultbridge.simulation.fakes.seam import Seam
 
 
 class FakeJobCallback:
-    """Implements `JobCallback` (fake). `received` lists the notices; `resumed` maps each event id to its job."""
+    """Implements `JobCallback` (fake): keeps every delivered notice.
+
+    `received` lists the notices. `resumed` maps each event id to the job of the first notice about that event.
+    """
 
     def __init__(self, *, ordered: bool = True, seam: Seam | None = None) -> None:
         self.ordered, self.seam = ordered, seam or Seam()
@@ -22,7 +25,7 @@ class FakeJobCallback:
         self.failures.extend(failures)
 
     def deliver(self, notice: JobNotice) -> CallResult:
-        """Deliver one notice."""
+        """Deliver one notice, or return the next failure that was set with `fail_next`."""
         with self.seam.around("callback", "deliver", notice.job_id):
             if self.failures:
                 failure = self.failures.popleft()

@@ -8,7 +8,7 @@ START = datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
 
 
 class ManualClock:
-    """Implements `Clock` (fake) with a fixed time that the caller advances."""
+    """Implements `Clock` (fake) with a time that changes only when the caller advances it."""
 
     def __init__(self, at: datetime = START) -> None:
         self._now = at
@@ -18,12 +18,18 @@ class ManualClock:
         return self._now
 
     def advance(self, by: timedelta | float) -> datetime:
-        """Advance the clock by a timedelta or a number of seconds; a negative value is an assertion error."""
+        """Advance the clock by a timedelta or a number of seconds; returns the new time.
+
+        A negative value raises `AssertionError`.
+        """
         span = by if isinstance(by, timedelta) else timedelta(seconds=by)
         assert span >= timedelta(0), f"the clock cannot go back: {span}"
         self._now += span
         return self._now
 
     def advance_to(self, at: datetime) -> datetime:
-        """Advance the clock to a later time."""
+        """Advance the clock to a later time; returns this time.
+
+        An earlier time raises `AssertionError`.
+        """
         return self.advance(at - self._now)

@@ -29,7 +29,8 @@ INSTANCE_TYPE = "p5.48xlarge"
 class FakeInstance:
     """One instance of the fake fleet.
 
-    It runs from `launched_at` on, which may be in the future. `case` is the case for which it was launched.
+    It runs from `launched_at` on, which may be in the future. `case` is the id of the case for which it was launched,
+    or None.
     """
 
     instance_id: str
@@ -43,8 +44,8 @@ class FakeInstance:
 class FakeFleet:
     """Groups of constant size (fake): a terminated instance gets a successor after `launch_delay`.
 
-    `capacity_left` limits how many successors can still launch; None means no limit. Without capacity the launch stays
-    pending until `set_capacity`. Groups in `templates` model launch templates and launch no successor.
+    `capacity_left` limits how many successors can still launch; None means no limit. While there is no capacity,
+    launches stay pending. Groups in `templates` use a launch template, so the group itself launches no successors.
     """
 
     instance_type = INSTANCE_TYPE
@@ -70,7 +71,7 @@ class FakeFleet:
         return name
 
     def terminate(self, instance_id: str) -> None:
-        """Terminate an instance; an Auto Scaling group then launches a successor."""
+        """Terminate an instance; its group then launches a successor, unless it is in `templates`."""
         instance = self.instances[instance_id]
         if not instance.alive:
             return
@@ -80,7 +81,7 @@ class FakeFleet:
             self._launch_pending()
 
     def remove(self, instance_id: str) -> None:
-        """Terminate an instance without a successor, like an update that launched the successor before."""
+        """Terminate an instance without a successor, for an update that launched the successor first."""
         self.instances[instance_id] = replace(self.instances[instance_id], alive=False)
 
     def is_alive(self, instance_id: str) -> bool:
@@ -89,12 +90,12 @@ class FakeFleet:
         return found is not None and found.alive
 
     def set_capacity(self, capacity_left: int | None) -> None:
-        """Set how many successors can still launch, and launch the pending ones."""
+        """Set how many successors can still launch, and launch the pending successors."""
         self.capacity_left = capacity_left
         self._launch_pending()
 
     def instance_at(self, host: str) -> str | None:
-        """Return the latest instance on a host, or None."""
+        """Return the id of the latest instance on a host, or None if the host never had an instance."""
         return next((one for one in reversed(self.instances) if host_name(one) == host.partition(".")[0]), None)
 
     def running(self, group: str) -> Iterator[FakeInstance]:
@@ -117,12 +118,12 @@ def whole_seconds(at: datetime) -> datetime:
 
 
 def host_name(instance_id: str) -> str:
-    """Return the name of an instance's host."""
+    """Return the name of the host on which an instance runs."""
     return f"ip-{instance_id[-4:]}"
 
 
 def as_launched_instance(instance: FakeInstance, now: datetime) -> LaunchedInstance:
-    """Convert an instance to the port's `LaunchedInstance`."""
+    """Convert an instance of the fake fleet to a `LaunchedInstance`, which the ports return."""
     return LaunchedInstance(
         instance.instance_id,
         whole_seconds(instance.launched_at),
@@ -135,14 +136,14 @@ def as_launched_instance(instance: FakeInstance, now: datetime) -> LaunchedInsta
 
 @dataclass(frozen=True)
 class ScriptedFailure:
-    """A failure for the next call, and whether that call has its effect although it fails."""
+    """A failure that a test has set for the next call, and whether the call still has its effect."""
 
     failure: ProviderFailure
     effect: bool = False
 
 
 class FailingFake:
-    """A fake on a fleet whose next calls can be scripted to fail."""
+    """Base class of the fakes whose next calls a test can make fail."""
 
     def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None) -> None:
         self.fleet = fleet
@@ -150,7 +151,10 @@ class FailingFake:
         self.failures: deque[ScriptedFailure] = deque()
 
     def fail_next(self, failure: ProviderFailure, *, effect: bool = False) -> None:
-        """Make the next replace, launch or restart call fail."""
+        """Make the next call that changes something fail; with `effect`, the call still has its effect.
+
+        Several failures are returned by as many calls, in the order in which they were added.
+        """
         self.failures.append(ScriptedFailure(failure, effect))
 
     def _next_failure(self) -> ScriptedFailure | None:
@@ -158,14 +162,16 @@ class FailingFake:
 
 
 class FakeProvider(FailingFake):
-    """Implements `Provider` (fake) on a fleet.
+    """Implements `Provider` (fake) on a `FakeFleet`, with the behavior of EC2 Auto Scaling.
 
-    As EC2 Auto Scaling: replacing an instance that is gone succeeds, launch times count to the second, and a group that
-    does not exist raises `Misconfigured`. Scripted failures are returned before real answers. With `probe_unknown`
-    every probe returns `UNKNOWN`. `known_checks` are the checks of every running instance. `known_capacity` answers for
-    the source `on_demand` if its evidence is `LAUNCH_FIRST`, else for `own_reservation`; with `reserved`, the answer is
-    a reservation with as many instances as the fleet can still launch. `capacities` sets answers by source.
-    `capacity_answers` lists what was answered: time, instance and capacity.
+    Replacing a terminated instance succeeds, launch times have whole seconds, and a group that does not exist raises
+    `Misconfigured`. Failures set with `fail_next` are returned before real answers. With `probe_unknown` every probe
+    returns `UNKNOWN`. `known_checks` are the checks of every running instance.
+
+    `known_capacity` is the answer for the source `on_demand` if its evidence is `LAUNCH_FIRST`, else the answer for the
+    source `own_reservation`. With `reserved`, the answer is a reservation with as many instances as the fleet can still
+    launch. `capacities` sets answers by source. `capacity_answers` lists time, instance and capacity of each answer
+    with evidence.
     """
 
     def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None) -> None:
@@ -179,7 +185,7 @@ class FakeProvider(FailingFake):
         self.replaced: list[tuple[str, str]] = []
 
     def replace(self, instance_id: str, token: str) -> CallResult:
-        """Terminate an instance, so that its group launches a successor."""
+        """Terminate an instance, so that its group launches a successor; returns the result of the call."""
         with self.seam.around("provider", "replace", (instance_id, token)):
             self.replaced.append((instance_id, token))
             script = self._next_failure()
@@ -198,12 +204,15 @@ class FakeProvider(FailingFake):
             return Presence.ALIVE if self.fleet.is_alive(instance_id) else Presence.GONE
 
     def checks(self, instance_id: str) -> InstanceChecks:
-        """Return the checks that the test set; every check of an instance that is gone is unknown."""
+        """Return `known_checks` for a live instance, and checks with unknown results for any other."""
         with self.seam.around("provider", "checks", instance_id):
             return self.known_checks if self.fleet.is_alive(instance_id) else InstanceChecks()
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:
-        """Return the answer in `capacities`, else `known_capacity` if it answers for this source, else ABSENT."""
+        """Return what a capacity source answers: the entry in `capacities`, `known_capacity`, or ABSENT.
+
+        `known_capacity` is returned only for the source to which its evidence belongs.
+        """
         with self.seam.around("provider", "capacity", (source, instance_id, group)):
             known = self._reservation() if self.reserved else self.known_capacity
             launches_first = known.evidence is CapacityEvidence.LAUNCH_FIRST
@@ -220,7 +229,7 @@ class FakeProvider(FailingFake):
         return Capacity(CapacityEvidence.RESERVATION, free=left != 0, reason=text, count=left)
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
-        """List the running instances of a group that launched at or after a time, oldest first."""
+        """List the running instances of a group that were launched at or after a time, oldest first."""
         with self.seam.around("provider", "candidates", group):
             if all(instance.group != group for instance in self.fleet.instances.values()):
                 raise Misconfigured(f"no such group: {group!r}")

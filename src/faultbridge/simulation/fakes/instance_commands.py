@@ -29,10 +29,11 @@ DEFAULT_LEVEL = 3
 
 
 class FakeRestarter(FailingFake):
-    """Implements `Restarter` (fake) on a fleet: each token starts one restart, which takes `duration`.
+    """Implements `Restarter` (fake) on a `FakeFleet`: each token starts one restart, for `duration`.
 
-    Scripted failures are returned first. `results` replaces the result `done` per instance. `on_restart` is called for
-    each restart, so that a test can repair the instance. With `status_unknown` every status is UNKNOWN.
+    Failures set with `fail_next` are returned first. `results` maps an instance to the status of its restarts after
+    `duration`; the default is DONE. `on_restart` is called for each restart, so that a test can repair the instance.
+    With `status_unknown` every status is UNKNOWN.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class FakeRestarter(FailingFake):
         self._started: dict[tuple[RepairAction, str, str], datetime] = {}
 
     def restart(self, repair_action: RepairAction, instance_id: str, token: str) -> CallResult:
-        """Start a restart, once per token."""
+        """Start a restart of an instance; the same token starts no second restart."""
         with self.seam.around("restarter", "restart", (repair_action, instance_id, token)):
             script = self._next_failure()
             if script is not None and not script.effect:
@@ -58,7 +59,7 @@ class FakeRestarter(FailingFake):
             return CallResult(script.failure, "scripted") if script else CallResult(operation=operation)
 
     def status(self, repair_action: RepairAction, instance_id: str, token: str) -> Restart:
-        """Return the status of a restart."""
+        """Return the status of a restart; ABSENT if this token started none."""
         with self.seam.around("restarter", "status", (repair_action, instance_id, token)):
             if self.status_unknown:
                 return Restart(RestartState.UNKNOWN, "the agent does not answer")
@@ -72,7 +73,7 @@ class FakeRestarter(FailingFake):
             return self.results.get(instance_id, Restart(RestartState.DONE, operation=operation, boot_id=boot))
 
     def _start(self, repair_action: RepairAction, instance_id: str, token: str) -> str:
-        """Start a restart unless the token has one; returns the operation id."""
+        """Start a restart unless the token has already started one; returns the operation id."""
         if (repair_action, instance_id, token) not in self._started:
             self._started[repair_action, instance_id, token] = self.fleet.clock.now()
             self.restarted.append((repair_action, instance_id, token))
@@ -85,10 +86,11 @@ def _operation(repair_action: RepairAction, token: str) -> str:
 
 
 class FakeVerifier:
-    """Implements `Verifier` (fake): one verification per token; it takes `duration` and passes by default.
+    """Implements `Verifier` (fake): each token starts one verification, which takes `duration`.
 
-    `results` sets the result per instance. A terminated instance (`alive` returns False) gives UNKNOWN. An instance
-    without peers (`cut_off` returns True) fails, whatever its own health.
+    A verification passes by default; `results` sets the result of an instance. The result of a terminated instance
+    (`alive` returns False) is UNKNOWN. An instance that cannot reach its peers (`cut_off` returns True) fails, whatever
+    its own health.
     """
 
     def __init__(
@@ -111,14 +113,14 @@ class FakeVerifier:
         self._by_token: dict[tuple[str, str], str] = {}
 
     def start(self, instance_id: str, token: str, level: int | None = None) -> str:
-        """Start a verification, once per token; returns the operation id."""
+        """Start a verification and return its operation id; the same token starts no second verification."""
         with self.seam.around("verifier", "start", (instance_id, token, level)):
             operation = self._by_token.setdefault((instance_id, token), f"verify-{len(self._by_token) + 1}")
             self.started.setdefault(operation, (instance_id, self.clock.now()))
             return operation
 
     def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
-        """Return the status or the result of a verification."""
+        """Return the verdict of a verification; PENDING until `duration` has passed."""
         with self.seam.around("verifier", "status", (instance_id, operation)):
             owner, at = self.started.get(operation, ("", self.clock.now()))
             if owner != instance_id:
@@ -133,7 +135,10 @@ class FakeVerifier:
 
 
 class FakeCollector:
-    """Implements `Collector` (fake): a log bundle takes `duration`, or fails with `failure_reason`."""
+    """Implements `Collector` (fake): a log bundle is ready after `duration`.
+
+    If `failure_reason` is set, every log bundle fails with this reason.
+    """
 
     def __init__(
         self, clock: Clock | None = None, *, seam: Seam | None = None, duration: timedelta = timedelta(0)
@@ -145,7 +150,7 @@ class FakeCollector:
         self.started: dict[tuple[str, str], datetime] = {}
 
     def collect(self, instance_id: str, token: str) -> Bundle:
-        """Start a log bundle on the first call; returns its status and its location."""
+        """Start a log bundle on the first call; every call returns its state and its location."""
         with self.seam.around("collector", "collect", (instance_id, token)):
             location = f"s3://bundles/{instance_id}/{token}"
             if self.failure_reason:

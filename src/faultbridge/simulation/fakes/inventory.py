@@ -17,13 +17,13 @@ ZONE = "use1-az1"
 
 
 class FakeInventory:
-    """Implements `Inventory` (fake): every running instance of the fleet is a serving member.
+    """Implements `Inventory` (fake): every running instance of the fleet is a serving member of its group.
 
-    Groups in `omitted_groups` are missing from answers, instances in `standby` do not serve, and
-    `opted_out_instances` carry the tag that excludes them from repair. Every instance has the role `role_id`. `calls`
-    counts API calls. With `network_node`, all instances are behind that network node; without `has_topology`, network
-    nodes cannot be read for now. `conditions` are what the
-    provider reports, `updates` the running updates of groups, and `desired` the sizes of groups that are not complete.
+    Groups in `omitted_groups` are missing from answers. Instances in `standby` are members but do not serve. Instances
+    in `opted_out_instances` have the tag that excludes them from repair. Every instance has the role `role_id`. `calls`
+    counts API calls. With `network_node`, all instances are behind that network node. With `has_topology` False,
+    network nodes cannot be read. `conditions` are the conditions that the provider reports. `updates` are the running
+    updates by group. `desired` is the desired size of each group that is incomplete.
     """
 
     def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None, network_node: str | None = None) -> None:
@@ -58,27 +58,27 @@ class FakeInventory:
             }
 
     def describe(self, _config: ClusterConfig, group: str, members: Mapping[str, GroupMember]) -> tuple[Instance, ...]:
-        """Describe members of a group; counts one more page of calls per hundred members."""
+        """Describe members of a group; adds two API calls to `calls` for each page of 100 members."""
         self.calls += 2 * -(-len(members) // 100)
         with self.seam.around("inventory", "describe", group):
             return tuple(sorted((self.instance(group, one) for one in members), key=lambda found: found.name))
 
     def serving_instances(self, config: ClusterConfig, group: str) -> tuple[Instance, ...]:
-        """Describe the serving members of a group; rejects an unknown group as `unknown_group`."""
+        """Describe the serving members of a group; an unknown group raises `Rejected` (`unknown_group`)."""
         found = self.list_members(config, [group])
         if group not in found:
             raise Rejected("unknown_group", f"group not found: {group!r}")
         return self.describe(config, group, {one: member for one, member in found[group].items() if member.serving})
 
     def role_ids(self, _config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
-        """Return the role of every instance, if any of the given ones is in the fleet."""
+        """Return the id of the role that all instances have; empty if the fleet has none of `instances`."""
         self.calls += 1
         with self.seam.around("inventory", "role_ids", tuple(instances)):
             known = self.role_id is not None and not self.fleet.instances.keys().isdisjoint(instances)
             return frozenset([str(self.role_id)] if known else ())
 
     def instance(self, group: str, instance_id: str) -> Instance:
-        """Return the description of one instance."""
+        """Return the description of one instance: its names, failure domains, type and launch time."""
         launched = self.fleet.instances[instance_id].launched_at
         domains = {"zone": ZONE}
         if self.has_topology:
@@ -101,31 +101,34 @@ class FakeInventory:
         return host_name(instance_id)
 
     def gone(self, _config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
-        """Return the given instances that are terminated or unknown."""
+        """Return those of the given instances that are terminated or unknown."""
         self.calls += 1
         with self.seam.around("inventory", "gone", tuple(instances)):
             return frozenset(one for one in instances if not self.fleet.is_alive(one))
 
     def opted_out(self, _config: ClusterConfig) -> frozenset[str]:
-        """Return the instances whose tag excludes them from repair."""
+        """Return the ids of the instances whose tag excludes them from repair."""
         self.calls += 1
         with self.seam.around("inventory", "opted_out"):
             return frozenset(self.opted_out_instances)
 
     def repairs_nodes(self, _config: ClusterConfig) -> RepairSetting | None:
-        """Return the setting of the automation that the test set in `provider_repairs`."""
+        """Return whether the provider repairs nodes itself, as the test set it in `provider_repairs`.
+
+        None if the test has not set it.
+        """
         with self.seam.around("inventory", "repairs_nodes"):
             return self._repair_setting()
 
     def provider_status(self, _config: ClusterConfig, groups: Collection[str]) -> ProviderStatus:
-        """Return the conditions that the test set, and each group with its desired size in the fleet."""
+        """Return the conditions, the sizes and the updates that the test set, by group."""
         with self.seam.around("inventory", "provider_status", tuple(groups)):
             present = sorted(group for group in groups if self._exists(group))
             statuses = {group: self._group_status(group) for group in present}
             return ProviderStatus(self.conditions, statuses, self._repair_setting())
 
     def _exists(self, group: str) -> bool:
-        """Return whether the fleet ever had an instance of a group, and the test does not omit it."""
+        """Return whether the fleet ever had an instance of a group that is not in `omitted_groups`."""
         return group not in self.omitted_groups and any(one.group == group for one in self.fleet.instances.values())
 
     def _repair_setting(self) -> RepairSetting | None:

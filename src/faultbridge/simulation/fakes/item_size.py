@@ -23,7 +23,10 @@ _SIZED = frozenset({str, Packed})
 
 
 def check_sizes(items: Iterable[tuple[Key, Item | None, Item | None]]) -> None:
-    """Refuse writes that DynamoDB refuses, given as (key, new item, old item) of every changed item."""
+    """Raise `Misconfigured` if DynamoDB would refuse the writes because of their size.
+
+    `items` has the key, the new item and the old item of every changed item.
+    """
     written = [(key, new) for key, new, _ in items if new is not None]
     bounds = [max_bytes(new) for _, new in written]
     for (key, new), bound in zip(written, bounds, strict=True):
@@ -36,7 +39,7 @@ def check_sizes(items: Iterable[tuple[Key, Item | None, Item | None]]) -> None:
 def max_bytes(item: Item) -> int:
     """Return an upper bound of an item's size, so that most items need no exact measurement.
 
-    It is four bytes for each character of the item's names and values, which is more than DynamoDB's format takes.
+    The bound is four bytes for each character of the item's names and values. DynamoDB's format never takes more.
     """
     return BYTES_PER_CHARACTER * (_length_of(item) if isinstance(item, StoredMapping) else _text_length(item))
 

@@ -12,10 +12,10 @@ from faultbridge.simulation.fakes.seam import Seam
 
 
 class FakeLauncher(FailingFake):
-    """Implements `Launcher` (fake) on a fleet: the same token always gets the same answer, if its request is the same.
+    """Implements `Launcher` (fake) on a `FakeFleet`: an equal token and request get an equal answer.
 
-    Scripted failures are returned before real answers. Instance types in `types_without_capacity` cannot launch.
-    Before `hidden_until`, `launched` returns nothing, as an eventually consistent API may.
+    Failures set with `fail_next` are returned before real answers. Instance types in `types_without_capacity` cannot
+    launch. Before `hidden_until`, `launched` returns nothing, as an eventually consistent API may.
     """
 
     def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None) -> None:
@@ -28,7 +28,7 @@ class FakeLauncher(FailingFake):
         self._requested_types: dict[str, tuple[str, ...]] = {}
 
     def launched(self, launch_request: LaunchRequest) -> tuple[LaunchedInstance, ...]:
-        """List the live instances launched for the case, and its spare, oldest first."""
+        """List the live instances that were launched for a case, and the case's spare, oldest first."""
         with self.seam.around("launcher", "launched", launch_request):
             now = self.fleet.clock.now()
             if self.hidden_until is not None and now < self.hidden_until:
@@ -43,14 +43,17 @@ class FakeLauncher(FailingFake):
             return tuple(sorted(found, key=lambda one: (one.launched_at, one.instance_id)))
 
     def launched_in(self, cluster: ClusterConfig) -> tuple[LaunchedInstance, ...]:
-        """List the live instances launched in a cluster. The fake fleet belongs to one cluster."""
+        """List the live instances that were launched in a cluster; the fake fleet has only one cluster."""
         with self.seam.around("launcher", "launched_in", cluster.cluster):
             now = self.fleet.clock.now()
             found = [one for one in self.fleet.instances.values() if one.case is not None and one.alive]
             return tuple(as_launched_instance(one, now) for one in found)
 
     def launch(self, launch_request: LaunchRequest) -> CallResult:
-        """Launch one instance per token."""
+        """Launch one instance; the same token launches no second instance.
+
+        The same token with other instance types fails as AMBIGUOUS.
+        """
         with self.seam.around("launcher", "launch", launch_request):
             self.launch_calls.append((launch_request.case, launch_request.token))
             types = launch_request.instance_types
@@ -69,26 +72,29 @@ class FakeLauncher(FailingFake):
             return CallResult()
 
     def terminate(self, instance_id: str) -> CallResult:
-        """Terminate an instance that backs no node."""
+        """Terminate an instance that was launched but backs no node."""
         with self.seam.around("launcher", "terminate", instance_id):
             self.terminated.append(instance_id)
             self.fleet.terminate(instance_id)
             return CallResult()
 
     def _scripted(self, launch_request: LaunchRequest, failure: ProviderFailure) -> CallResult:
-        """Return a scripted failure; a permanent failure is the answer to every later call with this token."""
+        """Return the failure that a test has set for a call.
+
+        If the failure is permanent, later calls with the same token return it too.
+        """
         answer = CallResult(failure, "scripted")
         retriable = failure in {ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT, ProviderFailure.THROTTLED}
         return answer if retriable else self._answers.setdefault(launch_request.token, answer)
 
     def _launch(self, launch_request: LaunchRequest) -> CallResult:
-        """Return the token's earlier answer, or launch now."""
+        """Return the answer that the token got before; launch an instance if the token is new."""
         if launch_request.token not in self._answers:
             self._answers[launch_request.token] = self._launch_first_time(launch_request)
         return self._answers[launch_request.token]
 
     def _launch_first_time(self, launch_request: LaunchRequest) -> CallResult:
-        """Launch the first instance type that has capacity."""
+        """Launch an instance of the first requested type that has capacity."""
         types = launch_request.instance_types or (self.fleet.instance_type,)
         available = next((one for one in types if one not in self.types_without_capacity), None)
         if available is None or self.fleet.capacity_left == 0:
@@ -101,7 +107,7 @@ class FakeLauncher(FailingFake):
         return CallResult(reason=f"{name} was launched", operation=name)
 
     def _conflict_if_terminated(self, answer: CallResult) -> CallResult:
-        """Return a conflict if the launched instance has been terminated since."""
+        """Return the answer, or CONFLICT if the instance that it names has been terminated."""
         launched = self.fleet.instances.get(answer.operation or "")
         if launched is None or launched.alive:
             return answer

@@ -23,9 +23,9 @@ def _accept_all(event: BusEvent) -> FailedEvent | None:
 
 
 class FakeBus:
-    """Implements `EventBus` (fake): keeps all accepted events; `refuse` may refuse an event.
+    """Implements `EventBus` (fake): keeps all accepted events; a test can refuse events with `refuse`.
 
-    As `PutEvents`, a call succeeds although some of its events were refused, and names these events.
+    As with `PutEvents`, a call succeeds although some of its events are refused, and returns the refused events.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class FakeBus:
         self.accepted: list[BusEvent] = []
 
     def put(self, events: Sequence[BusEvent]) -> tuple[FailedEvent, ...]:
-        """Publish events; returns the refusals."""
+        """Publish events; returns the refused events with the reasons."""
         with self.seam.around("bus", "put", tuple(events)):
             refusals = []
             for event in events:
@@ -49,11 +49,11 @@ class FakeBus:
 
     @property
     def ids(self) -> list[str]:
-        """The ids of all accepted events in order, including duplicates."""
+        """The ids of all accepted events in the order of their publication, including duplicates."""
         return [event.event_id for event in self.accepted]
 
     def _validation_error(self, event: BusEvent) -> FailedEvent | None:
-        """Return a permanent refusal if the event is too large or its detail is not a JSON object."""
+        """Return the refusal of an event that is too large or whose detail is no JSON object, else None."""
         size = len(event.detail.encode()) + len(event.detail_type.encode())
         size += sum(len(resource.encode()) for resource in event.resources)
         if size > MAX_EVENT_BYTES:
@@ -67,7 +67,7 @@ class FakeBus:
 
 @dataclass
 class QueuedMessage:
-    """One message in the queue, and when a receive may return it next."""
+    """One message in the queue; it can be received from `visible_at` on."""
 
     number: int
     group: str
@@ -80,7 +80,7 @@ class QueuedMessage:
 class FakeQueue:
     """Implements `RecordQueue` (fake): at-least-once delivery, visibility timeout, dead letters.
 
-    A message that was received `max_receives` times moves to `dead` on the next receive.
+    A message that was received `max_receives` times moves to `dead` at the next call of `receive`.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class FakeQueue:
         self._numbers = count(1)
 
     def send(self, messages: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-        """Queue messages given as (group, body); returns the bodies that are too large."""
+        """Queue messages, given as pairs of group and body; returns the bodies that are too large."""
         with self.seam.around("queue", "send", tuple(messages)):
             now = self.clock.now()
             for group, body in messages:
@@ -109,7 +109,7 @@ class FakeQueue:
             return tuple(body for _, body in messages if len(body.encode()) > MAX_MESSAGE_BYTES)
 
     def depth(self) -> RecordQueueDepth:
-        """Count the waiting, in-flight and dead messages."""
+        """Count the messages that are waiting, in flight, and dead."""
         with self.seam.around("queue", "depth"):
             waiting = sum(message.visible_at <= self.clock.now() for message in self.messages)
             return RecordQueueDepth(waiting, len(self.messages) - waiting, len(self.dead))
@@ -130,7 +130,10 @@ class FakeQueue:
             self.messages = [one for one in self.messages if one.number != number]
 
     def release(self, pauses: Mapping[str, int]) -> None:
-        """Make received messages visible after their pause; an outdated receipt handle is ignored."""
+        """Make received messages visible again after a pause.
+
+        `pauses` maps receipt handles to seconds. An outdated receipt handle is ignored.
+        """
         with self.seam.around("queue", "release", dict(pauses)):
             for message in self.messages:
                 if (seconds := pauses.get(_handle(message))) is not None:
@@ -153,9 +156,10 @@ def _handle(message: QueuedMessage) -> str:
 
 
 class FakePager:
-    """Implements `Pager` (fake): `sent` holds every sent page, `attempted` also those whose call failed.
+    """Implements `Pager` (fake): keeps every sent page in `sent`.
 
-    As SNS, it accepts the same page again: only the caller prevents a second one.
+    `attempted` also contains the pages whose call failed. Like SNS, the fake accepts the same page again. Only the
+    caller prevents a second page.
     """
 
     def __init__(self, *, seam: Seam | None = None) -> None:
@@ -164,7 +168,7 @@ class FakePager:
         self.attempted: list[PageMessage] = []
 
     def send(self, page: PageMessage) -> str:
-        """Send a page; returns its message id."""
+        """Send a page; returns its message id. A page without a default body raises `ValueError`."""
         if "default" not in page.bodies:
             raise ValueError(f"page without a default body: {page.key}; add bodies['default']")
         self.attempted.append(page)
@@ -174,12 +178,12 @@ class FakePager:
 
     @property
     def keys(self) -> list[str]:
-        """The keys of all sent pages in order, including duplicates."""
+        """The keys of all sent pages in the order of sending, including duplicates."""
         return [page.key for page in self.sent]
 
 
 class FakeReceipts:
-    """Stores the receipt lines of senders and of ingest (fake)."""
+    """Stores receipt lines (fake): what senders sent, and what ingest did with each record."""
 
     def __init__(self, clock: Clock | None = None, *, seam: Seam | None = None) -> None:
         self.clock = clock or ManualClock()
@@ -192,6 +196,6 @@ class FakeReceipts:
             self.lines.append((self.clock.now(), json.loads(json.dumps(line))))
 
     def read(self, since: datetime) -> Iterator[Mapping[str, Any]]:
-        """Yield the lines written at or after a time."""
+        """Yield the receipt lines that were written at or after a time."""
         with self.seam.around("receipts", "read", since):
             yield from (line for at, line in self.lines if at >= since)

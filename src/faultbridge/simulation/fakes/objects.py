@@ -14,7 +14,7 @@ from faultbridge.storage.wire.archive_lines import ArchiveLine
 class FakeObjects:
     """Implements `ObjectStore` (fake) in a dictionary.
 
-    As S3, a read returns the last completed write, and writing a key again replaces its object.
+    As in S3, a read returns the last completed write, and a write to an existing key replaces the object.
     """
 
     def __init__(self, *, seam: Seam | None = None) -> None:
@@ -22,7 +22,7 @@ class FakeObjects:
         self.stored: dict[str, bytes] = {}
 
     def put(self, key: str, body: bytes) -> None:
-        """Store an object; replaces an existing one."""
+        """Store an object, and replace any object with the same key."""
         with self.seam.around("objects", "put", key):
             self.stored[key] = bytes(body)
 
@@ -42,10 +42,10 @@ class FakeArchive(FakeObjects):
 
 
 class FakeVault(FakeArchive):
-    """Implements `Vault` (fake): an archive whose objects cannot be overwritten."""
+    """Implements `Vault` (fake): a write-once archive, whose objects cannot be overwritten."""
 
     def put(self, key: str, body: bytes) -> None:
-        """Store an object; an existing key raises `Conflict`."""
+        """Store an object; a key that exists already raises `Conflict`."""
         with self.seam.around("vault", "put", key):
             if key in self.stored:
                 raise Conflict(f"the object exists already: {key}")
@@ -53,7 +53,10 @@ class FakeVault(FakeArchive):
 
 
 class FakeDelivery:
-    """Implements `ArchiveSink` (fake): `misdeliver` may silently drop, duplicate or reorder lines."""
+    """Implements `ArchiveSink` (fake): delivers lines to the archive.
+
+    A test can drop, duplicate or reorder lines with `misdeliver`.
+    """
 
     def __init__(
         self,
@@ -67,13 +70,13 @@ class FakeDelivery:
         self._sink = ObjectSink(archive)
 
     def put(self, lines: Sequence[ArchiveLine]) -> None:
-        """Deliver the lines, changed by `misdeliver` if it is set."""
+        """Deliver the lines to the archive, after `misdeliver` has changed them if it is set."""
         with self.seam.around("sink", "put", len(lines)):
             self._sink.put(self.misdeliver(lines) if self.misdeliver else lines)
 
 
 class FakeArchivePorts:
-    """The ports of the archive functions (fakes), with a given table and clock."""
+    """The ports that the archive functions need (fakes), on a given table and clock."""
 
     def __init__(self, table: Table, clock: Clock) -> None:
         self.table = table

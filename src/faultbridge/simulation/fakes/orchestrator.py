@@ -1,4 +1,4 @@
-"""A fake of an orchestrator (Slurm, Kubernetes): cordoned nodes and running jobs."""
+"""A fake of an orchestrator (Slurm or Kubernetes): keeps cordoned nodes and running jobs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from faultbridge.simulation.fakes.seam import Seam
 
 
 class FakeOrchestrator:
-    """Implements `Orchestrator` (fake). Like Slurm, it finds the instance of a node by the names of its host.
+    """Implements `Orchestrator` (fake). Like Slurm, it finds the instance of a node by the host's names.
 
-    `cordoned` holds node names, `cordoned_instances` instances of the `fleet`. A node or instance in
-    `busy_until` runs jobs until that time. Scripted failures are returned first. Every call times out before
-    `unreachable_until`, and the API refuses every drain before the time in `drains_refused`. Nodes in `unknown_nodes`
-    get `NOT_FOUND`. Nodes in `not_ready`, and those whose instance is gone from the `fleet`, are not ready.
+    `cordoned` contains the names of cordoned nodes, `cordoned_instances` the instances of the `fleet` on their hosts. A
+    node or instance in `busy_until` runs jobs until that time. Failures set with `fail_next` are returned first. Every
+    call times out before `unreachable_until`. The API refuses every drain before the time in `drains_refused`. Cordon
+    and uncordon of a node in `unknown_nodes` fail with `NOT_FOUND`. Nodes in `not_ready`, and those whose instance is
+    gone from the `fleet`, are not ready.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class FakeOrchestrator:
 
     @property
     def applicable(self) -> bool:
-        """Whether the cluster has an orchestrator at all."""
+        """Whether the cluster has an orchestrator."""
         return self._applicable
 
     def fail_next(self, *failures: ProviderFailure) -> None:
@@ -52,11 +53,11 @@ class FakeOrchestrator:
         self.failures.extend(failures)
 
     def refuse_drains(self, failure: ProviderFailure, until: datetime | None = None) -> None:
-        """Make every drain fail, or every drain before a time, without effect."""
+        """Make every drain fail without effect, until a time if `until` is given."""
         self.drains_refused = failure, until or datetime.max.replace(tzinfo=UTC)
 
     def cordon(self, node: ClusterNode) -> CallResult:
-        """Cordon a node."""
+        """Mark a node as unschedulable, so that it gets no new jobs."""
         with self.seam.around("orchestrator", "cordon", node.node):
             answer = self._answer(node)
             if answer.ok and self._applicable:
@@ -65,7 +66,7 @@ class FakeOrchestrator:
             return answer
 
     def uncordon(self, node: ClusterNode) -> CallResult:
-        """Uncordon a node."""
+        """Make a cordoned node schedulable again."""
         with self.seam.around("orchestrator", "uncordon", node.node):
             answer = self._answer(node)
             if answer.ok:
@@ -74,7 +75,10 @@ class FakeOrchestrator:
             return answer
 
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
-        """Drain a node; returns TIMEOUT while jobs still run."""
+        """Check whether a node is drained; returns TIMEOUT while jobs still run on it.
+
+        Nothing runs on a node that the orchestrator does not know, so its drain succeeds.
+        """
         with self.seam.around("orchestrator", "drain", node.node):
             answer = self._answer(node)
             if answer.failure is ProviderFailure.NOT_FOUND and node.node in self.unknown_nodes:
@@ -98,17 +102,17 @@ class FakeOrchestrator:
             return CheckResult.FAILED if gone or node.node in self.not_ready else CheckResult.PASSED
 
     def _instance(self, node: ClusterNode) -> str | None:
-        """Return the instance on the node's host; a host that the fleet does not have is found by the node's name."""
+        """Return the instance on the node's host, or the node's registered instance if the host is unknown."""
         found = (self.fleet.instance_at(name) for name in node.host_names) if self.fleet else ()
         return next((one for one in found if one is not None), node.instance_id)
 
     def _busy(self, node: ClusterNode) -> bool:
-        """Return whether jobs still run on a node or its instance."""
+        """Return whether jobs still run on a node; `busy_until` names the node or its instance."""
         found = (self.busy_until.get(one) for one in (node.node, self._instance(node)) if one is not None)
         return any(until is not None and self.clock.now() < until for until in found)
 
     def _answer(self, node: ClusterNode) -> CallResult:
-        """Return the scripted or configured failure of a call, else success."""
+        """Return the failure that the test has set for a call, else success."""
         if self.failures:
             failure = self.failures.popleft()
             return CallResult(failure, "scripted", no_response=failure is ProviderFailure.TIMEOUT)

@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(slots=True)
 class Call:
-    """One call to a fake: port, operation, argument, and the name `port.operation`."""
+    """One call to a fake: port, operation and argument."""
 
     port: str
     operation: str
@@ -18,7 +18,7 @@ class Call:
 
     @property
     def name(self) -> str:
-        """The name `port.operation`."""
+        """The port and the operation of the call in the form `port.operation`."""
         return f"{self.port}.{self.operation}"
 
 
@@ -26,12 +26,12 @@ Hook = Callable[[Call], None]
 
 
 def _do_nothing(call: Call) -> None:
-    """Inject no fault: the default hook."""
+    """Inject no fault; this is the default hook."""
 
 
 @dataclass
 class Seam:
-    """Runs hooks around every call of the fakes that share it; a hook injects a fault by raising.
+    """Runs hooks around every call of the fakes that share this object; a hook injects a fault by raising.
 
     An error from `before` means that the call had no effect (outage, throttling, crash before the call). An error from
     `after` means that the call took effect but the caller got no answer. `calls` records every call in order.
@@ -54,12 +54,15 @@ class Seam:
         self.after(call)
 
     def named(self, name: str) -> list[Call]:
-        """Return the recorded calls with a name such as `table.transact`."""
+        """Return the recorded calls with the given name, such as `table.transact`."""
         return [call for call in self.calls if call.name == name]
 
 
 def raise_once(*faults: tuple[str, Exception]) -> Hook:
-    """Return a hook that raises each given error once, on the next call with the given name."""
+    """Return a hook that raises each given error once, on the next call with the error's call name.
+
+    Each fault is a pair of a call name (`port.operation`) and an error.
+    """
     pending = list(faults)
 
     def hook(call: Call) -> None:

@@ -38,9 +38,10 @@ def definition() -> dict[str, Any]:
 
 @dataclass
 class Execution:
-    """One execution: its current state, its data, and the states it has left.
+    """One execution: its current state, its data, and the states that it has left.
 
-    `token` is the task token it waits for, `since` when that wait started. `busy` is True while a task of it runs.
+    `token` is the task token for which the execution waits; this wait started at `since`. `busy` is True while one of
+    its tasks runs.
     """
 
     name: str
@@ -56,7 +57,7 @@ class Execution:
 
 
 class TaskFailed(Exception):  # noqa: N818 - the error name in Amazon States Language
-    """A task raised an error or timed out."""
+    """Raised when a task raised an error or timed out, with the error's name and cause."""
 
     def __init__(self, error: str, cause: str) -> None:
         super().__init__(error)
@@ -65,7 +66,7 @@ class TaskFailed(Exception):  # noqa: N818 - the error name in Amazon States Lan
 
 
 class FakeStateMachine:
-    """Implements `Workflow` (fake): executes the definition at once, with `handler` as its Lambda."""
+    """Implements `Workflow` (fake): executes the definition at once; `handler` is the Lambda function."""
 
     def __init__(self, clock: Clock, *, seam: Seam | None = None) -> None:
         self.clock = clock
@@ -92,7 +93,7 @@ class FakeStateMachine:
             return found.status if found else ExecutionStatus.MISSING
 
     def resume(self, token: str, output: Mapping[str, Any]) -> bool:
-        """Complete a waiting task token; returns False if no running execution waits for it."""
+        """Complete the task that waits for a task token; returns False if no execution waits for it."""
         with self.seam.around("workflow", "resume", token):
             waiting = self._waiting.get(token)
             if waiting is None or waiting.token != token or waiting.status is not ExecutionStatus.RUNNING:
@@ -102,12 +103,12 @@ class FakeStateMachine:
             return True
 
     def abort(self, name: str) -> None:
-        """Fail an execution from outside, as an operator does; no Catch runs."""
+        """Fail an execution from outside, as an operator does; no Catch of the definition runs."""
         self.executions[name].status = ExecutionStatus.FAILED
         self.executions[name].token = None
 
     def expire_tokens(self) -> None:
-        """Fail every task that has waited for its task token longer than its TimeoutSeconds."""
+        """Fail every task that has waited for its task token longer than its state's TimeoutSeconds."""
         self._waiting = {token: one for token, one in self._waiting.items() if one.token == token}
         for execution in list(self._waiting.values()):
             if execution.since is None:
@@ -119,7 +120,7 @@ class FakeStateMachine:
                 self.advance(execution)
 
     def advance(self, execution: Execution) -> None:
-        """Run an execution until it waits or ends; a call from within its own task returns at once."""
+        """Run an execution until it waits or ends; a call from within its own task has no effect."""
         if execution.busy:
             return
         execution.busy = True
@@ -130,7 +131,7 @@ class FakeStateMachine:
             execution.busy = False
 
     def _step(self, execution: Execution) -> bool:
-        """Run the current state once; returns whether the execution can continue."""
+        """Run the current state once; returns whether the next state can run immediately."""
         state = self.definition["States"][execution.state]
         if state["Type"] == "Succeed":
             execution.visited.append(execution.state)
@@ -151,7 +152,7 @@ class FakeStateMachine:
         return True
 
     def _task(self, execution: Execution, state: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the result of a task; None while it waits for its task token."""
+        """Return the result of a task, or None while the task waits for its task token."""
         if execution.token is None:
             result = self._invoke(execution, state)
             if CALLBACK not in state["Resource"]:
@@ -178,7 +179,7 @@ class FakeStateMachine:
             raise TaskFailed(type(error).__name__, str(error)) from error
 
     def _fail(self, execution: Execution, failed: TaskFailed) -> None:
-        """Apply Retry, then Catch, to a failed task; without either the execution fails."""
+        """Apply the Retry or the Catch of the state to a failed task; without either, the execution fails."""
         state = self.definition["States"][execution.state]
         retrier = matching(state.get("Retry", []), failed.error)
         if retrier is not None and execution.retries < retrier["MaxAttempts"]:
@@ -201,7 +202,7 @@ class FakeStateMachine:
         self._enter(execution, state["Next"])
 
     def _enter(self, execution: Execution, target: str) -> None:
-        """Leave the current state and enter another one."""
+        """Leave the current state and enter the state `target`."""
         execution.visited.append(execution.state)
         execution.state = target
         execution.retries = 0
@@ -209,12 +210,12 @@ class FakeStateMachine:
 
 
 def matching(handlers: list[dict[str, Any]], error: str) -> dict[str, Any] | None:
-    """Return the first retrier or catcher that matches an error name or has States.ALL."""
+    """Return the first Retry or Catch entry that matches an error name or has States.ALL, else None."""
     return next((one for one in handlers if {error, "States.ALL"} & set(one["ErrorEquals"])), None)
 
 
 def choose(state: dict[str, Any], data: dict[str, Any]) -> str:
-    """Return the next state of a Choice state."""
+    """Return the name of the state that a Choice state selects for the data."""
     for choice in state["Choices"]:
         if at(choice["Variable"], data) == choice["StringEquals"]:
             return str(choice["Next"])
@@ -222,7 +223,7 @@ def choose(state: dict[str, Any], data: dict[str, Any]) -> str:
 
 
 def resolved(template: dict[str, Any], data: dict[str, Any], context: dict[str, Any]) -> dict[str, Any]:
-    """Resolve a payload template: replace each `name.$` by the value at its path."""
+    """Resolve a payload template: replace each `name.$` by the value at its reference path."""
     payload: dict[str, Any] = {}
     for name, value in template.items():
         if not name.endswith(".$"):
@@ -235,7 +236,7 @@ def resolved(template: dict[str, Any], data: dict[str, Any], context: dict[str, 
 
 
 def at(path: str, data: dict[str, Any]) -> Any:
-    """Return the value at a reference path; KeyError if there is none."""
+    """Return the value at a reference path; a path without a value raises `KeyError`."""
     found: Any = data
     for part in path.removeprefix("$").split("."):
         found = found[part] if part else found
@@ -243,5 +244,5 @@ def at(path: str, data: dict[str, Any]) -> Any:
 
 
 def put(data: dict[str, Any], path: str, value: Any) -> None:
-    """Store a result at a path with one part, such as `$.drain`."""
+    """Store a result in the data at a reference path with one part, such as `$.drain`."""
     data[path.removeprefix("$.")] = value

@@ -1,4 +1,4 @@
-"""Stored values of the fake table: mappings and lists that never change, so that readers can share them."""
+"""Stored values of the fake table: read-only mappings and lists, which readers can share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def _refuse(*_: object, **__: object) -> NoReturn:
 class StoredMapping(dict[str, Value]):
     """A read-only mapping in the fake table, so that readers can share it without a copy.
 
-    `length` caches the length of its JSON text, and `decoded` a decoder with its result; both are None at first.
+    `length` caches the length of its JSON text. `decoded` caches a decoder and its result. Both are None until they are
+    first needed.
     """
 
     length: int | None = None
@@ -46,12 +47,15 @@ _STORED = _PLAIN | {StoredMapping, StoredList}
 
 
 def stored_item(item: Item) -> StoredMapping:
-    """Return a copy of an item for storage."""
+    """Return a read-only copy of an item for storage."""
     return StoredMapping({name: one if type(one) in _STORED else stored(one) for name, one in item.items()})
 
 
 def stored(value: Any) -> Value:
-    """Return a value for storage; raises TypeError if DynamoDB would not return it unchanged."""
+    """Return a read-only form of a value for storage.
+
+    It raises `TypeError` if DynamoDB would not return the value unchanged.
+    """
     kind = type(value)
     if kind in _STORED:
         return value  # type: ignore[no-any-return]  # one of the stored kinds
@@ -67,14 +71,14 @@ def stored(value: Any) -> Value:
 
 
 def _name(name: object) -> str:
-    """Return an attribute name; TypeError if it is not a string."""
+    """Return an attribute name; a name that is not a string raises `TypeError`."""
     if isinstance(name, str):
         return name
     raise TypeError(f"invalid attribute name: {name!r}; it must be a string")
 
 
 def _plain(value: Any) -> Value:
-    """Convert a value of a subclass (an enum, say) to the plain type that DynamoDB stores."""
+    """Convert a value of a subclass, such as an enum, to the plain type that DynamoDB stores."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, int):

@@ -32,7 +32,7 @@ PROJECTED = frozenset(
 
 @dataclass(frozen=True)
 class StreamRecord:
-    """One change of one item; all changes of one write share a `transaction` number."""
+    """One change of one item; all changes of one transaction have the same `transaction` number."""
 
     event: str
     key: Key
@@ -42,7 +42,7 @@ class StreamRecord:
     at: datetime
 
     def as_lambda_record(self) -> dict[str, Any]:
-        """Convert the change to a record of a Lambda event source mapping, with the new image."""
+        """Convert the change to a stream record as Lambda receives it, with the new image of the item."""
         keys = to_typed_item({"pk": self.key.pk, "sk": self.key.sk})
         image = {} if self.new is None else {"NewImage": to_typed_item(self.new)}
         return {
@@ -56,8 +56,8 @@ class StreamRecord:
 class FakeTable:
     """Implements `Table` (fake): `index_lag` delays the indexes, `page_size` limits every page of a query.
 
-    Reads are consistent; queries of an index, and reads with `consistent=False`, return data as old as `index_lag`.
-    Items and transactions above DynamoDB's size limits are refused as on AWS. `stream` lists every change in the
+    Reads are consistent by default. Queries of an index, and reads with `consistent=False`, return data as old as
+    `index_lag`. Items and transactions above DynamoDB's size limits are refused. `stream` lists every change in the
     order of the writes. With `shared`, reads return read-only items instead of copies, which saves time.
     """
 
@@ -83,13 +83,13 @@ class FakeTable:
         self._transactions = 0
 
     def get(self, key: Key) -> Item | None:
-        """Return an item; None if it does not exist."""
+        """Return the item at a key; None if it does not exist."""
         with self.seam.around("table", "get", key):
             item = self._at(key)
             return None if item is None else self._read(item)
 
     def get_many(self, keys: Iterable[Key], *, consistent: bool = True) -> dict[Key, Item]:
-        """Return the existing items among the given keys; a read that is not consistent lags like an index."""
+        """Return those items of the given keys that exist; with `consistent=False`, they are `index_lag` old."""
         wanted, version = list(dict.fromkeys(keys)), self._at if consistent else self._visible
         with self.seam.around("table", "get_many" if consistent else "get_many_lagging", wanted):
             return {key: self._read(item) for key in wanted if (item := version(key)) is not None}
@@ -106,7 +106,7 @@ class FakeTable:
         index: Index | None = None,
         newest_first: bool = False,
     ) -> Page:
-        """Return one page of a partition of the table or of an index."""
+        """Return one page of items of a partition, from the table or from an index."""
         with self.seam.around("table", "query", (pk, index)):
             if pk not in self._partitions if index is None else not self._index_members.get((index.name, pk)):
                 return _EMPTY_PAGE
@@ -131,7 +131,7 @@ class FakeTable:
             self._commit([write])
 
     def transact(self, writes: Sequence[Write], token: str | None = None) -> None:
-        """Perform several writes, all or none; the same token within ten minutes has no further effect."""
+        """Perform all writes or none; a repetition with the same token within ten minutes has no effect."""
         if not writes:
             return
         if len(writes) > MAX_TRANSACTION_WRITES or len({write.key for write in writes}) < len(writes):
@@ -145,13 +145,13 @@ class FakeTable:
                     self._tokens[token] = (self.clock.now(), tuple(writes))
 
     def items(self) -> Iterator[Item]:
-        """Yield every stored item in key order, without copying; callers must not modify them."""
+        """Yield every stored item in the order of the keys, without a copy; callers must not modify items."""
         for pk in sorted(self._partitions):
             for sk in sorted(self._partitions[pk]):
                 yield self._partitions[pk][sk]
 
     def items_at(self, prefix: str, sk: str) -> Iterator[Item]:
-        """Yield the item at `sk` of each partition whose key starts with a prefix, in key order, without copying."""
+        """Yield the item with sort key `sk` of each partition whose key starts with a prefix, without a copy."""
         for pk in sorted(pk for pk in self._partitions if pk.startswith(prefix)):
             if (item := self._partitions[pk].get(sk)) is not None:
                 yield item
@@ -160,7 +160,10 @@ class FakeTable:
         return self._partitions.get(key.pk, {}).get(key.sk)
 
     def _was_committed(self, token: str, writes: tuple[Write, ...]) -> bool:
-        """Return whether a transaction with this token was committed within the token lifetime."""
+        """Return whether a transaction with this token was committed within the last ten minutes.
+
+        The same token with other writes raises `Misconfigured`.
+        """
         known = self._tokens.get(token)
         if known is None or self.clock.now() - known[0] > TOKEN_LIFETIME:
             return False
@@ -169,7 +172,7 @@ class FakeTable:
         return True
 
     def _commit(self, writes: Sequence[Write]) -> None:
-        """Check all conditions, then apply all writes."""
+        """Check all conditions, then apply all writes; a failed condition raises `Conflict`."""
         keys = [write.key for write in writes]
         olds = [self._at(key) for key in keys]
         if not all(holds(write.when, old) for write, old in zip(writes, olds, strict=True)):
@@ -200,13 +203,13 @@ class FakeTable:
         self.stream.append(StreamRecord(event, key, new, old, self._transactions, now))
 
     def _visible(self, key: Key) -> Item | None:
-        """Return the version of an item that lagging reads and indexes show."""
+        """Return the version of an item that a read with index lag sees; None if it has no item."""
         horizon = self.clock.now() - self.index_lag
         versions = self._versions.get(key, [(_BEGINNING, None)])
         return next((item for at, item in reversed(versions) if at <= horizon), versions[0][1])
 
     def _rows(self, pk: str, index: Index | None) -> Iterator[tuple[tuple[str, ...], Item]]:
-        """Yield the rows of a partition of the table or of an index, each with its sort position."""
+        """Yield the items of a partition of the table or of an index, each with its sort position."""
         if index is None:
             for sk, item in self._partitions.get(pk, {}).items():
                 yield (sk,), item
@@ -220,7 +223,7 @@ class FakeTable:
                 members.discard(key)  # no visible version is in the index any more
 
     def _page(self, rows: Sequence[tuple[tuple[str, ...], Item]], limit: int | None, index: Index | None) -> Page:
-        """Return the first rows as a page, with a start token if more rows follow."""
+        """Return the first items as a page; the page has a start token if more items follow."""
         sizes = [size for size in (limit, self.page_size) if size is not None]
         size = min(sizes, default=len(rows))
         returned = rows[:size]
@@ -239,7 +242,7 @@ def _same(item: Item) -> Item:
 
 
 def projected(item: Mapping[str, Any], index: Index) -> Item:
-    """Return the attributes of an item that an index contains."""
+    """Return those attributes of an item that an index contains."""
     keys = {"pk", "sk", index.pk, index.sk}
     wanted = keys if index.keys_only else keys | PROJECTED
     return {name: value for name, value in item.items() if name in wanted}

@@ -1,4 +1,4 @@
-"""The semantics of conditions and updates in the fake table, independent of the adapter's expressions."""
+"""The rules for conditions and updates in the fake table, written without DynamoDB expressions."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ def holds(condition: Condition | None, item: Item | None) -> bool:
 
 
 def same(left: Value, right: Value) -> bool:
-    """Compare as DynamoDB does: a value equals only a value of the same type (True is not 1)."""
+    """Return whether two values are equal in DynamoDB: True and 1 differ, because their types differ."""
     return (type(left) is type(right) or _kind(left) == _kind(right)) and left == right
 
 
 def below(left: Value, right: str | int) -> bool:
-    """Compare as DynamoDB does: values of different types have no order."""
+    """Return whether a value is below another in DynamoDB; values of different types have no order."""
     if isinstance(left, str) and isinstance(right, str):
         return left.encode() < right.encode()
     return _kind(left) == _kind(right) == "int" and left < right  # type: ignore[operator] # both are numbers
 
 
 def applied(write: Write, item: Item | None) -> Item | None:
-    """Return the item at the key after the write; None if there is none."""
+    """Return the item that a write leaves at its key; None if it leaves no item."""
     match write:
         case Put(new):
             return stored_item(new)
@@ -76,7 +76,7 @@ def _kind(value: Value) -> str:
 
 
 def _updated(update: Update, item: Item | None) -> Item:
-    """Return the item with an update applied; a missing item is created."""
+    """Return the item with an update applied; an item that does not exist is created."""
     paths = sorted([*update.set, *update.remove, *((name,) for name in update.add)])
     if not paths or any(later[: len(earlier)] == earlier for earlier, later in pairwise(paths)):
         raise ValueError(f"invalid update: {paths}; it needs at least one path, and no path within another")
@@ -94,7 +94,10 @@ def _updated(update: Update, item: Item | None) -> Item:
 
 
 def _parent(item: Item, path: Path) -> Item:
-    """Return the mapping that contains the last part of a path; the mappings on the way are copied into the item."""
+    """Return the mapping that contains the last part of a path.
+
+    Each mapping on the path is copied into the item first, so that the stored mappings stay unchanged.
+    """
     parent = item
     for name in path[:-1]:
         child = parent.get(name)

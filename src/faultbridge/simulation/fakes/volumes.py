@@ -16,10 +16,10 @@ ZONE = "us-east-1a"
 
 @dataclass
 class FakeVolume:
-    """One volume of the fake: where it was created and is attached; `until` is when its attachment changes.
+    """One volume: the instance on which it was created, and its current attachment.
 
-    A volume that is not `tagged` lost its tag: it can be read, but it is neither listed nor moved. `lost_tag` stays set
-    when the volume gets its tag again.
+    At `until` the running attach or detach ends. A volume with `tagged` False lost its tag: it can be read, but it is
+    neither listed nor moved. `lost_tag` stays True when the volume gets its tag again.
     """
 
     volume_id: str
@@ -36,11 +36,12 @@ class FakeVolume:
 
 
 class FakeVolumes(FailingFake):
-    """Implements `Volumes` (fake) on a fleet. A terminated instance deletes the volumes that are still on it.
+    """Implements `Volumes` (fake) on a `FakeFleet`.
 
-    Attaching and detaching take `delay`; a volume in `stuck` is never detached. `zones` are the zones of instances
-    that are not in `us-east-1a`. `detached` and `given` list the effects of the calls: volume, instance and time;
-    `stolen` the calls that would have taken a volume from another instance.
+    A terminated instance deletes the volumes that are attached to it. Attaching and detaching take `delay`. A volume in
+    `stuck` is never detached. `zones` are the zones of instances that are not in `us-east-1a`. `detached` and `given`
+    list the volume, the instance and the time of each detach and attach. `stolen` lists the calls that tried to attach
+    a volume that another instance has.
     """
 
     def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None, delay: timedelta = timedelta(seconds=20)) -> None:
@@ -61,18 +62,18 @@ class FakeVolumes(FailingFake):
         return volume_id
 
     def remove_tag(self, volume_id: str) -> None:
-        """Remove the tag of a volume."""
+        """Remove the tag that permits the functions to move a volume."""
         self.volumes[volume_id].tagged, self.volumes[volume_id].lost_tag = False, True
 
     def attached(self, instance_id: str, names: Sequence[str]) -> tuple[Volume, ...]:
-        """Return the volumes on an instance whose tag has one of these values."""
+        """Return the volumes of an instance that have one of the given values in their tag."""
         with self.seam.around("volumes", "attached", instance_id):
             self.settle()
             found = (one for one in self.volumes.values() if one.instance_id == instance_id and one.name in names)
             return tuple(_as_volume(one) for one in found if one.tagged and not one.deleted_with)
 
     def read(self, volume_ids: Iterable[str]) -> tuple[Volume, ...]:
-        """Return the volumes that exist."""
+        """Return those of the given volumes that exist."""
         wanted = tuple(volume_ids)
         with self.seam.around("volumes", "read", wanted):
             self.settle()
@@ -80,17 +81,17 @@ class FakeVolumes(FailingFake):
             return tuple(_as_volume(one) for one in found if not one.deleted_with)
 
     def zone_of(self, instance_id: str) -> str | None:
-        """Return the zone of an instance of the fleet."""
+        """Return the availability zone of an instance; None if the fleet never had the instance."""
         with self.seam.around("volumes", "zone_of", instance_id):
             return self.zones.get(instance_id, ZONE) if instance_id in self.fleet.instances else None
 
     def successor_zones(self, group: str) -> frozenset[str]:
-        """Return the zones that the test set."""
+        """Return the zones in which a successor may be launched, as the test set them in `group_zones`."""
         with self.seam.around("volumes", "successor_zones", group):
             return self.group_zones
 
     def detach(self, volume_id: str, instance_id: str) -> CallResult:
-        """Start to detach a volume."""
+        """Start to detach a volume from an instance; it is detached after `delay`."""
         with self.seam.around("volumes", "detach", (volume_id, instance_id)):
             self.settle()
             script, volume = self._next_failure(), self.volumes[volume_id]
@@ -102,7 +103,10 @@ class FakeVolumes(FailingFake):
             return CallResult(script.failure, "scripted") if script else CallResult()
 
     def attach(self, volume_id: str, instance_id: str, device: str | None) -> CallResult:
-        """Start to attach a volume that is free and in the zone of the instance."""
+        """Start to attach a volume to an instance; it is attached after `delay`.
+
+        The call fails if the volume is in use, is deleted, or is in another zone than the instance.
+        """
         with self.seam.around("volumes", "attach", (volume_id, instance_id)):
             self.settle()
             script, volume = self._next_failure(), self.volumes[volume_id]
@@ -122,7 +126,7 @@ class FakeVolumes(FailingFake):
             return CallResult(script.failure, "scripted") if script else CallResult()
 
     def settle(self) -> None:
-        """End the changes whose time has come, and delete what terminated instances still held."""
+        """Complete the attach and detach calls that are due, and delete the volumes of terminated instances."""
         now = self.fleet.clock.now()
         for one in self.volumes.values():
             if one.instance_id is None:
@@ -140,14 +144,17 @@ class FakeVolumes(FailingFake):
 
 
 class FakeVolumeAttachments:
-    """Implements `VolumeAttachments` (fake): `held` are the volumes of the storage driver by instance."""
+    """Implements `VolumeAttachments` (fake): returns the attachments of a Kubernetes storage driver.
+
+    `held` maps each instance to its volumes that the driver has attached.
+    """
 
     def __init__(self, *, seam: Seam | None = None) -> None:
         self.seam = seam or Seam()
         self.held: dict[str, tuple[str, ...]] = {}
 
     def remaining(self, node: ClusterNode) -> tuple[str, ...]:
-        """Return what the test set for the node's instance."""
+        """Return the volumes that the test set in `held` for the node's instance."""
         with self.seam.around("volume_attachments", "remaining", node.node):
             return self.held.get(node.instance_id or "", ())
 
@@ -158,5 +165,5 @@ def _as_volume(one: FakeVolume) -> Volume:
 
 
 def _untagged(one: FakeVolume) -> CallResult:
-    """Return the refusal to move a volume without its tag, for which the functions' roles have no permission."""
+    """Return PERMISSION_DENIED: the functions' roles may move only volumes with the tag."""
     return CallResult(ProviderFailure.PERMISSION_DENIED, f"{one.volume_id} has no tag")

@@ -1,4 +1,4 @@
-"""A fake of Step Functions that records executions and task tokens but runs no state."""
+"""A fake of Step Functions that records executions and task tokens, and does not run any state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from faultbridge.simulation.fakes.seam import Seam
 
 
 class FakeWorkflow:
-    """Implements `Workflow` (fake): a test adds a task token with `wait`, ends an execution with `finish`."""
+    """Implements `Workflow` (fake): keeps executions and task tokens without running any state.
+
+    A test registers a task token with `wait`, and ends an execution with `finish`.
+    """
 
     def __init__(self, *, seam: Seam | None = None) -> None:
         self.seam = seam or Seam()
@@ -22,7 +25,7 @@ class FakeWorkflow:
         self.resumed: list[tuple[str, Any]] = []
 
     def start(self, name: str, payload: Mapping[str, Any]) -> None:
-        """Start an execution; a second start of the same name has no effect."""
+        """Start an execution; a second start with the same name has no effect."""
         if not re.fullmatch(r"[A-Za-z0-9_-]{1,80}", name):
             raise ValueError(f"invalid execution name: {name!r}; allowed are 1 to 80 letters, digits, _ and -")
         with self.seam.around("workflow", "start", name):
@@ -36,7 +39,7 @@ class FakeWorkflow:
             return self.statuses.get(name, ExecutionStatus.MISSING)
 
     def resume(self, token: str, output: Mapping[str, Any]) -> bool:
-        """Complete a waiting task token; returns False if no task waits for it."""
+        """Complete the task that waits for a task token; returns False if no task waits for it."""
         with self.seam.around("workflow", "resume", token):
             if token not in self.waiting:
                 return False

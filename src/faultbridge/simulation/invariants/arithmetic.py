@@ -1,6 +1,7 @@
-"""The arithmetic of invariants, written from the documents: it imports nothing of the product.
+"""Computes hashes, page keys, budgets, approvals and statuses independently of the product.
 
-A mistake in the product's hashes, page keys, budget or cluster status therefore differs from the result here.
+The module imports nothing of the product and is written from its documents. If the product computes one of these values
+wrongly, the invariants therefore find a difference.
 """
 
 from __future__ import annotations
@@ -42,22 +43,25 @@ IN_SERVICE = frozenset({"healthy", "degraded"})
 
 
 def sha256(text: str) -> str:
-    """Return the SHA-256 of a text in UTF-8, in hexadecimal."""
+    """Return the SHA-256 of a text in UTF-8, in hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def genesis(stack_id: str, epoch: int, cluster: str, node: str | None) -> str:
-    """Return the hash before the first entry of a stream."""
+    """Return the hash that precedes the first entry of a stream."""
     return sha256(f"{stack_id}/{epoch}/{cluster}/{node or ''}")
 
 
 def event_id(stack_id: str, stream: str, epoch: int, sequence: int) -> str:
-    """Return the id of an event: a UUID of version 5 from stack, stream, epoch and sequence."""
+    """Return the id of an event: a version 5 UUID of the stack, stream, epoch and sequence."""
     return str(uuid.uuid5(uuid.uuid5(uuid.NAMESPACE_URL, stack_id), f"{stream}/{epoch}/{sequence}"))
 
 
 def pages_of(body: Body) -> Iterator[tuple[str, str]]:
-    """Yield the key and state of each page that an entry requires."""
+    """Yield the key and the state of each page that an entry requires.
+
+    The state is `triggered` or `resolved`.
+    """
     meta, data = body["metadata"], body["data"]
     owner, cluster = str(meta["case_id"] or meta["stream"]), str(meta["cluster"])
     match meta["event_type"]:
@@ -77,7 +81,10 @@ def pages_of(body: Body) -> Iterator[tuple[str, str]]:
 
 
 def _case_pages(data: Mapping[str, Any], *, by_operator: bool) -> Iterator[tuple[str, str]]:
-    """Yield kind and state of each page that a change of a case requires."""
+    """Yield the kind and the state of each page that a status change of a case requires.
+
+    `by_operator` states that an operator made the change.
+    """
     before, after = data["from"], data["to"]
     repairable = data["severity"] == "fatal" and data["action"] in REPAIRABLE
     stopped = after == "escalated" and by_operator
@@ -98,7 +105,10 @@ def _case_pages(data: Mapping[str, Any], *, by_operator: bool) -> Iterator[tuple
 
 
 def repairs_over_budget(bodies: Iterable[Body], concurrent: int, per_hour: int) -> Iterator[str]:
-    """Yield each repair of a cluster that started while its budget was used up; `bodies` are in order of time."""
+    """Yield each repair that started although the repair budget of its cluster was used up.
+
+    `bodies` are the entries of one cluster in the order of time. `concurrent` and `per_hour` are the limits.
+    """
     running: set[str] = set()
     starts: list[datetime] = []
     for body in bodies:
@@ -116,12 +126,15 @@ def repairs_over_budget(bodies: Iterable[Body], concurrent: int, per_hour: int) 
 
 
 def unapproved_repairs(bodies: Iterable[Body], asking: Sequence[AskingRule]) -> Iterator[str]:
-    """Yield each repair of a node that started, or acted, without an approval for this action and attempt.
+    """Yield each repair of a node that started, or recorded its intent, without a required approval.
 
-    `asking` holds the code patterns of each rule and the repair actions that need an approval under it; the first rule
-    that matches a code applies. The rules of the faults that require the action count, or of all active faults if none
-    does, and those of the attempts before: a reboot ends faults, not defects. `bodies` are in order. The rule that the
-    product applied is not read.
+    An approval is valid for one repair action of one attempt. `bodies` are the entries of one node in order. `asking`
+    has the code patterns of each policy rule, and the repair actions that need an approval under this rule. The first
+    rule that matches a fault's code applies.
+
+    The rules of these faults count: the active faults that require the action or a stronger one, or all active faults
+    if none requires it, and the faults of the case's earlier attempts. The faults of earlier attempts count because a
+    reboot ends faults without fixing their cause. The rule that the product applied is not read.
     """
     asked: dict[tuple[str, int], str] = {}
     approved: set[tuple[str, int, str]] = set()
@@ -149,14 +162,17 @@ def unapproved_repairs(bodies: Iterable[Body], asking: Sequence[AskingRule]) -> 
 
 
 def _after_fault(active: Iterable[Body], kind: str, data: Body) -> list[Body]:
-    """Return the active faults of a node after one of its faults was detected, updated or cleared."""
+    """Return the active faults of a node after an entry detected, updated or cleared one of its faults."""
     others = [one for one in active if not _is_same_fault(one, data)]
     counts = kind != "Node Fault Cleared" and data["action"] in FAULT_ACTIONS and data["incarnation"] is not None
     return [*others, data] if counts else others
 
 
 def _is_same_fault(one: Body, other: Body) -> bool:
-    """Return whether two entries are about one fault: an update may correct its start, or identify its device."""
+    """Return whether two entries are about the same fault.
+
+    An update may correct the start of a fault or identify its device, so not every field must be equal.
+    """
     ours, theirs = one["component"], other["component"]
     if (one["code"], ours["type"]) != (other["code"], theirs["type"]):
         return False
@@ -167,14 +183,17 @@ def _is_same_fault(one: Body, other: Body) -> bool:
 
 
 def _codes_requiring(active: Iterable[Body], action: str) -> list[str]:
-    """Return the codes of the active faults that require a repair action, or of all if none does."""
+    """Return the codes of the active faults that require a repair action or a stronger one.
+
+    If no active fault requires it, the codes of all active faults are returned.
+    """
     least = FAULT_ACTIONS.index(action.replace("verify", "run_diagnostics"))
     faults = [(data["code"], FAULT_ACTIONS.index(data["action"])) for data in active]
     return [code for code, needed in faults if needed >= least] or [code for code, _ in faults]
 
 
 def _asks(code: str, asking: Sequence[AskingRule]) -> frozenset[str]:
-    """Return the repair actions that need an approval for a fault with this code."""
+    """Return the repair actions that need an approval for a fault code, from the first rule that matches."""
     for patterns, actions in asking:
         if not patterns or any(fnmatchcase(code, pattern) for pattern in patterns):
             return actions
@@ -182,7 +201,10 @@ def _asks(code: str, asking: Sequence[AskingRule]) -> frozenset[str]:
 
 
 def status_of_cluster(statuses: Iterable[str], expected: int) -> tuple[str, dict[str, int]]:
-    """Return the status of a cluster and its nodes by status; `statuses` are those of its registered nodes."""
+    """Return the status of a cluster, and the number of its nodes by status.
+
+    `statuses` are the statuses of its registered nodes. `expected` is the number of nodes that it should have.
+    """
     bad = [status for status in statuses if status not in {"healthy", "retired"}]
     counts = {status: bad.count(status) for status in sorted(bad)}
     if healthy := max(expected - len(bad), 0):

@@ -1,4 +1,7 @@
-"""Capacity: no instance is released without the evidence that its rule requires, by the answers that the fakes gave."""
+"""Checks that an instance is released only with the evidence of capacity that its rule requires.
+
+The evidence is what the fakes answered when the product queried the capacity.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ def _without_capacity(view: SystemView) -> Iterator[str]:
 
 
 def _has_successor(view: SystemView, intent: Body, at: datetime) -> bool:
-    """Return whether an instance was launched for the case before the intent, so that no source need be asked."""
+    """Return whether a successor was launched for the case before the intent to release the old instance.
+
+    Such a release needs no other evidence of capacity.
+    """
     fleet, data = view.ports.fleet, intent["data"]
     case, old = intent["metadata"]["case_id"], data["old_instance"]
     return data["facts"].get("capacity_evidence") == CapacityEvidence.LAUNCH_FIRST and any(
@@ -44,7 +50,11 @@ def _last_answer(view: SystemView, instance: str, until: datetime) -> Capacity |
 
 
 def _may_release_unproven(view: SystemView, intent: Body) -> bool:
-    """Return whether an operator approved the release, or the rule permits it for an unusable instance."""
+    """Return whether an instance may be released without evidence of capacity.
+
+    This is so if an operator approved the release. It is also so if the policy rule permits the release of an instance
+    with a fatal fault, or of one that never served.
+    """
     meta, data = intent["metadata"], intent["data"]
     before = [
         one for one in view.bodies[f"NODE#{meta['cluster']}#{meta['node']}"] if _sequence(one) < _sequence(intent)

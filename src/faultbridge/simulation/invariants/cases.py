@@ -1,4 +1,4 @@
-"""Cases: legal status changes, at most one live case per node, and no case that waits without a reason."""
+"""Checks cases: legal status changes, at most one live case per node, and no wait without a reason."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _has_status(state: NodeState, status: CaseStatus) -> bool:
 
 
 def _missing_cases(view: SystemView) -> Iterator[str]:
-    """Find nodes of the `REPAIRED` cluster that have a fault that requires a repair, but no live case."""
+    """Find nodes of the `REPAIRED` cluster without a live case that have a fault that requires a repair."""
     for state in view.nodes:
         if state.key.cluster != "train-a" or state.live_case is not None or state.status is None:
             continue
@@ -111,11 +111,12 @@ def _missing_cases(view: SystemView) -> Iterator[str]:
 
 
 def _actionable_faults(bodies: Iterable[Mapping[str, Any]]) -> dict[FaultKey, str]:
-    """Return the faults that require a case, each with the time since which it lasts.
+    """Return the faults that require a case, with the time at which each began.
 
-    A fault that was reported too late to act on is left out; its age is first reduced by how far heartbeats had shown
-    the clock to be behind. So are faults that were reported before an operator canceled the case or returned the node.
-    A fault that was cleared lasts from its next report.
+    A fault that was reported too late to act on is omitted. Before this check, its age is reduced by the seconds by
+    which the node's clock is behind, as heartbeats have shown. Faults that were reported before an operator canceled
+    the case, or returned or retired the node, are omitted too. A fault that was cleared begins again at its next
+    report.
     """
     lasting: dict[FaultKey, str] = {}
     behind = timedelta(0)

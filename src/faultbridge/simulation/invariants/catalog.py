@@ -1,4 +1,4 @@
-"""The list of all invariants that must hold once the system is at rest."""
+"""The list of all invariants that must be true once nothing changes any more at the end of a run."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ INVARIANTS: tuple[Invariant, ...] = (
 
 
 def check(view: SystemView) -> Iterator[str]:
-    """Yield one line for each violation: the invariant's name and the details."""
+    """Yield one line of text for each violation: the name of the invariant and the details."""
     for invariant in INVARIANTS:
         for details in invariant.violations(view):
             yield f"{invariant.name}: {details}"

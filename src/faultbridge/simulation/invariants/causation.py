@@ -1,4 +1,4 @@
-"""Causation: every entry names its cause, and the chain of a case leads from its first fault to its last page."""
+"""Checks that every entry names its cause, and that causes link each entry of a case to its start."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ def _by_id(view: SystemView) -> dict[str, Body]:
 
 
 def _without_cause(view: SystemView) -> Iterator[str]:
-    """Find entries that lack a cause. Changes of the budget, and entries that start a chain, need none."""
+    """Find entries that lack a cause.
+
+    Entries that start a chain, and changes of the repair budget, need no cause.
+    """
     for body in _all(view):
         meta = body["metadata"]
         # An operator who lowers the limit of repairs an hour writes no entry; the budget may be used up by that alone.
@@ -34,7 +37,7 @@ def _without_cause(view: SystemView) -> Iterator[str]:
 
 
 def _later_causes(view: SystemView) -> Iterator[str]:
-    """Find entries of one stream whose cause follows them."""
+    """Find entries whose cause is a later entry of the same stream."""
     known = _by_id(view)
     for body in _all(view):
         meta, cause = body["metadata"], known.get(body["metadata"]["causation_id"])
@@ -45,7 +48,7 @@ def _later_causes(view: SystemView) -> Iterator[str]:
 
 
 def _broken_case_chains(view: SystemView) -> Iterator[str]:
-    """Find entries of a case, its pages included, from which no chain leads back to the start of the case."""
+    """Find entries of a case from which no chain of causes leads back to the start of the case."""
     known = _by_id(view)
     for bodies in view.bodies.values():
         openings: dict[str, str] = {}
@@ -75,7 +78,7 @@ def _opens_with_its_fault(opening: Body, known: Mapping[str, Body]) -> bool:
 
 
 def _held_without_incident(view: SystemView) -> Iterator[str]:
-    """Find cases that began to wait for an incident without an event of this incident as the cause."""
+    """Find cases that began to wait for an incident although no entry of this incident is the cause."""
     known = _by_id(view)
     for body in _all(view):
         if body["metadata"]["event_type"] != EntryType.CASE_STATUS or body["data"]["to"] != "absorbed":
@@ -86,9 +89,9 @@ def _held_without_incident(view: SystemView) -> Iterator[str]:
 
 
 def _ancestors(body: Body, stream: Sequence[Body], known: Mapping[str, Body]) -> set[str]:
-    """Return the ids of the causes of an entry of a case.
+    """Return the event ids of an entry of a case and of all its causes.
 
-    After an incident, the chain continues at the case's entry before.
+    An incident belongs to no case. After an incident, the chain therefore continues at the previous entry of the case.
     """
     found: set[str] = set()
     visited: set[str] = set()
@@ -103,7 +106,10 @@ def _ancestors(body: Body, stream: Sequence[Body], known: Mapping[str, Body]) ->
 
 
 def _before(body: Body, stream: Sequence[Body]) -> Body | None:
-    """Return the last entry of the same case before an entry of its stream, faults excepted."""
+    """Return the previous entry of the same case in the stream; entries of faults do not count.
+
+    None if there is no such entry.
+    """
     case, event = body["metadata"]["case_id"], body["metadata"]["event_id"]
     later = iter(reversed(stream))
     if case is None or all(one["metadata"]["event_id"] != event for one in later):

@@ -1,4 +1,4 @@
-"""Checks at every commit of an item and before every call that changes an instance or a node."""
+"""Checks made at every commit of an item, and before every call that changes an instance or a node."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ FOLLOWED_ONLY = "no action is taken on an instance that its provider repairs"
 class CommitChecks:
     """Checks every change of the table and every call to a port, and records violations in the journal.
 
-    `has_scheduler` says that the cluster has an orchestrator, which places jobs on the nodes. `dead_instances` are
-    reported as impaired by EC2. `followed` holds the group and the nodes that the provider repairs. `limits` holds
-    every policy limit set so far. `incidents` follows the incidents, `domain_faults` the faults of racks. `released`
-    lists the instances of replace calls. `activity` counts the changes that prevent the system's rest.
+    `has_scheduler` is True if the cluster has an orchestrator. `dead_instances` are reported as impaired by EC2.
+    `followed` contains the group and the nodes that the provider repairs. `limits` contains every policy limit set so
+    far. `incidents` checks the incidents, `domain_faults` the faults of racks. `released` lists the instances of
+    replace calls. `activity` counts the changes after which the system is not idle.
     """
 
     def __init__(self, ports: SimulatedPorts, journal: Journal) -> None:
@@ -64,7 +64,7 @@ class CommitChecks:
             self._check_slots(record)
 
     def before_call(self, call: Call) -> None:
-        """Check a call to a port before it takes effect, and add important calls to the journal."""
+        """Check a call to a port before it takes effect; calls that change something are also journaled."""
         if call.port == "table":
             if call.operation == "transact":
                 self._check_writes(len(call.argument))
@@ -90,7 +90,7 @@ class CommitChecks:
             self._journal.add(Kind.CALL, f"page {call.argument.key} {call.argument.attributes['state']}")
 
     def _check_entry(self, record: StreamRecord) -> None:
-        """Check that an entry is only inserted; later only its publication mark may change."""
+        """Check that an entry is inserted once and never changes, except for its mark as unpublished."""
         if record.event == "INSERT" and record.new is not None:
             self._journal.add(Kind.ENTRY, entry_text(record.new))
             self.incidents.entry_added(record.new)
@@ -99,12 +99,12 @@ class CommitChecks:
             self._journal.add_violation("an entry never changes", f"{record.key.pk} {record.key.sk}")
 
     def _check_writes(self, number: int) -> None:
-        """Check that a transaction stays clear of DynamoDB's limit of 100 writes."""
+        """Check that a transaction has at most 90 writes, which is below DynamoDB's limit of 100."""
         if number > MAX_WRITES:
             self._journal.add_violation("a commit has at most 90 writes", f"{number}")
 
     def _check_version(self, record: StreamRecord) -> None:
-        """Check that a state is never deleted and that its version increases by one."""
+        """Check that a state is never deleted, and that each commit increases its version by one."""
         if record.new is None:
             self._journal.add_violation("a state is never deleted", record.key.pk)
         elif max_bytes(record.new) > MAX_STATE_BYTES and item_bytes(record.new) > MAX_STATE_BYTES:
@@ -114,7 +114,7 @@ class CommitChecks:
             self._journal.add_violation("each commit of a state increases its version by one", versions)
 
     def _check_slots(self, record: StreamRecord) -> None:
-        """Check the repair slots of a cluster against the policy's limits."""
+        """Check that the repairs of a cluster, which occupy its repair slots, are within the policy's limits."""
         new, old = record.new or {}, record.old or {}
         holders, before = _holders(new), _holders(old)
         if _version(new) <= _version(old) and old:
@@ -129,7 +129,7 @@ class CommitChecks:
             self._journal.add_violation("repairs an hour never exceed the policy limit", f"{len(recent)}")
 
     def _check_release(self, instance: str, token: str) -> None:
-        """Check that a replaced instance is cordoned or dead, and named by the recorded intent."""
+        """Check that a replaced instance is cordoned or dead, and that its replacement was recorded first."""
         self.released.append(instance)
         self._check_not_followed(instance)
         cordoned = not self.has_scheduler or instance in self._ports.orchestrator.cordoned_instances
@@ -148,7 +148,7 @@ class CommitChecks:
             self._journal.add_violation("an instance is released only after its intent is recorded", instance)
 
     def _check_verification(self, instance: str) -> None:
-        """Check that a successor is verified only while the scheduler keeps work off its own instance."""
+        """Check that a successor is cordoned while it is verified, so that no job runs on it."""
         if not self.has_scheduler or instance in self._ports.orchestrator.cordoned_instances:
             return
         for state in self._states():
@@ -169,17 +169,17 @@ class CommitChecks:
             )
 
     def _check_termination(self, instance: str) -> None:
-        """Check that a terminated spare has never backed a node."""
+        """Check that an instance that is terminated as a spare has never backed a node."""
         if self._ports.table.get(keys.claim(instance)) is not None and self._ports.fleet.is_alive(instance):
             self._journal.add_violation("a spare is terminated only if it never backed a node", instance)
 
     def _is_for_pool(self, launch_request: LaunchRequest) -> bool:
-        """Return whether a spare of the pool waits for this launch."""
+        """Return whether a spare of the pool still waits for the instance of this launch."""
         spares = SparePool(self._ports.table, self._ports.clock).spares(launch_request.cluster.cluster)
         return any(one.owner == launch_request.case and one.status is SpareStatus.LAUNCHING for one in spares)
 
     def _is_repeated(self, launch_request: LaunchRequest) -> bool:
-        """Return whether the token was used before, so that this call has no effect."""
+        """Return whether the token of a launch was used before; such a call launches nothing."""
         return any(token == launch_request.token for _, token in self._ports.launcher.launch_calls)
 
     def _check_not_followed(self, instance: str) -> None:
@@ -187,14 +187,14 @@ class CommitChecks:
             self._journal.add_violation(FOLLOWED_ONLY, instance)
 
     def _check_restart(self, repair_action: RepairAction, instance: str, token: str) -> None:
-        """Check that a restarted instance is named by the recorded intent."""
+        """Check that the restart of an instance was recorded first, as the intent of the current attempt."""
         self._check_not_followed(instance)
         intended = ((one.repair_action, one.instance_id, one.token) for _, one in self._intents())
         if (repair_action, instance, token) not in intended:
             self._journal.add_violation("an instance is restarted only after its intent is recorded", instance)
 
     def _intents(self) -> Iterator[tuple[NodeState, Intent]]:
-        """Yield the nodes whose current attempt has recorded an intent, with that intent."""
+        """Yield each node whose current attempt has recorded its intent to act, together with this intent."""
         for state in self._states():
             attempt = state.live_case.attempt if state.live_case else None
             if attempt is not None and attempt.intent is not None:
@@ -207,7 +207,7 @@ class CommitChecks:
 
 
 def entry_text(item: Item) -> str:
-    """Return an entry as one line of text: stream, sequence, type, and the important fields."""
+    """Return a summary of an entry as one line: stream, sequence, type, and the important fields."""
     body = json.loads(str(item["body"]))
     data = body["data"]
     move = f"{data.get('from')} -> {data.get('to')}" if "to" in data else ""
@@ -237,12 +237,12 @@ def _version(item: Item) -> int:
 
 
 def _holders(item: Item) -> set[str]:
-    """Return the cases that hold a repair slot."""
+    """Return the ids of the cases that occupy a repair slot, from the cluster's CONTROL item."""
     holders = item.get("holders") or {}
     return set(holders) if isinstance(holders, dict) else set()
 
 
 def _starts(item: Item) -> list[datetime]:
-    """Return the start times of the recent repairs."""
+    """Return the start times of the recent repairs, from the cluster's CONTROL item."""
     starts = item.get("starts") or []
     return [from_text(str(start)) for start in starts] if isinstance(starts, list) else []

@@ -1,4 +1,4 @@
-"""Coverage: passed verifications, resets and reboots end only the faults that they cover."""
+"""Checks that a passed verification, a reset or a reboot ends only faults that it can check or fix."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Domain faults: what the environment did to whole racks, and which repairs may therefore not begin.
+"""Checks repairs and waiting cases against the faults of whole failure domains, such as racks.
 
-The environment records here which nodes lost their links, and when. From the entries these checks read only the faults
-of the nodes, the repairs, and how long cases wait. They read no incident, no hold and no failure domain, so they also
-notice that an incident is missing. The figures below are those of the design, not those of the product's settings.
+The environment records which nodes lost their links, and when. Of the entries, the checks read only the faults of
+nodes, the repairs, and the waits of cases. They read no incident, no hold and no failure domain of the product, so they
+also find that an incident is missing. The constants below come from the design, not from the product's settings.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ TOO_LONG = "a case waits for an incident no longer than its maximum age and the 
 
 @dataclass(frozen=True, slots=True)
 class LostLinks:
-    """The links of one node that a fault of its failure domain interrupts; `nodes` counts the domain's nodes.
+    """The links of one node that a fault of its failure domain interrupts from `start` to `end`.
 
-    Faults that are not `shared` only look like one of the domain: the other nodes reach each other.
+    `nodes` counts the nodes of the domain. With `shared` False, each node has a fault of its own.
     """
 
     domain: str
@@ -59,7 +59,7 @@ class LostLinks:
 
 @dataclass(slots=True)
 class _Node:
-    """The state of one node by its entries: `faults` maps code and component to action and time.
+    """The state of one node as its entries show it; `faults` maps code and component to action and time.
 
     `absorbed_at` is when its case began to wait for an incident. `repaired_in` is the case of its last intent.
     """
@@ -70,21 +70,21 @@ class _Node:
     repaired_in: str | None = None
 
     def link_down_since(self) -> datetime | None:
-        """Return when the last of the node's links went down by its entries, or None."""
+        """Return when the last of the node's links went down, by its entries; None if no link is down."""
         return max((at for (code, _), (_, at) in self.faults.items() if code in LINK_FAULTS), default=None)
 
     @property
     def has_own_fault(self) -> bool:
-        """Return whether a fault that is not one of the network requires an action."""
+        """Return whether a fault other than a network fault requires an action."""
         return any(not code.startswith("net.") and action != "none" for (code, _), (action, _) in self.faults.items())
 
 
 class DomainFaultChecks:
     """Checks intents and waiting cases of one cluster against the faults that the environment caused.
 
-    The environment writes `lost`, the nodes that lost their links in a fault of their domain, and `members`, all nodes
-    of each domain. `swept_at` is when a sweep last did all its work: only a sweep ends an incident by its age.
-    `reached` counts the statuses of the affected nodes when such a fault became known.
+    The environment writes `lost`, the links that nodes lost in a fault of their domain, and `members`, the nodes of
+    each domain. `swept_at` is the time of the last complete sweep, because only a sweep ends an incident by its age.
+    `reached` counts the statuses that the affected nodes had when a fault of their domain became known.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -102,7 +102,7 @@ class DomainFaultChecks:
         self.swept_at: datetime | None = None
 
     def entry_added(self, item: Item) -> None:
-        """Follow one entry of a node, in the order of the commits."""
+        """Process one entry of a node; the entries must come in the order of the commits."""
         if not item["node"]:
             return
         name, kind, now = f"{item['cluster']}/{item['node']}", str(item["type"]), self._journal.clock.now()
@@ -122,7 +122,7 @@ class DomainFaultChecks:
             self._node_of[data["new_instance"]] = name
 
     def is_cut_off(self, instance: str) -> bool:
-        """Return whether an instance under verification reaches no peers, because its failure domain has no links."""
+        """Return whether a fault of the failure domain cuts off an instance under verification from its peers."""
         node, now = self._node_of.get(instance), self._journal.clock.now()
         return any(node in self._members(domain) and self._has_no_links(domain, now) for domain in self._domains())
 
@@ -133,13 +133,13 @@ class DomainFaultChecks:
         return self.members.get(domain) or frozenset(one.node for one in self.lost if one.domain == domain)
 
     def _has_no_links(self, domain: str, now: datetime) -> bool:
-        """Return whether so many nodes of a domain have lost their links, recorded or not, that they share a cause."""
+        """Return whether so many nodes of a domain have lost their links that the fault has a shared cause."""
         lost = [one for one in self.lost if one.domain == domain and one.shared and one.start <= now < one.end]
         down, size = len({one.node for one in lost}), max((one.nodes for one in lost), default=0)
         return down >= MIN_NODES and down * 100 >= MIN_PERCENT * size
 
     def waiting_too_long(self) -> Iterator[str]:
-        """Yield the nodes whose case still waits after the longest time for which an incident may hold it."""
+        """Yield the nodes whose case still waits for an incident after the longest permitted time."""
         for name, node in self._nodes.items():
             if node.absorbed_at is not None and self._waits_too_long(name, self._journal.clock.now()):
                 yield f"{name} waits since {node.absorbed_at:%d %H:%M}"
@@ -154,9 +154,9 @@ class DomainFaultChecks:
             self._follow_links(now)
 
     def _follow_links(self, now: datetime) -> None:
-        """Note since when the fault of each domain is recorded, and since when many nodes have links down at all.
+        """Update since when the fault of each domain is recorded, and since when many nodes have links down.
 
-        A node whose repair has begun is no evidence any more: its instance, and with it the fault, will be gone.
+        A node whose repair has begun no longer counts, because the repair will end its fault.
         """
         if self._none_since is not None and now >= self._none_since + QUIET:
             self._many_since = None
@@ -178,12 +178,12 @@ class DomainFaultChecks:
                 self.reached.update(self._nodes[one.node].status for one in lost if one.node in self._nodes)
 
     def _is_explained_within(self, domain: str, known: set[str]) -> bool:
-        """Return whether a narrower domain contains so many nodes with the fault that it explains no other node."""
+        """Return whether a narrower domain has at least 80 % of the nodes with the fault and so explains it."""
         size, enough = len(self._members(domain)), EXPLAINS * len(known)
         return any(len(known & one) * 100 >= enough and len(one) < size for one in self.members.values())
 
     def _check_intent(self, name: str, data: dict[str, Any], now: datetime) -> None:
-        """Check an intent of a node whose links are down, while its domain's fault is known and is not too old."""
+        """Check an intent of a node whose links are down, while a fault of its domain is known and recent."""
         node, since = self._nodes[name], self._many_since
         if node.link_down_since() is None or since is None or now >= since + MAX_AGE:
             return
@@ -198,7 +198,7 @@ class DomainFaultChecks:
                 self._journal.add_violation(GIVEN_UP, text)
 
     def _check_repeated(self, name: str, node: _Node, case: str, data: dict[str, Any], now: datetime) -> None:
-        """Check that an intent is the first one of its case, while a fault of the node's domain is known."""
+        """Check that a case does not repeat its repair while a fault of the node's domain is known."""
         repeated, node.repaired_in = node.repaired_in == case, case
         if not repeated or (since := self._many_since) is None or now >= since + MAX_AGE:
             return
@@ -214,7 +214,7 @@ class DomainFaultChecks:
         }
 
     def _follow_case(self, name: str, data: dict[str, Any], now: datetime) -> None:
-        """Follow a change of a case; report a wait that was longer than an incident may hold the case."""
+        """Process a change of a case; report a case that waited for an incident longer than permitted."""
         node = self._nodes[name]
         if data["to"] == "absorbed":
             node.absorbed_at = node.absorbed_at or now
@@ -226,10 +226,10 @@ class DomainFaultChecks:
             node.repaired_in = None
 
     def _waits_too_long(self, name: str, now: datetime) -> bool:
-        """Return whether a case waits longer than an incident may hold it.
+        """Return whether a case waits for an incident longer than permitted.
 
-        Only nodes with a fault besides those of the network, or with a failed repair, are checked. The wait counts from
-        the time the case was absorbed, or from the start of the latest domain fault, which may hold the node again.
+        Only nodes with a fault other than network faults, or with a failed repair, are checked. The wait counts from
+        its start, or from the start of the latest domain fault, which may delay the case again.
         """
         node = self._nodes[name]
         since = max((node.absorbed_at or now, *(one.start for one in self.lost if one.start < now)))
@@ -238,7 +238,7 @@ class DomainFaultChecks:
 
 
 def _began_together(starts: Iterable[datetime]) -> bool:
-    """Return whether the minimum number of nodes for a shared cause lost their links within one window."""
+    """Return whether enough nodes for a shared cause lost their links within ten minutes."""
     ordered = sorted(starts)
     return any(last - first <= WINDOW for first, last in zip(ordered, ordered[MIN_NODES - 1 :], strict=False))
 

@@ -1,4 +1,4 @@
-"""Findings: neither a finding nor its mark causes anything, and a finding has exactly one beginning and one end."""
+"""Checks that findings (suspected gray failures) cause no action, and that each begins exactly once."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from faultbridge.simulation.invariants.view import Invariant, SystemView
 
 
 def _about(body: Mapping[str, Any]) -> str | None:
-    """Return the finding that a note is about, or None for any other entry."""
+    """Return the id of the finding that a note is about; None for any other entry."""
     data = body["data"]
     is_note = body["metadata"]["event_type"] == EntryType.NOTE.value
     return (data.get("facts") or {}).get("finding_id") if is_note else None
 
 
 def _with_effects(view: SystemView) -> Iterator[str]:
-    """Find entries that a note about a finding caused; only another such note may be caused by it."""
+    """Find entries of other kinds that a note about a finding caused.
+
+    Only another note about a finding may have such a cause.
+    """
     everything = [body for bodies in view.bodies.values() for body in bodies]
     findings = {body["metadata"]["event_id"]: name for body in everything if (name := _about(body))}
     for body in everything:
@@ -28,7 +31,7 @@ def _with_effects(view: SystemView) -> Iterator[str]:
 
 
 def _with_wrong_stages(view: SystemView) -> Iterator[str]:
-    """Find findings that did not begin exactly once, or ended more than once."""
+    """Find findings that did not begin exactly once, or that ended more than once."""
     stages: dict[str, list[str]] = {}
     for bodies in view.bodies.values():
         for body in bodies:

@@ -1,4 +1,7 @@
-"""Group owner: repairs wait while the owner updates the group, and a competing repair by the provider is reported."""
+"""Checks that repairs wait during an update of the group by its owner.
+
+It also checks that the cluster's state shows when the provider repairs the same nodes.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ Body = dict[str, Any]
 
 
 def intents(view: SystemView) -> Iterator[tuple[Body, datetime]]:
-    """Yield each intent of the `REPAIRED` cluster to change an instance, and its time."""
+    """Yield each recorded intent to change an instance of the `REPAIRED` cluster, with its time."""
     for entries in view.bodies.values():
         for body in entries:
             data = body["data"]
@@ -32,7 +35,7 @@ def intents(view: SystemView) -> Iterator[tuple[Body, datetime]]:
 
 
 def recorded_at(body: Body) -> datetime:
-    """Return when an entry was recorded."""
+    """Return the time at which an entry was recorded."""
     return from_text(body["metadata"]["recorded_at"])
 
 
@@ -69,7 +72,7 @@ def _given_up_without_reason(view: SystemView) -> Iterator[str]:
 
 
 def _is_reason(body: Body) -> bool:
-    """Return whether an entry is a reason to change an instance: a fault, a failed verification, or an order."""
+    """Return whether an entry justifies a repair: a fault, a failed verification, or an operator's order."""
     data = body["data"]
     if body["metadata"]["event_type"] in REASONS:
         return True

@@ -1,4 +1,7 @@
-"""Incidents: they hold the repairs of their nodes, send one page, and end; read from the entries of the clusters."""
+"""Checks that incidents stop the repairs of their nodes, send one page, and end.
+
+The checks read only the entries.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,10 @@ HOLDING = frozenset({"open", "recovering"})
 
 @dataclass(frozen=True, slots=True)
 class SeenIncident:
-    """An incident after its last change: cluster, status, affected nodes, and those with a fault that ended since.
+    """An incident after its last change: its cluster, status and affected nodes.
 
-    `opening` is its first event. `ended_unpublished`: it ended before that event was published.
+    `cleared` are the nodes with a fault that has ended since that change. `opening` is the id of its first event.
+    `ended_unpublished` is True if the incident ended before its first event was published.
     """
 
     cluster: str
@@ -35,9 +39,9 @@ class SeenIncident:
 
 
 class IncidentChecks:
-    """Follows incidents by their entries, and checks that no repair of their nodes passes its intent meanwhile.
+    """Follows incidents by their entries, and checks that no repair starts to change an affected node.
 
-    A node with a fault that ended may be repaired before the incident's next entry, which drops the node.
+    A node whose fault has ended may be repaired before the next entry of the incident removes the node.
     """
 
     def __init__(self, journal: Journal, bus: FakeBus) -> None:
@@ -47,11 +51,11 @@ class IncidentChecks:
 
     @property
     def unfinished(self) -> list[str]:
-        """The incidents that hold repairs, or have no affected node and will close."""
+        """The ids of the incidents that still stop repairs, or that expired and will close."""
         return [name for name, one in self.last.items() if one.status in HOLDING or _is_ending(one)]
 
     def entry_added(self, item: Item) -> None:
-        """Follow one entry, in the order of the commits."""
+        """Process one entry; the entries must come in the order of the commits."""
         if item["type"] not in {INCIDENT, STEP, CLEARED}:
             return
         cluster, node = str(item["cluster"]), str(item["node"])

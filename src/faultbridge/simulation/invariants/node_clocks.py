@@ -1,4 +1,7 @@
-"""Node clocks: faults are recorded with their true time once heartbeats have shown how far a node's clock is behind."""
+"""Checks that a fault is recorded with its true time once the error of its node's clock is known.
+
+Heartbeats show this error.
+"""
 
 from __future__ import annotations
 

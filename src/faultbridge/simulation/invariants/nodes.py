@@ -1,4 +1,4 @@
-"""Nodes and clusters: legal status changes, service only after verification, correct index rows."""
+"""Checks nodes and clusters: legal status changes, service only after verification, correct indexes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WITHOUT_ROW = frozenset({NodeStatus.HEALTHY, NodeStatus.RETIRED})
 
 
 def _status_changes(entries: list[dict[str, Any]]) -> Iterator[tuple[str | None, str, str, int]]:
-    """Yield from, to, actor and sequence of each status change of a node."""
+    """Yield the old status, new status, actor and sequence of each status change of a node."""
     for body in entries:
         meta = body["metadata"]
         if meta["event_type"] == STATUS:
@@ -37,7 +37,7 @@ def _illegal_changes(view: SystemView) -> Iterator[str]:
 
 
 def _unverified(view: SystemView) -> Iterator[str]:
-    """Find changes into service without an earlier passed verification of the same case."""
+    """Find nodes that entered service without a passed verification of the same case."""
     for state in view.nodes:
         passed: set[tuple[str, int]] = set()
         for body in view.entries_of(state):
@@ -87,7 +87,10 @@ def _wrong_rows(view: SystemView) -> Iterator[str]:
 
 
 def _row(state: NodeState) -> tuple[Any, ...] | None:
-    """Return the index row that an unhealthy node must have; None for a healthy or retired node."""
+    """Return status, severity and case that the index item of an unhealthy node must contain.
+
+    None for a healthy or retired node, which has no such item.
+    """
     if state.status is None or state.status in _WITHOUT_ROW:
         return None
     case = state.live_case
@@ -108,7 +111,10 @@ def _wrong_cordons(view: SystemView) -> Iterator[str]:
 
 
 def _held_by_breaker(view: SystemView, state: NodeState) -> bool:
-    """Return whether a breaker keeps a node in service: it delays the case, and so the isolation of the node."""
+    """Return whether an open circuit breaker delays the isolation of a node.
+
+    A breaker delays the case of the node. The node stays in service meanwhile.
+    """
     cluster = state.key.cluster
     control = items.read_control(cluster, view.at(*keys.cluster_control(cluster)))
     return state.live_case is not None and control.breaker(state.placement.domain) is not None

@@ -1,4 +1,4 @@
-"""Pages: each due page is sent, no other page is sent, and triggered pages are resolved."""
+"""Checks that every required page is sent, no other page is sent, and triggered pages are resolved."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SUMMARY = ":summary:"
 
 
 def _expected(view: SystemView) -> dict[str, str]:
-    """Return the pages that the entries require: a mapping from page key to the last required state."""
+    """Return the pages that the entries require, by page key, each with its last required state."""
     last: dict[str, tuple[int, str]] = {}
     for entries in view.bodies.values():
         for body in entries:
@@ -24,18 +24,21 @@ def _expected(view: SystemView) -> dict[str, str]:
 
 
 def _sent(view: SystemView) -> set[tuple[str, str]]:
-    """Return key and state of every sent page."""
+    """Return the key and the state of every sent page."""
     return {(page.key, page.attributes["state"]) for page in view.ports.pager.sent}
 
 
 def _summarized(view: SystemView) -> set[str]:
-    """Return the keys of the pages that summaries contain."""
+    """Return the keys of the pages that were sent as part of a summary."""
     bodies = (page.bodies["sqs"] for page in view.ports.pager.sent if SUMMARY in page.key)
     return {member["key"] for body in bodies for member in json.loads(body)["members"]}
 
 
 def _missing(view: SystemView) -> Iterator[str]:
-    """Find pages that were not sent; a page whose cause ended before it was triggered needs no resolve."""
+    """Find required pages that were not sent.
+
+    A page whose cause ended before the page was triggered needs no resolve.
+    """
     sent, summarized = _sent(view), _summarized(view)
     for key, state in _expected(view).items():
         if (key, state) in sent or (state == TRIGGERED and key in summarized):
@@ -50,16 +53,19 @@ def _unexpected(view: SystemView) -> Iterator[str]:
 
 
 def _resolved_only(view: SystemView) -> Iterator[str]:
-    """Find pages that were resolved but never triggered, not even by a call that was interrupted."""
+    """Find pages that were resolved but never triggered.
+
+    A call that was interrupted may have triggered the page, so such a page is not reported.
+    """
     attempted = {(page.key, page.attributes["state"]) for page in view.ports.pager.attempted}
     resolved = sorted(key for key, state in _sent(view) if state == RESOLVED and (key, TRIGGERED) not in attempted)
     yield from (key for key in resolved if not _was_interrupted(view, key))
 
 
 def _was_interrupted(view: SystemView, key: str) -> bool:
-    """Return whether the notification log ever recorded that a trigger may have been sent.
+    """Return whether the notification log ever recorded that a trigger was possibly sent.
 
-    Every version of the record is read, because a later page with the same key overwrites it.
+    Every version of the log item is read, because a later page with the same key overwrites the item.
     """
     owner, _, transition = key.rpartition(":")
     mark = keys.page_notification(owner, transition)

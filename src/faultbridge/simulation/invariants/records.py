@@ -1,4 +1,4 @@
-"""Raw records: each has an outcome, and conditions do not depend on the order of deliveries."""
+"""Checks that each raw record has an outcome, and that conditions do not depend on delivery order."""
 
 from __future__ import annotations
 
@@ -48,10 +48,11 @@ INVARIANTS = (
 
 
 def _replay_differences(view: SystemView) -> Iterator[str]:
-    """Compare the conditions of watched nodes with a replay of the same records in order.
+    """Compare the conditions of the nodes in the watched cluster with a replay of their records in order.
 
-    Only the watched cluster is compared: in the others repairs end conditions at times that depend on chance. Records
-    whose effect depends on the delivery order by design are left out of the replay if it differs with them.
+    Only the watched cluster is compared. In the other clusters, repairs end conditions at times that depend on chance.
+    If the result differs, the replay is repeated without the records whose effect depends on the delivery order by
+    design.
     """
     parts = _delivered(view)
     unclear = _with_outcome(view, Outcome.REJECTED) | _stale_snapshots(view, parts)
@@ -76,16 +77,19 @@ def _asserting_sources(state: NodeState, key: str) -> list[str]:
 
 
 def _with_outcome(view: SystemView, outcome: Outcome) -> set[str]:
-    """Return the ids of the records that had an outcome at any of their deliveries.
+    """Return the ids of the records that had this outcome at any of their deliveries.
 
-    A record is also rejected when its worker crashed three times; whether it took effect before is chance.
+    A record whose worker crashed three times is also rejected, although it may have taken effect before.
     """
     lines = (outcomes_in(line) for _, line in view.ports.receipts.lines)
     return {record for line in lines for record, found in line if found is outcome}
 
 
 def _stale_snapshots(view: SystemView, parts: list[RecordPart]) -> set[str]:
-    """Return the health snapshots that arrived after a newer snapshot of their source and so have no effect."""
+    """Return the ids of health snapshots that arrived after a newer snapshot of the same source.
+
+    Such a snapshot has no effect.
+    """
     effective = _with_outcome(view, Outcome.CLEAN) | _effective(view)
     snapshots = {part.record.record_id for part in parts if any(isinstance(one, Snapshot) for one in part.observations)}
     return (snapshots & _with_outcome(view, Outcome.STALE)) - effective
@@ -96,10 +100,10 @@ def _effective(view: SystemView) -> set[str]:
 
 
 def _overtaken_faults(view: SystemView, parts: list[RecordPart]) -> set[str]:
-    """Return the stale faults that are older than a health snapshot of another source that covers them.
+    """Return the ids of records whose fault is older than a health snapshot of another source.
 
-    Such a fault opens no condition. Applied in order it would open one, and the snapshot of the other source would not
-    end it.
+    The snapshot covers the code of the fault. If the fault arrives after the snapshot, it opens no condition. In the
+    order of time, it would open a condition, and the snapshot of the other source would not end the condition.
     """
     canonical = data.load_catalog().canonical
     snapshots = [
@@ -120,10 +124,11 @@ def _overtaken_faults(view: SystemView, parts: list[RecordPart]) -> set[str]:
 
 
 def _unstored_snapshots(view: SystemView, parts: list[RecordPart]) -> set[str]:
-    """Return the healthy snapshots that were not stored and shortly follow an older snapshot with faults.
+    """Return the ids of healthy snapshots that were not stored, so that the order of deliveries matters.
 
-    Applied in order, they would end the conditions of the older snapshot, which arrived later. The write filter does
-    not store them, so only a worker that has them in its cache ignores the older snapshot.
+    Each follows an older snapshot with faults, which arrived later. In the order of time, the healthy snapshot ends the
+    conditions of the older snapshot. The product does not store healthy snapshots. Only a worker that still has the
+    healthy snapshot in its cache ignores the older snapshot.
     """
     snapshots = [
         (part.record.record_id, one.reporter_key, _time_of(part, one), bool(one.present))
@@ -142,7 +147,7 @@ def _unstored_snapshots(view: SystemView, parts: list[RecordPart]) -> set[str]:
 
 
 def _has_ties(parts: list[RecordPart]) -> bool:
-    """Return whether a snapshot shares a millisecond with another record: their order is undefined."""
+    """Return whether a snapshot and another record have the same millisecond: their order is undefined."""
     snapshot_times: set[datetime] = set()
     by_time: dict[datetime, set[tuple[str, bytes]]] = {}
     for part in parts:
@@ -153,7 +158,10 @@ def _has_ties(parts: list[RecordPart]) -> bool:
 
 
 def _is_forgotten(part: RecordPart) -> bool:
-    """Return whether a record was too old to take effect when it arrived, as with a sender's clock years behind."""
+    """Return whether a record was too old to take effect when it arrived.
+
+    This happens if the sender's clock is years behind.
+    """
     oldest = part.record.received_at - default_policy().limits.remember_for
     return any(_time_of(part, one) < oldest for one in part.observations)
 
@@ -178,7 +186,7 @@ def _delivered(view: SystemView) -> list[RecordPart]:
 
 
 def _replayed(state: NodeState, parts: list[RecordPart], end: datetime) -> dict[str, list[str]]:
-    """Fold the records in the order of time; returns the active conditions with their sources."""
+    """Fold the records in the order of time; returns the sources of each active condition by its key."""
     policy, catalog = default_policy(), data.load_catalog()
     rules = Rules(policy, ClusterConfig(WATCHED), catalog.version, "replay")
     node = NodeState(NodeKey(*state.key), status=state.status, incarnation=state.incarnation)

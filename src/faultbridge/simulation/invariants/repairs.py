@@ -1,4 +1,4 @@
-"""Repairs: one at a time for a node, releases only with an intent, and a complete spare pool."""
+"""Checks repairs: required approvals and intents, the repair budget, and a complete spare pool."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _current_instances(view: SystemView) -> set[str | None]:
 
 
 def unused_launches(view: SystemView) -> Iterator[str]:
-    """Yield the launched instances that back no node, are no spares, and wait for no live case."""
+    """Yield the launched instances that back no node, are no spare, and are not needed by a live case."""
     live = {state.live_case.id for state in view.nodes if state.live_case}
     spares = SparePool(view.ports.table, view.ports.clock).spares(REPAIRED)
     used = _current_instances(view) | {one.instance_id for one in spares}

@@ -1,4 +1,4 @@
-"""Streams of entries: no gap, no fork, an unbroken hash chain, and every entry published."""
+"""Checks that streams of entries have no gap, no fork and no broken hash chain, and are published."""
 
 from __future__ import annotations
 

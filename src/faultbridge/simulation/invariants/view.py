@@ -1,4 +1,4 @@
-"""The view that invariants read: table, bus and fleet of the simulated system, without injected faults."""
+"""The view that invariants read: table, bus and fleet of the simulated system."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SystemView:
-    """A read-only view of a simulated system; each property is read once."""
+    """A read-only view of a simulated system; each property is computed once and then cached."""
 
     def __init__(self, system: SimulatedSystem) -> None:
         self.system = system
@@ -25,7 +25,7 @@ class SystemView:
 
     @cached_property
     def items(self) -> list[Item]:
-        """Every item of the table in key order."""
+        """Every item of the table in the order of the keys."""
         return list(self.ports.table.items())
 
     @cached_property
@@ -34,7 +34,7 @@ class SystemView:
         return [self._read(str(item["pk"]), item) for item in self.ports.table.items_at("NODE#", "STATE")]
 
     def _read(self, pk: str, item: Item) -> NodeState:
-        """Decode a node's state; the result is cached until the item changes."""
+        """Decode the state of a node; the result is cached until the item changes."""
         cached = self.system.state_cache.get(pk)
         if cached is None or cached[0] is not item:
             cached = self.system.state_cache[pk] = item, items.read_state(_key(pk), item)
@@ -42,7 +42,7 @@ class SystemView:
 
     @cached_property
     def streams(self) -> dict[str, list[Item]]:
-        """The entries of each partition in the order of their sort keys."""
+        """The entries by partition key, each list in the order of the sort keys."""
         found: dict[str, list[Item]] = {}
         for item in self.items:
             if str(item["sk"]).startswith(keys.ENTRY):
@@ -51,7 +51,7 @@ class SystemView:
 
     @cached_property
     def bodies(self) -> dict[str, list[dict[str, Any]]]:
-        """The decoded bodies of each stream's entries, in order."""
+        """The decoded bodies of the entries by partition key, in the order of the entries."""
         return {pk: [json.loads(str(item["body"])) for item in entries] for pk, entries in self.streams.items()}
 
     def entries_of(self, state: NodeState) -> list[dict[str, Any]]:
@@ -63,19 +63,19 @@ class SystemView:
         return (item for item in self.items if item["pk"] == pk and str(item["sk"]).startswith(prefix))
 
     def at(self, pk: str, sk: str) -> Item | None:
-        """Return the item at a key; None if there is none."""
+        """Return the item at a key; None if no item has this key."""
         return next((item for item in self.items if item["pk"] == pk and item["sk"] == sk), None)
 
 
 def _key(pk: str) -> NodeKey:
-    """Parse the partition key of a node."""
+    """Convert the partition key of a node to its cluster and name."""
     _, cluster, node = pk.split("#", 2)
     return NodeKey(cluster, node)
 
 
 @dataclass(frozen=True, slots=True)
 class Invariant:
-    """A statement that holds in every run; `violations` yields the details of each violation."""
+    """A statement that must be true in every run; `violations` yields the details of each violation."""
 
     name: str
     violations: Callable[[SystemView], Iterator[str]]

@@ -1,4 +1,4 @@
-"""Volumes: none that the policy names is lost, and none is detached before the repair of its node recorded it."""
+"""Checks that no volume that the policy names is lost, and that each detach was recorded before."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ def _lost(view: SystemView) -> Iterator[str]:
 
 
 def _recorded(view: SystemView) -> dict[tuple[str, str], datetime]:
-    """Return when the repair of a node first recorded each volume with the instance that it leaves."""
+    """Return when a repair first recorded each move of a volume, by volume and instance.
+
+    The instance is the one from which the volume is detached.
+    """
     found: dict[tuple[str, str], datetime] = {}
     for entries in view.bodies.values():
         for body in entries:
