@@ -24,9 +24,11 @@ _WITHOUT_INSTANCE = frozenset({NodeStatus.REPLACING, NodeStatus.PROVISIONING})
 
 
 def affected_nodes(config: ClusterConfig, rows: Sequence[Mapping[str, Any]], now: datetime) -> tuple[AffectedNode, ...]:
-    """Return one value for each node and fault family with an active fault, from the rows of unhealthy nodes.
+    """Return one `AffectedNode` for each unhealthy node and each family of its active faults.
 
-    An update of a group explains missing heartbeats of its nodes, so these heartbeats are left out meanwhile.
+    `rows` are the index rows of unhealthy nodes. While the owner of a node group updates it, heartbeats of its nodes
+    are expected to be missing. These missing heartbeats are therefore left out. Nodes whose instance was already
+    released are left out too.
     """
     held = {one.group for one in config.update_holds if one.until > now}
     found = ((one, row.get("group") in held) for row in rows for one in _affected(config, row))
@@ -62,7 +64,10 @@ def names_in_use(table: Table, config: ClusterConfig) -> tuple[str, ...]:
 
 
 def domain_sizes(table: Table, config: ClusterConfig) -> Mapping[FailureDomain, int]:
-    """Return the number of nodes of each failure domain. The domain of the intake contains all nodes of the cluster."""
+    """Return the number of nodes of each failure domain.
+
+    The failure domain of the intake, which is the path of all records, contains all nodes of the cluster.
+    """
     sizes = Counter(domain for row in nodes_in_use(table, config) for domain in domains_of(config, row))
     intake = FailureDomain(DomainKind.INTAKE, config.cluster)
     return {**sizes, intake: sizes[FailureDomain(DomainKind.CLUSTER, config.cluster)]}

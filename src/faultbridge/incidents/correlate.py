@@ -1,6 +1,7 @@
 """Correlate: opens, changes and closes the incidents of a cluster, and lets cases wait for them.
 
-Sweep and react both call it before the breakers and the dispatch of repairs. Running it twice changes nothing.
+`ops.sweep` and `ops.react` call it before they update the breakers and start repairs. A second run without new faults
+changes nothing.
 """
 
 from __future__ import annotations
@@ -87,9 +88,10 @@ class Correlate:
         )
 
     def _hold_and_release(self, control: Control, rows: Sequence[Item], rules: Rules, now: datetime) -> None:
-        """Absorb and release cases until they agree with the incidents; an interrupted run is continued here.
+        """Let the cases of nodes with an open incident wait, and release the cases whose incident ended.
 
-        Then the cases that need an operator and belong to no incident are escalated.
+        A later run continues an interrupted one. Afterwards, cases that need an operator and belong to no incident are
+        escalated.
         """
         held, incidents = self.held.rows(rules), {}
         if held or control.holds:

@@ -1,6 +1,6 @@
-"""Held cases: lets the cases of affected nodes wait for their incident, and releases them, one node at a time.
+"""Lets the cases of nodes with an open incident wait for its end, and releases these cases afterwards.
 
-Each node is one transaction of its own, and every run continues where the last one stopped.
+Each node is changed in its own transaction. A run continues where an interrupted run stopped.
 """
 
 from __future__ import annotations
@@ -33,13 +33,16 @@ MAX_CASES = 200
 
 @dataclass(frozen=True, slots=True)
 class HeldCases:
-    """Absorbs and releases the cases of a cluster's nodes, with the latest event of the incident as their cause."""
+    """Lets cases wait for an incident (status `absorbed`), and releases them.
+
+    The entry of each change names the latest event of the incident as its cause.
+    """
 
     table: Table
     append: Append
 
     def rows(self, rules: Rules) -> tuple[Item, ...]:
-        """Return the rows of the cases that wait for an incident, the oldest case first."""
+        """Return the index rows of the cases that wait for an incident, the oldest case first."""
         return tuple(
             sorted(shard_rows(self.table, rules.config, HELD), key=lambda row: (str(row["opened"]), str(row["case"])))
         )
@@ -74,9 +77,9 @@ class HeldCases:
         return count
 
     def escalate(self, control: Control, incidents: Mapping[str, Incident], rows: Iterable[Item], now: datetime) -> int:
-        """Escalate the cases that need an operator and that no open incident explains; returns how many.
+        """Escalate the cases that need an operator and belong to no open incident; return their number.
 
-        `rows` are the rows of unhealthy nodes, as read before the incidents were updated at `now`.
+        `rows` are the index rows of unhealthy nodes, as read at `now`, before the incidents were updated.
         """
         explained = {node for incident in incidents.values() if incident.status.holds for node in incident.nodes}
         due = [
@@ -99,7 +102,11 @@ class HeldCases:
         rules: Rules,
         explained: Mapping[str, str],
     ) -> int:
-        """Release the oldest cases that no open incident holds any longer; returns how many were released."""
+        """Release the cases whose incident ended or no longer affects their node; return their number.
+
+        The oldest cases are released first. `held` are the index rows of the waiting cases. `explained` maps nodes to
+        the incidents that explain their failed repair attempts; these incidents still affect the nodes.
+        """
         holding = [name for name, incident in incidents.items() if incident.status.holds]
         affected = {node for name in holding for node in incidents[name].nodes} | explained.keys()
         released = [row for row in held if row["incident"] not in holding or row["node"] not in affected]
