@@ -1,6 +1,7 @@
-"""Compare peers: once an hour, open a finding for each node far above its peers, and end findings that no longer hold.
+"""Compares nodes with their peers once an hour, and opens and ends findings about outliers.
 
-Nothing else follows from a finding, unless the policy lets its detector act (`gray_faults`).
+A finding opens for a node whose counters rise much faster than those of its peers. It ends when they no longer do. A
+finding has no other effect, unless the policy lets its detector act (`gray_faults`).
 """
 
 from __future__ import annotations
@@ -73,9 +74,10 @@ class ComparePeers:
         return self._record(rules, {state.key.node: state for state in states}, compared)
 
     def _store(self, cluster: str, compared: Comparisons, before: Iterable[str], now: datetime) -> bool:
-        """Store the new baselines; returns False if another run has done so.
+        """Store the counters for the next comparison; returns False if another run has done so first.
 
-        The first part holds the time of the comparison. Another part is written only if it has or had nodes.
+        The baselines are stored in several items. Item 0 is always written, because it stores the time of the
+        comparison. Each other item is written only if it contains nodes now or contained some before.
         """
         nodes: dict[int, dict[str, dict[str, Baseline]]] = {shard_of(one, stored.PARTS): {} for one in before}
         nodes[0] = {}
@@ -90,7 +92,10 @@ class ComparePeers:
         return True
 
     def _record(self, rules: Rules, states: Mapping[str, NodeState], compared: Comparisons) -> int:
-        """Open and end the findings of a cluster, and mark those that a case proved; returns how many were opened."""
+        """Open and end the findings of a cluster, and return how many were opened.
+
+        A finding is also marked as right if a later hard fault of the node confirms it.
+        """
         rows = query_all(self.append.table, stored.finding_key(rules.config.cluster, "").pk, prefix=stored.FINDING)
         known = [stored.read_finding(row) for row in rows]
         live = {(one.node, one.detector): one for one in known if one.ended_at is None}
@@ -130,7 +135,10 @@ class ComparePeers:
         self.append(NodeKey(cluster, node), revise, actor=Actor.SWEEP)
 
     def _end(self, rules: Rules, finding: Finding, reason: str, *, recovered: bool) -> None:
-        """End a finding, and its fault if the node `recovered`; a node that left service may only lack load."""
+        """End a finding. If the node has `recovered`, also end the fault that was reported for the finding.
+
+        A node that left service has not recovered: its counters may rest only because it has no load.
+        """
 
         def revise(state: NodeState, now: datetime) -> Transition:
             row = self.append.table.get(stored.finding_key(finding.cluster, finding.id))
@@ -150,14 +158,21 @@ class ComparePeers:
     def _observe(
         self, state: NodeState, note: Draft, written: Put, arrivals: Sequence[Arrival], rules: Rules, now: datetime
     ) -> Transition:
-        """Return the transition that records a finding, and the start or end of its fault in `arrivals`, if any."""
+        """Return the transition that records a finding.
+
+        `arrivals` contains the start or the end of the fault of the finding. It is empty if the detector reports no
+        faults.
+        """
         if not arrivals:
             return Transition(state, (note,), (written,))
         observed = observe(state, arrivals, rebooted=False, rules=rules, catalog=self.rulebook.catalog(), now=now)
         return Transition(observed.state, (note, *observed.drafts), (written,))
 
     def _judge(self, finding: Finding, case_id: str) -> None:
-        """Mark an unmarked finding right, because a case of the node opened soon after it."""
+        """Mark a finding as right, because a case about the same component opened soon after it.
+
+        A finding that already has a mark keeps this mark.
+        """
         row = self.append.table.get(stored.finding_key(finding.cluster, finding.id))
         found = stored.read_finding(row) if row is not None else None
         if row is not None and found is not None and found.mark is None:
