@@ -1,4 +1,4 @@
-"""Silent instances: what the provider reports about the instance of a node without heartbeats."""
+"""Silent instances: reads what the provider reports about the instance of a node without heartbeats."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ MAX_PROBED = 5
 
 @dataclass(frozen=True, slots=True)
 class ProbeInstance:
-    """Probes the instance of one node; what cannot be read stays unknown.
+    """Probes the instance of one node that sends no heartbeat. What cannot be read is returned as unknown.
 
-    A node whose missing heartbeat an open incident covers is not probed: its instance does not show the shared cause.
+    If an open incident explains the missing heartbeat, the instance is not probed, because many nodes then have a
+    shared cause that no single instance shows.
     """
 
     tools: StepTools

@@ -32,12 +32,12 @@ class SweepPlan:
     numbers: Sequence[int] = NUMBERS
 
     def partitions(self, kind: Work) -> Iterator[str]:
-        """Yield the partitions of one kind of work."""
+        """Yield the partition keys of one kind of work, in the order of the plan."""
         return kind.partitions(self.numbers)
 
 
 def read_plan(table: Table, now: datetime) -> SweepPlan:
-    """Return the plan of the sweep of a minute."""
+    """Read the registered clusters, and return the plan of the sweep that runs at `now`."""
     clusters = [str(row["sk"]) for row in query_all(table, keys.CLUSTERS)]
     found = table.get_many(map(keys.cluster_config, clusters))
     configs = map(items.read_config, found.values())
@@ -45,9 +45,10 @@ def read_plan(table: Table, now: datetime) -> SweepPlan:
 
 
 def numbers_to_read(shards: Mapping[str, int], now: datetime) -> list[int]:
-    """Return the numbers of the partitions that clusters with these numbers of shards use, in the order of the minute.
+    """Return the partition numbers that the registered clusters use, in a random order for this minute.
 
-    In the first minute of an hour these are all numbers. Rows elsewhere would be those of an earlier release.
+    `shards` maps each cluster to its number of shards. In the first minute of each hour, all numbers are returned, so
+    that rows that an earlier release wrote to other partitions are found too.
     """
     if _minute(now) % MINUTES_IN_HOUR == 0:
         return shuffled(NUMBERS, now)
@@ -58,7 +59,7 @@ def numbers_to_read(shards: Mapping[str, int], now: datetime) -> list[int]:
 
 
 def shuffled(things: Iterable[T], now: datetime) -> list[T]:
-    """Return things in the order of the minute."""
+    """Return things in a random order that depends only on the minute and their number."""
     listed = list(things)
     return [listed[place] for place in _order(_minute(now), len(listed))]
 
