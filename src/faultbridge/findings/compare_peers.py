@@ -38,7 +38,12 @@ INTERVAL = timedelta(hours=1)
 
 
 class Comparison(NamedTuple):
-    """The new baseline of a node, and how far above its peers it is, or None; `compared` is False without a rise."""
+    """The result of comparing one node with its peers by one detector.
+
+    `baseline` has the counters for the next comparison. `outlier` states how far the node is above its peers. It is
+    None if the node is no outlier. `compared` is False if the rise of the counters could not be computed, for example
+    in the first run.
+    """
 
     baseline: Baseline
     outlier: Outlier | None
@@ -186,7 +191,10 @@ class ComparePeers:
 def _compare(
     detectors: Sequence[Detector], totals: Sequence[Total], before: Mapping[str, Mapping[str, Baseline]]
 ) -> Comparisons:
-    """Return the new baseline of each node and detector, with the number of comparisons in a row above its peers."""
+    """Compare the nodes of each group by each detector; return the results by node and detector.
+
+    Each result also counts for how many comparisons in a row the node was an outlier.
+    """
     compared: dict[tuple[str, str], Comparison] = {}
     for detector in detectors:
         own = [one for one in totals if one.detector == detector.name]
@@ -203,10 +211,10 @@ def _compare(
 
 
 def _proves(state: NodeState, case: Case, finding: Finding, detector: Detector) -> bool:
-    """Return whether a case shows that an unmarked finding was right: a hard fault of the same component soon after.
+    """Return whether a case proves a finding right: a hard fault of the same component soon afterwards.
 
-    Orders of operators, cases of findings, cases that an incident explains, and cases about a later instance or boot
-    show nothing.
+    A finding that has a mark already needs no proof. These cases prove nothing: cases of operators' orders or of
+    findings, cases that an incident explains, and cases about a later instance or boot.
     """
     if CaseStatus.ABSORBED.value in case.marks or not detector.is_proved_by(case.code):
         return False

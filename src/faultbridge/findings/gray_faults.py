@@ -20,7 +20,7 @@ MIN_MARKED = 10
 
 
 def fault_code(detector: str) -> str:
-    """Return the code of the faults of a detector."""
+    """Return the fault code of a detector's findings: `gray.` and the name of the detector."""
     return f"gray.{detector}"
 
 
@@ -55,7 +55,7 @@ def began(finding: Finding) -> Arrival:
 
 
 def ended(finding: Finding, state: NodeState, now: datetime) -> tuple[Arrival, ...]:
-    """Return the end of the fault of a finding, if the node has this fault."""
+    """Return the clear that ends the fault of a finding; empty if the node does not have this fault."""
     code = fault_code(finding.detector)
     if not any(one.code == code for one in state.active()):
         return ()

@@ -1,4 +1,4 @@
-"""Judgments: lists findings, records whether one was right, and computes the precision of each detector."""
+"""Lists findings, records whether each is right or wrong, and computes the precision of detectors."""
 
 from __future__ import annotations
 

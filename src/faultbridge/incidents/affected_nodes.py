@@ -1,4 +1,7 @@
-"""Affected nodes: read from the rows of unhealthy nodes; the sizes of failure domains from the node list."""
+"""Affected nodes: reads the nodes that an incident can affect, and the sizes of failure domains.
+
+The affected nodes are read from the index rows of unhealthy nodes, the sizes from the list of all nodes.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,10 @@ def _affected(config: ClusterConfig, row: Mapping[str, Any]) -> Iterator[Affecte
 def incidents_of_failures(
     config: ClusterConfig, rows: Sequence[Mapping[str, Any]], control: Control
 ) -> Mapping[str, str]:
-    """Return the id of the incident that explains the failed attempt of a node, for each node with such a case."""
+    """Return, by node, the id of the incident that explains why the node's last repair attempt failed.
+
+    Nodes without such an incident are left out.
+    """
     repeated = [row for row in rows if row.get("repeated")]
     found = {(node := str(row["node"])): _incident_of(control, node, config, row) for row in repeated}
     return {node: incident for node, incident in found.items() if incident is not None}

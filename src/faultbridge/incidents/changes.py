@@ -57,11 +57,10 @@ class IncidentChanges:
         actor: Actor = Actor.CORRELATE,
         affected: Iterable[AffectedNode] | None = None,
     ) -> tuple[IncidentChange, ...]:
-        """Compute and commit changes of a cluster's incidents, and return these changes.
+        """Compute and commit changes of a cluster's incidents with `decide`, and return them.
 
-        Raises Conflict if other writers changed the controls during each of 20 tries. `decide` computes the changes.
-        `waiting` returns the number of cases that wait for an incident. If `affected` is given, a commit also removes
-        the ended holds that cover none of these nodes.
+        Raises Conflict after 20 conflicts with other writers. `waiting` returns the number of cases that wait for an
+        incident. If `affected` is given, a commit also removes the ended holds that cover none of these nodes.
         """
         committed: tuple[IncidentChange, ...] = ()
 

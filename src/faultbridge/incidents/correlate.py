@@ -31,7 +31,7 @@ from faultbridge.storage.writes import Item
 
 @dataclass(frozen=True, slots=True)
 class Correlate:
-    """Applies the correlation of a cluster's faults to its incidents and its cases."""
+    """Finds faults of a cluster that share a cause, and updates the cluster's incidents and cases."""
 
     table: Table
     rulebook: Rulebook
@@ -42,10 +42,10 @@ class Correlate:
     def __call__(
         self, cluster: str, cause: str | None = None, *, intake: Intake | None = None
     ) -> tuple[IncidentChange, ...]:
-        """Update the incidents of one cluster, then absorb and release cases. Returns the changes of incidents.
+        """Update the incidents and waiting cases of one cluster, and return the changed incidents.
 
-        `cause` is the event that triggered the update, if known; else the last status change of an unhealthy node.
-        `intake` says whether records arrive; None if that is not known.
+        `cause` is the id of the event that triggered the update. If it is None, the cause is the last status change of
+        an unhealthy node. `intake` states whether records arrive from the nodes. It is None if that is not known.
         """
         rules, control = rules_of(self.rulebook, cluster), self.changes.controls.read(cluster)
         rows = unhealthy_rows(self.table, rules.config)

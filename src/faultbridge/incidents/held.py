@@ -54,10 +54,10 @@ class HeldCases:
         rows: Mapping[str, Item],
         explained: Mapping[str, str],
     ) -> int:
-        """Let the live cases of the nodes of open incidents wait; returns the number of cases.
+        """Let the live cases of nodes with an open incident wait for its end; return the number of cases.
 
-        `rows` are the rows of unhealthy nodes by name, `explained` the incidents that explain failed attempts, by node.
-        A case that waits already is left alone.
+        `rows` maps the names of unhealthy nodes to their index rows. `explained` maps nodes to the incidents that
+        explain their failed repair attempts. A case that already waits for an open incident is not changed.
         """
         holding = [incident for incident in incidents.values() if incident.status.holds]
         found = {node: incidents[name] for node, name in explained.items() if name in incidents}

@@ -1,4 +1,7 @@
-"""Onsets: counts the starts of faults, as the history from which the rate rule computes what is usual."""
+"""Onsets: counts the starts of faults, to compute how often faults usually start.
+
+The rate rule opens an incident if faults start much more often than usual.
+"""
 
 from __future__ import annotations
 

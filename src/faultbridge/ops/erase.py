@@ -68,7 +68,7 @@ class Erase:
         yield from (keys.cluster_listed(cluster), registration)
 
     def _keys_of_node(self, state: NodeState) -> Iterator[Key]:
-        """Yield the keys of a node: aliases that lead to it, its jobs, its timeline and its state."""
+        """Yield the keys of a node's items: aliases, jobs, links to devices, timeline and state."""
         key = state.key
         names = (key.node, *state.placement.aliases, *state.placement.host_names)
         instances = {*state.former_instances, state.incarnation.instance_id if state.incarnation else None} - {None}

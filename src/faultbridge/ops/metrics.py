@@ -43,7 +43,7 @@ _CASE_METRICS = {
 
 @dataclass(slots=True)
 class ClusterMetrics:
-    """Metrics of one cluster: counts and durations (ms) by metric name, fault counts by code."""
+    """The metrics of one cluster: counts and durations (ms) by metric name, fault counts by code."""
 
     counts: Counter[str] = field(default_factory=Counter)
     durations: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))

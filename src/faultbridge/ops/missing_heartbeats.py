@@ -24,11 +24,9 @@ def report_missing_heartbeats(
 ) -> Intake | None:
     """Record a fault of each node with an overdue heartbeat, and end the fault when heartbeats return.
 
-    If no records arrive from any node, the path of the records has failed, and no fault is recorded. `probe` checks
-    whether the instance of a silent node still exists, which distinguishes a lost instance from a failed agent or
-    network path. It is called for a limited number of nodes of each cluster, and not if so many are silent that they
-    become one incident. Returns whether records arrive. Returns None, and records nothing, if that could not be
-    determined.
+    If no records arrive at all, their path has failed, and no fault is recorded. `probe` distinguishes a lost instance
+    from a failed agent or network path. It is called for few nodes, and not if so many are silent that they become one
+    incident. Returns whether records arrive, or None, without recording, if that could not be determined.
     """
     overdue: dict[NodeKey, datetime] = {}
     probed: set[NodeKey] = set()
@@ -86,7 +84,7 @@ def _is_incident(silent: int, nodes: int, limits: CorrelationLimits) -> bool:
 def _settle(
     monitor: HeartbeatMonitor, heartbeats: ClusterHeartbeats, settled: set[NodeKey], failures: Failures
 ) -> None:
-    """End the faults of nodes that sent a heartbeat again, and store the last heartbeats.
+    """End the faults of nodes that send heartbeats again, and store the latest heartbeats.
 
     If a fault could not be ended, its node is stored as still silent, so that the next sweep tries again.
     """

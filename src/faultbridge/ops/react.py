@@ -49,11 +49,11 @@ class React:
     def __call__(
         self, triggers: Iterable[tuple[str, str | None]], causes: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        """Process (cluster, node or None) pairs, each once; a failed step does not stop the others.
+        """Run the steps once for each triggered cluster. A failed step does not stop the others.
 
-        `causes` maps each cluster to the event id of the last status change of a node among the new entries. The
-        entries that this batch leads to in the cluster's stream name it as their cause.
-        Raises Transient at the end when any step failed. The stream then delivers the batch again, which is harmless.
+        A trigger is a cluster, and a node or None. `causes` maps each cluster to the event id of the latest node status
+        change in the batch. New entries in the cluster's stream name it as their cause. Raises Transient at the end if
+        any step failed. The stream then delivers the batch again, which is harmless.
         """
         failures = Failures()
         for cluster, nodes in _by_cluster(triggers).items():

@@ -22,7 +22,7 @@ class StuckNode:
 
 @dataclass(frozen=True, slots=True)
 class StuckNodes:
-    """Finds the nodes of a cluster that wait for an operator's command, and faulty ones without a case."""
+    """Finds the nodes of a cluster that wait for an operator, and the faulty nodes without a case."""
 
     views: Views
     clock: Clock

@@ -31,7 +31,10 @@ class ProbeInstance:
     tools: StepTools
 
     def __call__(self, state: NodeState) -> ProbedInstance:
-        """Return whether the instance of a node exists and, unless it is gone, the provider's checks of it."""
+        """Return whether the instance of a node exists, and the provider's status checks of it.
+
+        The status checks of an instance that is gone are not read.
+        """
         config = rules_of(self.tools.rulebook, state.key.cluster).config
         instance_id = state.incarnation.instance_id if state.incarnation else None
         probed = ProbedInstance()

@@ -1,6 +1,7 @@
-"""The plan of a sweep: the clusters and the partitions of the work index that it reads, in the order of a minute.
+"""Sweep plan: the order in which a sweep reads the clusters and the partitions of waiting work.
 
-The order is random and changes each minute: in a fixed order, the last ones would never be reached under overload.
+The order is random and changes each minute. With a fixed order, the last clusters and partitions would never be
+processed under overload.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SweepPlan:
-    """The registered clusters, and the numbers of the partitions of the work index to read, in order.
+    """The clusters, and the partition numbers of the index of waiting work, in the order of reading.
 
-    Without a readable list of clusters, the plan has no clusters and all numbers.
+    If the list of clusters cannot be read, the plan contains no clusters and all partition numbers.
     """
 
     clusters: Sequence[str] = ()
@@ -70,7 +71,7 @@ def _minute(now: datetime) -> int:
 
 @lru_cache(maxsize=8)
 def _order(minute: int, count: int) -> tuple[int, ...]:
-    """Return a random order of a number of things for a minute."""
+    """Return the numbers from 0 to `count` - 1 in a random order, the same for each call in a minute."""
     order = list(range(count))
     Random(minute).shuffle(order)  # noqa: S311 - an order, not a secret
     return tuple(order)

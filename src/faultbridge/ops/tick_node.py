@@ -1,4 +1,4 @@
-"""Tick of a node: ends waiting periods, delays and conditions whose time is over; recovers a lost attempt."""
+"""Tick of a node: ends waiting periods, delays and conditions that are over; recovers attempts."""
 
 from __future__ import annotations
 

@@ -52,7 +52,10 @@ class PolicyStore:
         return policy
 
     def reset(self) -> None:
-        """Make the packaged policy current for clusters that name no version. Stored versions stay."""
+        """Make the packaged default policy the current policy again; stored versions are kept.
+
+        The current policy applies to each cluster whose registration names no version.
+        """
         self.table.write(Update(keys.CURRENT_POLICY, remove=(("version",),)))
 
     def end_shadow(self) -> None:

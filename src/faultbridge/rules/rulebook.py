@@ -1,4 +1,4 @@
-"""Rulebook: the rules of a cluster: its registration, its policy and the fault catalog."""
+"""Rulebook: reads the rules of a cluster: its registration, its policy and the fault catalog."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ class Rulebook:
         return Rules(policy, config, self.catalog().version, self.stack_id, self.gpus(), shadow)
 
     def policy(self, config: ClusterConfig) -> Policy:
-        """Return the policy that a cluster names, else the current one, else the default one.
+        """Return the policy version that a cluster's registration names, or else the current policy.
 
-        The default policy is part of the software, so it need not be stored, even if a cluster names its version.
-        Raises Misconfigured if another policy is not stored.
+        If no policy was made current, the default policy applies. The default policy is part of the package, so it is
+        found even if it is not stored in the table. Raises Misconfigured if any other policy is not stored.
         """
         return self._named(config.policy or _version(self.table.get(keys.CURRENT_POLICY), "version"))
 
