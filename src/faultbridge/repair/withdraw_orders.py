@@ -1,4 +1,4 @@
-"""Withdraw orders: a cancel or a return ends the conditions that earlier orders to replace or quarantine opened."""
+"""Withdraws earlier orders to replace or quarantine a node, if its case is canceled or it is returned."""
 
 from __future__ import annotations
 

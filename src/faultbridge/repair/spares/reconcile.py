@@ -1,7 +1,7 @@
 """Reconciles the spare pool: each call moves each spare one step closer to a verified instance.
 
-A call may be repeated, crash midway, and run beside another one. A spare's launches share one token in each round. An
-instance is terminated only after its spare has the status `ending`, when no case can take it anymore.
+A call may be repeated, interrupted, or run beside another. Launches for a spare share one token in each round. An
+instance is terminated only when its spare has the status `ending`, in which no case can take it.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ class ReconcileSpares:
     tools: StepTools
 
     def __call__(self, cluster: str) -> None:
-        """Launch, verify, replace or terminate the spares of a cluster, one step per spare and call.
+        """Launch, verify, replace or terminate the spares of a cluster, one step for each spare.
 
-        Raises after the last spare if a step failed: Misconfigured if a verification could not start, else Transient.
-        A spare keeps its instance then, unless the verifier cannot judge the type of the instance.
+        Raises an error after the last spare if a step failed: Misconfigured if a verification could not start, else
+        Transient. The spare then keeps its instance, unless the verifier cannot verify this instance type.
         """
         rules = rules_of(self.tools.rulebook, cluster)
         config = rules.config
@@ -100,7 +100,7 @@ class _SpareReconciler:
 
     @property
     def surplus(self) -> bool:
-        """Return whether the configuration has no place for the spare any more."""
+        """Return whether the configuration no longer contains this position of the pool."""
         return self.spare.number > self.config.spares or self.spare.group != self.config.spare_group
 
     @property
@@ -117,7 +117,7 @@ class _SpareReconciler:
         return self.compute.verifiers[self.config.verifier]
 
     def step(self) -> None:
-        """Run the step for the status of the spare."""
+        """Run the step that the status of the spare requires."""
         steps: Mapping[SpareStatus, Callable[[], object]] = {
             SpareStatus.EMPTY: self._fill,
             SpareStatus.LAUNCHING: self._launch,
@@ -153,7 +153,7 @@ class _SpareReconciler:
             self._discard(candidate.instance_id, "the instance does not run, or cannot be cordoned")
 
     def _cordon(self, candidate: LaunchedInstance) -> bool:
-        """Cordon a spare's instance, which joins the cluster like any other; return whether it is cordoned."""
+        """Cordon the instance of a spare, which joins the cluster as any other; return whether it is cordoned."""
         orchestrator = self.tools.orchestrators[self.config.orchestrator]
         return not orchestrator.applicable or orchestrator.cordon(ClusterNode.of_spare(candidate, self.config)).ok
 
@@ -165,7 +165,7 @@ class _SpareReconciler:
         )
 
     def start_verification(self, instance: str) -> str:
-        """Start a verification; an instance of a type that the verifier cannot judge is discarded."""
+        """Start a verification, and return its id. Discards an instance that the verifier cannot verify."""
         try:
             return self.verifier.start(instance, f"{self.spare.owner}-{self.spare.verifications}")
         except Unverifiable as error:
@@ -206,7 +206,7 @@ class _SpareReconciler:
             self._verify_again(str(spare.instance_id))
 
     def _check_taken(self) -> None:
-        """Empty the slot if its instance backs a node or is gone; make the spare ready again if its case ended."""
+        """Check a spare that a case has taken: empty it if it was used or is gone, free it if the case ended."""
         spare = self.spare
         if self.pool.table.get(keys.claim(str(spare.instance_id))) is not None or self._is_gone():
             self._empty("")
@@ -218,7 +218,7 @@ class _SpareReconciler:
             self._empty(self.spare.reason)
 
     def _discard(self, instance: str, reason: str) -> None:
-        """Set the status `ending`, so that no case can take the instance; the next call terminates it."""
+        """Set the status `ending`, so that no case can take the instance. The next call terminates it."""
         self._log("spare_discarded", reason, instance_id=instance)
         self.pool.change(self.spare, status=SpareStatus.ENDING, instance_id=instance, reason=reason)
 
