@@ -1,4 +1,4 @@
-"""Commits a transition for each of many nodes, with several nodes in each transaction."""
+"""Commits changes of many nodes, with several nodes in each transaction."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def append_many(
     actor: Actor,
     alone: Callable[[NodeKey], Appended | None] | None = None,
 ) -> Iterator[Appended]:
-    """Commit a transition for each of many nodes, and yield each result once it is committed.
+    """Commit a change of each of many nodes, and yield each result once it is committed.
 
-    `changes` maps each node to the function that computes its transition. If a transaction fails, for example because
-    one of its nodes has changed since, each of its nodes is committed alone by `alone`, or by default with `append`. An
-    error of one node does not stop the other nodes. The first such error is raised after the others are committed.
-    Raises Transient at once if the table is not available.
+    `changes` maps each node to the function that computes its new state and entries. If a transaction fails, for
+    example because one of its nodes has changed since, each of its nodes is committed by itself with `alone`, or with
+    `append` if `alone` is None. An error with one node does not stop the other nodes. The first such error is raised
+    after the others are committed. Raises Transient at once if the table is not available.
     """
     drafts, errors = _draft_each(append, changes, actor)
     commit_alone = alone or (lambda node: append(node, changes[node], actor=actor))

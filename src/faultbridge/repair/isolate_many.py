@@ -67,7 +67,10 @@ class IsolateMany:
         }
 
     def _needs_no_call(self, config: ClusterConfig) -> bool:
-        """Return whether nodes are isolated without a call: Faultbridge repairs them without an orchestrator."""
+        """Return whether the nodes of a cluster are isolated without a call to an orchestrator.
+
+        This is so if Faultbridge repairs the cluster and the cluster has no orchestrator.
+        """
         is_own = config.acts and config.mode is Mode.ACT and not config.follows_provider
         return is_own and not self.isolate.orchestrator(config).applicable
 

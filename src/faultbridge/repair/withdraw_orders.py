@@ -12,9 +12,10 @@ from faultbridge.pipeline.fold.expire import end_orders
 
 
 def withdraw_orders(transition: Transition, rules: Rules, now: datetime) -> Transition:
-    """End the conditions that operator orders opened, and add the entries that record it to a transition.
+    """End the conditions that operator orders opened, and add their entries to a transition.
 
-    The next sweep updates the status of the node.
+    A transition is the next state of a node with the entries that record it. The next sweep updates the status of the
+    node.
     """
     ended = end_orders(transition.state, at=now)
     faults = (entry_builder.fault_change(one, ended.state, rules.catalog, rules.policy) for one in ended.changes)

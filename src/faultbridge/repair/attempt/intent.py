@@ -38,10 +38,10 @@ NODE_STATUS_OF = {
 
 
 def stop_before_intent(context: StepContext) -> StepResult | None:
-    """End the attempt if it must not reach its intent; return None if it may continue.
+    """End an attempt that must not reach its intent, the point of no return; return None if it may.
 
-    It must not reach the intent if the case is canceled, or if repairs are paused. An incident or an update of the
-    node's group also stops it. So does a new fault that requires a stronger repair action or an approval.
+    An attempt must not reach it if the case is canceled, or if repairs are paused. An incident or an update of the
+    node's group also stops the attempt. So does a new fault that requires a stronger repair action or an approval.
     """
     stopped = context.stop_if_canceled() or _stop_if_paused(context) or stop_for_update(context)
     return stopped or _stop_for_stronger_action(context) or _stop_for_approval(context)
@@ -56,7 +56,7 @@ def commit_intent(
     instance_types: tuple[str, ...] = (),
     permits: Callable[[Control], bool] = lambda _: True,
 ) -> StepContext:
-    """Record the intent, unless the repair is forbidden now; return the context with the node as written.
+    """Record the intent, the point of no return, unless something forbids the repair now.
 
     A cancellation, a pause, an incident, a new fault whose rule requires an approval, or `permits` can forbid it. The
     attempt in the returned context then has no intent. `permits` gets the controls of the cluster. If these changed
@@ -126,7 +126,7 @@ def _stop_if_paused(context: StepContext) -> StepResult | None:
 def _after_intent(
     state: NodeState, intent: Intent, control: Control, reason: str, facts: Mapping[str, Any]
 ) -> Transition:
-    """Return the status and the entries of a node with its intent.
+    """Return the status and the entries of a node with its intent, the attempt's point of no return.
 
     They are written only if the cluster's controls are still those in `control`.
     """
@@ -144,7 +144,7 @@ def _after_intent(
 
 
 def _permitting_control(context: StepContext, state: NodeState) -> Control | None:
-    """Read the controls of the cluster, and return them if they permit the intent.
+    """Read the controls of the cluster, and return them if they permit the point of no return (intent).
 
     Returns None if a pause, an incident or a missing approval forbids the intent.
     """

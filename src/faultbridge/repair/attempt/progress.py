@@ -1,4 +1,4 @@
-"""State changes of a live attempt: start a step, schedule its next probe, record its outcome."""
+"""State changes of an attempt that has not ended: start a step, schedule a probe, record an outcome."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ MAX_PROBE_DOUBLINGS = 16
 
 
 def live_attempt(state: NodeState) -> tuple[Case, Attempt]:
-    """Return the live case of a node and its attempt. Raises AttemptSuperseded if there is none."""
+    """Return the live case of a node and its attempt. Raises AttemptSuperseded if there is none.
+
+    A case is live until it is resolved.
+    """
     case = state.live_case
     if case is None or case.attempt is None:
         raise AttemptSuperseded
@@ -36,7 +39,7 @@ def update_attempt(
     marks: Mapping[str, datetime] | None = None,
     **changes: Any,  # noqa: ANN401 - fields of Attempt
 ) -> NodeState:
-    """Change fields of the live attempt, and compute when the node is due again.
+    """Change fields of the node's current attempt, and compute when the node is due again.
 
     `marks` replaces the recorded times of the case's phases, if given.
     """

@@ -54,12 +54,12 @@ class StepContext:
 
     @property
     def case(self) -> Case:
-        """Return the live case of the node."""
+        """Return the live case of the node, which is its case that has not ended."""
         return live_attempt(self.state)[0]
 
     @property
     def attempt(self) -> Attempt:
-        """Return the live attempt of the case."""
+        """Return the live attempt of the case, which is its attempt that has not ended."""
         return live_attempt(self.state)[1]
 
     @property
@@ -110,7 +110,7 @@ class StepContext:
 
     @property
     def member(self) -> ClusterNode:
-        """Return the node as the value that orchestrator adapters take as a parameter."""
+        """Return the node in the data type that orchestrator adapters accept."""
         return ClusterNode.of(self.state, self.rules.config)
 
     @property
@@ -134,7 +134,7 @@ class StepContext:
         )
 
     def fence(self, state: NodeState) -> None:
-        """Raise AttemptSuperseded if the attempt is not live, StepAlreadyFinished if the step has an outcome."""
+        """Raise AttemptSuperseded if the attempt is over, StepAlreadyFinished if the step has an outcome."""
         case = state.live_case
         attempt = case.attempt if case else None
         if case is None or attempt is None or case.status is not CaseStatus.IN_PROGRESS:
@@ -145,7 +145,7 @@ class StepContext:
             raise StepAlreadyFinished(StepResult(StepOutcome(attempt.steps[self.request.step])))
 
     def commit(self, revise: Change, actor: Actor = Actor.STEP) -> StepContext:
-        """Write a change of the node, if the attempt is still the live one; return the new context."""
+        """Write a change of the node, if the attempt has not ended or been replaced; return the new context."""
 
         def fenced(state: NodeState, now: datetime) -> Transition:
             self.fence(state)
@@ -212,7 +212,7 @@ class StepContext:
         return requirement_for(state, self.rules.policy, action)
 
     def request_approval(self, reason: str, *drafts: Draft) -> StepResult:
-        """End the attempt and ask an operator to approve the next one."""
+        """End the attempt and ask an operator to approve the next attempt."""
         deadline = rule_of_case(self.state, self.case, self.rules.policy).approval_deadline
 
         def revise(state: NodeState, now: datetime) -> Transition:

@@ -19,7 +19,7 @@ MAX_ERROR_LENGTH = 500
 
 
 def execution_input(key: NodeKey, case: Case) -> dict[str, Any]:
-    """Return the input of the Step Functions execution for the live attempt of a case."""
+    """Return the input of the Step Functions execution for the current attempt of a case."""
     return {"v": VERSION, "cluster": key.cluster, "node": key.node, "case": case.id, "attempt": case.attempts}
 
 
@@ -70,7 +70,7 @@ class StepOutcome(StrEnum):
     - `waiting`: there is no result yet; the result follows under the task token.
     - `stopped`: the case is queued again.
     - `failed`: the case is escalated to an operator.
-    - `superseded`: the attempt of this call is no longer the live one.
+    - `superseded`: the attempt of this call has ended or was replaced by a newer attempt.
     """
 
     DONE = "done"
@@ -102,7 +102,7 @@ def waiting(reason: str) -> StepResult:
 
 
 class AttemptSuperseded(Exception):  # noqa: N818 - an expected situation, not an error
-    """Raised if the attempt of a call is no longer the live attempt of the case."""
+    """Raised if the attempt of a call has ended or was replaced by a newer attempt."""
 
 
 class StepAlreadyFinished(Exception):  # noqa: N818 - an expected situation, not an error

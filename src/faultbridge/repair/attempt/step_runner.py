@@ -156,7 +156,7 @@ class StepRunner:
         return result
 
     def _reread(self, context: StepContext) -> NodeState:
-        """Read the node again after a step changed it, and check that the attempt is still the live one."""
+        """Read the node again after a step changed it, and check that the attempt has not ended meanwhile."""
         state = self.tools.append.read(context.state.key)
         context.fence(state)
         return state

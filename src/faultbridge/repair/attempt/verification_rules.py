@@ -19,7 +19,7 @@ def faults_since_start(state: NodeState) -> tuple[str, ...]:
     """List the active conditions that fail the verification, one line of text each.
 
     These are conditions of severity `error` or worse that were observed since the verification started. A condition
-    does not count if only webhooks or listed senders reported it, because the verification itself checks it.
+    does not count if none of its senders proved to be the node, because the verification itself checks it.
     """
     case, attempt = live_attempt(state)
     found = _conditions_since(without_claims(state), case.repair_action, watched_since(case, attempt))
@@ -27,7 +27,10 @@ def faults_since_start(state: NodeState) -> tuple[str, ...]:
 
 
 def watched_since(case: Case, attempt: Attempt) -> datetime | None:
-    """Return the time from which observed faults count against the verification, or None."""
+    """Return the time from which observed faults count against the verification.
+
+    Returns None if neither the verification nor its step has started.
+    """
     return attempt.watched_since or case.marks.get(Phase.VERIFYING.value, attempt.since)
 
 
@@ -53,7 +56,10 @@ def verification_level(context: StepContext) -> int | None:
 
 
 def _level_for_faults(context: StepContext) -> int | None:
-    """Return the level that tests the faults which the repair does not fix; None for the default level."""
+    """Return the diagnostics level that tests the faults which the repair does not fix.
+
+    Returns None for the verifier's default level.
+    """
     repaired = end_verified(context.state, context.case.repair_action, at=context.now, covers=lambda _: False).state
     codes = {one.code for one in repaired.active() if one.action.opens_case}
     return context.tools.rulebook.catalog().lowest_level(context.rules.config.verifier, codes)

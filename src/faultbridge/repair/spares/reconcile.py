@@ -56,8 +56,7 @@ class ReconcileSpares:
     def __call__(self, cluster: str) -> None:
         """Launch, verify, replace or terminate the spares of a cluster, one step for each spare.
 
-        Raises an error after the last spare if a step failed: Misconfigured if a verification could not start, else
-        Transient. The spare then keeps its instance, unless the verifier cannot verify this instance type.
+        After the last spare, raises Misconfigured if a verification could not start, else Transient if a step failed.
         """
         rules = rules_of(self.tools.rulebook, cluster)
         config = rules.config
@@ -78,7 +77,7 @@ class ReconcileSpares:
             raise Misconfigured(text) if final else Transient(text)
 
     def _spares(self, config: ClusterConfig) -> list[Spare]:
-        """Return the existing spares and the configured ones that do not exist yet."""
+        """Return the spares of a cluster: those that are stored, and those configured but not stored yet."""
         found = {spare.number: spare for spare in self.pool.spares(config.cluster)}
         for number in range(1, config.spares + 1):
             if number not in found and config.spare_group:

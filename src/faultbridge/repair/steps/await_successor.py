@@ -20,7 +20,10 @@ NAME = "await_successor"
 
 
 def await_successor(context: StepContext) -> StepResult:
-    """Claim the oldest free instance that the group launched after the intent, or wait for one."""
+    """Claim the oldest free instance that the group launched for the replacement, or wait for one.
+
+    An instance counts if it was launched after the intent, which is the attempt's point of no return.
+    """
     group = context.state.placement.group
     if group is None:
         raise Misconfigured(f"no group to find a successor in: node {context.state.key.stream}; set the node's group")

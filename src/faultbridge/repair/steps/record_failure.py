@@ -15,9 +15,10 @@ NAME = "fail"
 
 
 def record_failure(context: StepContext) -> StepResult:
-    """End the failed attempt, and retry the case later or escalate it.
+    """End the failed attempt, and retry the case later or escalate it to an operator.
 
-    The case is retried if the attempt failed before its intent and the policy permits another attempt.
+    The case is retried if the attempt failed before its point of no return, the intent, and if the policy permits
+    another attempt.
     """
     if context.attempt.step == return_to_service.NAME:
         cordon_again(context)

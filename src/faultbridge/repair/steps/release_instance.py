@@ -35,7 +35,7 @@ EFFECT_UNKNOWN = frozenset({ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT})
 def release_instance(context: StepContext) -> StepResult:
     """Check that the instance may be released, record the intent, and release the instance.
 
-    After the intent, a repeated call continues the release until it is confirmed.
+    After the intent, which is the point of no return, a repeated call continues the release until it is confirmed.
     """
     intent = context.attempt.intent
     if intent is not None:
@@ -49,9 +49,9 @@ def release_instance(context: StepContext) -> StepResult:
 def on_timeout(context: StepContext, reason: str) -> StepResult:
     """End the release after its deadline.
 
-    If there is an intent, the case is escalated to an operator, because it is unknown whether the instance was
-    released. Without an intent, the case is queued again, or escalated if volumes are still attached or no attempt is
-    left.
+    If the intent, the point of no return, is recorded, the case is escalated to an operator, because it is unknown
+    whether the instance was released. Without an intent, the case is queued again. If volumes are still attached or no
+    attempt is left, it is escalated instead.
     """
     if context.attempt.intent is None:
         if detach.waits_for_volumes(context):

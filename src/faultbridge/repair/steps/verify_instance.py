@@ -64,8 +64,8 @@ def verify_instance(context: StepContext) -> StepResult:
 def on_timeout(context: StepContext, reason: str) -> StepResult:
     """Escalate a node that could not be verified in time; it stays out of service.
 
-    If the attempt verifies reports of webhooks or listed senders, and another source also reports a fault, the next
-    repair action follows instead.
+    The next repair action follows instead if the attempt verifies reports whose senders did not prove to be the node,
+    and another source also reports a fault.
     """
     draft = entry_builder.step(context.case, NAME, "inconclusive", context.now, reason=reason, failure="TIMEOUT")
     seen = sorted({one.code for one in without_claims(context.state).active() if one.action.opens_case})
@@ -89,7 +89,8 @@ def _missing_gpus(context: StepContext, found: Verification) -> tuple[str, ...]:
 def _end_verified(context: StepContext, found: Verification, state: NodeState, now: datetime) -> Folded:
     """End the conditions that the repair fixed, and the claimed conditions that the verification refutes.
 
-    In a canceled case, the verification ends all conditions, because an operator ordered the node's return.
+    A claimed condition has only reporters that did not prove to be the node. In a canceled case, all conditions end,
+    because an operator ordered the node's return.
     """
     case, _ = live_attempt(state)
     if case.cancelled:
@@ -149,7 +150,7 @@ def _start(context: StepContext, instance_id: str) -> StepResult:
 
 
 def _requeue_if_gone(context: StepContext) -> StepResult | None:
-    """End the attempt if another controller terminated the instance; the next one awaits a successor."""
+    """End the attempt if another controller terminated the instance. The next attempt awaits a successor."""
     if not is_gone(context):
         return None
     reason = gone_reason(context)
@@ -241,7 +242,7 @@ def _confirm(context: StepContext) -> StepContext:
 
 
 def _try_next(context: StepContext, reason: str, draft: Draft) -> StepResult:
-    """Continue with the repair action that confirmed claims require, or else with the next repair action."""
+    """Continue with the repair action that confirmed reports require, or else with the next repair action."""
     case = context.case
     required = required_repair_action(context.state, case, context.rules.policy) if case.confirmed_at else None
     stronger = required if required is not case.repair_action else None

@@ -68,7 +68,7 @@ class CapacityCheck:
 
     @property
     def text(self) -> str:
-        """Return the source of capacity and the reason as text, for the entry that records the intent."""
+        """Return the source of capacity and the reason as text, for the entry that records the release."""
         source = f"capacity from {self.used.source.value}" if self.used else "no source of capacity counts"
         return f"{source}: {self.reason}" if self.reason else source
 
@@ -100,8 +100,8 @@ def find_capacity(context: StepContext, instance_id: str, group: str) -> Capacit
     """Query the sources of capacity in the policy, and decide whether the instance may be released.
 
     If every existing source has no free instance, the case waits. If the answer of a source is unknown, or no source
-    exists, an operator must approve the release. The rule can permit it without an approval if the fault is fatal or
-    the node never served. It cannot if the policy lists sources without `on_demand` and none of them exists.
+    exists, an operator must approve the release. A policy rule can permit the release without approval if the fault is
+    fatal or the node never served. It cannot if `on_demand` is not in the policy's list and none of the sources exists.
     """
     found = CapacityCheck(ask_sources(context, instance_id, group))
     if found.used:

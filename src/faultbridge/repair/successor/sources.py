@@ -123,10 +123,7 @@ def _provided(context: StepContext, source: CapacitySource, instance_id: str, gr
 
 
 def _present(context: StepContext, instance_id: str, group: str) -> SourceAnswer | None:
-    """Return an answer for the instance that an earlier call or attempt got for the case, or None.
-
-    The instance is a spare from the pool or a launched instance.
-    """
+    """Return, as an answer, the spare or launched instance that the case already has; None without one."""
     if context.launcher is None:
         return None
     spare = taken_spare(context, lambda one: _fits(context, one, volume_zones(context, instance_id)))

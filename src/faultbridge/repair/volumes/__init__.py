@@ -2,7 +2,7 @@
 
 Read in this order:
 
-- `detach`: before the intent, records the volumes, detaches them and waits until they are free.
+- `detach`: before the intent, the attempt's point of no return, records the volumes and detaches them.
 - `zones`: refuses a repair if the successor could not attach the volumes.
 - `escalation`: escalates the case to an operator if volumes cannot move.
 - `attach`: before the node returns to service, attaches the volumes to its instance.

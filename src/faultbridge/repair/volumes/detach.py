@@ -1,4 +1,4 @@
-"""Detaches the volumes that the policy names, before the intent to release their instance."""
+"""Detaches the volumes that the policy names from an instance, before the instance is released."""
 
 from __future__ import annotations
 
