@@ -54,7 +54,7 @@ class HeldCases:
         rows: Mapping[str, Item],
         explained: Mapping[str, str],
     ) -> int:
-        """Let the live cases of nodes with an open incident wait for its end; return the number of cases.
+        """Let the cases of nodes with an open incident wait for its end; return the number of cases.
 
         `rows` maps the names of unhealthy nodes to their index rows. `explained` maps nodes to the incidents that
         explain their failed repair attempts. A case that already waits for an open incident is not changed.
