@@ -56,14 +56,14 @@ Comparisons = Mapping[tuple[str, str], Comparison]
 
 @dataclass(frozen=True, slots=True)
 class ComparePeers:
-    """Compares the nodes of one cluster; a second call within the hour does nothing."""
+    """Compares each node of a cluster with its peers. A second call within the hour does nothing."""
 
     append: Append
     rulebook: Rulebook
     detectors: Sequence[Detector]
 
     def __call__(self, cluster: str) -> int:
-        """Compare the nodes of a cluster; returns the number of findings opened."""
+        """Compare the nodes of a cluster with their peers; return the number of findings opened."""
         table, now = self.append.table, self.append.clock.now()
         first = table.get(stored.baselines_key(cluster, 0))
         if first is not None and now - stored.compared_at(first) < INTERVAL:
@@ -213,8 +213,8 @@ def _compare(
 def _proves(state: NodeState, case: Case, finding: Finding, detector: Detector) -> bool:
     """Return whether a case proves a finding right: a hard fault of the same component soon afterwards.
 
-    A finding that has a mark already needs no proof. These cases prove nothing: cases of operators' orders or of
-    findings, cases that an incident explains, and cases about a later instance or boot.
+    A finding that already has a mark needs no proof. A case proves nothing if an operator's order or a finding opened
+    it, if an incident explains it, or if it is about a later instance or boot.
     """
     if CaseStatus.ABSORBED.value in case.marks or not detector.is_proved_by(case.code):
         return False
