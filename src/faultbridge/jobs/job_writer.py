@@ -105,7 +105,7 @@ class JobWriter:
 
 
 def change_entry(job: Job, change: JobChange, now: datetime) -> JobEntry:
-    """Return the entry of type `Job Change` for a change."""
+    """Return the entry of type `Job Change` that records a change of a job."""
     impact, resume, callback = change.impact, change.resume, change.callback
     at, actor, case_id, cause = job.ended_at or job.started_at, Actor.CLI, None, None
     if impact is not None:
