@@ -32,7 +32,7 @@ class Erase:
     def __call__(self, cluster: str) -> int:
         """Delete a cluster and return the number of deleted items.
 
-        Raises Rejected `cluster_lives` if a node of the cluster has a live case.
+        Raises Rejected `cluster_lives` if a node of the cluster has a live case, which is a case that has not ended.
         """
         config = cluster_config(self.table, cluster)
         states = [self._read_node(cluster, node) for node in node_names(self.table, config)]

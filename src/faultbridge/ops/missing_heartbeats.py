@@ -84,7 +84,7 @@ def _is_incident(silent: int, nodes: int, limits: CorrelationLimits) -> bool:
 def _settle(
     monitor: HeartbeatMonitor, heartbeats: ClusterHeartbeats, settled: set[NodeKey], failures: Failures
 ) -> None:
-    """End the faults of nodes that send heartbeats again, and store the latest heartbeats.
+    """End the missing-heartbeat faults of nodes that send again, and store the latest heartbeats.
 
     If a fault could not be ended, its node is stored as still silent, so that the next sweep tries again.
     """

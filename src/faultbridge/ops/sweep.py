@@ -44,7 +44,7 @@ NODE_PREFIX = "NODE#"
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Performs the work of one minute.
+    """Performs one sweep, which is the due and unfinished work of one minute.
 
     `publish`, `retry_reject` and `check_progress` receive the keys of waiting items. A reject is a stored record that
     ingest did not accept.

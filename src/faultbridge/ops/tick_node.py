@@ -1,4 +1,4 @@
-"""Tick of a node: ends waiting periods, delays and conditions that are over; recovers attempts."""
+"""Tick of a node: processes its due timers, which end waiting periods and recover lost attempts."""
 
 from __future__ import annotations
 
