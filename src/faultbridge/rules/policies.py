@@ -63,7 +63,7 @@ class PolicyStore:
         self.table.write(Update(keys.CURRENT_POLICY, remove=(("shadow",),)))
 
     def shadow(self) -> str | None:
-        """Return the version of the shadow policy, or None if there is none."""
+        """Return the version of the shadow policy, which only records what it would have decided, or None."""
         found = (self.table.get(keys.CURRENT_POLICY) or {}).get("shadow")
         return str(found) if found else None
 
