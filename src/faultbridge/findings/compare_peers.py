@@ -81,7 +81,7 @@ class ComparePeers:
     def _store(self, cluster: str, compared: Comparisons, before: Iterable[str], now: datetime) -> bool:
         """Store the counters for the next comparison; returns False if another run has done so first.
 
-        The baselines are stored in several items. Item 0 is always written, because it stores the time of the
+        These counters are stored in several items. Item 0 is always written, because it stores the time of the
         comparison. Each other item is written only if it contains nodes now or contained some before.
         """
         nodes: dict[int, dict[str, dict[str, Baseline]]] = {shard_of(one, stored.PARTS): {} for one in before}
@@ -142,7 +142,7 @@ class ComparePeers:
     def _end(self, rules: Rules, finding: Finding, reason: str, *, recovered: bool) -> None:
         """End a finding. If the node has `recovered`, also end the fault that was reported for the finding.
 
-        A node that left service has not recovered: its counters may rest only because it has no load.
+        A node that left service has not recovered: its counters may have stopped rising only because it has no load.
         """
 
         def revise(state: NodeState, now: datetime) -> Transition:

@@ -88,7 +88,7 @@ class IncidentChanges:
 
 
 def _is_used(hold: Hold, affected: Iterable[AffectedNode]) -> bool:
-    """Return whether a hold is still needed.
+    """Return whether a hold, which delays repairs because of an incident, is still needed.
 
     A hold is needed until it ends. After its end it is needed while a fault that began before the end is still active.
     """

@@ -53,7 +53,7 @@ def _cause(incident: Incident) -> str:
 
 
 def _phases(incident: Incident, closed_at: datetime) -> dict[str, int]:
-    """Return how many ms the incident delayed repairs, and how many ms it stayed open afterwards."""
+    """Return for how many milliseconds the incident delayed repairs, and stayed open afterwards."""
     held_until = incident.expired_at or closed_at
     phases = {"open": held_until - incident.opened_at}
     if incident.expired_at is not None:

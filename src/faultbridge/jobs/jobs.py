@@ -1,8 +1,7 @@
 """Jobs: records which jobs run on which nodes, so that a fault can name the jobs that it affects.
 
 The start and end of a job, and the faults of its nodes in between, are entries of the cluster's own stream. One item
-stores the job. Another item stores the nodes of the job while it is followed, which means that the sweep still reads
-it.
+stores the job. Another item lists the nodes of the job, as long as the sweep must check the job.
 """
 
 from __future__ import annotations
@@ -141,7 +140,7 @@ class Jobs:
     def record_impact(self, cluster: str, job_ids: Iterable[str], impact: Impact) -> None:
         """Record that a node's condition affects these jobs, once on each job.
 
-        A job that ended long before the fault is not changed.
+        A job that ended more than five minutes before the fault began is not changed.
         """
         condition = impact.condition
 
@@ -186,7 +185,7 @@ class Jobs:
         return tuple(map(jobs.read_followed, found))
 
     def read(self, cluster: str, rows: Iterable[FollowedJob]) -> tuple[Job, ...]:
-        """Return the complete stored jobs for some of the rows that `rows` returned."""
+        """Return the complete stored jobs for index rows that the method `rows` returned."""
         found = self.table.get_many([jobs.job_key(cluster, one.id) for one in rows])
         return tuple(map(read_job, found.values()))
 

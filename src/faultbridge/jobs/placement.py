@@ -38,8 +38,8 @@ def resolved_nodes(table: Table, cluster: str, names: Sequence[str]) -> dict[str
 def ranks_by_node(names: Mapping[str, str], ranks: Mapping[str, str]) -> dict[str, str]:
     """Return the ranks of each node as text, such as `0-7`.
 
-    `names` maps the names that the scheduler gave to nodes, `ranks` maps them to ranks. Raises Rejected `bad_ranks` if
-    a rank is malformed or on two nodes, if a name is no node of the job, or if there are too many ranks.
+    `names` maps the names that the scheduler gave to nodes. `ranks` maps the same names to ranks. Raises Rejected
+    `bad_ranks` if a rank is malformed or on two nodes, if a name is no node of the job, or if there are too many ranks.
     """
     try:
         listed = [(names[name], rank) for name, text in ranks.items() for rank in ranks_of(text)]

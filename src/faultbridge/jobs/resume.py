@@ -79,7 +79,10 @@ def resume_of(job: Job, states: Iterable[NodeState]) -> Resume | None:
 
 
 def _move(job: Job, state: NodeState) -> RankMove:
-    """Return to which instance the ranks of a node move; to none if the node is retired."""
+    """Return the ranks of a node and the instance to which they move.
+
+    The instance is None if the node is retired, because its ranks then have no new instance.
+    """
     node = state.key.node
     instance = None if state.status is NodeStatus.RETIRED else _instance(state)
     ranks = job.ranks.get(node)

@@ -74,7 +74,7 @@ def _check_intake(
 
 
 def _is_incident(silent: int, nodes: int, limits: CorrelationLimits) -> bool:
-    """Return whether so many nodes of a cluster are silent that they must have a shared cause.
+    """Return whether so many nodes of a cluster are silent that they probably share one cause.
 
     Probes of single instances cannot show such a cause.
     """

@@ -60,7 +60,7 @@ def numbers_to_read(shards: Mapping[str, int], now: datetime) -> list[int]:
 
 
 def shuffled(things: Iterable[T], now: datetime) -> list[T]:
-    """Return things in a random order that depends only on the minute and their number."""
+    """Return the things in a random order, which is the same for each call in a minute."""
     listed = list(things)
     return [listed[place] for place in _order(_minute(now), len(listed))]
 

@@ -181,7 +181,7 @@ def _with_cause(draft: Draft, before: Control, cause: str | None) -> Draft:
     """Return the entry with its cause set.
 
     If a breaker opened, the budget was used up or a hold started, the cause is the triggering event. Otherwise it is
-    the previous entry about the same control.
+    the previous entry about the same breaker, budget, pause or hold.
     """
     last = before.events.get(str(draft.subject))
     tripped = draft.data["to"] in _TRIPPED and not draft.data["operator"]

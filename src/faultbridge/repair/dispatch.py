@@ -44,7 +44,10 @@ MAX_CONFLICTS = 3
 
 @dataclass(frozen=True, slots=True)
 class DispatchResult:
-    """The names of the admitted executions. The sweep starts the `unstarted` ones, whose start has failed."""
+    """The names of the executions of admitted cases.
+
+    The start of the `unstarted` ones has failed; the sweep starts them later.
+    """
 
     admitted: tuple[str, ...] = ()
     unstarted: tuple[str, ...] = ()

@@ -222,7 +222,7 @@ def _quarantine(state: NodeState, at: datetime, reason: str, *drafts: Draft) -> 
 
 
 def breaker_holds(control: Control, state: NodeState, *, ordered: bool) -> bool:
-    """Return whether a breaker keeps a node in service. Half-open, it permits only isolation for a repair."""
+    """Return whether a breaker keeps a node in service; a half-open one permits only `ordered` isolation."""
     breaker = control.breaker(state.placement.domain)
     return breaker is not None and (breaker.state is BreakerState.OPEN or not ordered)
 
@@ -232,7 +232,7 @@ def _in_service(state: NodeState) -> bool:
 
 
 def needs_isolation(state: NodeState, *, ordered: bool) -> bool:
-    """Return whether a node in service must be isolated for its live case.
+    """Return whether a node in service must be isolated for its case.
 
     With `ordered`, this includes a node that the policy keeps in service until its repair. A node without an active
     fault needs no isolation, unless its case keeps it out of service.

@@ -171,6 +171,6 @@ def _requeue_escalated(transition: Transition, repair_action: RepairAction, now:
 
 
 def _move_case(transition: Transition, case: Case, now: datetime, reason: str) -> Transition:
-    """Change the status of the case. The writes and outcomes of the transition are kept."""
+    """Change the status of a case in a transition. The transition's writes and outcomes are kept."""
     moved = move_case(transition, case, now, reason)
     return replace(transition, state=moved.state, drafts=moved.drafts)

@@ -68,7 +68,7 @@ class PolicyStore:
         return str(found) if found else None
 
     def stored(self) -> tuple[StoredPolicy, ...]:
-        """Return every stored policy version, the one that was stored last first."""
+        """Return every stored policy version, the most recently stored one first."""
         return tuple(sorted(map(read_listed_policy, self._listed()), key=lambda one: one.put_at, reverse=True))
 
     def _listed(self) -> Iterator[Item]:

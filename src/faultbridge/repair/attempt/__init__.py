@@ -5,8 +5,8 @@ A step is fenced if it can write only while its attempt is the current one of th
 - `step_contract`: requests, results and outcomes that the state machine and the steps exchange.
 - `step_runner`: runs one step with lease, deadline and task token; `STEPS` lists all steps.
 - `step_context`: what a step reads, and its fenced writes.
-- `step_tools`: the ports of the steps, and compute access to other AWS accounts.
-- `progress`: state changes of a live attempt.
+- `step_tools`: the interfaces that steps use, and the access to other AWS accounts.
+- `progress`: state changes of an attempt that has not ended.
 - `failed_attempts`: state changes that end an attempt without a verified node.
 - `verification_rules`: the level of a verification, and the faults that fail it.
 - `next_action`: escalates from one repair action to the next.

@@ -26,7 +26,7 @@ MAX_PROBE_DOUBLINGS = 16
 def live_attempt(state: NodeState) -> tuple[Case, Attempt]:
     """Return the live case of a node and its attempt. Raises AttemptSuperseded if there is none.
 
-    A case is live until it is resolved.
+    A case is live until it is resolved or expires.
     """
     case = state.live_case
     if case is None or case.attempt is None:
@@ -39,7 +39,7 @@ def update_attempt(
     marks: Mapping[str, datetime] | None = None,
     **changes: Any,  # noqa: ANN401 - fields of Attempt
 ) -> NodeState:
-    """Change fields of the node's current attempt, and compute when the node is due again.
+    """Change fields of the node's current attempt, and compute when the sweep must process the node next.
 
     `marks` replaces the recorded times of the case's phases, if given.
     """

@@ -134,7 +134,7 @@ class StepContext:
         )
 
     def fence(self, state: NodeState) -> None:
-        """Raise AttemptSuperseded if the attempt is over, StepAlreadyFinished if the step has an outcome."""
+        """Raise AttemptSuperseded if the attempt ended, StepAlreadyFinished if the step has an outcome."""
         case = state.live_case
         attempt = case.attempt if case else None
         if case is None or attempt is None or case.status is not CaseStatus.IN_PROGRESS:
@@ -205,7 +205,7 @@ class StepContext:
         return StepResult(StepOutcome.STOPPED, reason)
 
     def _requirement_of(self, state: NodeState, action: RepairAction | None) -> Requirement | None:
-        """Return the condition that requires a stronger repair action; None if the action is not stronger."""
+        """Return the condition that requires this action, or None if the action is not a stronger one."""
         order = list(RepairAction)
         if action is None or order.index(action) <= order.index(self.case.repair_action):
             return None

@@ -1,4 +1,4 @@
-"""The ports that repair steps use, and the access to the instances of each cluster."""
+"""The interfaces that repair steps use, and the access to the instances of each cluster."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def without_incidents(_cluster: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StepTools:
-    """The ports of the steps. A cluster selects its provider, orchestrator and verifier by name.
+    """The interfaces of the steps. A cluster selects its provider, orchestrator and verifier by name.
 
     `update_incidents` opens the incidents of a cluster for faults that are recorded but not yet correlated.
     """

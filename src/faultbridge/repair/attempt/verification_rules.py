@@ -35,7 +35,7 @@ def watched_since(case: Case, attempt: Attempt) -> datetime | None:
 
 
 def is_successor(state: NodeState, case: Case) -> bool:
-    """Return whether the instance replaced another one since the case opened, by any controller."""
+    """Return whether any controller has replaced the node's instance since the case opened."""
     incarnation = state.incarnation
     attached = incarnation is not None and (
         incarnation.since >= case.opened_at or (state.unverified and incarnation.instance > 1)

@@ -152,7 +152,7 @@ class _SpareReconciler:
             self._discard(candidate.instance_id, "the instance does not run, or cannot be cordoned")
 
     def _cordon(self, candidate: LaunchedInstance) -> bool:
-        """Cordon the instance of a spare, which joins the cluster as any other; return whether it is cordoned."""
+        """Cordon a spare's instance, because each new instance joins the cluster; return whether it succeeded."""
         orchestrator = self.tools.orchestrators[self.config.orchestrator]
         return not orchestrator.applicable or orchestrator.cordon(ClusterNode.of_spare(candidate, self.config)).ok
 
@@ -205,7 +205,7 @@ class _SpareReconciler:
             self._verify_again(str(spare.instance_id))
 
     def _check_taken(self) -> None:
-        """Check a spare that a case has taken: empty it if it was used or is gone, free it if the case ended."""
+        """Empty the position if its instance was used or is gone; free the spare if the case has ended."""
         spare = self.spare
         if self.pool.table.get(keys.claim(str(spare.instance_id))) is not None or self._is_gone():
             self._empty("")

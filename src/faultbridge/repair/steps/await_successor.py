@@ -69,7 +69,8 @@ def _fits_slot(context: StepContext, candidate: LaunchedInstance) -> bool:
 def _launched_after(context: StepContext) -> datetime:
     """Return the launch time from which an instance counts as a successor.
 
-    This is the time of the intent to replace the node. Without such an intent, it is the start of the old instance.
+    This is the time of the intent to replace the node, the attempt's point of no return. Without such an intent, it is
+    the start of the old instance.
     """
     intent, incarnation = context.attempt.intent, context.state.incarnation
     if intent is not None and intent.repair_action is RepairAction.REPLACE_NODE:

@@ -46,8 +46,8 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
     """End the drain after its deadline.
 
     If the fault is fatal, the repair continues, because no work can run on the node. Otherwise the case is retried or
-    escalated. If the drain did not start, or the orchestrator did not answer, the repair does not continue either,
-    because the jobs had no time to leave.
+    escalated. If the drain did not start, or the orchestrator did not answer, the repair does not continue even for a
+    fatal fault, because the jobs had no time to leave.
     """
     if context.state.orchestrator_lost_at is not None:
         return _hold(context, reason)

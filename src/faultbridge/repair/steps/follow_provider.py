@@ -49,7 +49,7 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
 
 
 def _provider_change(context: StepContext) -> str | None:
-    """Return a text about the change by which the provider repaired the node; None without such a change."""
+    """Return how the provider has repaired the node, as text; None if it has not repaired the node yet."""
     state, since = context.state, context.attempt.since
     if state.status is NodeStatus.VALIDATING:
         return "another instance backs the node"

@@ -242,7 +242,7 @@ def _confirm(context: StepContext) -> StepContext:
 
 
 def _try_next(context: StepContext, reason: str, draft: Draft) -> StepResult:
-    """Continue with the repair action that confirmed reports require, or else with the next repair action."""
+    """Continue with the action that newly confirmed faults require, or else with the next repair action."""
     case = context.case
     required = required_repair_action(context.state, case, context.rules.policy) if case.confirmed_at else None
     stronger = required if required is not case.repair_action else None

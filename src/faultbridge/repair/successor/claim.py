@@ -1,6 +1,6 @@
 """The claim: reserves an instance as the successor of one node, so that it backs at most one node.
 
-The claim, the new generation of the node and its new names are committed in one transaction.
+The claim, the node's new generation, which counts its instances, and its new names are committed in one transaction.
 """
 
 from __future__ import annotations

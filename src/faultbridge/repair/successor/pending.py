@@ -10,7 +10,7 @@ from faultbridge.storage import items, keys
 
 
 def count_pending(context: StepContext, control: Control | None = None) -> int:
-    """Return how many other repairs of the group have an intent to replace but no successor yet.
+    """Return how many other replacements in the group have no successor after their point of no return.
 
     `control` has the repair slots of the cluster if the caller has just read them.
     """
