@@ -179,7 +179,8 @@ class Jobs:
     def rows(self, cluster: str) -> tuple[FollowedJob, ...]:
         """Return the followed jobs of a cluster: those that run, and those that ended recently.
 
-        They are read from index rows that a sweep reads for other steps too, so its read cache makes this free.
+        They are read from index rows that other steps of a sweep read too. The sweep caches them, so no further read is
+        needed.
         """
         found = query_all(self.table, jobs.followed_partition(cluster), prefix=jobs.FOLLOWED)
         return tuple(map(jobs.read_followed, found))

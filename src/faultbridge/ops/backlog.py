@@ -113,7 +113,7 @@ class Backlog:
         return BacklogItem("canary", 0, received, stuck=stuck, note=note if stuck else "")
 
     def _times(self, kinds: Iterable[Work], up_to: datetime | None = None) -> Iterator[datetime]:
-        """Yield the time of each waiting item of these kinds of work; with `up_to`, only times until then."""
+        """Yield the time of each waiting item of these kinds of work. With `up_to`, later times are left out."""
         until = to_text(up_to) if up_to else None
         for partition in chain.from_iterable(kind.partitions() for kind in kinds):
             for row in query_all(self.table, partition, up_to=until, index=WORK):

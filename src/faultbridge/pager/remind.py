@@ -29,7 +29,7 @@ MAX_NODE_LENGTH = 63
 
 @dataclass(slots=True)
 class Reminded:
-    """The counts of one run: summaries sent, reminders sent, and open pages (`live`)."""
+    """The counts of one run: the summaries and reminders that it sent, and the open pages (`live`)."""
 
     summaries: int = 0
     reminders: int = 0

@@ -222,7 +222,7 @@ def _quarantine(state: NodeState, at: datetime, reason: str, *drafts: Draft) -> 
 
 
 def breaker_holds(control: Control, state: NodeState, *, ordered: bool) -> bool:
-    """Return whether a breaker keeps a node in service; a half-open one permits only `ordered` isolation."""
+    """Return whether a breaker keeps a node in service; a half-open one permits isolation for a repair."""
     breaker = control.breaker(state.placement.domain)
     return breaker is not None and (breaker.state is BreakerState.OPEN or not ordered)
 

@@ -205,7 +205,7 @@ class StepContext:
         return StepResult(StepOutcome.STOPPED, reason)
 
     def _requirement_of(self, state: NodeState, action: RepairAction | None) -> Requirement | None:
-        """Return the condition that requires this action, or None if the action is not a stronger one."""
+        """Return the condition that requires this action; None if the case's own action is as strong."""
         order = list(RepairAction)
         if action is None or order.index(action) <= order.index(self.case.repair_action):
             return None

@@ -1,6 +1,7 @@
 """The claim: reserves an instance as the successor of one node, so that it backs at most one node.
 
-The claim, the node's new generation, which counts its instances, and its new names are committed in one transaction.
+One transaction commits the claim, the node's new names and its new generation. The generation counts the instances of a
+node.
 """
 
 from __future__ import annotations
