@@ -1,6 +1,7 @@
-"""Compare peers: once an hour, open a finding for each node far above its peers, and end findings that no longer hold.
+"""Compares nodes with their peers once an hour, and opens and ends findings about outliers.
 
-Nothing else follows from a finding, unless the policy lets its detector act (`gray_faults`).
+A finding opens for a node whose counters rise much faster than those of its peers. It ends when they no longer do. A
+finding has no other effect, unless the policy lets its detector act (`gray_faults`).
 """
 
 from __future__ import annotations
@@ -38,9 +39,11 @@ INTERVAL = timedelta(hours=1)
 
 
 class Comparison(NamedTuple):
-    """The new baseline of a node, and how far above its peers it is, or None; `compared` is False without a rise.
+    """The result of comparing one node with its peers by one detector.
 
-    `component` has more than half of the rise of an outlier.
+    `baseline` has the counters for the next comparison. `outlier` states how far the node is above its peers. It is
+    None if the node is no outlier. `compared` is False if the rise of the counters could not be computed, for example
+    in the first run. `component` has more than half of the rise of an outlier.
     """
 
     baseline: Baseline
@@ -55,14 +58,14 @@ Comparisons = Mapping[tuple[str, str], Comparison]
 
 @dataclass(frozen=True, slots=True)
 class ComparePeers:
-    """Compares the nodes of one cluster; a second call within the hour does nothing."""
+    """Compares each node of a cluster with its peers. A second call within the hour does nothing."""
 
     append: Append
     rulebook: Rulebook
     detectors: Sequence[Detector]
 
     def __call__(self, cluster: str) -> int:
-        """Compare the nodes of a cluster; returns the number of findings opened."""
+        """Compare the nodes of a cluster with their peers; return the number of findings opened."""
         table, now = self.append.table, self.append.clock.now()
         first = table.get(stored.baselines_key(cluster, 0))
         if first is not None and now - stored.compared_at(first) < INTERVAL:
@@ -78,9 +81,10 @@ class ComparePeers:
         return self._record(rules, {state.key.node: state for state in states}, compared)
 
     def _store(self, cluster: str, compared: Comparisons, before: Iterable[str], now: datetime) -> bool:
-        """Store the new baselines; returns False if another run has done so.
+        """Store the counters for the next comparison; returns False if another run has done so first.
 
-        The first part holds the time of the comparison. Another part is written only if it has or had nodes.
+        These counters are stored in several items. Item 0 is always written, because it stores the time of the
+        comparison. Each other item is written only if it contains nodes now or contained some before.
         """
         nodes: dict[int, dict[str, dict[str, Baseline]]] = {shard_of(one, stored.PARTS): {} for one in before}
         nodes[0] = {}
@@ -95,7 +99,10 @@ class ComparePeers:
         return True
 
     def _record(self, rules: Rules, states: Mapping[str, NodeState], compared: Comparisons) -> int:
-        """Open and end the findings of a cluster, and mark those that a case proved; returns how many were opened."""
+        """Open and end the findings of a cluster, and return how many were opened.
+
+        A finding is also marked as right if a later hard fault of the node confirms it.
+        """
         rows = query_all(self.append.table, stored.finding_key(rules.config.cluster, "").pk, prefix=stored.FINDING)
         known = [stored.read_finding(row) for row in rows]
         live = {(one.node, one.detector): one for one in known if one.ended_at is None}
@@ -139,7 +146,10 @@ class ComparePeers:
         self.append(NodeKey(cluster, node), revise, actor=Actor.SWEEP)
 
     def _end(self, rules: Rules, finding: Finding, reason: str, *, recovered: bool) -> None:
-        """End a finding, and its fault if the node `recovered`; a node that left service may only lack load."""
+        """End a finding. If the node has `recovered`, also end the fault that was reported for the finding.
+
+        A node that left service has not recovered: its counters may have stopped rising only because it has no load.
+        """
 
         def revise(state: NodeState, now: datetime) -> Transition:
             row = self.append.table.get(stored.finding_key(finding.cluster, finding.id))
@@ -159,14 +169,21 @@ class ComparePeers:
     def _observe(
         self, state: NodeState, note: Draft, written: Put, arrivals: Sequence[Arrival], rules: Rules, now: datetime
     ) -> Transition:
-        """Return the transition that records a finding, and the start or end of its fault in `arrivals`, if any."""
+        """Return the transition that records a finding.
+
+        `arrivals` contains the start or the end of the fault of the finding. It is empty if the detector reports no
+        faults.
+        """
         if not arrivals:
             return Transition(state, (note,), (written,))
         observed = observe(state, arrivals, rebooted=False, rules=rules, catalog=self.rulebook.catalog(), now=now)
         return Transition(observed.state, (note, *observed.drafts), (written,))
 
     def _judge(self, finding: Finding, case_id: str) -> None:
-        """Mark an unmarked finding right, because a case of the node opened soon after it."""
+        """Mark a finding as right, because a case about the same component opened soon after it.
+
+        A finding that already has a mark keeps this mark.
+        """
         row = self.append.table.get(stored.finding_key(finding.cluster, finding.id))
         found = stored.read_finding(row) if row is not None else None
         if row is not None and found is not None and found.mark is None:
@@ -180,7 +197,10 @@ class ComparePeers:
 def _compare(
     detectors: Sequence[Detector], totals: Sequence[Total], before: Mapping[str, Mapping[str, Baseline]]
 ) -> Comparisons:
-    """Return the new baseline of each node and detector, with the number of comparisons in a row above its peers."""
+    """Compare the nodes of each group by each detector; return the results by node and detector.
+
+    Each result also counts for how many comparisons in a row the node was an outlier.
+    """
     compared: dict[tuple[str, str], Comparison] = {}
     for detector in detectors:
         own = [one for one in totals if one.detector == detector.name]
@@ -199,10 +219,10 @@ def _compare(
 
 
 def _proves(state: NodeState, case: Case, finding: Finding, detector: Detector) -> bool:
-    """Return whether a case shows that an unmarked finding was right: a hard fault of the same component soon after.
+    """Return whether a case proves a finding right: a hard fault of the same component soon afterwards.
 
-    Orders of operators, cases of findings, cases that an incident explains, and cases about a later instance or boot or
-    another device show nothing.
+    A finding that already has a mark needs no proof. A case proves nothing if an operator's order or a finding opened
+    it, if an incident explains it, or if it is about another device, or a later instance or boot.
     """
     if CaseStatus.ABSORBED.value in case.marks or not detector.is_proved_by(case.code):
         return False

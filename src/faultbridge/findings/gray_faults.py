@@ -1,6 +1,7 @@
-"""Gray faults: the fault of a finding, once the recorded precision of its detector reaches the bar of the policy.
+"""Gray faults: reports the findings of a detector as faults, if the detector is precise enough.
 
-Below the bar, and without one, a detector runs in shadow: nothing follows from its findings.
+The precision is the share of right findings among the marked ones. The policy sets the minimum. Without a minimum, or
+below it, the findings of a detector are only recorded.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ MIN_MARKED = 10
 
 
 def fault_code(detector: str) -> str:
-    """Return the code of the faults of a detector."""
+    """Return the fault code of a detector's findings: `gray.` and the name of the detector."""
     return f"gray.{detector}"
 
 
 def acting_detectors(detectors: Iterable[Detector], findings: Iterable[Finding], bar: int | None) -> frozenset[str]:
-    """Return the detectors whose findings become faults: at least 10 are marked, and the precision reaches `bar` %.
+    """Return the names of the detectors whose findings become faults.
 
+    At least 10 of a detector's findings must be marked as right or wrong, and at least `bar` percent of these as right.
     Without a `bar`, the result is empty.
     """
     if bar is None:
@@ -40,7 +42,7 @@ def acting_detectors(detectors: Iterable[Detector], findings: Iterable[Finding],
 
 
 def began(finding: Finding) -> Arrival:
-    """Return the fault of a new finding."""
+    """Return the fault that a new finding reports."""
     fault = Fault(
         SOURCE,
         fault_code(finding.detector),
@@ -53,7 +55,7 @@ def began(finding: Finding) -> Arrival:
 
 
 def ended(finding: Finding, state: NodeState, now: datetime) -> tuple[Arrival, ...]:
-    """Return the end of the fault of a finding, if the node has this fault."""
+    """Return the clear that ends the fault of a finding; empty if the node does not have this fault."""
     code = fault_code(finding.detector)
     if not any(one.code == code for one in state.active()):
         return ()

@@ -1,4 +1,4 @@
-"""Judgments: lists findings, records whether one was right, and computes the precision of each detector."""
+"""Lists findings, records whether each is right or wrong, and computes the precision of detectors."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from faultbridge.storage.writes import Equals, Item, Put
 
 @dataclass(frozen=True, slots=True)
 class Judgments:
-    """Reads findings and records the answers of operators."""
+    """Reads findings, and records whether operators judge them right or wrong."""
 
     append: Append
 
     def list(self, clusters: Iterable[str], *, ended: bool = False) -> tuple[Finding, ...]:
-        """Return the findings of clusters, oldest first; ended ones only on request."""
+        """Return the findings of clusters, oldest first. Ended findings are included only if `ended` is True."""
         found = (
             stored.read_finding(row)
             for cluster in clusters
@@ -35,16 +35,16 @@ class Judgments:
         return tuple(sorted((one for one in found if ended or one.ended_at is None), key=lambda one: one.opened_at))
 
     def show(self, finding: str) -> Finding:
-        """Return a finding; rejects an unknown id as `unknown_finding`."""
+        """Return a finding. Raises Rejected `unknown_finding` for an unknown id."""
         return stored.read_finding(self._row(finding))
 
     def find(self, cluster: str, finding: str) -> Finding | None:
-        """Return a finding of one cluster, or None."""
+        """Return a finding of one cluster, or None if the cluster has no finding with this id."""
         row = self.append.table.get(stored.finding_key(cluster, finding))
         return stored.read_finding(row) if row is not None else None
 
     def mark(self, finding: str, mark: Mark, operator: str, reason: str = "") -> Finding:
-        """Record whether a finding was right; a later answer replaces an earlier one."""
+        """Record whether an operator judges a finding right or wrong; a later mark replaces an earlier one."""
         known = self.show(finding)
         marked = replace(known, mark=mark, marked_by=operator, reason=reason)
 
@@ -62,7 +62,7 @@ class Judgments:
         return marked
 
     def precision(self, detectors: Sequence[Detector], findings: Sequence[Finding]) -> tuple[Precision, ...]:
-        """Return the precision of each detector over these findings."""
+        """Return the precision of each detector: the share of right findings among its marked findings."""
         return tuple(precision_of(one.name, findings) for one in detectors)
 
     def _row(self, finding: str) -> Item:

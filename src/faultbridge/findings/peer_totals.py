@@ -1,4 +1,7 @@
-"""Peer totals: the counters of each serving node that a detector adds up, from the stored counter samples."""
+"""Peer totals: for each node in service, adds up the error counters that a detector compares.
+
+The counters are taken from the stored counter samples.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ STALE = timedelta(minutes=30)
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """The total of one detector on one node now, the group of nodes that it is compared with, and its components."""
+    """The sum of a detector's counters on one node now, its group of peers, and the sum of each of its components."""
 
     node: str
     group: str
@@ -31,7 +34,10 @@ class Total:
 def read_totals(
     table: Table, states: Iterable[NodeState], detectors: Iterable[Detector], now: datetime
 ) -> Iterator[Total]:
-    """Yield the totals of nodes in service whose source reported the counters of a detector lately."""
+    """Yield the counter sums of the nodes in service, for each detector.
+
+    A node is left out for a detector if its source has not reported these counters in the last 30 minutes.
+    """
     serving = [state for state in states if state.status is not None and state.status.in_service and state.incarnation]
     by_source: dict[str, list[Detector]] = {}
     for detector in detectors:
@@ -63,10 +69,10 @@ def _totals(state: NodeState, samples: SampleSet, detectors: Iterable[Detector],
 
 
 def _reported_at(samples: SampleSet, now: datetime) -> datetime | None:
-    """Return when samples were reported last; None if that is too long ago.
+    """Return when a node's counter samples were last reported, or None if that is too long ago.
 
-    Samples with a digest are not stored again while their values stay the same, so they count as reported now for
-    longer.
+    Samples that have a digest are not stored again while their values stay the same. Their stored time is therefore
+    older than their last report, so they are accepted for longer and count as reported now.
     """
     age = now - samples.at
     if age < STALE:

@@ -1,15 +1,15 @@
-"""Incidents: one shared cause behind the faults of many nodes holds their repairs, and sends one page.
+"""Incidents: when many nodes fail for one shared cause, their repairs wait and one page is sent.
 
-In reading order:
+Read in this order:
 
-- `correlate`: the entry point; opens, changes and closes the incidents of a cluster, and lets cases wait for them.
+- `correlate`: the entry point. It opens, changes and closes the incidents of a cluster, and lets cases wait for them.
 - `affected_nodes`: reads the affected nodes and the sizes of failure domains from the table.
-- `onsets`: counts faults, as the history of the rate rule.
-- `intake`: whether records arrive at all.
-- `changes`: commits changes of incidents with the holds on repairs and the entries that record them.
-- `entries`: the entries of an incident.
-- `held`: absorbs the cases of affected nodes, and releases them again.
+- `onsets`: counts the starts of faults. The incident rule for unusual fault rates uses this history.
+- `intake`: states whether any records arrive from the nodes.
+- `changes`: commits changes of incidents, with the holds that delay repairs and the entries that record the changes.
+- `entries`: drafts the entries of an incident.
+- `held`: lets the cases of affected nodes wait for their incident, and releases them afterwards.
 - `orders`: lets operators close an incident.
 
-The pure rules are in `faultbridge.pipeline.correlate`. Tests: tests/scenarios/incidents.
+The rules without I/O are in `faultbridge.pipeline.correlate`. Tests: tests/scenarios/incidents.
 """

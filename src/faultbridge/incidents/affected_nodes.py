@@ -1,4 +1,7 @@
-"""Affected nodes: read from the rows of unhealthy nodes; the sizes of failure domains from the node list."""
+"""Affected nodes: reads the nodes that an incident can affect, and the sizes of failure domains.
+
+The affected nodes are read from the index rows of unhealthy nodes, the sizes from the list of all nodes.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,11 @@ _WITHOUT_INSTANCE = frozenset({NodeStatus.REPLACING, NodeStatus.PROVISIONING})
 
 
 def affected_nodes(config: ClusterConfig, rows: Sequence[Mapping[str, Any]], now: datetime) -> tuple[AffectedNode, ...]:
-    """Return one value for each node and fault family with an active fault, from the rows of unhealthy nodes.
+    """Return one `AffectedNode` for each unhealthy node and each family of its active faults.
 
-    An update of a group explains missing heartbeats of its nodes, so these heartbeats are left out meanwhile.
+    `rows` are the index rows of unhealthy nodes. While the owner of a node group updates it, heartbeats of its nodes
+    are expected to be missing. These missing heartbeats are therefore left out. Nodes whose instance was already
+    released are left out too.
     """
     held = {one.group for one in config.update_holds if one.until > now}
     found = ((one, row.get("group") in held) for row in rows for one in _affected(config, row))
@@ -47,7 +52,10 @@ def _affected(config: ClusterConfig, row: Mapping[str, Any]) -> Iterator[Affecte
 def incidents_of_failures(
     config: ClusterConfig, rows: Sequence[Mapping[str, Any]], control: Control
 ) -> Mapping[str, str]:
-    """Return the id of the incident that explains the failed attempt of a node, for each node with such a case."""
+    """Return, by node, the id of the incident that explains why the node's last repair attempt failed.
+
+    Nodes without such an incident are left out.
+    """
     repeated = [row for row in rows if row.get("repeated")]
     found = {(node := str(row["node"])): _incident_of(control, node, config, row) for row in repeated}
     return {node: incident for node, incident in found.items() if incident is not None}
@@ -63,7 +71,10 @@ def names_in_use(table: Table, config: ClusterConfig) -> tuple[str, ...]:
 
 
 def domain_sizes(table: Table, config: ClusterConfig) -> Mapping[FailureDomain, int]:
-    """Return the number of nodes of each failure domain. The domain of the intake contains all nodes of the cluster."""
+    """Return the number of nodes of each failure domain.
+
+    The failure domain of the intake, which is the path of all records, contains all nodes of the cluster.
+    """
     sizes = Counter(domain for row in nodes_in_use(table, config) for domain in domains_of(config, row))
     intake = FailureDomain(DomainKind.INTAKE, config.cluster)
     return {**sizes, intake: sizes[FailureDomain(DomainKind.CLUSTER, config.cluster)]}

@@ -1,4 +1,4 @@
-"""Changes: commits incidents together with the holds on repairs, the entries, and the history of onsets."""
+"""Commits incidents together with the holds that delay repairs, and with the entries that record them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ Decide = Callable[[Sequence[Incident], Control, datetime], Iterable[IncidentChan
 class IncidentChanges:
     """Reads and commits the incidents of a cluster.
 
-    The holds are part of the cluster's controls, so an admission at the same time fails with a conflict.
+    A hold keeps the repairs of the affected nodes from starting. The holds are part of the cluster's control item, so a
+    repair that is admitted at the same time fails with a conflict.
     """
 
     table: Table
@@ -56,10 +57,10 @@ class IncidentChanges:
         actor: Actor = Actor.CORRELATE,
         affected: Iterable[AffectedNode] | None = None,
     ) -> tuple[IncidentChange, ...]:
-        """Compute and commit changes. Raises Conflict after 20 lost races.
+        """Compute and commit changes of a cluster's incidents with `decide`, and return them.
 
-        `waiting` returns the number of cases that wait for an incident. With `affected`, a commit also removes ended
-        holds that cover none of these nodes.
+        Raises Conflict after 20 conflicts with other writers. `waiting` returns the number of cases that wait for an
+        incident. If `affected` is given, a commit also removes the ended holds that cover none of these nodes.
         """
         committed: tuple[IncidentChange, ...] = ()
 
@@ -87,7 +88,10 @@ class IncidentChanges:
 
 
 def _is_used(hold: Hold, affected: Iterable[AffectedNode]) -> bool:
-    """Return whether a hold is live, or any fault that began before the hold ended is still active."""
+    """Return whether a hold, which delays repairs because of an incident, is still needed.
+
+    A hold is needed until it ends. After its end it is needed while a fault that began before the end is still active.
+    """
     if hold.ended_at is None:
         return True
     return any(

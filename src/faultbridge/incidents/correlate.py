@@ -1,6 +1,7 @@
 """Correlate: opens, changes and closes the incidents of a cluster, and lets cases wait for them.
 
-Sweep and react both call it before the breakers and the dispatch of repairs. Running it twice changes nothing.
+`ops.sweep` and `ops.react` call it before they update the breakers and start repairs. A second run without new faults
+changes nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from faultbridge.storage.writes import Item
 
 @dataclass(frozen=True, slots=True)
 class Correlate:
-    """Applies the correlation of a cluster's faults to its incidents and its cases."""
+    """Finds faults of a cluster that share a cause, and updates the cluster's incidents and cases."""
 
     table: Table
     rulebook: Rulebook
@@ -41,10 +42,10 @@ class Correlate:
     def __call__(
         self, cluster: str, cause: str | None = None, *, intake: Intake | None = None
     ) -> tuple[IncidentChange, ...]:
-        """Update the incidents of one cluster, then absorb and release cases. Returns the changes of incidents.
+        """Update the incidents and waiting cases of one cluster, and return the changed incidents.
 
-        `cause` is the event that triggered the update, if known; else the last status change of an unhealthy node.
-        `intake` says whether records arrive; None if that is not known.
+        `cause` is the id of the event that triggered the update. If it is None, the cause is the last status change of
+        an unhealthy node. `intake` states whether records arrive from the nodes. It is None if that is not known.
         """
         rules, control = rules_of(self.rulebook, cluster), self.changes.controls.read(cluster)
         rows = unhealthy_rows(self.table, rules.config)
@@ -87,9 +88,10 @@ class Correlate:
         )
 
     def _hold_and_release(self, control: Control, rows: Sequence[Item], rules: Rules, now: datetime) -> None:
-        """Absorb and release cases until they agree with the incidents; an interrupted run is continued here.
+        """Let the cases of nodes with an open incident wait, and release the cases whose incident ended.
 
-        Then the cases that need an operator and belong to no incident are escalated.
+        A later run continues an interrupted one. Afterwards, cases that need an operator and belong to no incident are
+        escalated.
         """
         held, incidents = self.held.rows(rules), {}
         if held or control.holds:

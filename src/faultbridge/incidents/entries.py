@@ -1,4 +1,4 @@
-"""Entries of an incident: its change on the cluster's stream, and the hold that it puts on repairs."""
+"""Drafts the entries of an incident: its change, and the start or end of the hold on repairs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from faultbridge.repair.controls import control_draft
 
 
 def incident_drafts(change: IncidentChange, at: datetime, limits: CorrelationLimits, waiting: int) -> tuple[Draft, ...]:
-    """Draft the entries of one change; `waiting` is the number of cases that wait for the incident."""
+    """Draft the entries of one change of an incident for the cluster's stream.
+
+    `waiting` is the number of cases that wait for the incident.
+    """
     entry = Draft(EntryType.CLUSTER_INCIDENT, at, _data(change, at, waiting), subject=change.after.id)
     held_before = change.before is not None and change.before.status.holds
     if held_before is change.after.status.holds:
@@ -50,7 +53,7 @@ def _cause(incident: Incident) -> str:
 
 
 def _phases(incident: Incident, closed_at: datetime) -> dict[str, int]:
-    """Return how many milliseconds the incident held repairs, and how many it stayed open afterwards."""
+    """Return for how many milliseconds the incident delayed repairs, and stayed open afterwards."""
     held_until = incident.expired_at or closed_at
     phases = {"open": held_until - incident.opened_at}
     if incident.expired_at is not None:

@@ -1,6 +1,6 @@
-"""Held cases: lets the cases of affected nodes wait for their incident, and releases them, one node at a time.
+"""Lets the cases of nodes with an open incident wait for its end, and releases these cases afterwards.
 
-Each node is one transaction of its own, and every run continues where the last one stopped.
+Each node is changed in its own transaction. A run continues where an interrupted run stopped.
 """
 
 from __future__ import annotations
@@ -33,13 +33,16 @@ MAX_CASES = 200
 
 @dataclass(frozen=True, slots=True)
 class HeldCases:
-    """Absorbs and releases the cases of a cluster's nodes, with the latest event of the incident as their cause."""
+    """Lets cases wait for an incident (status `absorbed`), and releases them.
+
+    The entry of each change names the latest event of the incident as its cause.
+    """
 
     table: Table
     append: Append
 
     def rows(self, rules: Rules) -> tuple[Item, ...]:
-        """Return the rows of the cases that wait for an incident, the oldest case first."""
+        """Return the index rows of the cases that wait for an incident, the oldest case first."""
         return tuple(
             sorted(shard_rows(self.table, rules.config, HELD), key=lambda row: (str(row["opened"]), str(row["case"])))
         )
@@ -51,10 +54,10 @@ class HeldCases:
         rows: Mapping[str, Item],
         explained: Mapping[str, str],
     ) -> None:
-        """Let the live cases of the nodes of open incidents wait.
+        """Let the cases of nodes with an open incident wait for its end.
 
-        `rows` are the rows of unhealthy nodes by name, `explained` the incidents that explain failed attempts, by node.
-        A case that waits already is left alone.
+        `rows` maps the names of unhealthy nodes to their index rows. `explained` maps nodes to the incidents that
+        explain their failed repair attempts. A case that already waits for an open incident is not changed.
         """
         holding = [incident for incident in incidents.values() if incident.status.holds]
         found = {node: incidents[name] for node, name in explained.items() if name in incidents}
@@ -74,9 +77,9 @@ class HeldCases:
     def escalate(
         self, control: Control, incidents: Mapping[str, Incident], rows: Iterable[Item], now: datetime
     ) -> None:
-        """Escalate the cases that need an operator and that no open incident explains.
+        """Escalate the cases that need an operator and belong to no open incident.
 
-        `rows` are the rows of unhealthy nodes, as read before the incidents were updated at `now`.
+        `rows` are the index rows of unhealthy nodes, as read at `now`, before the incidents were updated.
         """
         explained = {node for incident in incidents.values() if incident.status.holds for node in incident.nodes}
         due = [
@@ -100,7 +103,11 @@ class HeldCases:
         rules: Rules,
         explained: Mapping[str, str],
     ) -> None:
-        """Release the oldest cases that no open incident holds any longer."""
+        """Release the cases whose incident ended or no longer affects their node.
+
+        The oldest cases are released first. `held` are the index rows of the waiting cases. `explained` maps nodes to
+        the incidents that explain their failed repair attempts; these incidents still affect the nodes.
+        """
         holding = [name for name, incident in incidents.items() if incident.status.holds]
         affected = {node for name in holding for node in incidents[name].nodes} | explained.keys()
         released = [row for row in held if row["incident"] not in holding or row["node"] not in affected]

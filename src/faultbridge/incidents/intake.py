@@ -1,4 +1,7 @@
-"""Intake: whether records arrive at all. While they do not, the state of nodes is unknown and none is repaired."""
+"""Intake: states whether records arrive from the nodes.
+
+While no record arrives, the state of the nodes is unknown, and no node is repaired.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,11 @@ from faultbridge.domain.nodes import NodeKey
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """Whether the path from the queue to the table has failed, and the nodes whose heartbeats are overdue.
+    """States whether the path of records from the queue to the table has failed.
 
-    `last_arrival` is when the last canary or heartbeat that arrived was sent; None before the first canary.
+    `overdue` are the nodes whose heartbeats are overdue. `last_arrival` is when the latest canary or heartbeat that
+    arrived was sent. A canary is a test record that Faultbridge sends to itself. Before the first canary,
+    `last_arrival` is None.
     """
 
     failed: bool
@@ -21,9 +26,10 @@ class Intake:
     last_arrival: datetime | None = None
 
     def silent_nodes(self, cluster: str, all_nodes: Iterable[str]) -> tuple[str, ...]:
-        """Return the nodes of a cluster that a failed intake affects: those with overdue heartbeats, or else all nodes.
+        """Return the nodes of a cluster that are affected when the intake fails.
 
-        The result is empty while the intake works.
+        These are the nodes with overdue heartbeats, or all nodes if no heartbeat is overdue. While the intake works,
+        the result is empty.
         """
         if not self.failed:
             return ()

@@ -1,4 +1,7 @@
-"""Onsets: counts the starts of faults, as the history from which the rate rule computes what is usual."""
+"""Onsets: counts the starts of faults, to compute how often faults usually start.
+
+The rate rule opens an incident if faults start much more often than usual.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from faultbridge.storage.writes import Absent, Equals, Put
 
 @dataclass(frozen=True, slots=True)
 class Onsets:
-    """Reads and counts the starts of faults in a cluster, by failure domain."""
+    """Reads and counts the starts of faults in a cluster, by fault family and failure domain."""
 
     table: Table
     clock: Clock
@@ -40,9 +43,10 @@ class Onsets:
         window: timedelta,
         before: OnsetHistory | None = None,
     ) -> None:
-        """Count the starts of faults that are older than the window and belong to no incident.
+        """Count the starts of faults that began before the current `window` and belong to no incident.
 
-        `before` is the history as just read; None reads it. If another run writes first, the next run counts them.
+        `before` is the history that the caller has just read. If it is None, the history is read here. If another run
+        writes first, nothing is stored, and the next run counts these faults.
         """
         before, now = self.read(cluster) if before is None else before, self.clock.now()
         independent = (

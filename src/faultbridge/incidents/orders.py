@@ -1,4 +1,4 @@
-"""Operator orders about an incident: close it, so that the cases that it holds continue."""
+"""Lets operators close an incident, so that the cases that wait for it continue."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from faultbridge.rules.rulebook import Rulebook, rules_of
 
 @dataclass(frozen=True, slots=True)
 class IncidentOrders:
-    """Accepts operator orders about incidents; each order is recorded with its caller."""
+    """Accepts operator orders about incidents, and records each order with the operator's name."""
 
     changes: IncidentChanges
     rulebook: Rulebook
 
     def close(self, cluster: str, incident_id: str, operator: str | None, reason: str = "") -> Incident:
-        """Close an incident. Its faults open no further incident. Raises `incident_over` if it is not open.
+        """Close an incident by order of an operator. Its current faults open no further incident.
 
-        The next sweep releases the cases that it holds, the oldest first.
+        The next sweep releases the cases that wait for it, the oldest first. Raises Rejected `incident_over` if the
+        incident is not open.
         """
 
         def decide(incidents: Sequence[Incident], _: Control, now: datetime) -> Iterable[IncidentChange]:

@@ -1,4 +1,4 @@
-"""Job callbacks: notifies webhooks and schedulers that a job may resume, and records how each delivery ended."""
+"""Job callbacks: notifies webhooks and schedulers that a job may resume, and records each result."""
 
 from __future__ import annotations
 
@@ -31,19 +31,22 @@ LEASE = timedelta(seconds=55)
 class DeliverCallbacks:
     """Delivers the waiting callbacks of a cluster, in the order in which its jobs became resumable.
 
-    A callback is delivered at least once, with the same event each time, and its result is recorded once. A job that
-    has started again has no waiting callbacks.
+    A callback is a notification that a job may resume. It is delivered at least once, always with the same event. Its
+    result is recorded once. A job that has started again has no waiting callbacks.
     """
 
     jobs: Jobs
     callbacks: Mapping[str, JobCallback]
 
     def has_waiting(self, cluster: str) -> bool:
-        """Return whether callbacks wait in a cluster, by the rows that a sweep reads in any case."""
+        """Return whether any job of a cluster has callbacks that are not delivered yet.
+
+        It reads the same items as other steps of a sweep. The sweep caches them, so no further read is needed.
+        """
         return any(one.callbacks for one in self.jobs.rows(cluster))
 
     def __call__(self, cluster: str, until: datetime | None = None) -> None:
-        """Deliver the waiting callbacks of a cluster until a time, if given; the next sweep delivers the others.
+        """Deliver the waiting callbacks of a cluster. At the time `until`, leave the rest to the next sweep.
 
         Nothing is delivered while another sweep delivers callbacks of the cluster.
         """
@@ -61,7 +64,7 @@ class DeliverCallbacks:
                     held.add(name)
 
     def _lease(self, cluster: str) -> bool:
-        """Reserve the callbacks of the cluster for 55 seconds; returns False while another sweep has reserved them."""
+        """Reserve the callbacks of the cluster for 55 seconds; return False if another sweep has done so."""
         key, now = Key(keys.cluster_partition(cluster), "CALLBACKS"), self.jobs.clock.now()
         found = self.jobs.table.get(key)
         if found is not None and now < from_text(str(found["until"])):
@@ -78,7 +81,7 @@ class DeliverCallbacks:
     def _deliver(self, job: Job, name: str, config: ClusterConfig) -> bool:
         """Deliver one callback and record its result. Returns False if it must be tried again.
 
-        From six hours after the job became resumable, a failure is recorded and not tried again.
+        A retriable failure is tried again until six hours after the job became resumable. Then the failure is recorded.
         """
         notice = self._notice(job, config)
         result = self._refusal(job, name, config) or _deliver(self.callbacks[name], notice)
@@ -98,7 +101,7 @@ class DeliverCallbacks:
         return True
 
     def _refusal(self, job: Job, name: str, config: ClusterConfig) -> CallResult | None:
-        """Return the reason not to deliver a callback, or None."""
+        """Return why a callback must not be delivered, or None if it may be delivered."""
         if name not in config.job_callbacks:
             return CallResult(ProviderFailure.NOT_FOUND, "no longer a callback of the cluster")
         if job.must_stop:
@@ -106,9 +109,9 @@ class DeliverCallbacks:
         return None
 
     def _notice(self, job: Job, config: ClusterConfig) -> JobNotice | None:
-        """Return the notice with the event that was published when the job became resumable.
+        """Return the notice for a callback: the event that was published when the job became resumable.
 
-        Returns None if the entry of the event, or the row that leads to it, is no longer in the table.
+        Returns None if the table no longer contains the entry of this event, or the item that refers to the entry.
         """
         partition, at = jobs.job_partition(job.cluster, job.id), to_text(job.resumable_at or job.started_at)
         links = query_all(self.jobs.table, partition, prefix=f"{at}#")

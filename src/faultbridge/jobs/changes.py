@@ -1,4 +1,4 @@
-"""Changes of a job, and the data of their entries."""
+"""The changes of a job that are recorded as entries, and the data of these entries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from faultbridge.pipeline.node_list import MAX_LISTED, node_list
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """A condition of a node that affects the node's jobs, the case that it led to, and the node's instance."""
+    """A condition of a node that affects the jobs on it, with the node's case and instance."""
 
     node: str
     condition: Condition
@@ -25,26 +25,29 @@ class Impact:
 
     @property
     def is_of_node(self) -> bool:
-        """Return whether the node must be repaired before the job may resume: the severity is at least `error`."""
+        """Return whether the node must be repaired before the job may resume.
+
+        This is so if the severity of the condition is at least `error`.
+        """
         return self.condition.severity.rank >= Severity.ERROR.rank
 
     @property
     def key(self) -> str:
-        """Return a stable identity, by which a job records each impact once."""
+        """Return a stable key of this impact, so that a job records it only once."""
         one = self.condition
         return f"{self.node} {condition_key(one.code, one.component)} {to_text(one.since)}"
 
 
 def hit_since(key: str) -> datetime:
-    """Return when the fault of an impact began, from the impact's key."""
+    """Return when the fault of an impact began. The time is the last part of the impact's key."""
     return from_text(key.rpartition(" ")[2])
 
 
 @dataclass(frozen=True, slots=True)
 class RankMove:
-    """The ranks of a node that must move, because the node's instance was replaced or the node was retired.
+    """The ranks that must move to another instance, because their node was replaced or retired.
 
-    `ranks` is None if they are unknown or their text is too long, `to_instance_id` None if the node was retired.
+    `ranks` is None if they are unknown or their text is too long. `to_instance_id` is None if the node was retired.
     """
 
     node: str
@@ -55,9 +58,10 @@ class RankMove:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Why a job may resume: the affected nodes that returned, were replaced or retired, and the last such event.
+    """The reason why a job may resume: its affected nodes returned, were replaced or were retired.
 
-    `moves` has one item for each replaced and retired node; all other ranks keep their node and instance.
+    `cause` is the event id of the last of these changes. `moves` has one item for each replaced or retired node. All
+    other ranks keep their node and instance.
     """
 
     returned: tuple[str, ...] = ()
@@ -68,7 +72,7 @@ class Resume:
 
     @property
     def reason(self) -> str:
-        """Return why the job may resume: how many nodes returned, were replaced or were retired."""
+        """Return the reason as text: how many nodes returned, were replaced or were retired."""
         parts = {"returned to service": self.returned, "replaced": self.replaced, "retired": self.retired}
         text = ", ".join(f"{len(nodes)} {name}" for name, nodes in parts.items() if nodes)
         return f"no affected node holds the job back any longer: {text}"
@@ -76,7 +80,10 @@ class Resume:
 
 @dataclass(frozen=True, slots=True)
 class CallbackResult:
-    """How the delivery of a callback ended, and the event that it was about."""
+    """The result of one callback, which is a notification that a job may resume.
+
+    `cause` is the id of the event that the callback delivers.
+    """
 
     name: str
     delivered: bool
@@ -85,7 +92,10 @@ class CallbackResult:
 
 @dataclass(frozen=True, slots=True)
 class JobChange:
-    """A change of a job for its entry: the kind of change, its reason, and the impact, resume or callback if any."""
+    """A change of a job that is recorded as an entry: its name and reason.
+
+    `impact`, `resume` and `callback` have the details of a change of this kind, and are None for other changes.
+    """
 
     name: str
     reason: str

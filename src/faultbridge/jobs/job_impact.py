@@ -20,16 +20,17 @@ MISSED_WITHIN = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class JobImpact:
-    """Records on the jobs of a node its worst `error` or `fatal` condition, and the conditions of the job itself.
+    """Records the harmful conditions of a node on the jobs that run there.
 
-    Conditions of the job are what its log reports, such as a loss that is not a number.
+    These are the node's worst condition, if its severity is `error` or `fatal`, and all conditions that a job's own log
+    reports, such as a loss that is not a number.
     """
 
     append: Append
     jobs: Jobs
 
     def __call__(self, key: NodeKey) -> tuple[str, ...]:
-        """Record the conditions of a node on its jobs, each once per job; returns the ids of these jobs."""
+        """Record the harmful conditions of a node once on each of its jobs; return the ids of these jobs."""
         state = self.append.read(key)
         found = tuple(_harmful(state))
         affected = tuple(one.id for one in self.jobs.rows(key.cluster) if key.node in one.nodes) if found else ()
@@ -40,14 +41,18 @@ class JobImpact:
         return affected
 
     def busy_nodes(self, cluster: str, nodes: Sequence[str]) -> tuple[NodeKey, ...]:
-        """Return those of the given nodes on which a job runs or has just ended, with one query for all of them."""
+        """Return those of the given nodes on which a job runs or ended recently.
+
+        One query reads the jobs of all nodes.
+        """
         busy = {node for one in self.jobs.rows(cluster) for node in one.nodes} if nodes else set()
         return tuple(NodeKey(cluster, node) for node in nodes if node in busy)
 
     def missed(self, cluster: str, unhealthy: Iterable[Mapping[str, Any]]) -> tuple[NodeKey, ...]:
-        """Return those unhealthy nodes whose fault is perhaps not recorded yet on a job that runs there.
+        """Return the unhealthy nodes with a fault that may not be recorded on their jobs yet.
 
-        A job that ended within the last hour also counts, but only for nodes whose faults it does not record yet.
+        `unhealthy` are the index rows of unhealthy nodes. Nodes of running jobs are returned. Nodes of a job that ended
+        within the last hour are returned only if the job records no fault of them.
         """
         now, busy = self.jobs.clock.now(), set[str]()
         for one in self.jobs.rows(cluster):
@@ -60,7 +65,11 @@ class JobImpact:
 
 
 def _harmful(state: NodeState) -> Iterator[Condition]:
-    """Yield the job's own conditions from `warning` on, and the worst one of the rest if it is at least an `error`."""
+    """Yield the conditions of a node that are recorded on its jobs.
+
+    These are the conditions of severity `warning` or worse that a job's own log reports, and the worst other condition
+    if its severity is `error` or worse.
+    """
     of_node = []
     for one in state.active():
         if one.component.type is not ComponentType.JOB:

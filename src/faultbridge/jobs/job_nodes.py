@@ -1,7 +1,7 @@
-"""Job nodes: keeps the ids of running jobs in the states of their nodes, so that each event of a node names them.
+"""Job nodes: stores the ids of running jobs in the states of their nodes.
 
-A writer of a node's entries then needs no read of jobs. The nodes of a job are updated after its start or end is
-recorded; the sweep completes what was interrupted.
+An event of a node can therefore name the node's jobs without reading them. The nodes of a job are updated after the
+job's start or end is recorded. The sweep completes an interrupted update.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class MarkNodes:
     writer: JobWriter
 
     def __call__(self, cluster: str, job_id: str) -> Job | None:
-        """Update the nodes of a job that are not updated yet, and return the job as it is then.
+        """Update those nodes of a job that are not updated yet, and return the job as stored afterwards.
 
-        After 20 conflicts the next sweep continues.
+        Returns None for an unknown job. After 20 conflicts with other writers, the next sweep continues.
         """
         marked, version, job = set[str](), None, self.writer.find(cluster, job_id)
         for _ in range(MAX_TRIES):
@@ -51,7 +51,10 @@ class MarkNodes:
         return job
 
     def _mark(self, job: Job, marked: set[str]) -> Job:
-        """Add or remove the job's id in the state of each node that `marked` lacks, and add these nodes to `marked`."""
+        """Add or remove the job's id in the states of the nodes that are not in `marked` yet.
+
+        The updated nodes are added to `marked`, so that a retry skips them.
+        """
         left = [node for node in job.to_mark if node not in marked]
         for first in range(0, len(left), NODES_PER_TRANSACTION):
             group = left[first : first + NODES_PER_TRANSACTION]
@@ -75,7 +78,10 @@ class MarkNodes:
 
 
 def jobs_after(state: NodeState, job: Job) -> tuple[str, ...]:
-    """Return the ids of a node's jobs after `job` started or ended; of more than 16, those that started first."""
+    """Return the ids of a node's jobs after `job` started or ended.
+
+    At most 16 ids are kept, those of the jobs that started first.
+    """
     if not job.runs or state.key.node not in job.nodes:
         return tuple(one for one in state.jobs if one != job.id)
     return state.jobs if job.id in state.jobs else (*state.jobs, job.id)[:MAX_JOBS_OF_NODE]

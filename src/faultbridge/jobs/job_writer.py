@@ -1,4 +1,4 @@
-"""Job writer: stores a job together with the entry of its change, in one transaction."""
+"""Job writer: stores a job together with the entry that records its change, in one transaction."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UpdateJob = Callable[[Job | None, datetime], Job | None]
 
 @dataclass(frozen=True, slots=True)
 class JobEntry:
-    """The entry of a change of a job, before it has a position in the stream."""
+    """The entry that records a change of a job, before it gets a position in the cluster's stream."""
 
     draft: Draft
     actor: Actor
@@ -38,22 +38,28 @@ MakeEntry = Callable[[Job, datetime], JobEntry]
 
 @dataclass(frozen=True, slots=True)
 class JobWriter:
-    """Reads a job, computes its next state, and writes it with an entry; repeats this after a conflict."""
+    """Reads a job, computes its next state and writes it with an entry. A conflict repeats all of this."""
 
     table: Table
     clock: Clock
     stack: Stack
 
     def find(self, cluster: str, job_id: str) -> Job | None:
-        """Return a job, or None when its start was not recorded."""
+        """Return a job, or None if its start was not recorded."""
         return find_job(self.table, cluster, job_id)
 
     def change(self, cluster: str, job_id: str, update: UpdateJob, change: JobChange) -> Job:
-        """Apply an update and record it as the entry `Job Change`; see `write`."""
+        """Apply an update to a job, and record the change as an entry of type `Job Change`.
+
+        Errors and result are those of `write`.
+        """
         return self.write(cluster, job_id, update, lambda job, now: change_entry(job, change, now))
 
     def describe(self, job: Job, described: Callable[[Job], Job]) -> Job:
-        """Store what an update adds to a running job, without an entry. Returns the job as it is stored."""
+        """Store descriptive fields of a running job, such as its name or ranks, without an entry.
+
+        `described` returns the job with these fields. Returns the job as stored. A job that has ended is not changed.
+        """
 
         def read_and_store() -> Job:
             before = self.find(job.cluster, job.id)
@@ -67,15 +73,16 @@ class JobWriter:
         return append_to_cluster(read_and_store)
 
     def store(self, before: Job, after: Job) -> Job:
-        """Store a job without an entry. Raises Conflict if the job changed."""
+        """Store a job without an entry, and return it. Raises Conflict if another writer changed the job."""
         after = replace(after, version=before.version + 1)
         self.table.transact(jobs.job_writes(after, before, truncate(self.clock.now())))
         return after
 
     def write(self, cluster: str, job_id: str, update: UpdateJob, entry: MakeEntry) -> Job:
-        """Apply an update and record its entry, again after a conflict. Returns the job as it is stored.
+        """Apply an update to a job and record it with an entry. Returns the job as stored.
 
-        If `update` returns None, nothing is written; a job without a recorded start then raises Rejected `unknown_job`.
+        A conflict with another writer repeats the update. If `update` returns None, nothing is written. Raises Rejected
+        `unknown_job` if the job's start was not recorded and `update` returns None.
         """
 
         def read_and_write() -> Job:
@@ -98,7 +105,7 @@ class JobWriter:
 
 
 def change_entry(job: Job, change: JobChange, now: datetime) -> JobEntry:
-    """Return the entry `Job Change` for a change."""
+    """Return the entry of type `Job Change` that records a change of a job."""
     impact, resume, callback = change.impact, change.resume, change.callback
     at, actor, case_id, cause = job.ended_at or job.started_at, Actor.CLI, None, None
     if impact is not None:

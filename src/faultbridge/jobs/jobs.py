@@ -1,7 +1,7 @@
 """Jobs: records which jobs run on which nodes, so that a fault can name the jobs that it affects.
 
-The start and end of a job, and the faults of its nodes in between, are entries of the cluster's own stream.
-Separate items hold the job and, while it runs, its nodes.
+The start and end of a job, and the faults of its nodes in between, are entries of the cluster's own stream. One item
+stores the job. Another item lists the nodes of the job, as long as the sweep must check the job.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ END_NOT_OBSERVED = "the job started again; its end was not observed"
 class Jobs:
     """Records the starts, ends and impacts of jobs. Recording the same fact again changes nothing.
 
-    Without `marks_nodes`, the sweep adds the ids of jobs to the states of their nodes, within a minute.
+    With `marks_nodes`, a start or end also updates the ids of jobs in the states of the nodes. Otherwise the sweep does
+    this within a minute.
     """
 
     append: Append
@@ -45,12 +46,12 @@ class Jobs:
 
     @property
     def table(self) -> Table:
-        """Return the table in which jobs are read and written."""
+        """Return the table in which jobs are stored."""
         return self.append.table
 
     @property
     def clock(self) -> Clock:
-        """Return the clock."""
+        """Return the clock from which the current time is read."""
         return self.append.clock
 
     @property
@@ -60,7 +61,7 @@ class Jobs:
 
     @property
     def mark_nodes(self) -> MarkNodes:
-        """Return the service that keeps the ids of running jobs in the states of their nodes."""
+        """Return the service that stores the ids of running jobs in the states of their nodes."""
         return MarkNodes(self.append, self.writer)
 
     def start(
@@ -75,13 +76,13 @@ class Jobs:
         stall_after: timedelta | None = None,
         again: bool = False,
     ) -> Job:
-        """Record that a job starts on some nodes, given by node name, other alias or instance id.
+        """Record that a job starts on nodes, which are given by node name, other alias or instance id.
 
-        `ranks` maps these names to global ranks, such as `0-7`. Raises Rejected `unknown_node` for a name without a
-        node in the cluster, `bad_ranks` for ranks of a node that is not listed or for a rank on two nodes, and
-        `job_runs` while the job runs on other nodes or since another time. An ended job may start again with the same
-        id, because schedulers requeue jobs. A repeated start on the same nodes only updates name, ranks and stall limit
-        if given. `again` means that the scheduler requeued the job: a run on other nodes is ended first.
+        `ranks` maps these names to global ranks, such as `0-7`. Schedulers requeue jobs, so an ended job may start
+        again. With `again`, a run on other nodes is ended first. A repeated start only updates name, ranks and stall
+        limit, if given. Raises Rejected `unknown_node` for a name without a node in the cluster, `bad_ranks` for ranks
+        of a node that is not listed or for a rank on two nodes, and `job_runs` if the job already runs on other nodes
+        or since another time.
         """
         names = resolved_nodes(self.table, cluster, nodes)
         placed, placed_ranks = tuple(sorted(set(names.values()))), ranks_by_node(names, ranks)
@@ -112,9 +113,9 @@ class Jobs:
     def end(
         self, cluster: str, job_id: str, *, outcome: str = "unreported", reason: str = "", at: datetime | None = None
     ) -> Job:
-        """Record that a job ended.
+        """Record that a job ended, and return the job.
 
-        Raises Rejected `unknown_job` for a job without a recorded start, `bad_outcome` for an unknown outcome, and
+        Raises Rejected `unknown_job` if the job's start was not recorded, `bad_outcome` for an unknown outcome, and
         `bad_time` for an end before the start.
         """
         if outcome not in OUTCOMES:
@@ -137,7 +138,10 @@ class Jobs:
         )
 
     def record_impact(self, cluster: str, job_ids: Iterable[str], impact: Impact) -> None:
-        """Record an impact once on each of these jobs, if the job still runs or has just ended."""
+        """Record that a node's condition affects these jobs, once on each job.
+
+        A job that ended more than five minutes before the fault began is not changed.
+        """
         condition = impact.condition
 
         def update(before: Job | None, _: datetime) -> Job | None:
@@ -154,9 +158,9 @@ class Jobs:
             self.writer.change(cluster, job_id, update, JobChange("hit", reason[:MAX_REASON], impact))
 
     def record_resumable(self, job: Job, resume: Resume, callbacks: tuple[str, ...] = ()) -> Job:
-        """Record once that an ended job may resume, and which callbacks wait to be delivered.
+        """Record once that an ended job may resume. `callbacks` names the notifications to deliver.
 
-        A job that has started again meanwhile is left as it is.
+        If the job has started again meanwhile, it is not changed. Returns the job as stored.
         """
 
         def update(before: Job | None, now: datetime) -> Job | None:
@@ -167,42 +171,49 @@ class Jobs:
         return self.writer.change(job.cluster, job.id, update, JobChange("resumable", resume.reason, resume=resume))
 
     def _marked(self, job: Job) -> Job:
-        """Update the nodes of a job, unless the sweep does that, and return the job as it is then."""
+        """Update the states of a job's nodes, unless this is left to the sweep; return the job as stored."""
         if not job.to_mark or not self.marks_nodes:
             return job
         return self.mark_nodes(job.cluster, job.id) or job
 
     def rows(self, cluster: str) -> tuple[FollowedJob, ...]:
-        """Return the rows of the jobs of a cluster that run or ended recently.
+        """Return the followed jobs of a cluster: those that run, and those that ended recently.
 
-        They are among the rows that a sweep reads in any case, so this needs no further read there.
+        They are read from index rows that other steps of a sweep read too. The sweep caches them, so no further read is
+        needed.
         """
         found = query_all(self.table, jobs.followed_partition(cluster), prefix=jobs.FOLLOWED)
         return tuple(map(jobs.read_followed, found))
 
     def read(self, cluster: str, rows: Iterable[FollowedJob]) -> tuple[Job, ...]:
-        """Return the stored jobs that these rows name."""
+        """Return the complete stored jobs for index rows that the method `rows` returned."""
         found = self.table.get_many([jobs.job_key(cluster, one.id) for one in rows])
         return tuple(map(read_job, found.values()))
 
     def stop_following(self, cluster: str, followed: FollowedJob) -> None:
-        """Delete the row of an ended job, unless the job changed meanwhile."""
+        """Delete the index row of an ended job, so that the sweep no longer reads the job.
+
+        If the job changed meanwhile, the row is kept.
+        """
         try:
             self.table.write(jobs.unfollow(cluster, followed))
         except Conflict as conflict:
             log_cause("job_still_followed", reason=str(conflict), cluster=cluster, job_id=followed.id)
 
     def find(self, cluster: str, job_id: str) -> Job | None:
-        """Return a job, or None when its start was not recorded."""
+        """Return a job, or None if its start was not recorded."""
         return self.writer.find(cluster, job_id)
 
     def show(self, cluster: str, job_id: str) -> Job:
-        """Return a job. Raises Rejected `unknown_job` when its start was not recorded."""
+        """Return a job. Raises Rejected `unknown_job` if its start was not recorded."""
         return recorded_job(self.table, cluster, job_id)
 
 
 def _new_run(before: Job | None, started: Job) -> Job:
-    """Return a job at the start of a run; its version, and the nodes that still need an update, come from `before`."""
+    """Return a job at the start of a new run.
+
+    `before` is the job as stored, or None. The new run takes over its version and the nodes that still need an update.
+    """
     if before is None:
         return replace(started, to_mark=started.nodes)
     return replace(started, version=before.version, to_mark=tuple(sorted({*before.to_mark, *started.nodes})))
@@ -214,6 +225,6 @@ def _check_id(job_id: str) -> None:
 
 
 def _described(job: Job, *, name: str | None, ranks: Mapping[str, str], stall_after: timedelta | None) -> Job:
-    """Return a job with the given name, ranks and stall limit; each that is missing stays as it is."""
+    """Return a job with the given name, ranks and stall limit. Values that are not given do not change."""
     limit = job.stall_after if stall_after is None else stall_after
     return replace(job, name=name or job.name, ranks=ranks or job.ranks, stall_after=limit)

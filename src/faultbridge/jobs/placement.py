@@ -1,4 +1,4 @@
-"""Placement of a job: the nodes behind the names that a scheduler gives, and the ranks on each node."""
+"""Placement of a job: finds the nodes that a scheduler names, and the ranks on each node."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ MAX_NODES = 5000
 
 
 def resolved_nodes(table: Table, cluster: str, names: Sequence[str]) -> dict[str, str]:
-    """Return the node of each name, other alias or instance id.
+    """Return the node name for each name, other alias or instance id that a scheduler gives.
 
-    Raises Rejected `unknown_cluster`, `bad_nodes` for none or too many, and `unknown_node`.
+    Raises Rejected `unknown_cluster`, `unknown_node` for a name without a node in the cluster, and `bad_nodes` if there
+    are no names or more than 5,000.
     """
     cluster_config(table, cluster)  # rejects an unregistered cluster
     if not 0 < len(names) <= MAX_NODES:
@@ -35,7 +36,11 @@ def resolved_nodes(table: Table, cluster: str, names: Sequence[str]) -> dict[str
 
 
 def ranks_by_node(names: Mapping[str, str], ranks: Mapping[str, str]) -> dict[str, str]:
-    """Return the ranks of each node. Raises Rejected `bad_ranks` for ranks that no job can have."""
+    """Return the ranks of each node as text, such as `0-7`.
+
+    `names` maps the names that the scheduler gave to nodes. `ranks` maps the same names to ranks. Raises Rejected
+    `bad_ranks` if a rank is malformed or on two nodes, if a name is no node of the job, or if there are too many ranks.
+    """
     try:
         listed = [(names[name], rank) for name, text in ranks.items() for rank in ranks_of(text)]
     except KeyError as error:

@@ -1,8 +1,8 @@
-"""Job progress: stores heartbeats of jobs, and records a stall, new progress, and a loss that is wrong.
+"""Job progress: stores heartbeats of jobs, and records stalls, new progress and abnormal losses.
 
-A heartbeat states a step. If the step does not advance for the stall limit of the job, the sweep records the change
-`stalled`, whether heartbeats still arrive or not. After a rollback within a run, a step is an advance if it is higher
-than every step since the rollback. Nothing is repaired for a stall.
+A heartbeat of a job reports its current training step. If the step does not advance within the job's stall limit, the
+sweep records the change `stalled`, even if heartbeats still arrive. After a rollback to a checkpoint, a step counts as
+an advance if it is higher than every step since the rollback. No repair starts because of a stall.
 """
 
 from __future__ import annotations
@@ -26,16 +26,15 @@ MAX_STEP = 10**12
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """Stores heartbeats of jobs, and finds the jobs whose step does not advance."""
+    """Stores heartbeats of jobs, and finds the jobs whose training step does not advance."""
 
     jobs: Jobs
 
     def heartbeat(self, cluster: str, job_id: str, step: int, loss: float | None = None) -> Job:
-        """Record a step, and the loss if it is given; returns the job.
+        """Record the training step that a job reports, and its loss if given; return the job.
 
-        A step that is no advance is stored at most once in a quarter of the stall limit.
-
-        Raises Rejected `unknown_job`, `job_ended`, and `bad_step`.
+        A step that does not advance is stored at most once in a quarter of the stall limit, to limit writes. Raises
+        Rejected `unknown_job`, `job_ended`, and `bad_step` for a step out of range.
         """
         if not 0 <= step <= MAX_STEP:
             raise Rejected("bad_step", f"the step is {step}; allowed: 0 to {MAX_STEP}")
@@ -57,9 +56,10 @@ class JobProgress:
         return job
 
     def check(self, key: Key) -> None:
-        """Record that a job is stalled if its step has not advanced for its stall limit, and delete the timer `key`.
+        """Record that a job is stalled if its step has not advanced within its stall limit.
 
-        The timer of a job that has ended, or of an earlier run, is deleted only.
+        `key` is the due timer of the job; it is then deleted. If the job has ended, or the timer belongs to an earlier
+        run, the timer is deleted and nothing is recorded.
         """
         cluster, job_id = stored.job_of(key.pk)
         job = self.jobs.find(cluster, job_id)
@@ -88,14 +88,20 @@ class JobProgress:
         self.jobs.writer.change(job.cluster, job.id, update, JobChange("stalled", _stall(progress, job.stall_after)))
 
     def _judge_loss(self, job: Job, progress: Progress, step: int, loss: float, *, advanced: bool) -> Job:
-        """Record that the loss is wrong, or ordinary again; only the loss of a new step can end an alarm."""
+        """Record that the loss becomes abnormal, or normal again; return the job.
+
+        Only the loss of a new step can end the alarm.
+        """
         alarm = loss_alarm(progress.losses, loss, job.alarm)
         if alarm == job.alarm or (alarm is None and not advanced):
             return job
         return self._record_alarm(job, alarm, step, loss)
 
     def _record_alarm(self, job: Job, alarm: str | None, step: int, loss: float) -> Job:
-        """Record a change of the loss alarm once: the kind of wrong loss, or None for an ordinary loss again."""
+        """Record once that the loss alarm of a job changed.
+
+        `alarm` is the kind of abnormal loss, or None if the loss is normal again.
+        """
 
         def update(before: Job | None, _: datetime) -> Job | None:
             return None if before is None or not before.runs or before.alarm == alarm else replace(before, alarm=alarm)
@@ -112,12 +118,12 @@ class JobProgress:
         return self.jobs.writer.change(job.cluster, job.id, update, change)
 
     def _stored(self, cluster: str, job_id: str) -> Progress | None:
-        """Return the stored progress of a job, which may be of an earlier run, or None."""
+        """Return the stored progress of a job, or None. It may belong to an earlier run of the job."""
         found = self.jobs.table.get(stored.progress_key(cluster, job_id))
         return stored.read_progress(found) if found else None
 
     def _store(self, job: Job, before: Progress | None, after: Progress) -> None:
-        """Store progress. Of two heartbeats at the same time, one is stored."""
+        """Store the progress of a job. If two heartbeats arrive at the same time, only one is stored."""
         due_at = None if job.stalled_at is not None else after.advanced_at + job.stall_after
         try:
             self.jobs.table.write(stored.progress_write(job, before, after, due_at, truncate(self.jobs.clock.now())))
@@ -126,7 +132,7 @@ class JobProgress:
 
 
 def _of_run(progress: Progress | None, job: Job | None) -> Progress | None:
-    """Return the progress if the job runs and the progress belongs to its current run; else None."""
+    """Return the progress if it belongs to the current run of a running job; None otherwise."""
     if progress is None or job is None or not job.runs:
         return None
     return progress if progress.run == job.started_at else None

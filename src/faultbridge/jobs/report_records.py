@@ -1,4 +1,4 @@
-"""Report records: reports of jobs that arrive as raw records, from the event bus or a collector."""
+"""Report records: records job reports that arrive as raw records, from the event bus or a collector."""
 
 from __future__ import annotations
 
@@ -20,15 +20,19 @@ WAIT_FOR_START = timedelta(minutes=2)
 
 @dataclass(frozen=True, slots=True)
 class RecordReportRecord:
-    """Records the report of a job in a raw record: the report itself, or an event with the report as its detail."""
+    """Records the job report that a raw record contains.
+
+    The body of the record is the report itself, or an event whose `detail` is the report.
+    """
 
     record_report: RecordReport
 
     def __call__(self, record: RawRecord) -> Outcome:
-        """Record the report in a raw record.
+        """Record the job report in a raw record, and return what happened to the record.
 
-        Returns FOLDED for a heartbeat, DUPLICATE if the report changed nothing, and else RECORDED. Raises Rejected
-        `bad_report` and the errors of `RecordReport.record`; for an unknown job, Transient in the first two minutes.
+        Returns FOLDED for a heartbeat, DUPLICATE if the report changed nothing, and RECORDED otherwise. Raises Rejected
+        `bad_report` and the errors of `RecordReport.record`. For an unknown job it raises Transient in the first two
+        minutes, because the report of the job's start may arrive later.
         """
         if len(record.body) > MAX_REPORT:
             raise Rejected("bad_report", f"the report is too large; allowed: {MAX_REPORT} bytes")

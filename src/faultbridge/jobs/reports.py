@@ -1,4 +1,4 @@
-"""Job reports: JSON documents in which schedulers state that a job started, ended or reached a step.
+"""Job reports: JSON documents in which schedulers report a start, an end or a step of a job.
 
 The HTTP API and the event bus accept the same document.
 """
@@ -34,14 +34,20 @@ Read = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class RecordReport:
-    """Records reports of jobs. The sweep adds the id of a job to the states of its nodes within a minute."""
+    """Records job reports of schedulers.
+
+    The sweep adds the id of a job to the states of its nodes within a minute.
+    """
 
     jobs: Jobs
 
     def __call__(
         self, cluster: str, report: Mapping[str, Any], reported_at: datetime | None = None, *, watched: bool = False
     ) -> Job:
-        """Validate a report, record it and return the job. Raises Rejected `bad_report` and the errors of `record`."""
+        """Validate and record a report; return the job.
+
+        Raises Rejected `bad_report` for an invalid report, and the errors of `record`.
+        """
         return self.record(cluster, read_report(report), reported_at, watched=watched)
 
     def record(
@@ -49,9 +55,10 @@ class RecordReport:
     ) -> Job:
         """Record the fields of a valid report and return the job. The same report again changes nothing.
 
-        `reported_at` replaces a missing `at`. `watched` states that the sender watches the job: a start with a later
-        `at` than that of a running job shows that the earlier run is over. Raises Rejected `bad_time` for a time more
-        than five minutes in the future, and the errors of `Jobs.start`, `Jobs.end` and `JobProgress.heartbeat`.
+        `reported_at` is the time of the report, used if the field `at` is missing. `watched` is True if the sender
+        observes the job itself. If such a sender reports a start with a later `at` than the running job has, the
+        earlier run is recorded as ended. Raises Rejected `bad_time` for a time more than five minutes in the future,
+        and the errors of `Jobs.start`, `Jobs.end` and `JobProgress.heartbeat`.
         """
         given = dict(fields)
         change, job_id = given.pop("change"), given.pop("job_id")
@@ -82,7 +89,7 @@ class RecordReport:
 
 
 def read_report(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a report that are given, validated. Raises Rejected `bad_report`."""
+    """Validate a report and return its fields that have a value. Raises Rejected `bad_report`."""
     change = report.get("change")
     if not isinstance(change, str) or change not in FIELDS:
         raise Rejected("bad_report", f"invalid `change`; allowed: {', '.join(FIELDS)}")

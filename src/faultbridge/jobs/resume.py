@@ -1,4 +1,4 @@
-"""Resumable jobs: records once that an ended job may resume, because its faulty nodes are usable again or retired."""
+"""Resumable jobs: records that an ended job may resume, once its faulty nodes are usable or retired."""
 
 from __future__ import annotations
 
@@ -23,16 +23,20 @@ MAX_RANK_TEXT = 256
 class ResumeJobs:
     """Records which ended jobs of a cluster may resume, for up to seven days after the end of each.
 
-    A job may resume when each affected node is retired, or in service without a case and without a fault of severity
-    `error` or worse. A job without an affected node is not recorded: its nodes did not end it. Nor is a job whose
-    recorded verdict is STOP: a restart would fail in the same way.
+    An affected node is one whose fault is recorded on the job. A job may resume when each affected node is retired, or
+    is in service without a case and without a fault of severity `error` or worse. A job without affected nodes is not
+    recorded, because its nodes did not end it. A job whose recorded verdict is STOP is not recorded either, because a
+    restart would fail in the same way.
     """
 
     append: Append
     jobs: Jobs
 
     def __call__(self, cluster: str) -> None:
-        """Check the ended jobs of one cluster."""
+        """Check the ended jobs of one cluster, and record those that may resume.
+
+        It also completes interrupted updates of node states, and removes jobs from the list that the sweep reads.
+        """
         now, waiting = self.append.clock.now(), []
         for one in self.jobs.rows(cluster):
             if not one.is_marked:
@@ -59,9 +63,9 @@ class ResumeJobs:
 
 
 def resume_of(job: Job, states: Iterable[NodeState]) -> Resume | None:
-    """Return why a job may resume: which affected nodes returned, and which were replaced or retired.
+    """Return why a job may resume: which affected nodes returned, were replaced or were retired.
 
-    None if the job has no affected nodes, or one of them is not usable yet.
+    Returns None if the job has no affected nodes, or if one of them is not usable yet.
     """
     found = {state.key.node: state for state in states}
     if not job.affected or any(_holds_back(found[node]) for node in job.affected):
@@ -75,7 +79,10 @@ def resume_of(job: Job, states: Iterable[NodeState]) -> Resume | None:
 
 
 def _move(job: Job, state: NodeState) -> RankMove:
-    """Return where the ranks of a node move: to the instance that backs it now, or to none if the node is retired."""
+    """Return the ranks of a node and the instance to which they move.
+
+    The instance is None if the node is retired, because its ranks then have no new instance.
+    """
     node = state.key.node
     instance = None if state.status is NodeStatus.RETIRED else _instance(state)
     ranks = job.ranks.get(node)

@@ -20,12 +20,18 @@ MAX_TEXT = 256
 
 @dataclass(frozen=True, slots=True)
 class RecordVerdict:
-    """Records the verdict of `faultbridge explain` on a job. The verdict that is already recorded changes nothing."""
+    """Records the verdict of `faultbridge explain` on a job: why it died and whether it may restart.
+
+    Recording the same verdict again changes nothing.
+    """
 
     writer: JobWriter
 
     def __call__(self, cluster: str, job_id: str, document: Mapping[str, Any]) -> Job:
-        """Record the document of a verdict. Returns the job; raises Rejected `unknown_job`."""
+        """Record the verdict in a document of `faultbridge explain`, and return the job.
+
+        Raises Rejected `unknown_job` if the job's start was not recorded.
+        """
         verdict = JobVerdict(
             document["verdict"], tuple(document["nodes"]), document["mechanism"], document["hardware"]["state"]
         )
@@ -42,7 +48,10 @@ class RecordVerdict:
 
 
 def explained_data(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the data of the entry. Log lines are named by file and line: their text may contain secrets."""
+    """Return the `data` of the entry that records a verdict.
+
+    It refers to log lines by file and line number, because their text may contain secrets.
+    """
     hardware, causes = document["hardware"], document["causes"] if document["mechanism"] else ()
     points = [*causes[0]["for"], *causes[0]["against"]] if causes else []
     return {

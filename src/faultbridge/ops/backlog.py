@@ -1,4 +1,7 @@
-"""Backlog: the work that waits, since when, and whether that is too long; read from the table alone."""
+"""Backlog: counts the waiting work of an installation, and states whether it has waited too long.
+
+It reads only the table.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +33,11 @@ CANARY_OVERDUE = timedelta(minutes=3 * INTERVAL_MINUTES)
 
 @dataclass(frozen=True, slots=True)
 class BacklogItem:
-    """One kind of waiting work: how many items, since when the oldest waits, and whether that is too long.
+    """One kind of waiting work: the number of items, the oldest time, and whether it has waited too long.
 
-    `since` is None when nothing waits or nothing was ever recorded. `note` explains what is missing or failed.
+    `since` is when the oldest item started to wait, or when the event that is monitored last happened. It is None if no
+    item waits or the event never happened. `stuck` is True if that is too long ago. `note` explains what is missing or
+    failed.
     """
 
     what: str
@@ -44,35 +49,42 @@ class BacklogItem:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Lists the waiting work of an installation, and records the end of each sweep."""
+    """Counts the waiting work of an installation, and records the end of each sweep."""
 
     table: Table
     clock: Clock
 
     def __call__(self) -> Sequence[BacklogItem]:
-        """Return the backlog of entries to publish, timers, rejects, the sweep and the canary."""
+        """Return one item for each kind of work that Faultbridge monitors about itself.
+
+        The kinds are entries to publish, due timers, rejected records, the latest sweep and the latest canary. A canary
+        is a test record that Faultbridge sends to itself.
+        """
         return (self._entries(), self._timers(), self._rejects(), self._sweep(), self._canary())
 
     def record_sweep(self, *, unfinished: bool, failures: int) -> None:
-        """Store the current time as the end of the latest sweep, with its number of failures."""
+        """Store the current time as the end of the latest sweep, with its number of failures.
+
+        `unfinished` is True if the time was not sufficient for all work.
+        """
         now = truncate(self.clock.now())
         result: dict[str, str | int] = {"unfinished": int(unfinished), "failures": failures}
         self.table.write(Put(items.item(LAST_SWEEP, now, result)))
 
     def overdue(self) -> int:
-        """Count the timers, and the retries of rejected records, that have been due for more than five minutes."""
+        """Count the timers and the retries of rejected records that have been due for more than five minutes."""
         return len(list(self._times(DUE_WORK, self.clock.now() - OVERDUE)))
 
     def _entries(self) -> BacklogItem:
-        """Return the entries that are not published yet."""
+        """Return the number and age of the entries that are not published yet."""
         return self._waiting("unpublished", self._times((Work.UNPUBLISHED,)))
 
     def _timers(self) -> BacklogItem:
-        """Return the timers, and the retries of rejected records, that are due."""
+        """Return the number and age of the due timers and the due retries of rejected records."""
         return self._waiting("timers", self._times(DUE_WORK, self.clock.now()))
 
     def _rejects(self) -> BacklogItem:
-        """Return the rejected records of all clusters; they are never overdue."""
+        """Return the number and age of the rejected records of all clusters; they never count as overdue."""
         clusters = [str(row["sk"]) for row in query_all(self.table, keys.CLUSTERS)]
         partitions = [keys.reject_partition(cluster) for cluster in (*clusters, keys.NO_CLUSTER)]
         sort_keys = (str(row["sk"]) for each in partitions for row in query_all(self.table, each, up_to=COUNTERS))
@@ -80,7 +92,7 @@ class Backlog:
         return BacklogItem("rejects", len(times), times[0] if times else None, stuck=False)
 
     def _sweep(self) -> BacklogItem:
-        """Return when the latest sweep completed, and its problems."""
+        """Return when the latest sweep completed. The note states its problems."""
         found = self.table.get(LAST_SWEEP)
         if found is None:
             return BacklogItem("sweep", 0, None, stuck=True, note="no sweep has completed yet")
@@ -90,7 +102,10 @@ class Backlog:
         return BacklogItem("sweep", 0, completed_at, stuck=self._is_overdue(completed_at), note=note)
 
     def _canary(self) -> BacklogItem:
-        """Return when the latest canary arrived; if it is overdue, the note states whether one reached the table."""
+        """Return when the latest canary, a test record of Faultbridge, arrived at the event bus.
+
+        If it is overdue, the note states whether a newer canary reached at least the table.
+        """
         stored, received = last_sent_at(self.table, LAST_RECORDED), last_sent_at(self.table, LAST_RECEIVED)
         stuck = received is None or self.clock.now() - received > CANARY_OVERDUE
         reached_table = stored is not None and (received is None or stored > received)
@@ -98,7 +113,7 @@ class Backlog:
         return BacklogItem("canary", 0, received, stuck=stuck, note=note if stuck else "")
 
     def _times(self, kinds: Iterable[Work], up_to: datetime | None = None) -> Iterator[datetime]:
-        """Yield the time of each waiting row of these kinds of work, at most until `up_to`."""
+        """Yield the time of each waiting item of these kinds of work. With `up_to`, later times are left out."""
         until = to_text(up_to) if up_to else None
         for partition in chain.from_iterable(kind.partitions() for kind in kinds):
             for row in query_all(self.table, partition, up_to=until, index=WORK):

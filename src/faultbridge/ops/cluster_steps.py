@@ -29,7 +29,7 @@ from faultbridge.storage.projections import REQUESTED_ISOLATIONS, UNHEALTHY
 
 @dataclass(frozen=True, slots=True)
 class ClusterSteps:
-    """Performs the due work of one cluster; its steps share what they read."""
+    """Performs the due work of one cluster. Its steps share a read cache (`table`)."""
 
     table: ClusterReads
     tick_node: TickNode
@@ -47,7 +47,11 @@ class ClusterSteps:
     compare_peers: Callable[[str], object] = lambda _cluster: None
 
     def __call__(self, cluster: str, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
-        """Run the steps. Repairs start only if the incidents are up to date."""
+        """Run all steps for one cluster.
+
+        If the incidents could not be updated, no repair is started, because an incident may forbid it. `limit` ends the
+        isolation of nodes when the time is over.
+        """
         control, correlated = None, False
         with failures.collect(f"updating the incidents of {cluster}"):
             self.correlate(cluster, intake=result.intake)
@@ -87,9 +91,9 @@ class ClusterSteps:
             self.tick_node(key, result)
 
     def _isolate(self, cluster: str, control: Control | None, failures: Failures, limit: TimeLimit) -> None:
-        """Isolate nodes that still serve although their case requires isolation.
+        """Isolate nodes that are still in service although their case requires isolation.
 
-        Isolation requests that are no longer needed are withdrawn.
+        Also withdraw requested isolations that are no longer needed.
         """
         config = rules_of(self.tick_node.rulebook, cluster).config
         rows = shard_rows(self.table, config, UNHEALTHY)
@@ -104,7 +108,7 @@ class ClusterSteps:
                 isolate()
 
     def _record_job_impact(self, cluster: str, failures: Failures) -> None:
-        """Record the faults of unhealthy nodes on the jobs that run there, in case a trigger was lost."""
+        """Record the faults of unhealthy nodes on the jobs that run there, if an earlier trigger was lost."""
         rows = shard_rows(self.table, rules_of(self.tick_node.rulebook, cluster).config, UNHEALTHY)
         for key in self.job_impact.missed(cluster, rows):
             with failures.collect(f"recording job impact of {key.node}"):

@@ -1,6 +1,6 @@
 """Erase: deletes everything that the table stores about a cluster.
 
-Archived objects are not deleted here; they are deleted in the archive bucket, by the prefix of the cluster.
+It does not delete archived objects. An operator deletes these in the archive bucket, by the prefix of the cluster.
 """
 
 from __future__ import annotations
@@ -22,12 +22,18 @@ from faultbridge.storage.writes import CASES, Delete, Key
 
 @dataclass(frozen=True, slots=True)
 class Erase:
-    """Deletes a cluster; its registration is deleted last, so that an interrupted erasure can be repeated."""
+    """Deletes a cluster from the table.
+
+    The registration is deleted last, so that an interrupted erasure can be repeated.
+    """
 
     table: Table
 
     def __call__(self, cluster: str) -> int:
-        """Delete a cluster; returns the number of deleted items. Raises Rejected `cluster_lives` if a case is live."""
+        """Delete a cluster and return the number of deleted items.
+
+        Raises Rejected `cluster_lives` if a node of the cluster has a live case, which is a case that has not ended.
+        """
         config = cluster_config(self.table, cluster)
         states = [self._read_node(cluster, node) for node in node_names(self.table, config)]
         live = [state.key.node for state in states if state.live_case is not None]
@@ -45,7 +51,7 @@ class Erase:
         return items.read_state(key, self.table.get(keys.node_state(key)))
 
     def _keys(self, config: ClusterConfig, states: list[NodeState]) -> Iterator[Key]:
-        """Yield the keys of every item of the cluster, its registration last."""
+        """Yield the key of every item of the cluster; the key of its registration is the last one."""
         cluster = config.cluster
         for state in states:
             yield from self._keys_of_node(state)
@@ -62,7 +68,7 @@ class Erase:
         yield from (keys.cluster_listed(cluster), registration)
 
     def _keys_of_node(self, state: NodeState) -> Iterator[Key]:
-        """Yield the keys of a node: aliases that lead to it, its jobs, its timeline and its state."""
+        """Yield the keys of a node's items: aliases, jobs, links to devices, timeline and state."""
         key = state.key
         names = (key.node, *state.placement.aliases, *state.placement.host_names)
         instances = {*state.former_instances, state.incarnation.instance_id if state.incarnation else None} - {None}
@@ -88,7 +94,10 @@ class Erase:
             yield Key(str(item["pk"]), str(item["sk"]))
 
     def _in_another_cluster(self, cluster: str, uuid: str, serial: str) -> bool:
-        """Return whether another cluster saw a device, or recorded a fault of it."""
+        """Return whether another cluster has had a device, or has recorded a fault of this device.
+
+        The link to such a device must not be deleted.
+        """
         sightings = query_all(self.table, keys.device(serial), up_to=devices.LAST_SIGHTING)
         if any(row["cluster"] != cluster and row["uuid"] in {None, uuid} for row in sightings):
             return True
@@ -96,5 +105,5 @@ class Erase:
         return bool(self.table.get_many(devices.faulty_device(other, serial) for other in sorted(others)))
 
     def _partition(self, pk: str) -> list[Key]:
-        """Return the keys of all items of a partition."""
+        """Return the keys of all items with this partition key."""
         return [Key(str(item["pk"]), str(item["sk"])) for item in query_all(self.table, pk)]

@@ -12,14 +12,17 @@ from faultbridge.log import log_cause
 
 @dataclass(slots=True)
 class Failures:
-    """The failures of one run, one line each; the caller must report or raise them."""
+    """The failures of one run, as one line of text each. The caller must report or raise them."""
 
     lines: list[str] = field(default_factory=list)
     first_error: Exception | None = None
 
     @contextmanager
     def collect(self, part: str) -> Iterator[None]:
-        """Run one part as a `with` block; an exception is logged and recorded with the part's name, and not raised."""
+        """Run one part of the work as a `with` block that raises no exception.
+
+        An exception is logged, and recorded with the name of the part.
+        """
         try:
             yield
         except Exception as error:  # noqa: BLE001 - a bug in one part must not stop the others; all are reported

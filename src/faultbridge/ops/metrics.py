@@ -1,4 +1,4 @@
-"""Metrics: counts and durations from published entries, and gauges of nodes by status."""
+"""Metrics: computes counts and durations from published entries, and the number of nodes by status."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _CASE_METRICS = {
 
 @dataclass(slots=True)
 class ClusterMetrics:
-    """Metrics of one cluster: counts and durations (ms) by metric name, fault counts by code."""
+    """The metrics of one cluster: counts and durations (ms) by metric name, fault counts by code."""
 
     counts: Counter[str] = field(default_factory=Counter)
     durations: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -51,12 +51,15 @@ class ClusterMetrics:
 
 
 def node_gauges(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return the gauges for counts of nodes by status; a missing status counts as 0."""
+    """Return the gauges of a cluster, such as `NodesHealthy`, from its number of nodes by status.
+
+    A status that `counts` does not contain counts as 0 nodes.
+    """
     return {name: sum(counts.get(status.value, 0) for status in statuses) for name, statuses in NODE_GAUGES.items()}
 
 
 def count_entries(entries: Iterable[Mapping[str, Any]], now: datetime) -> dict[str, ClusterMetrics]:
-    """Return the metrics of a batch of entries, by cluster."""
+    """Return the metrics of a batch of published entries, by cluster."""
     by_cluster: dict[str, ClusterMetrics] = defaultdict(ClusterMetrics)
     for entry in entries:
         metrics = by_cluster[str(entry["cluster"])]
@@ -87,7 +90,7 @@ def _add_case(metrics: ClusterMetrics, data: Mapping[str, Any]) -> None:
 
 
 def _phase_durations(phases: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-    """Yield the durations of a case by metric name: the total, then one duration for each phase.
+    """Yield metric names and durations (ms) of a closed case: the total, then each phase.
 
     The total excludes the phase `detected`. A case without recorded phases yields nothing.
     """
@@ -98,5 +101,5 @@ def _phase_durations(phases: Mapping[str, int]) -> Iterator[tuple[str, int]]:
 
 
 def _title(name: str) -> str:
-    """Return the name in CamelCase, as metric names are written."""
+    """Return a name such as `in_service` as part of a metric name, such as `InService`."""
     return name.title().replace("_", "")

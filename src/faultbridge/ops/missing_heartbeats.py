@@ -1,4 +1,4 @@
-"""Missing heartbeats: report each overdue node, or none of them while no records arrive at all."""
+"""Reports each node whose heartbeats are overdue, unless no records arrive from any node."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ MAX_CHECKED_AGAIN = 20
 def report_missing_heartbeats(
     monitor: HeartbeatMonitor, clusters: Iterable[str], failures: Failures, probe: Probe = unprobed
 ) -> Intake | None:
-    """Record a fault of each overdue node, unless no records arrive; the faults of many nodes become one incident.
+    """Record a fault of each node with an overdue heartbeat, and end the fault when heartbeats return.
 
-    The first nodes of a cluster whose fault is recorded are probed, unless so many fall silent that they become an
-    incident: `probe` distinguishes a lost instance from a failed agent or network path.
-    Returns None, and records nothing, if it could not be determined whether records arrive.
+    If no records arrive at all, their path has failed, and no fault is recorded. `probe` distinguishes a lost instance
+    from a failed agent or network path. It is called for the first nodes of a cluster whose fault is recorded, and not
+    if so many are silent that they become one incident.
+    Returns whether records arrive, or None, without recording, if that could not be determined.
     """
     overdue: dict[NodeKey, datetime] = {}
     probed: set[str] = set()
@@ -65,7 +66,10 @@ def report_missing_heartbeats(
 def _check_intake(
     monitor: HeartbeatMonitor, read: Iterable[ClusterHeartbeats], overdue: tuple[NodeKey, ...], on_time: int
 ) -> Intake:
-    """Return whether records arrive, by the last canary and the last heartbeat of any node."""
+    """Return whether records arrive, judged by the latest canary and the latest heartbeat of any node.
+
+    A canary is a test record that Faultbridge sends to itself.
+    """
     canary, heartbeats = monitor.last_canary(), [one.newest for one in read if one.newest is not None]
     failed = monitor.intake_failed(canary, len(overdue), on_time, max(heartbeats, default=None))
     return Intake(failed, overdue, None if canary is None else max((canary, *heartbeats)))
@@ -87,14 +91,17 @@ def _limited(probe: Probe, clusters: Collection[str]) -> Probe:
 
 
 def _is_incident(silent: int, nodes: int, limits: CorrelationLimits) -> bool:
-    """Return whether so many nodes of a cluster are silent that a probe of single instances cannot show the cause."""
+    """Return whether so many nodes of a cluster are silent that they probably share one cause.
+
+    Probes of single instances cannot show such a cause.
+    """
     return silent > MAX_PROBED and silent >= limits.nodes and silent * 100 >= limits.percent * nodes
 
 
 def _settle(
     monitor: HeartbeatMonitor, heartbeats: ClusterHeartbeats, settled: set[NodeKey], failures: Failures
 ) -> None:
-    """End the faults of nodes that sent a heartbeat again, and store the last heartbeats.
+    """End the missing-heartbeat faults of nodes that send again, and store the latest heartbeats.
 
     If a fault could not be ended, its node is stored as still silent, so that the next sweep tries again.
     """

@@ -1,6 +1,7 @@
-"""Postponed cases: finds nodes whose case is still postponed although their exclusion from repairs has ended.
+"""Finds nodes whose case is still postponed although their exclusion from repairs has ended.
 
-A node stores when its exclusion ends. If a maintenance or an update ends early, the stored time is too late.
+The state of a node contains the planned end of its exclusion. If a maintenance or an update of its group ends early,
+this planned end is too late.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from faultbridge.storage.writes import Item
 
 
 def postponed_too_long(rows: Iterable[Item], append: Append, config: ClusterConfig, now: datetime) -> Iterator[NodeKey]:
-    """Yield the nodes among these rows whose postponed case may be opened earlier than the row says."""
+    """Yield the nodes whose postponed case may open now, before the time stored in their state.
+
+    `rows` are the index rows of the unhealthy nodes of the cluster.
+    """
     until = to_text(max(now, config.maintenance_until or now))
     nodes = [NodeKey(config.cluster, str(row["node"])) for row in rows if str(row.get("deferred_until") or "") > until]
     for state in append.read_many(nodes) if nodes else ():

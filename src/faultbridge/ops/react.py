@@ -1,7 +1,7 @@
-"""React: processes the nodes and clusters that have new entries. It runs on the table's stream.
+"""React: processes the nodes and clusters that have new entries. The table's stream triggers it.
 
-An entry only triggers processing; every step reads the current state from the table. The sweep repeats the same steps
-each minute, so a lost or failed trigger is only delayed.
+An entry only triggers processing. Every step reads the current state from the table. The sweep repeats the same steps
+each minute, so a lost or failed trigger only delays the work.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class React:
 
     1. update its incidents, and let cases wait for them,
     2. open or close its breakers,
-    3. isolate the named nodes whose case requires it,
-    4. record the faults of these nodes on the jobs that run there,
-    5. recompute its status from its nodes,
-    6. start repairs that incidents, budget, breakers and windows admit, unless the first step failed.
+    3. isolate those of the triggered nodes whose case requires it,
+    4. record the faults of the triggered nodes on the jobs that run there,
+    5. recompute the cluster's status from its nodes,
+    6. start the repairs that incidents, budget, breakers and windows permit, unless the first step failed.
     """
 
     correlate: Correlate
@@ -49,11 +49,11 @@ class React:
     def __call__(
         self, triggers: Iterable[tuple[str, str | None]], causes: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        """Process (cluster, node or None) pairs, each once; a failed step does not stop the others.
+        """Run the steps once for each triggered cluster. A failed step does not stop the others.
 
-        `causes` maps each cluster to the event id of the last status change of a node among the new entries. The
-        entries that this batch leads to in the cluster's stream name it as their cause.
-        Raises Transient at the end when any step failed. The stream then delivers the batch again, which is harmless.
+        A trigger is a cluster, and a node or None. `causes` maps each cluster to the event id of the latest node status
+        change in the batch. New entries in the cluster's stream name it as their cause. Raises Transient at the end if
+        any step failed. The stream then delivers the batch again, which is harmless.
         """
         failures = Failures()
         for cluster, nodes in _by_cluster(triggers).items():
@@ -63,7 +63,7 @@ class React:
             raise Transient("; ".join(failures.lines)) from failures.first_error
 
     def _process(self, cluster: str, nodes: Sequence[str], cause: str | None, failures: Failures) -> None:
-        """Run the steps of one cluster, which share what they read."""
+        """Run the steps for one cluster and some of its nodes."""
         control, correlated = None, False
         with failures.collect(f"updating the incidents of {cluster}"):
             self.correlate(cluster, cause)
@@ -92,13 +92,16 @@ class React:
 
 
 def status_causes(entries: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return, by cluster, the event id of the last status change of a node among new entry items."""
+    """Return, by cluster, the event id of the last node status change among new entries."""
     changes = (one for one in entries if one["type"] == EntryType.NODE_STATUS)
     return {str(one["cluster"]): str(one["event_id"]) for one in changes}
 
 
 def _by_cluster(triggers: Iterable[tuple[str, str | None]]) -> dict[str, list[str]]:
-    """Return the node names of each cluster, without duplicates and in a stable order."""
+    """Return the triggered nodes of each cluster, sorted by name and without duplicates.
+
+    A trigger without a node adds only its cluster.
+    """
     nodes_by_cluster: dict[str, list[str]] = {}
     for cluster, node in sorted(set(triggers), key=lambda trigger: (trigger[0], trigger[1] or "")):
         nodes = nodes_by_cluster.setdefault(cluster, [])

@@ -1,4 +1,4 @@
-"""Stuck nodes: lists the nodes and cases that wait for an operator's command, and the faulty nodes without a case."""
+"""Lists the nodes that wait for an operator's command, and the faulty nodes for which no case opens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from faultbridge.registry.views import Views
 
 @dataclass(frozen=True, slots=True)
 class StuckNode:
-    """A node that cannot continue by itself, and the command that lets it continue."""
+    """A node that cannot continue by itself, and the command by which an operator lets it continue."""
 
     state: NodeState
     order: RequiredOrder
@@ -22,13 +22,16 @@ class StuckNode:
 
 @dataclass(frozen=True, slots=True)
 class StuckNodes:
-    """Finds the nodes of a cluster that wait for an operator's command, and faulty ones without a case."""
+    """Finds the nodes of a cluster that wait for an operator, and the faulty nodes without a case."""
 
     views: Views
     clock: Clock
 
     def __call__(self, cluster: str) -> Iterator[StuckNode]:
-        """Yield the stuck nodes of a cluster, by name. Raises `unknown_cluster` if it is not registered."""
+        """Yield the nodes that wait for an operator's command, sorted by name.
+
+        Raises Rejected `unknown_cluster` if the cluster is not registered.
+        """
         view, now = self.views.cluster(cluster), self.clock.now()
         for state in self.views.nodes(cluster):
             order = required_order(state, view.config, now, view.control)
@@ -36,7 +39,7 @@ class StuckNodes:
                 yield StuckNode(state, order)
 
     def unrepaired(self, cluster: str) -> Iterator[tuple[NodeState, NoRepair]]:
-        """Yield the nodes in service that have faults and no case, by name, each with why no repair starts."""
+        """Yield the nodes in service that have faults but no case, sorted by name, with the reason for each."""
         config, now = self.views.cluster(cluster).config, self.clock.now()
         for state in self.views.unhealthy(cluster):
             found = no_repair(state, config, now)

@@ -27,16 +27,20 @@ PAUSE = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class ProbeInstance:
-    """Probes the instance of one node; what cannot be read stays unknown.
+    """Probes the instance of one node that sends no heartbeat. What cannot be read is returned as unknown.
 
-    A node whose missing heartbeat an open incident covers is not probed: its instance does not show the shared cause.
+    If an open incident explains the missing heartbeat, the instance is not probed, because many nodes then have a
+    shared cause that no single instance shows.
     """
 
     tools: StepTools
     _pauses: dict[str, datetime] = field(default_factory=dict)
 
     def __call__(self, state: NodeState) -> ProbedInstance:
-        """Return what the provider, its checks and the orchestrator report about the instance of a node."""
+        """Return whether the instance of a node exists, the provider's status checks, and the orchestrator's answer.
+
+        The status checks of an instance that is gone are not read.
+        """
         config = rules_of(self.tools.rulebook, state.key.cluster).config
         instance_id = state.incarnation.instance_id if state.incarnation else None
         if instance_id is None:

@@ -1,14 +1,14 @@
-"""Sweep: performs due and unfinished work each minute, whether or not a stream or trigger was lost.
+"""Sweep: each minute, performs due work, and work that was interrupted or whose trigger was lost.
 
-One sweep runs these parts in order; a failed part does not stop the others:
+One sweep runs these parts in order. A failed part does not stop the others:
 
-1. publish entries that the stream did not publish within two minutes,
+1. publish entries that the table's stream did not publish within two minutes,
 2. process due timers: end waiting periods, recover attempts, report stalled jobs,
-3. report missing heartbeats, and run the steps of each cluster: see `cluster_steps`,
+3. report missing heartbeats, and run the steps of each cluster (`cluster_steps`),
 4. deliver job callbacks, whose receivers may be slow,
-5. retry rejected records; this part is the last, because any sender can cause rejects.
+5. retry rejected records. This part is the last one, because any sender can cause rejected records.
 
-Each part gets a share of the remaining time. `sweep_plan` says which clusters and partitions are read, in which order.
+Each part gets a fraction of the remaining time. `sweep_plan` chooses the order of clusters and partitions.
 """
 
 from __future__ import annotations
@@ -44,7 +44,11 @@ NODE_PREFIX = "NODE#"
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Runs one sweep; `publish`, `retry_reject` and `check_progress` receive the keys of waiting items."""
+    """Performs one sweep, which is the due and unfinished work of one minute.
+
+    `publish`, `retry_reject` and `check_progress` receive the keys of waiting items. A reject is a stored record that
+    ingest did not accept.
+    """
 
     table: ClusterReads
     clock: Clock
@@ -58,7 +62,7 @@ class Sweep:
     check_progress: Callable[[Key], object] = lambda _key: None
 
     def __call__(self, seconds: float = 40) -> SweepResult:
-        """Sweep for at most this many seconds; failures are part of the result, and none is raised."""
+        """Run all parts for at most this many seconds. Raises nothing; the result contains the failures."""
         until = self.clock.now() + timedelta(seconds=seconds)
         result, failures, plan = SweepResult(), Failures(), SweepPlan()
         with failures.collect("listing the clusters"):
@@ -72,7 +76,7 @@ class Sweep:
         return result
 
     def _publish(self, plan: SweepPlan, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
-        """Publish entries that the stream did not publish within two minutes."""
+        """Publish entries that the table's stream did not publish within two minutes."""
         horizon = to_text(self.clock.now() - UNPUBLISHED_AFTER)
         for outbox in plan.partitions(Work.UNPUBLISHED):
             page = self.table.query(outbox, up_to=horizon, index=WORK, limit=MAX_PUBLISHED)
@@ -98,7 +102,7 @@ class Sweep:
                     self.tick_node(node, result)
 
     def _rejects(self, plan: SweepPlan, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
-        """Put the rejected records on the queue again whose retry is due."""
+        """Send rejected records whose retry is due to the queue again."""
         for key in self._due(plan.partitions(Work.RETRY)):
             if limit.is_over():
                 return
@@ -107,7 +111,7 @@ class Sweep:
                 result.rejects += 1
 
     def _callbacks(self, _plan: SweepPlan, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
-        """Deliver the job callbacks of the clusters in which some wait."""
+        """Deliver the job callbacks of the clusters in which callbacks wait."""
         for cluster in result.with_callbacks:
             if limit.is_over():
                 return

@@ -1,6 +1,7 @@
-"""The plan of a sweep: the clusters and the partitions of the work index that it reads, in the order of a minute.
+"""Sweep plan: the order in which a sweep reads the clusters and the partitions of waiting work.
 
-The order is random and changes each minute: in a fixed order, the last ones would never be reached under overload.
+The order is random and changes each minute. With a fixed order, the last clusters and partitions would never be
+processed under overload.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SweepPlan:
-    """The registered clusters, and the numbers of the partitions of the work index to read, in order.
+    """The clusters, and the partition numbers of the index of waiting work, in the order of reading.
 
-    Without a readable list of clusters, the plan has no clusters and all numbers.
+    If the list of clusters cannot be read, the plan contains no clusters and all partition numbers.
     """
 
     clusters: Sequence[str] = ()
     numbers: Sequence[int] = NUMBERS
 
     def partitions(self, kind: Work) -> Iterator[str]:
-        """Yield the partitions of one kind of work."""
+        """Yield the partition keys of one kind of work, in the order of the plan."""
         return kind.partitions(self.numbers)
 
 
 def read_plan(table: Table, now: datetime) -> SweepPlan:
-    """Return the plan of the sweep of a minute."""
+    """Read the registered clusters, and return the plan of the sweep that runs at `now`."""
     clusters = [str(row["sk"]) for row in query_all(table, keys.CLUSTERS)]
     found = table.get_many(map(keys.cluster_config, clusters))
     configs = map(items.read_config, found.values())
@@ -45,9 +46,10 @@ def read_plan(table: Table, now: datetime) -> SweepPlan:
 
 
 def numbers_to_read(shards: Mapping[str, int], now: datetime) -> list[int]:
-    """Return the numbers of the partitions that clusters with these numbers of shards use, in the order of the minute.
+    """Return the partition numbers that the registered clusters use, in a random order for this minute.
 
-    In the first minute of an hour these are all numbers. Rows elsewhere would be those of an earlier release.
+    `shards` maps each cluster to its number of shards. In the first minute of each hour, all numbers are returned, so
+    that rows that an earlier release wrote to other partitions are found too.
     """
     if _minute(now) % MINUTES_IN_HOUR == 0:
         return shuffled(NUMBERS, now)
@@ -58,7 +60,7 @@ def numbers_to_read(shards: Mapping[str, int], now: datetime) -> list[int]:
 
 
 def shuffled(things: Iterable[T], now: datetime) -> list[T]:
-    """Return things in the order of the minute."""
+    """Return the things in a random order, which is the same for each call in a minute."""
     listed = list(things)
     return [listed[place] for place in _order(_minute(now), len(listed))]
 
@@ -69,7 +71,7 @@ def _minute(now: datetime) -> int:
 
 @lru_cache(maxsize=8)
 def _order(minute: int, count: int) -> tuple[int, ...]:
-    """Return a random order of a number of things for a minute."""
+    """Return the numbers from 0 to `count` - 1 in a random order, the same for each call in a minute."""
     order = list(range(count))
     Random(minute).shuffle(order)  # noqa: S311 - an order, not a secret
     return tuple(order)

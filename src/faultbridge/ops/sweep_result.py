@@ -1,4 +1,4 @@
-"""The result of a sweep: what it did, what failed, and whether its time was enough."""
+"""Sweep result: what a sweep did, what failed, and whether its time was sufficient."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from faultbridge.ports import Clock
 
 @dataclass(slots=True)
 class SweepResult:
-    """What one sweep did.
+    """The counts and failures of one sweep.
 
-    `unfinished` is True when its time ended before its work. `intake` says whether records arrive, if that is known.
-    `node_counts` are the nodes of each cluster by status, `with_callbacks` the clusters in which job callbacks wait.
+    `unfinished` is True if the time ended before the work. `intake` states whether records arrive from the nodes, or is
+    None if that is not known. `node_counts` has the number of nodes by status for each cluster. `with_callbacks` lists
+    the clusters in which job callbacks wait.
     """
 
     ticked: int = 0
@@ -32,14 +33,14 @@ class SweepResult:
 
 @dataclass(frozen=True, slots=True)
 class TimeLimit:
-    """The time until which a part of a sweep may work."""
+    """The time at which a part of a sweep must stop."""
 
     clock: Clock
     until: datetime
     result: SweepResult
 
     def is_over(self) -> bool:
-        """Return whether the time is over; if so, mark the sweep as unfinished."""
+        """Return whether the time is over. If so, also mark the sweep as unfinished."""
         over = self.clock.now() >= self.until
         self.result.unfinished = self.result.unfinished or over
         return over

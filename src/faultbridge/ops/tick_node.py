@@ -1,4 +1,4 @@
-"""Tick of a node: ends waiting periods, delays and conditions whose time is over; recovers a lost attempt."""
+"""Tick of a node: processes its due timers, which end waiting periods and recover lost attempts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from faultbridge.rules.rulebook import Rulebook, rules_of
 class TickNode:
     """Ends the waiting periods, delays and conditions of a node whose time is over.
 
-    It also recovers the node's repair attempt if the execution of the attempt was lost.
+    It also recovers the node's repair attempt if the Step Functions execution of the attempt was lost.
     """
 
     append: Append
@@ -27,7 +27,7 @@ class TickNode:
     recover_attempts: RecoverAttempts
 
     def __call__(self, key: NodeKey, result: SweepResult) -> None:
-        """Update one node, and count it in the result."""
+        """Process the due timers of one node, and count the node in the result."""
         rules = rules_of(self.rulebook, key.cluster)
 
         def pass_time(state: NodeState, now: datetime) -> Transition:

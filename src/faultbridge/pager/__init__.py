@@ -2,19 +2,19 @@
 
 Read in this order:
 
-- `page`: a page before rendering, links, and the settings of the pager
+- `page`: the content of a page, links, and the settings of the pager
 - `page_rule`: one kind of page: which events trigger or resolve it, its key and its texts
-- `rules`: all kinds of pages, and the rules that apply to an event; those of cases are here
+- `rules`: the kinds of pages about cases, and the search for the rules that apply to an event
 - `operator_rules`, `cluster_rules`: the kinds of pages about operators' orders and about whole clusters
 - `compose`: writes a page from an event, its rule and the stored case and node
-- `page_deduplication`: the last state sent for each page key, so that a repeated event sends nothing new
-- `open_pages`: pages that are triggered and not resolved, and the page limit of an hour
+- `page_deduplication`: stores the last state sent for each page key, so that a repeated event sends no page again
+- `open_pages`: stores the pages that are triggered and not resolved, and counts pages against the hourly limit
 - `deliver`: sends the pages of one event, at least once
-- `remind`: each minute, sends summaries of withheld pages and reminders of unresolved ones
-- `text_formats`: subject, SMS, email text, attributes and JSON of a page
-- `service_formats`: pages for PagerDuty and chat applications
-- `chat_formats`: pages for the webhooks of Slack and Microsoft Teams
+- `remind`: each minute, sends summaries of pages above the hourly limit, and reminders of unresolved pages
+- `text_formats`: renders a page as subject, SMS, email text, attributes and JSON
+- `service_formats`: renders a page for PagerDuty and Amazon Q Developer
+- `chat_formats`: renders a page for the webhooks of Slack and Microsoft Teams
 
-Delivery is at least once, under the same key. If the table does not answer before a page is sent, the event is retried.
-Tests: tests/pager, tests/scenarios/operators/test_pages.py.
+Each page is delivered at least once, always under the same key. If the table does not answer before a page is sent, the
+event is retried. Tests: tests/pager, tests/scenarios/operators/test_pages.py.
 """

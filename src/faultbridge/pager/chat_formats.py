@@ -1,7 +1,7 @@
-"""Renders a page for the webhooks of Slack and Microsoft Teams, within their limits.
+"""Renders a page for the webhooks of Slack and Microsoft Teams, within their size limits.
 
-Texts of records are shown as they are: in elements that read no markup, so that no record can mention a channel or
-forge a link. Slack's notification text reads markup and is escaped.
+Text from records is put into message elements that interpret no markup, so that no record can mention a channel or
+forge a link. The notification text of Slack interprets markup, so it is escaped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 
 def slack(page: Page) -> Json:
-    """Return the message of a Slack incoming webhook."""
+    """Return a page as the message for a Slack incoming webhook."""
     facts = "\n".join(f"{label}: {value}" for label, value in _facts(page))
     commands = "\n".join(page.commands)
     links = " | ".join(f"<{url}|{label}>" for label, url in _links(page).items())
@@ -36,7 +36,7 @@ def slack(page: Page) -> Json:
 
 
 def teams(page: Page) -> Json:
-    """Return the message of a Microsoft Teams workflow webhook: one Adaptive Card."""
+    """Return a page as the message for a Microsoft Teams workflow webhook: one Adaptive Card."""
     title = {"size": "Medium", "weight": "Bolder", "color": _COLORS[page.state]}
     facts = "\n".join(f"{label}: {value}" for label, value in _facts(page))
     card: Json = {
@@ -59,7 +59,7 @@ _COLORS: Mapping[PageState, str] = {PageState.TRIGGERED: "Attention", PageState.
 
 
 def _facts(page: Page) -> Iterator[tuple[str, str]]:
-    """Yield the rows of a page without its links, then the nodes of a summary and the note."""
+    """Yield labels and values of a page: its rows without links, the nodes of a summary, and the note."""
     links = _links(page).values()
     yield from ((label, value) for label, value in rows(page) if value and value not in links)
     yield from (("Node", f"{one.node} {one.code}") for one in page.members)
@@ -68,7 +68,7 @@ def _facts(page: Page) -> Iterator[tuple[str, str]]:
 
 
 def _links(page: Page) -> dict[str, str]:
-    """Return the links that open in a browser."""
+    """Return the links of a page that open in a browser, by label. File paths are left out."""
     links = {"Timeline": page.timeline, "Runbook": page.runbook}
     return {label: url for label, url in links.items() if url.startswith("https://")}
 

@@ -1,4 +1,4 @@
-"""The kinds of pages about a whole cluster: incidents, and controls that hold repairs."""
+"""The kinds of pages about a whole cluster: incidents, stopped repairs, and reports of the provider."""
 
 from __future__ import annotations
 

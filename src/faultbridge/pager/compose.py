@@ -1,4 +1,4 @@
-"""Writes a page from an event, its rule, and the stored case and node."""
+"""Writes a page from an event, the rule for this kind of page, and the stored case and node."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_NODES_SHOWN = 12
 
 @dataclass(frozen=True, slots=True)
 class StoredDetails:
-    """The stored case, node and cluster registration that an event names; None for each that it does not name."""
+    """The stored case, node and cluster registration of an event; None for each that is not stored."""
 
     case: Case | None = None
     node: NodeState | None = None
@@ -33,9 +33,9 @@ class StoredDetails:
 
 
 def write_page(event: Mapping[str, Any], rule: PageRule, stored: StoredDetails, links: Links) -> Page:
-    """Return the page of an event: the texts of its rule with the values of the event.
+    """Return the page for an event: the texts of its rule, filled with the values of the event.
 
-    Stored details fill values that the event does not contain.
+    Stored details fill the values that the event does not contain.
     """
     metadata, data = event["metadata"], event["data"]
     values = _TextValues(
@@ -75,19 +75,25 @@ def write_page(event: Mapping[str, Any], rule: PageRule, stored: StoredDetails, 
 
 
 def _scalars(data: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the fields of a document that have a scalar value, as text."""
+    """Return the fields of a document as text, without null values and nested objects."""
     return {name: str(value) for name, value in data.items() if value is not None and not isinstance(value, dict)}
 
 
 def runbook_of(rule: PageRule, data: Mapping[str, Any]) -> str:
-    """Return the runbook of the reason for which a repair failed, if it has one; else the runbook of the rule."""
+    """Return the name of the runbook for the reason why a repair failed.
+
+    If the reason has no runbook, or the page is of another kind, return the runbook of the rule.
+    """
     reason = str(data.get("reason") or "").partition(":")[0]
     has_runbook = rule.kind == ESCALATED and reason in ProviderFailure.__members__
     return f"reason-{reason.lower().replace('_', '-')}" if has_runbook else rule.runbook
 
 
 def _isolation_texts(config: ClusterConfig | None) -> dict[str, str]:
-    """Return the texts about isolation by placeholder; without an orchestrator, they state that nothing isolates."""
+    """Return the texts about isolation, by the placeholder that they replace in the texts of a rule.
+
+    In a cluster without an orchestrator, the texts state that the node is not isolated.
+    """
     if config is None or config.orchestrator != NO_ORCHESTRATOR:
         return {"isolates": "Isolates the node", "isolated": "isolated", "meanwhile": "None now.", "not_isolated": ""}
     why = "isolation is not applicable: the cluster has no orchestrator"
@@ -100,14 +106,14 @@ def _isolation_texts(config: ClusterConfig | None) -> dict[str, str]:
 
 
 class _TextValues(dict[str, str | None]):
-    """Values for the texts of a rule. A value that the event does not contain becomes a question mark."""
+    """The values for the placeholders in a rule's texts. A missing value is shown as a question mark."""
 
     def __missing__(self, _name: str) -> str:
         return "?"
 
 
 def _nodes_text(nodes: Mapping[str, Any] | None) -> str:
-    """Return the first names of a list of nodes, and the number of the others."""
+    """Return the first 12 names of a list of nodes, and how many more there are."""
     if not nodes:
         return "none"
     shown = list(nodes["listed"])[:MAX_NODES_SHOWN]
@@ -120,7 +126,10 @@ def _cause_of(case: Case | None) -> dict[str, Any]:
 
 
 def _fault_text(cause: Mapping[str, Any], data: Mapping[str, Any]) -> str:
-    """Return code, component and message of the cause, or the reason of an event without a cause."""
+    """Return code, component and message of the fault that caused an event.
+
+    If the event has no such cause, return the reason of the event.
+    """
     if not cause:
         return str(data.get("reason") or "")
     fault = " ".join(part for part in (cause.get("code"), component_text(cause.get("component"))) if part)
@@ -144,7 +153,7 @@ def _location(
 
 
 def _serial(pci: str | None, node: NodeState | None) -> str | None:
-    """Return the serial number of the node's device at a PCI address."""
+    """Return the serial number of the node's device at a PCI address, or None if it is not known."""
     devices = node.devices if node else ()
     return next((device.serial for device in devices if pci and device.pci == pci), None)
 

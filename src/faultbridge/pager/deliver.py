@@ -1,6 +1,6 @@
-"""Sends the pages of one event at least once; repetitions of a page have the same key.
+"""Sends the pages of one event at least once. A repeated page has the same key.
 
-If the table or the pager does not answer before a page is sent, the call raises and the event is delivered again.
+If the table or the pager does not answer before a page is sent, the call raises, and the event is delivered again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NOT_SENT = {
 class Delivery:
     """The result for one page of an event.
 
-    `recorded` is False if the page was sent and could not be recorded.
+    `recorded` is False if the page was sent, but this could not be stored in the table.
     """
 
     key: str
@@ -60,10 +60,10 @@ class Paging:
     settings: PagerSettings = field(default_factory=PagerSettings)
 
     def __call__(self, event: Mapping[str, Any]) -> tuple[Delivery, ...]:
-        """Send every page that the rules require for an event; an event that is too old sends none.
+        """Send every page that the rules require for an event, and return the result of each page.
 
-        Raises Transient or Misconfigured if the table or the pager does not answer. The event must then be delivered
-        again; pages that were sent and recorded are not repeated.
+        An event older than 16 days sends no page. Raises Transient or Misconfigured if the table or the pager does not
+        answer. The event must then be delivered again. Pages that were already sent and recorded are not repeated.
         """
         recorded_at = from_text(event["metadata"]["recorded_at"])
         if self.clock.now() - recorded_at > MAX_EVENT_AGE:
@@ -101,10 +101,10 @@ class Paging:
         return Delivery(page.key, page.state, outcome, recorded=recorded)
 
     def _decide(self, page: Page) -> PageOutcome:
-        """Return SENT if a page is to be sent.
+        """Return SENT if a page must be sent now, or the reason not to send it.
 
-        Returns WITHHELD for a trigger above the hourly limit, and QUIET for a resolve whose trigger only a summary
-        listed.
+        Returns WITHHELD for a triggered page above the hourly limit. Returns QUIET for a resolved page whose trigger
+        was never sent by itself, but only listed in a summary.
         """
         if page.state is PageState.TRIGGERED:
             return PageOutcome.SENT if self._open_pages.admit(page) else PageOutcome.WITHHELD
@@ -118,9 +118,9 @@ class Paging:
         return OpenPage(page, sent, start.possibly_sent, last_sent_at=sent_at, sent_count=int(sent))
 
     def _record(self, event: Mapping[str, Any], rule: PageRule, opened: OpenPage, message_id: str) -> bool:
-        """Record the outcome of a page; returns False if a sent page could not be recorded.
+        """Record the outcome of a page. Returns False if the page was sent but could not be recorded.
 
-        Raises Transient or Misconfigured if a page that was not sent cannot be recorded, so that the event is
+        Raises Transient or Misconfigured if the page was not sent and cannot be recorded, so that the event is
         delivered again.
         """
         pages = self._open_pages
@@ -161,7 +161,7 @@ class Paging:
 
 
 def _not_sent(event: Mapping[str, Any], rule: PageRule, outcome: PageOutcome) -> Delivery:
-    """Log why a page is not sent, and return that as its result."""
+    """Log why a page is not sent, and return the result for this page."""
     _log("page not sent", event, rule, _NOT_SENT[outcome], outcome=outcome.value)
     return Delivery(rule.key(event), rule.state, outcome)
 

@@ -1,6 +1,6 @@
-"""Open pages: pages that are triggered and not resolved, and the page limit of a clock hour.
+"""Open pages: stores the pages that are triggered and not resolved, and applies the hourly page limit.
 
-Pages above the limit are withheld. A summary lists them until the last of them is resolved.
+Pages above the limit of a clock hour are withheld. Instead, a summary lists them until all of them are resolved.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ MAX_TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class OpenPage:
-    """A triggered page. `individual` is False if only summaries list it.
+    """A page that is triggered and not resolved.
 
-    `possibly_sent` means that a send was interrupted before the page was withheld; a resolve is then sent for it.
-    `last_sent_at` and `sent_count` include summaries that list the page.
+    `individual` is True if the page was sent by itself, and False if only summaries list it. `possibly_sent` is True if
+    an earlier try to send the page was interrupted. Its resolve is then sent, even if only summaries list the page.
+    `last_sent_at` and `sent_count` include the summaries that list the page.
     """
 
     page: Page
@@ -41,16 +42,20 @@ class OpenPage:
 
 @dataclass(frozen=True, slots=True)
 class OpenPages:
-    """Reads and writes open pages. The pages of one cluster and urgency are in one partition; reads are consistent."""
+    """Reads and writes the open pages of a cluster, with consistent reads.
+
+    The pages of one cluster and one urgency share a partition.
+    """
 
     table: Table
     clock: Clock
     max_per_hour: int
 
     def admit(self, page: Page) -> bool:
-        """Count a page against the hourly limit. Returns False above the limit.
+        """Count a page against the hourly limit. Returns False if the limit is reached.
 
-        Pages about a whole cluster are not limited. After five conflicts with other writers, a page is not counted.
+        Pages about a whole cluster are not limited. After five conflicts with other writers, the page is permitted
+        without being counted.
         """
         if page.location.node is None:
             return True
@@ -75,34 +80,37 @@ class OpenPages:
         return found is not None and int(str(found["sent"])) >= self.max_per_hour
 
     def read_all(self, cluster: str, urgency: PageUrgency) -> tuple[list[OpenPage], OpenPage | None]:
-        """Return every open page of a cluster and urgency, and the open summary, by one query."""
+        """Return all open pages of a cluster and urgency, and the open summary or None, by one query."""
         rows = query_all(self.table, keys.pages(cluster, urgency), after=keys.LIVE_PAGE)
         found = {str(row["sk"]): _read(row) for row in rows}
         summary = found.pop(keys.summary_page(cluster, urgency).sk, None)
         return list(found.values()), summary
 
     def read(self, page: Page) -> OpenPage | None:
-        """Return the open page with the same key, or None."""
+        """Return the open page that has the same key as this page, or None."""
         found = self.table.get(keys.live_page(page.location.cluster, page.urgency, page.key))
         return None if found is None else _read(found)
 
     def put(self, opened: OpenPage) -> Write:
-        """Return the write that adds an open page."""
+        """Return the write that stores an open page."""
         return Put(self._row(opened))
 
     def delete(self, page: Page) -> Write:
-        """Return the write that removes an open page."""
+        """Return the write that removes a page from the open pages."""
         return Delete(keys.live_page(page.location.cluster, page.urgency, page.key))
 
     def update(self, opened: OpenPage) -> None:
-        """Record that an open page was sent again. A page that was resolved in the meantime stays resolved."""
+        """Record that an open page was sent again. If it was resolved in the meantime, nothing is stored."""
         try:
             self.table.write(Put(self._row(opened), when=Present()))
         except Conflict:
             log_cause("open page not updated", reason="resolved in the meantime", page_key=opened.page.key)
 
     def set_summary(self, cluster: str, urgency: PageUrgency, summary: OpenPage | None) -> None:
-        """Store the open summary, the page that lists the withheld pages of one urgency; None deletes it."""
+        """Store the open summary of a cluster and urgency, or delete it if `summary` is None.
+
+        The summary is the page that lists the withheld pages, which were above the hourly limit.
+        """
         key = keys.summary_page(cluster, urgency)
         write = Delete(key) if summary is None else Put(items.item(key, self.clock.now(), {"live": dump(summary)}))
         self.table.write(write)

@@ -1,6 +1,6 @@
-"""Pages about repairs that an operator stopped: a denied approval, or a node that an operator quarantined.
+"""Pages about repairs that an operator stopped: a denied approval, or a node that was quarantined.
 
-These pages are notices, because an operator already knows.
+These pages have the urgency `notice`, because an operator already knows about the fault.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A page before it is rendered for a recipient, and the settings of the pager."""
+"""The content of a page before it is rendered for a recipient, and the settings of the pager."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from faultbridge.ports import PageUrgency
 
 
 class PageState(StrEnum):
-    """Whether a page is triggered or resolved."""
+    """The state of a page: `triggered` while its reason exists, `resolved` afterwards."""
 
     TRIGGERED = "triggered"
     RESOLVED = "resolved"
 
 
 def make_visible(target: object, *names: str) -> None:
-    """Replace control characters in the named attributes of a new frozen object by visible text.
+    """Replace control characters by visible text in the named attributes of a new frozen object.
 
-    Without control characters, no text from a record can forge another line of a page.
+    Text from a record then cannot add a forged line to a page.
     """
     for name in names:
         text = getattr(target, name)
@@ -31,7 +31,7 @@ def make_visible(target: object, *names: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where the fault is: a node and its component, or a whole cluster."""
+    """Where a fault is: a node and its component, or a whole cluster."""
 
     cluster: str
     node: str | None = None
@@ -41,13 +41,13 @@ class Location:
     pci: str | None = None
 
     def __post_init__(self) -> None:
-        """Make control characters in texts from records visible."""
+        """Replace control characters in texts from records by visible text."""
         make_visible(self, "component", "serial", "pci")
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryMember:
-    """One withheld page that a summary lists."""
+    """One page in a summary. It was not sent by itself, because the hourly limit was reached."""
 
     key: str
     node: str = ""
@@ -56,10 +56,10 @@ class SummaryMember:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The complete content of a page; repetitions of a page have the same `key`.
+    """The complete content of a page. Repetitions of a page have the same `key`.
 
-    `headline` says what happened, `system_action` what Faultbridge does, and `action_required` what the reader must do.
-    `phases` maps the phases of a closed case to milliseconds. `members` is filled in summaries only.
+    `headline` states what happened, `system_action` what Faultbridge does, and `action_required` what the reader must
+    do. `phases` maps the phases of a closed case to their durations in milliseconds. Only summaries have `members`.
     """
 
     key: str
@@ -85,26 +85,26 @@ class Page:
     note: str = ""
 
     def __post_init__(self) -> None:
-        """Make control characters in texts from records visible, each text on one line."""
+        """Replace control characters in the texts by visible text, so that each text is one line."""
         make_visible(self, "headline", "fault", "system_action", "action_required", "code", "note")
 
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Base URLs of the runbooks and of the console.
+    """The base URLs of the runbooks and of the console, from which the links in pages are made.
 
-    Without a runbook URL, pages name the files of the repository. Without a console URL, pages contain no link to it.
+    Without a runbook URL, pages name the files of the repository. Without a console URL, pages have no console link.
     """
 
     runbook_url: str = ""
     console_url: str = ""
 
     def runbook(self, name: str) -> str:
-        """Return the URL or path of a runbook."""
+        """Return the URL of a runbook, or its path in the repository if no runbook URL is configured."""
         return f"{self.runbook_url.rstrip('/')}/{name}.md" if self.runbook_url else f"docs/runbooks/{name}.md"
 
     def timeline(self, cluster: str, case_id: str | None = None) -> str:
-        """Return the address of a case or a cluster in the console, or an empty text without a console URL."""
+        """Return the console URL of a case, or of a cluster; an empty string without a console URL."""
         if not self.console_url:
             return ""
         return f"{self.console_url.rstrip('/')}/clusters/{cluster}{f'/cases/{case_id}' if case_id else ''}"
@@ -112,10 +112,10 @@ class Links:
 
 @dataclass(frozen=True, slots=True)
 class PagerSettings:
-    """Links and limits of the pager.
+    """The links and limits of the pager.
 
-    `max_per_hour` limits the pages about single nodes of a cluster in a clock hour, for each urgency. An urgent page
-    that stays unresolved is repeated after `remind_after`.
+    `max_per_hour` limits the pages about the nodes of one cluster in a clock hour, separately for each urgency. An
+    urgent page that stays unresolved is repeated after `remind_after`.
     """
 
     links: Links = field(default_factory=Links)

@@ -1,6 +1,6 @@
-"""Notification log: the last state sent for each page key, so that a repeated event sends nothing new.
+"""Notification log: stores the last state sent for each page, so that repeated events send no page.
 
-A record is written before a page is sent and again afterwards. After a crash between the two, the page is sent again
+A record is written before a page is sent, and again afterwards. If a crash occurs in between, the page is sent again
 under the same key.
 """
 
@@ -29,9 +29,13 @@ SENDING, SENT = "sending", "sent"
 class PageOutcome(StrEnum):
     """The result for one page of an event.
 
-    `withheld`: the next summary lists the page. `quiet`: a resolve of a page that was only in a summary. `known`: the
-    page already has this state, or a resolve of a page that was never triggered. `repeated`: the event was processed
-    before. `overtaken`: a later event was processed.
+    - `sent`: the page was sent.
+    - `withheld`: the hourly limit was reached; the next summary lists the page.
+    - `quiet`: the page would resolve a page that only a summary listed.
+    - `known`: the page already has this state, or it would resolve a page that was never triggered.
+    - `repeated`: the same event was processed before.
+    - `overtaken`: a later event was processed before.
+    - `too_old`: the event is too old to send a page.
     """
 
     SENT = "sent"
@@ -45,9 +49,9 @@ class PageOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SendStart:
-    """The start of a send. `outcome` is set if there is nothing to send.
+    """The result of starting to send a page. `outcome` is set if the page must not be sent.
 
-    `possibly_sent` means that an earlier try was interrupted, so that the page may have reached a recipient.
+    `possibly_sent` is True if an earlier try was interrupted, so that a recipient may have received the page.
     """
 
     outcome: PageOutcome | None = None
@@ -56,13 +60,13 @@ class SendStart:
 
 @dataclass(frozen=True, slots=True)
 class NotificationLog:
-    """Reads and writes one record for each page key."""
+    """Reads and writes one record for each page key: the last state that was sent."""
 
     table: Table
     clock: Clock
 
     def start(self, event: Mapping[str, Any], rule: PageRule) -> SendStart:
-        """Record that a page is being sent, or return the outcome if there is nothing to send."""
+        """Record that a page is being sent. If the page must not be sent, return the reason as its outcome."""
         key, position = _record_key(rule.key(event)), _position(event["metadata"])
         for _ in range(MAX_TRIES):
             record = self.table.get(key)
@@ -83,7 +87,7 @@ class NotificationLog:
         return SendStart(possibly_sent=True)
 
     def finish(self, event: Mapping[str, Any], rule: PageRule, message_id: str, other_writes: Sequence[Write]) -> None:
-        """Record that a page was sent, together with other writes.
+        """Record in one transaction with other writes that a page was processed.
 
         Raises Conflict if a later event was recorded in the meantime.
         """
@@ -97,7 +101,7 @@ class NotificationLog:
         self.table.transact([update, *other_writes])
 
     def is_resolved(self, page_key: str) -> bool:
-        """Return whether the last state recorded for a page key is resolved."""
+        """Return whether the last recorded state of a page is `resolved`."""
         record = self.table.get(_record_key(page_key))
         return record is not None and record["page_state"] == PageState.RESOLVED
 
@@ -123,8 +127,8 @@ def _record_key(page_key: str) -> Key:
 def _is_new(record: Item | None, state: PageState) -> bool:
     """Return whether a page must be sent.
 
-    A page must be sent if its state differs from the recorded state, or if the recorded send was interrupted. If no
-    record exists, only a trigger is sent, because a page that was never triggered needs no resolve.
+    It must be sent if its state differs from the recorded state, or if the recorded send was interrupted. Without a
+    record, only a trigger is sent, because a page that was never triggered needs no resolve.
     """
     if record is None:
         return state is PageState.TRIGGERED

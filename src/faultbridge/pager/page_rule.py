@@ -25,11 +25,12 @@ Condition = Mapping[str, frozenset[str | None]]
 
 @dataclass(frozen=True, slots=True)
 class PageRule:
-    """One kind of page in one state.
+    """Which events trigger or resolve one kind of page, and the texts of the page in this state.
 
-    `kind` is the last part of the page key. `when` maps fields of `data` to the allowed values.
-    `by_operator` limits the rule to events that an operator's order caused, or to all others; None does not limit it.
-    Texts may contain `{case}`, `{cluster}`, `{node}`, `{status}` (of the node), and each scalar of `data` and `facts`.
+    `kind` is the last part of the page key. `when` maps fields of `data` in the event to the allowed values. If
+    `by_operator` is True, the rule applies only to events that an operator's order caused, if False only to other
+    events, and if None to all. Texts may contain `{case}`, `{cluster}`, `{node}`, `{status}` (of the node), and the
+    name of each scalar field of `data` and of its `facts`.
     """
 
     kind: str
@@ -53,7 +54,7 @@ class PageRule:
         return same_type and all(data.get(field) in allowed for field, allowed in self.when.items())
 
     def key(self, event: Mapping[str, Any]) -> str:
-        """Return the page key: equal for the trigger, its repetitions and the resolve."""
+        """Return the page key. A trigger, its repetitions and its resolve have the same key."""
         metadata, data = event["metadata"], event["data"]
         match self.event_type:
             case EntryType.CLUSTER_SAFETY:
@@ -76,13 +77,13 @@ class PageKind:
     urgency: PageUrgency = PageUrgency.URGENT
 
     def triggered(self, when: Condition, headline: str, system_action: str, action_required: str) -> PageRule:
-        """Return the rule of the events that trigger this kind of page."""
+        """Return the rule for the events that trigger this kind of page."""
         return self._rule(PageState.TRIGGERED, when, headline, system_action, action_required)
 
     def resolved(
         self, when: Condition, headline: str, system_action: str, action_required: str = NO_ACTION
     ) -> PageRule:
-        """Return the rule of the events that resolve this kind of page."""
+        """Return the rule for the events that resolve this kind of page."""
         return self._rule(PageState.RESOLVED, when, headline, system_action, action_required)
 
     def _rule(

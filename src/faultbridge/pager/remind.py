@@ -1,4 +1,7 @@
-"""Each minute: sends summaries of withheld pages and reminders of urgent pages that stay unresolved."""
+"""Each minute, sends summaries of withheld pages and reminders of unresolved urgent pages.
+
+A page is withheld if it was above the hourly page limit.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ MAX_NODE_LENGTH = 63
 
 @dataclass(slots=True)
 class Reminded:
-    """Counts of one run: summaries and reminders sent, and open pages (`live`)."""
+    """The counts of one run: the summaries and reminders that it sent, and the open pages (`live`)."""
 
     summaries: int = 0
     reminders: int = 0
@@ -35,9 +38,10 @@ class Reminded:
 
 @dataclass(frozen=True, slots=True)
 class Remind:
-    """Sends reminders of unresolved urgent pages and summaries of withheld pages, once a minute.
+    """Each minute, sends reminders of unresolved urgent pages and summaries of withheld pages.
 
-    After an interrupted run, the next run sends the remaining pages under the same keys.
+    A page is withheld if it was above the hourly page limit. After an interrupted run, the next run sends the remaining
+    pages under the same keys.
     """
 
     table: Table
@@ -46,7 +50,10 @@ class Remind:
     settings: PagerSettings = field(default_factory=PagerSettings)
 
     def __call__(self) -> Reminded:
-        """Process the open pages of every cluster. Raises Transient if the table or the pager does not answer."""
+        """Process the open pages of every cluster, and return the counts.
+
+        Raises Transient if the table or the pager does not answer.
+        """
         counts = Reminded()
         for row in query_all(self.table, keys.CLUSTERS):
             for urgency in PageUrgency:
@@ -65,9 +72,9 @@ class Remind:
             counts.reminders += sum(self._remind(one) for one in pages if one.individual)
 
     def _remind(self, opened: OpenPage) -> bool:
-        """Send an open page again if its reminder is due and the hourly limit permits it; returns whether it was sent.
+        """Send an open page again if its reminder is due and the hourly limit permits it.
 
-        An open page whose resolve was sent already is deleted instead.
+        Returns whether the page was sent. If a resolve of the page was already sent, the open page is deleted instead.
         """
         now, page = self.clock.now(), opened.page
         if opened.last_sent_at is None or now - opened.last_sent_at < self.settings.remind_after:
@@ -87,10 +94,10 @@ class Remind:
     def _summarize(
         self, cluster: str, urgency: PageUrgency, withheld: Sequence[OpenPage], before: OpenPage | None
     ) -> bool:
-        """Send or resolve the summary of withheld pages. Returns whether a page was sent.
+        """Send or resolve the summary of withheld pages. Returns whether a summary was sent.
 
-        `before` is the open summary.
-        New withheld pages are listed every five minutes. Without new ones, the summary is repeated as a reminder.
+        `before` is the open summary, or None. New withheld pages are listed every five minutes. Without new ones, the
+        summary is repeated as a reminder. When no withheld page is left, the summary is resolved.
         """
         if not withheld:
             return before is not None and self._resolve(before.page)
@@ -115,7 +122,10 @@ class Remind:
 def summary_page(
     cluster: str, urgency: PageUrgency, members: Sequence[OpenPage], open_count: int, now: datetime, links: Links
 ) -> Page:
-    """Return the summary that lists `members`; `open_count` is the number of withheld pages that are open."""
+    """Return the summary that lists `members`, the pages that were not sent by themselves.
+
+    `open_count` is the number of all withheld pages that are still open.
+    """
     nodes = [one.page.location.node or one.page.key for one in members]
     more = len(nodes) - MAX_NODES_IN_TEXT
     return Page(

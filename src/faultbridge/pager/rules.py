@@ -1,7 +1,8 @@
-"""All kinds of pages: those of cases here, of operators' orders in `operator_rules`, of clusters in `cluster_rules`.
+"""All rules that decide which event triggers or resolves which page.
 
-A fault that Faultbridge repairs by itself sends a notice only. A fault that needs an operator sends an urgent page.
-A case has one open page at a time. A failed node has no page of its own, because a node fails only with its case.
+This module has the rules about cases. Those about operators' orders are in `operator_rules`, those about clusters in
+`cluster_rules`. A fault that Faultbridge repairs by itself sends only a notice. A fault that needs an operator sends an
+urgent page. A case has one open page at a time. A failed node has no page of its own, because its case has one.
 """
 
 from __future__ import annotations
@@ -131,9 +132,9 @@ EVENT_TYPES = tuple(dict.fromkeys(rule.event_type for rule in RULES))
 
 
 def rules_for(event: Mapping[str, Any]) -> Iterator[PageRule]:
-    """Return the rules that apply to an event; rules that resolve pages precede rules that trigger them.
+    """Return the rules that apply to an event; those that resolve a page precede those that trigger one.
 
-    An event can resolve one page of a case and trigger another. In this order, only one of them is open at a time.
+    An event can resolve one page of a case and trigger another. In this order, only one page is open at a time.
     """
     found = (rule for rule in RULES if rule.applies_to(event))
     return iter(sorted(found, key=lambda rule: rule.state is PageState.TRIGGERED))

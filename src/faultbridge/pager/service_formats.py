@@ -1,7 +1,7 @@
-"""Renders a page for pager services and chat applications, within the limits of each.
+"""Renders a page for pager services and chat applications, within the size limits of each.
 
-Formats: a CloudWatch alarm for PagerDuty's Amazon CloudWatch integration behind SNS, an event of PagerDuty's Events
-API v2, and a custom notification of Amazon Q Developer in chat applications.
+Formats: a CloudWatch alarm for PagerDuty's Amazon CloudWatch integration behind SNS, an event of PagerDuty's Events API
+v2, and a custom notification of Amazon Q Developer in chat applications.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _EMOJI = {PageState.TRIGGERED: ":red_circle:", PageState.RESOLVED: ":large_green
 
 
 def message_of(page: Page) -> PageMessage:
-    """Render a page for every protocol and service."""
+    """Return a page as one message with a text for every SNS protocol and every service."""
     text, json_body = plain_text(page), json_text(page)
     return PageMessage(
         key=page.key,
@@ -48,7 +48,7 @@ def message_of(page: Page) -> PageMessage:
 
 
 def forms_of(page: Page) -> dict[PageFormat, FormattedPage]:
-    """Render a page for every service with a format of its own."""
+    """Return a page in the format of each service that does not accept plain text."""
     return {
         PageFormat.ALARM: FormattedPage(alarm_subject(page), _json(alarm(page))),
         PageFormat.CHAT: FormattedPage(subject(page), _json(chat(page))),
@@ -59,7 +59,7 @@ def forms_of(page: Page) -> dict[PageFormat, FormattedPage]:
 
 
 def alarm_subject(page: Page) -> str:
-    """Return the subject of a CloudWatch alarm: PagerDuty reads the alarm state from its start."""
+    """Return the subject of a CloudWatch alarm. It starts with the alarm state, which PagerDuty reads."""
     return f"{_alarm_state(page)}: {subject(page)}"[:100]
 
 
@@ -76,7 +76,7 @@ def alarm(page: Page) -> dict[str, Any]:
 
 
 def pagerduty(page: Page) -> dict[str, Any]:
-    """Return an event of PagerDuty's Events API v2. The sender adds the routing key."""
+    """Return a page as an event of PagerDuty's Events API v2. The sender adds the routing key."""
     event: dict[str, Any] = {"event_action": "trigger", "dedup_key": page.key[:MAX_DEDUP_KEY], "client": "Faultbridge"}
     if page.state is PageState.RESOLVED:
         return event | {"event_action": "resolve"}
@@ -98,7 +98,7 @@ def pagerduty(page: Page) -> dict[str, Any]:
 
 
 def chat(page: Page) -> dict[str, Any]:
-    """Return a page as a custom notification of Amazon Q Developer. All pages of a case are one thread."""
+    """Return a page as a custom notification of Amazon Q Developer. All pages of a case share one thread."""
     location = page.location
     steps = [page.action_required, *(f"`{command}`" for command in page.commands), f"Runbook: {page.runbook}"]
     keywords = (location.cluster, page.code, location.node)

@@ -21,7 +21,7 @@ ACTION_LABEL = "Action required"
 
 
 def attributes(page: Page) -> dict[str, str]:
-    """Return the SNS message attributes for filter policies, without empty ones."""
+    """Return the SNS message attributes of a page, for filter policies. Empty attributes are left out."""
     values = {
         "severity": page.severity,
         "cluster": page.location.cluster,
@@ -37,14 +37,17 @@ def attributes(page: Page) -> dict[str, str]:
 
 
 def subject(page: Page) -> str:
-    """Return one line of at most 100 printable ASCII characters."""
+    """Return the subject of a page: one line of at most 100 printable ASCII characters."""
     code = f" ({page.code})" if page.code else ""
     line = f"[{_label(page)}] {place_text(page)}: {page.headline}"
     return _shorten(_ascii(line), MAX_SUBJECT - len(code)) + code.encode("ascii", "replace").decode()
 
 
 def sms(page: Page) -> str:
-    """Return at most 140 ASCII characters: urgency, place, code, headline, and a command if it fits."""
+    """Return the SMS of a page, at most 140 ASCII characters.
+
+    It has urgency, cluster and node, fault code and headline, and a command if there is space for it.
+    """
     command = page.commands[-1] if page.commands else ""
     place = f"{place_text(page)} {page.code}" if page.code else place_text(page)
     line = _ascii(f"{_label(page).upper()} {place}: {page.headline}")
@@ -53,7 +56,7 @@ def sms(page: Page) -> str:
 
 
 def plain_text(page: Page) -> str:
-    """Return the text of an email."""
+    """Return the email text of a page."""
     filled = [(f"{label}:", value) for label, value in rows(page) if value]
     width = max(len(label) for label, _ in filled) + 2
     lines = [f"{page.headline[:1].upper()}{page.headline[1:]}.", ""]
@@ -68,7 +71,7 @@ def plain_text(page: Page) -> str:
 
 
 def document(page: Page) -> dict[str, Any]:
-    """Return the page as a JSON object for programs, version 1."""
+    """Return the page as a JSON object for programs. The format has version 1."""
     return {
         "version": 1,
         "dedup_key": page.key,
@@ -80,12 +83,12 @@ def document(page: Page) -> dict[str, Any]:
 
 
 def json_text(page: Page) -> str:
-    """Return the JSON object of a page as text."""
+    """Return the page as JSON text for programs."""
     return json.dumps(document(page), ensure_ascii=False, indent=2, sort_keys=True)
 
 
 def rows(page: Page) -> Iterator[tuple[str, str]]:
-    """Yield the labels and values of a page in reading order. Values may be empty."""
+    """Yield the labels and values of a page in the order of display. Values may be empty."""
     location = page.location
     yield _fault_row(page)
     yield "Cluster", location.cluster
@@ -103,7 +106,10 @@ def rows(page: Page) -> Iterator[tuple[str, str]]:
 
 
 def _fault_row(page: Page) -> tuple[str, str]:
-    """Return label and text of the main row: the fault, else the nodes of a summary, else the reason."""
+    """Return label and text of the first row of a page.
+
+    The text is the fault, the nodes of a summary, or the reason of an event without a fault.
+    """
     if page.code and page.severity:
         return "Fault", f"{page.severity}: {page.fault}"
     label = "Nodes" if page.members else "Fault" if page.code else "Reason"
@@ -111,7 +117,7 @@ def _fault_row(page: Page) -> tuple[str, str]:
 
 
 def place_text(page: Page) -> str:
-    """Return `cluster/node`, or the cluster alone."""
+    """Return the place of a fault as `cluster/node`, or the cluster alone."""
     location = page.location
     return f"{location.cluster}/{location.node}" if location.node else location.cluster
 

@@ -1,22 +1,22 @@
-"""Repair: from a queued case to a verified node, and everything that limits repairs.
+"""Repair: turns a queued case into a verified node, and applies everything that limits repairs.
 
 Read in this order:
 
-- `isolate`: keeps new work off a faulty node, `isolate_many` off many with few calls; `isolation_backoff` spaces out
-  calls to a failing orchestrator.
-- `dispatch`: admits queued cases and starts their executions; `admission` has the state changes of one case, and
-  `queued_cases` records decisions that start no repair, `append_many` those of many nodes in few transactions.
-- `controls`: pause, breakers, budget and slots of a cluster; `breakers` updates breakers and budget.
+- `isolate`: keeps new work off a faulty node, `isolate_many` off many nodes with few calls. `isolation_backoff` spaces
+  out calls to a failing orchestrator.
+- `dispatch`: admits queued cases and starts their executions. `admission` has the state changes of one case.
+  `queued_cases` records decisions that start no repair. `append_many` changes many nodes in few transactions.
+- `controls`: pause, circuit breakers, budget and slots of a cluster. `breakers` updates breakers and budget.
 - `cluster_status`: recomputes the status of a cluster from its unhealthy nodes.
-- `case_orders`, `node_orders`, `opt_out`: what operators order about cases and nodes; `withdraw_orders` ends the
+- `case_orders`, `node_orders`, `opt_out`: operators' orders about cases and nodes. `withdraw_orders` ends the
   conditions that orders opened.
 
 The other folders:
 
-- `attempt`: one attempt and its steps: contract, runner, fence, intent, recovery.
+- `attempt`: one attempt to repair a node, and what its steps have in common.
 - `steps`: one module per state of the Step Functions state machine.
-- `successor`: capacity, launch and claim of the instance that replaces another.
-- `volumes`: EBS volumes that move to the successor.
+- `successor`: finds capacity for the instance that replaces another, launches it and claims it for the node.
+- `volumes`: moves EBS volumes to the successor.
 - `spares`: the pool of verified instances that wait for a case.
 
 docs/at-most-one.md explains why no instance is released twice. Tests: tests/repair and tests/scenarios.

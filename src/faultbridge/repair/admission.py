@@ -1,4 +1,7 @@
-"""Admission: how node, case and slots change when a case is admitted, refused or simulated."""
+"""Admission: the state changes when a queued case is admitted to repair, refused or only simulated.
+
+To admit a case is to start its next repair attempt. The changes concern the node, the case and the cluster's slots.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,10 @@ FORGET_DRY_AFTER = timedelta(hours=2)
 
 @dataclass(frozen=True, slots=True)
 class ReadyCase:
-    """A case whose node is out of service, the repair action of its next attempt, and the rules that govern it."""
+    """A queued case that may be admitted: its node is out of service and its next repair action is chosen.
+
+    `governed_by` names the policy rules that apply to the repair.
+    """
 
     state: NodeState
     case: Case
@@ -46,14 +52,20 @@ class ReadyCase:
 
 @dataclass(frozen=True, slots=True)
 class AdmittedBatch:
-    """The nodes that were admitted from one batch; `full` is True if no slot is left for the others."""
+    """The nodes of one batch whose cases were admitted to repair.
+
+    `full` is True if no repair slot is left for the other cases of the batch.
+    """
 
     admitted: Sequence[NodeState] = ()
     full: bool = False
 
 
 def admit_case(ready: ReadyCase, now: datetime) -> Transition:
-    """Return the transition that starts the next attempt of a case; nothing else starts one from the queue."""
+    """Return the transition that starts the next repair attempt of a case.
+
+    No other code starts an attempt of a queued case.
+    """
     number = ready.case.attempts + 1
     case = replace(
         ready.case,
@@ -71,7 +83,10 @@ def admit_case(ready: ReadyCase, now: datetime) -> Transition:
 
 
 def take_slots(control: Control, ready: Sequence[ReadyCase], now: datetime) -> Update:
-    """Return the write that takes slots for admitted cases, conditional on the controls' version."""
+    """Return the write that takes repair slots of the cluster for admitted cases.
+
+    The write fails if another writer changed the cluster's controls since they were read.
+    """
     holding = [one for one in ready if one.repair_action.needs_slot]
     taken: dict[Path, Value] = {("holders", one.case.id): to_text(now) for one in holding}
     if holding:
@@ -89,10 +104,10 @@ def take_slots(control: Control, ready: Sequence[ReadyCase], now: datetime) -> U
 
 
 def _updated_dry_groups(control: Control, holding: Sequence[ReadyCase], now: datetime) -> dict[str, datetime]:
-    """Return the groups without capacity, each with the time of its next try.
+    """Return the node groups without EC2 capacity, each with the time of its next replacement attempt.
 
-    A group of an admitted replacement is postponed, because that repair checks its capacity now. Groups that were not
-    checked recently are dropped.
+    If a replacement in a group is being admitted now, it checks the capacity again, so the group's next attempt is
+    postponed. Groups that were not checked recently are left out.
     """
     kept = {group: until for group, until in control.no_capacity_until.items() if until > now - FORGET_DRY_AFTER}
     checked = {one.state.placement.group for one in holding if one.repair_action is RepairAction.REPLACE_NODE}
@@ -100,7 +115,10 @@ def _updated_dry_groups(control: Control, holding: Sequence[ReadyCase], now: dat
 
 
 def record_refusal(state: NodeState, refusal: Refused, rule: Rule, now: datetime) -> Transition:
-    """Record what a case waits for, if that changed. If it waits for an approval, ask an operator."""
+    """Record what a queued case waits for, if that changed.
+
+    If the case waits for an approval that is not requested yet, also ask an operator for it.
+    """
     case = state.live_case
     if case is None or not _is_queued(case, refusal.queued.case):
         return Transition(state)
@@ -139,8 +157,8 @@ def ask_operator(
 ) -> Transition:
     """Ask an operator to approve this repair action for the next attempt of a queued case.
 
-    `by_rule` is False if the attempt asks only because it found no evidence of capacity. `rule` is the name of the rule
-    that requires the approval, by default that of the case.
+    `by_rule` is False if no rule requires the approval, but the attempt found no evidence of EC2 capacity. `rule` is
+    the name of the rule that requires the approval. By default it is the rule of the case.
     """
     case = state.live_case
     if case is None:
@@ -161,7 +179,7 @@ def ask_operator(
 
 
 def escalate_queued(state: NodeState, case_id: str, reason: str, now: datetime) -> Transition:
-    """Escalate a queued case to an operator."""
+    """Escalate a case to an operator, if it is still queued."""
     case = state.live_case
     if case is None or not _is_queued(case, case_id):
         return Transition(state)
@@ -172,7 +190,7 @@ def escalate_queued(state: NodeState, case_id: str, reason: str, now: datetime) 
 def resolve_dry_run(
     state: NodeState, case_id: str, repair_action: RepairAction | None, reason: str, now: datetime
 ) -> Transition:
-    """Resolve a case in dry-run mode with a note that names the repair action it would have started."""
+    """Resolve a queued case of a dry run, with a note that names the repair action it would have started."""
     case = state.live_case
     if case is None or not _is_queued(case, case_id):
         return Transition(state)
@@ -197,10 +215,11 @@ def resolve_dry_run(
 
 
 def apply_dry_run(state: NodeState, case_id: str, rules: Rules, now: datetime) -> Transition:
-    """Resolve a case whose repair a dry run suppresses.
+    """Resolve a queued case whose repair a dry run suppresses, if its node is in service.
 
-    A dry run never leaves a node out of service without a case. In dry-run mode the case of such a node waits until the
-    cluster acts. If only its rule is a dry run, the node may be verified, and any other repair is escalated.
+    A dry run must not leave a node out of service without a case. If the cluster is in dry-run mode, the case of such a
+    node waits until the mode changes. If only the rule of the case is a dry run, the node may still be verified. Any
+    other repair of this node is escalated to an operator.
     """
     case = state.live_case
     if case is None or not _is_queued(case, case_id):

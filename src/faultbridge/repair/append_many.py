@@ -1,4 +1,4 @@
-"""Append many: commits a transition of each of many nodes, several nodes in each transaction."""
+"""Commits changes of many nodes, with several nodes in each transaction."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def append_many(
     actor: Actor,
     alone: Callable[[NodeKey], Appended | None] | None = None,
 ) -> Iterator[Appended]:
-    """Commit a transition of each of many nodes, as `Append` does for one; yields each result once it is committed.
+    """Commit a change of each of many nodes, and yield each result once it is committed.
 
-    All nodes are read with batch reads. If a transaction fails, for example because one of its nodes has changed since,
-    `alone` commits each of its nodes; by default as `Append` does. A node that cannot be read, computed or committed
-    stops no other: the first such error is raised after the others are committed. Raises Transient at once when the
-    table is not available.
+    `changes` maps each node to the function that computes its new state and entries. If a transaction fails, for
+    example because one of its nodes has changed since, each of its nodes is committed by itself with `alone`, or with
+    `append` if `alone` is None. An error with one node does not stop the other nodes. The first such error is raised
+    after the others are committed. Raises Transient at once if the table is not available.
     """
     drafts, errors = _draft_each(append, changes, actor)
     commit_alone = alone or (lambda node: append(node, changes[node], actor=actor))
@@ -45,7 +45,7 @@ def append_many(
 
 
 def _is_committed(append: Append, group: Sequence[NodeDraft]) -> bool:
-    """Commit a group in one transaction; False if its nodes have to be committed alone."""
+    """Commit the nodes of a group in one transaction; return False if each must be committed alone."""
     try:
         append.commit([write for draft in group for write in draft.writes])
     except Exception as error:
@@ -59,7 +59,7 @@ def _is_committed(append: Append, group: Sequence[NodeDraft]) -> bool:
 def _draft_each(
     append: Append, changes: Mapping[NodeKey, Revise], actor: Actor
 ) -> tuple[list[NodeDraft], list[Exception]]:
-    """Return the drafts of the nodes, and the errors of those that cannot be read or computed."""
+    """Return the computed changes of the nodes, and the errors of nodes that cannot be read or computed."""
     wanted = {keys.node_state(node): node for node in changes}
     found = append.table.get_many(wanted)
     drafts: list[NodeDraft] = []
@@ -74,7 +74,7 @@ def _draft_each(
 
 
 def _logged(decision: str, node: NodeKey, actor: Actor, error: Exception) -> Exception:
-    """Log an error of one node, and return it."""
+    """Log an error that concerns one node, and return the error."""
     reason = f"{type(error).__name__}: {error}"
     log_cause(decision, reason=reason, cluster=node.cluster, node=node.node, actor=actor.value)
     return error

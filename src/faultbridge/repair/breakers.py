@@ -1,4 +1,4 @@
-"""Breakers and hourly budget: hold repairs while too many nodes fail or too many repairs started."""
+"""Circuit breakers and hourly budget: stop new repairs while too many nodes fail or repairs start."""
 
 from __future__ import annotations
 
@@ -32,16 +32,20 @@ from faultbridge.storage.writes import Item
 
 @dataclass(frozen=True, slots=True)
 class Breakers:
-    """Updates a cluster's breakers from its unhealthy nodes, and its budget from the last hour's repairs."""
+    """Updates a cluster's circuit breakers from its unhealthy nodes, and its hourly budget of repairs.
+
+    The budget limits how many repairs start within an hour.
+    """
 
     table: Table
     rulebook: Rulebook
     controls: Controls
 
     def __call__(self, cluster: str, cause: str | None = None) -> Control | None:
-        """Update the controls of a cluster. Returns None if Faultbridge does not repair there.
+        """Update breakers and budget of a cluster. Returns None if Faultbridge does not repair the cluster.
 
-        `cause` is the event that triggered the update, if known; else the last status change of an unhealthy node.
+        `cause` is the id of the event that triggered the update. If it is None, the cause is the last status change of
+        an unhealthy node.
         """
         rules = rules_of(self.rulebook, cluster)
         if not rules.config.acts or rules.config.mode is not Mode.ACT:
@@ -65,7 +69,10 @@ class Breakers:
         return self.controls.change(cluster, revise, Actor.DISPATCH)
 
     def _node_counts(self, rules: Rules, failing: Sequence[FailingNode], control: Control) -> dict[str | None, int]:
-        """Count the cluster's nodes (key None), and those per domain if a breaker of a domain could change."""
+        """Return the number of nodes in the cluster (key None) and in each failure domain.
+
+        The domains are counted only if a breaker of a domain could change, because this reads all nodes.
+        """
         counts: dict[str | None, int] = {None: rules.config.expected}
         limits = [limit.nodes for limit in rules.policy.breakers if limit.scope is BreakerScope.DOMAIN]
         most_failing = max(Counter(one.domain for one in failing if one.domain).values(), default=0)
@@ -78,7 +85,7 @@ class Breakers:
 
 
 def _update_budget(control: Control, limits: Limits, now: datetime) -> tuple[bool, tuple[Draft, ...]]:
-    """Return whether the hourly budget is used up, and the entry that records it if that changed."""
+    """Return whether the hourly budget is used up, and an entry that records it if this changed."""
     starts = list(recent_starts(control, now))
     used_up = len(starts) >= limits.per_hour
     if used_up is control.budget_used_up:
@@ -98,10 +105,10 @@ def _count_by_domain(table: Table, config: ClusterConfig) -> dict[str | None, in
 
 
 def _has_incident(row: Mapping[str, Any], config: ClusterConfig, control: Control) -> bool:
-    """Return whether an incident explains the faults of a node; such a node does not count for a breaker.
+    """Return whether an incident explains the faults of a node. Breakers do not count such a node.
 
-    A breaker would page a second time for the same cause. An open incident also explains a node whose case does not
-    wait for it yet, because the node failed after the last correlation.
+    Otherwise a breaker would page a second time for the same cause. An open incident can also explain a node whose case
+    does not wait for it yet, because the node failed after the last update of the incidents.
     """
     if row.get("incident") or not control.holds:
         return bool(row.get("incident"))

@@ -1,6 +1,6 @@
-"""Operator orders about a case: approve or deny its next attempt, or cancel it.
+"""Operator orders about a case: approve or deny its next repair attempt, or cancel the case.
 
-Each order is recorded with its caller.
+Each order is recorded with the operator who gave it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from faultbridge.storage import keys
 
 @dataclass(frozen=True, slots=True)
 class OperatorOrder:
-    """The operator who gave an order, and the operator's own reason."""
+    """The operator who gave an order, and the reason that the operator stated."""
 
     operator: str | None = None
     reason: str = ""
 
     @property
     def text(self) -> str:
-        """Return the operator's reason, or that there is none."""
+        """Return the operator's reason, or `no reason given`."""
         return self.reason or "no reason given"
 
     def note(
@@ -45,7 +45,10 @@ class OperatorOrder:
         facts: Mapping[str, object] | None = None,
         stage: str | None = None,
     ) -> Draft:
-        """Draft the note that records the order; with a `stage` it answers a request for approval."""
+        """Return the note that records the order.
+
+        With a `stage`, the note also records that the order answers a request for approval.
+        """
         return entry_builder.note(
             kind="approval" if stage else "operator",
             text=f"{verb}{': ' if self.reason else ''}{self.reason}",
@@ -68,9 +71,11 @@ class CaseOrders:
     def approve(
         self, case_id: str, order: OperatorOrder, attempt: int | None = None, action: RepairAction | None = None
     ) -> NodeState:
-        """Approve the repair that waits for approval. Raises `not_asked`, `too_late` or `answered` otherwise.
+        """Approve the repair that waits for approval.
 
-        With `attempt` or `action`, only a request for this attempt or this repair action is answered.
+        With `attempt` or `action`, only a request for this attempt or this repair action is approved. Raises Rejected
+        `not_asked` if no such approval is requested, `too_late` after its deadline, and `answered` if it was already
+        denied.
         """
 
         def revise(state: NodeState, case: Case, now: datetime) -> Transition:
@@ -89,7 +94,10 @@ class CaseOrders:
     def deny(
         self, case_id: str, order: OperatorOrder, attempt: int | None = None, action: RepairAction | None = None
     ) -> NodeState:
-        """Deny the repair that waits for approval, which escalates its case. Errors are those of `approve`."""
+        """Deny the repair that waits for approval, which escalates its case to an operator.
+
+        Parameters and errors are those of `approve`, with `answered` if the request was already approved.
+        """
 
         def revise(state: NodeState, case: Case, now: datetime) -> Transition:
             if _already_answered(case, attempt, action, granted=False):
@@ -107,9 +115,9 @@ class CaseOrders:
     def cancel(self, case_id: str, order: OperatorOrder) -> NodeState:
         """Cancel a case, so that no instance is released for it.
 
-        A running attempt stops before its intent, which is its point of no return. Raises `past_intent` after the
-        intent. If the node is in service, its case ends. Otherwise the node is verified and returned to service. Orders
-        to replace or quarantine the node are withdrawn.
+        A running attempt stops before its intent, which is its point of no return. After the intent, Rejected
+        `past_intent` is raised. If the node is in service, its case ends. Otherwise the node is verified and returned
+        to service. Earlier orders to replace or quarantine the node are withdrawn.
         """
 
         def revise(state: NodeState, case: Case, now: datetime) -> Transition:
@@ -150,7 +158,7 @@ class CaseOrders:
 
 
 def _queue_verification(transition: Transition, case: Case, now: datetime) -> Transition:
-    """Queue a canceled case whose node is out of service: it is only verified and returned to service."""
+    """Queue a canceled case whose node is out of service, so that the node is verified and returned."""
     unapproved, over = drop_approval(case, now, "Approval no longer required: the case was canceled.")
     queued = replace(
         unapproved,
@@ -168,9 +176,9 @@ def _queue_verification(transition: Transition, case: Case, now: datetime) -> Tr
 
 
 def _already_answered(case: Case, attempt: int | None, action: RepairAction | None, *, granted: bool) -> bool:
-    """Return whether the request for `attempt` already has this answer; False if `attempt` is None.
+    """Return whether an operator already gave this answer to the request for `attempt`.
 
-    A different second answer is rejected as `answered`.
+    Returns False if `attempt` is None. Raises Rejected `answered` if the earlier answer was different.
     """
     given = case.approval
     if given is None or given.granted is None or given.attempt != attempt or not _is_about(given, attempt, action):
@@ -181,7 +189,10 @@ def _already_answered(case: Case, attempt: int | None, action: RepairAction | No
 
 
 def _is_about(approval: Approval, attempt: int | None, action: RepairAction | None) -> bool:
-    """Return whether an order that names an attempt or a repair action is about this request."""
+    """Return whether an order for an attempt and a repair action answers this request for approval.
+
+    An order that names no attempt answers a request for any attempt. The same is true for the repair action.
+    """
     return attempt in {None, approval.attempt} and action in {None, approval.repair_action}
 
 

@@ -1,7 +1,7 @@
 """The status of a cluster: recomputed from its unhealthy nodes and recorded in the cluster's stream.
 
-The version of the cluster is read before the rows and raised by every write. A writer that read older rows therefore
-loses the race and computes the status again.
+The version of the cluster is read before the index rows of unhealthy nodes, and every write increments it. A writer
+that read older rows therefore gets a conflict, and computes the status again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Revise = Callable[[ClusterState], ClusterState]
 
 @dataclass(frozen=True, slots=True)
 class ClusterRollup:
-    """Recomputes and records the status of a cluster; without a change it records no entry."""
+    """Recomputes the status of a cluster, and records an entry if it changed."""
 
     table: Table
     clock: Clock
@@ -51,18 +51,20 @@ class ClusterRollup:
     rulebook: Rulebook
 
     def __call__(self, cluster: str, cause: str | None = None) -> ClusterState:
-        """Update one cluster. Raises Conflict after 20 lost races, and Misconfigured for an unknown cluster.
+        """Recompute and store the status of one cluster, and return it.
 
-        `cause` is the id of the status change that triggered the update. Without it, the cause is the last status
-        change of an unhealthy node, else the last entry of the cluster, else the registration of a node.
+        `cause` is the id of the status change that triggered the update. If it is None, the cause is the last status
+        change of an unhealthy node, else the last entry of the cluster, else a status change of any node. Raises
+        Conflict after 20 conflicts with other writers, and Misconfigured for an unknown cluster.
         """
         config = rules_of(self.rulebook, cluster).config
         return append_to_cluster(lambda: self._once(config, cause))
 
     def report_provider(self, cluster: str, revise: Revise) -> ClusterState:
-        """Record what the provider reports about a cluster; nothing is written if it is recorded already.
+        """Record what the provider reports about a cluster, and return the cluster's state.
 
-        The cause of the entry is the last entry of the cluster, else the registration of a node.
+        Nothing is written if it is already recorded. The cause of the entry is the last entry of the cluster, else a
+        status change of any node.
         """
         before = items.read_cluster(cluster, self.table.get(keys.cluster_state(cluster)))
         if revise(before) == before:
@@ -92,20 +94,29 @@ class ClusterRollup:
         return after
 
     def _first_registration(self, config: ClusterConfig) -> str | None:
-        """Return the id of the last status change of any one node, as the cause of an entry; None without nodes."""
+        """Return the event id of the last status change of any node, or None if the cluster has no nodes.
+
+        It is the cause of the first entry of a cluster.
+        """
         row = next(shard_rows(self.table, config, keys.NODE_ROW), None)
         key = NodeKey(config.cluster, str(row["node"])) if row else None
         return items.read_state(key, self.table.get(keys.node_state(key))).status_event if key else None
 
 
 def latest_event(rows: Iterable[Mapping[str, Any]]) -> str | None:
-    """Return the id of the last status change among rows of unhealthy nodes, or None."""
+    """Return the event id of the latest status change of an unhealthy node, or None if there is none.
+
+    `rows` are the index rows of unhealthy nodes.
+    """
     last = max((row for row in rows if row.get("event")), key=lambda row: str(row["updated_at"]), default=None)
     return str(last["event"]) if last else None
 
 
 def highest_severity(rows: Iterable[Mapping[str, Any]]) -> Severity | None:
-    """Return the highest severity among rows of unhealthy nodes, or None."""
+    """Return the highest severity of the unhealthy nodes, or None if there is none.
+
+    `rows` are the index rows of unhealthy nodes.
+    """
     severities = [Severity(str(row["severity"])) for row in rows if row.get("severity")]
     return max(severities, key=lambda severity: severity.rank, default=None)
 
@@ -118,7 +129,7 @@ def _next_state(
     config: ClusterConfig,
     now: datetime,
 ) -> tuple[ClusterState, tuple[Draft, ...]]:
-    """Return the next state of a cluster and its entry; `reported` is `before` with what the provider reports."""
+    """Return the next state of a cluster and its entry; `reported` is `before` with the provider's report."""
     expected = max(config.expected, reported.target)
     unhealthy = Counter(NodeStatus(row["status"]) for row in rows)
     # A node that its group still lacks has no registration yet.
@@ -153,9 +164,9 @@ def _next_state(
 
 
 def _numbers(counts: Mapping[str, int], serving: int, expected: int, occupied: int) -> list[str]:
-    """Return phrases with the number of nodes by status, for the reason of an entry.
+    """Return phrases with the number of nodes by status, as part of the reason of an entry.
 
-    `occupied` of the nodes are started, updated or tested by the provider.
+    `occupied` is the number of nodes that the provider currently starts, updates or tests.
     """
     numbers = [f"{number} {name}" for name, number in counts.items()] or ["no nodes"]
     numbers += [f"{occupied} of them started, updated or tested by the provider"] if occupied else []
@@ -163,15 +174,18 @@ def _numbers(counts: Mapping[str, int], serving: int, expected: int, occupied: i
 
 
 def _occupied_in_service(reported: ClusterState, rows: Iterable[Mapping[str, Any]]) -> dict[str, bool]:
-    """Return the nodes in service that the provider keeps work off, each with whether it was never verified."""
+    """Return the nodes that count as in service although the provider currently keeps work off them.
+
+    The values state whether the node was never verified by Faultbridge.
+    """
     out = {str(row["node"]) for row in rows if not NodeStatus(row["status"]).in_service}
     return {node: unverified for node, unverified in reported.occupied.items() if node not in out}
 
 
 def _unverified_in_service(control: Control, rows: Iterable[Mapping[str, Any]]) -> int:
-    """Return how many nodes in service were never verified.
+    """Return how many nodes in service were never verified by Faultbridge.
 
-    This is the number of all never verified nodes, less those that `rows` lists as out of service.
+    These are all nodes that were never verified, without those that `rows` lists as out of service.
     """
     out = (row for row in rows if not NodeStatus(row["status"]).in_service)
     return control.unverified - sum(bool(row.get("unverified")) for row in out)

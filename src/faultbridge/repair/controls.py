@@ -1,6 +1,6 @@
-"""Controls of a cluster's repairs: pause, breakers, budget and slots.
+"""Controls of a cluster's repairs: pause, circuit breakers, hourly budget, repair slots and holds.
 
-Each change commits in one transaction with the entry that records it.
+Each change is committed in one transaction with the entry that records it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ _TRIPPED = frozenset({BreakerState.OPEN.value, "used_up", "held"})
 
 @dataclass(frozen=True, slots=True)
 class ControlChange:
-    """The next control state of a cluster and the entries that record it; without entries nothing changes.
+    """The next controls of a cluster and the entries that record the change.
 
-    `cause` is the event that made a breaker open, used up the budget or opened an incident. Every other change is
-    caused by the previous entry about the same control. `writes` commit in the same transaction.
+    Without entries, nothing is written. `cause` is the id of the event that opened a breaker, used up the budget or
+    opened an incident. The cause of every other change is the previous entry about the same control. `writes` are
+    further writes for the same transaction.
     """
 
     control: Control
@@ -46,21 +47,24 @@ class ControlChange:
 
 @dataclass(frozen=True, slots=True)
 class Controls:
-    """Reads and changes the controls of clusters. A change that loses a race is computed again."""
+    """Reads and changes the controls of clusters. After a conflict, a change is computed again."""
 
     table: Table
     clock: Clock
     stack: Stack
 
     def read(self, cluster: str) -> Control:
-        """Read the controls of a cluster. Raises `unknown_cluster` if it is not registered."""
+        """Read the controls of a cluster. Raises Rejected `unknown_cluster` if it is not registered."""
         found = self.table.get(keys.cluster_control(cluster))
         if found is None:
             raise UnknownName("cluster", cluster)
         return items.read_control(cluster, found)
 
     def change(self, cluster: str, revise: Callable[[Control, datetime], ControlChange], actor: Actor) -> Control:
-        """Compute and commit a change of the controls. Raises Conflict after 20 lost races."""
+        """Compute and commit a change of a cluster's controls, and return the controls.
+
+        Raises Conflict after 20 conflicts with other writers.
+        """
 
         def once() -> Control:
             before, now = self.read(cluster), truncate(self.clock.now())
@@ -73,7 +77,10 @@ class Controls:
         return append_to_cluster(once)
 
     def pause(self, cluster: str, *, paused: bool, operator: str | None = None) -> Control:
-        """Pause or resume new repairs in a cluster. Repairs after their intent continue."""
+        """Pause or resume new repairs in a cluster.
+
+        Repairs that have passed their point of no return, the intent, continue.
+        """
 
         def revise(control: Control, now: datetime) -> ControlChange:
             if control.paused is paused:
@@ -86,7 +93,7 @@ class Controls:
         return self.change(cluster, revise, Actor.CLI)
 
     def close_breakers(self, cluster: str, operator: str | None = None) -> Control:
-        """Close all breakers of a cluster. Only nodes that fail from now on trip them again."""
+        """Close all circuit breakers of a cluster. Only nodes that fail from now on can open them again."""
 
         def revise(control: Control, now: datetime) -> ControlChange:
             tripped = {name: one for name, one in control.breakers.items() if one.state is not BreakerState.CLOSED}
@@ -123,7 +130,7 @@ class Controls:
 def breaker_draft(
     name: str, before: BreakerState | None, breaker: Breaker, reason: str, operator: str | None = None
 ) -> Draft:
-    """Draft the entry of a breaker that changed its state."""
+    """Draft the entry for a breaker that changed its state."""
     return control_draft(
         "breaker",
         before.value if before else None,
@@ -151,7 +158,10 @@ def control_draft(
     name: str | None = None,
     incident: str | None = None,
 ) -> Draft:
-    """Draft the entry of a changed `breaker`, `budget`, `pause` or `hold`; `name` distinguishes several of a kind."""
+    """Draft the entry for a change of a `breaker`, the `budget`, the `pause` or a `hold`.
+
+    `name` distinguishes several breakers or holds of a cluster. A hold delays the repairs that an incident affects.
+    """
     data = {
         "kind": kind,
         "from": before,
@@ -168,7 +178,11 @@ def control_draft(
 
 
 def _with_cause(draft: Draft, before: Control, cause: str | None) -> Draft:
-    """Set the cause of an entry: the triggering event if the control tripped, else the control's previous entry."""
+    """Return the entry with its cause set.
+
+    If a breaker opened, the budget was used up or a hold started, the cause is the triggering event. Otherwise it is
+    the previous entry about the same breaker, budget, pause or hold.
+    """
     last = before.events.get(str(draft.subject))
     tripped = draft.data["to"] in _TRIPPED and not draft.data["operator"]
     return replace(draft, causation_id=(cause or last) if tripped else (last or cause))

@@ -1,4 +1,4 @@
-"""Dispatch: admits queued cases, with slot and attempt number in one transaction, and starts their executions."""
+"""Dispatch: admits queued cases to repair, and starts the executions that drive their attempts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ MAX_CONFLICTS = 3
 
 @dataclass(frozen=True, slots=True)
 class DispatchResult:
-    """The names of the admitted executions. The sweep starts the `unstarted` ones, whose start failed."""
+    """The names of the executions of admitted cases.
+
+    The start of the `unstarted` ones has failed; the sweep starts them later.
+    """
 
     admitted: tuple[str, ...] = ()
     unstarted: tuple[str, ...] = ()
@@ -100,7 +103,7 @@ class Dispatch:
         return self._start(admitted)
 
     def _queued(self, rules: Rules, excluded: Collection[str] = ()) -> list[QueuedCase]:
-        """Read the whole queue, because a case that must wait can precede cases that may start."""
+        """Read all queued cases. The whole queue is needed, because cases at its front may have to wait."""
         rows = (read_queued(rules.config, row) for row in shard_rows(self.table, rules.config, QUEUE))
         return [queued for queued in rows if queued.case not in excluded]
 
@@ -122,7 +125,7 @@ class Dispatch:
             return self._admit_each(picks, rules)
 
     def _admit_each(self, picks: Sequence[QueuedCase], rules: Rules) -> AdmittedBatch:
-        """Admit cases one by one after a lost race; stop at the first case without a free slot."""
+        """Admit cases one by one after a conflict. Stops at the first case without a free slot."""
         admitted: list[NodeState] = []
         for pick in picks:
             batch = self._admit_one(pick, rules)
@@ -132,7 +135,7 @@ class Dispatch:
         return AdmittedBatch(admitted)
 
     def _admit_one(self, pick: QueuedCase, rules: Rules) -> AdmittedBatch:
-        """Admit one case. After a lost race it is tried again, so that the next case does not overtake it."""
+        """Admit one case. After a conflict it is tried again, so that the next case does not overtake it."""
         for _ in range(MAX_CONFLICTS):
             control, now = self._control(rules.config.cluster), truncate(self.clock.now())
             if not admit(control, rules.policy, (pick,), now, rules.config.update_holds).picks:
@@ -147,7 +150,7 @@ class Dispatch:
         return AdmittedBatch()  # other writers won every race; the next tick tries again
 
     def _make_ready(self, pick: QueuedCase, rules: Rules) -> ReadyCase | None:
-        """Take the node out of service and choose the repair action; None if the attempt may not start."""
+        """Take the node out of service and choose the repair action; None if the attempt may not start now."""
         state = self._isolated(pick)
         case = state.live_case
         if case is None or case.id != pick.case or case.status is not CaseStatus.QUEUED:
@@ -163,10 +166,9 @@ class Dispatch:
         return self._permitted(pick, state, case, rules)
 
     def _permitted(self, pick: QueuedCase, state: NodeState, case: Case, rules: Rules) -> ReadyCase | None:
-        """Return the case with its next repair action, unless a rule of its node's conditions forbids it now.
+        """Return the case with its next repair action, or None if a rule does not permit it now.
 
-        The row of the case names one rule. The approvals, windows and dry runs of all other rules that require the
-        repair action apply too.
+        The index row of the case names one rule. All other rules that require this repair action apply too.
         """
         choice = choose_repair_action(state, case, rules.policy)
         action = choice.repair_action
@@ -192,10 +194,9 @@ class Dispatch:
     def _still_admitted(
         self, ready: Sequence[ReadyCase], control: Control, rules: Rules, now: datetime
     ) -> list[ReadyCase]:
-        """Apply the limits of admission again to the current state of the nodes, and return the cases that pass.
+        """Apply the limits of admission to the current state of the nodes, and return the cases that pass.
 
-        The queue from which the cases were picked may be older than the nodes: an operator may have ordered another
-        repair action since.
+        The queue may be older than the nodes. For example, an operator may have ordered another repair action since.
         """
         rows = [(one.repair_action, row) for one in ready if (row := queue_row(one.state, now)) is not None]
         # The approval of this very repair action was checked when the case was made ready.
@@ -230,7 +231,7 @@ class Dispatch:
         return [appended.state for appended, _ in prepared]
 
     def _start(self, admitted: Iterable[NodeState]) -> DispatchResult:
-        """Start the executions. The sweep starts those whose start fails."""
+        """Start the executions of admitted cases. If a start fails, the sweep starts the execution later."""
         names: list[str] = []
         unstarted: list[str] = []
         for state in admitted:

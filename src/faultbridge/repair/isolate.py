@@ -1,8 +1,8 @@
 """Isolation: keeps new work off a faulty node at once, before its repair starts.
 
-`requested` is committed before the orchestrator is called, so that a crash between both leaves a trace for the sweep. A
-node that recovers in between is uncordoned again. A node becomes `quarantined` when its isolation is confirmed, or
-without that if the policy permits it for a dead instance.
+The isolation is stored as `requested` before the orchestrator is called. If a crash occurs in between, the sweep finds
+this request. A node that recovers in between is uncordoned. A node becomes `quarantined` when its isolation is
+confirmed. If its instance is dead, the policy may permit this without a confirmation.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ PROVIDER_ISOLATES = "isolation not applicable: the provider repairs the node and
 class IsolationResult(StrEnum):
     """The result of one isolation call.
 
-    `held`: a breaker keeps the node in service. `postponed`: the backoff has not ended. `withdrawn`: the node recovered
-    and was uncordoned.
+    `nothing`: no isolation is needed or permitted. `held`: a circuit breaker keeps the node in service. `postponed`:
+    the delay after a failed call has not ended. `withdrawn`: the node recovered and was uncordoned.
     """
 
     NOTHING = "nothing"
@@ -67,8 +67,9 @@ class Isolate:
     def __call__(self, key: NodeKey, *, ordered: bool = False) -> IsolationResult:
         """Isolate one node, or uncordon it if it no longer needs isolation. The sweep repeats a failed call.
 
-        `ordered` isolates a node for its repair, even if the policy keeps it in service until then. An open breaker
-        keeps every node in service; a half-open breaker keeps all nodes but those whose repair starts.
+        With `ordered`, the node is isolated for its repair, even if the policy keeps it in service until then. While a
+        circuit breaker is open, every node stays in service. While it is half-open, only nodes whose repair starts are
+        isolated.
         """
         state = self.append.read(key)
         return self.as_read(state, rules_of(self.rulebook, key.cluster), ordered=ordered)
@@ -76,10 +77,10 @@ class Isolate:
     def as_read(
         self, state: NodeState, rules: Rules, control: Control | None = None, *, ordered: bool = False
     ) -> IsolationResult:
-        """Isolate one node whose state the caller has just read.
+        """Isolate one node whose state the caller has just read; uncordon it if it needs no isolation.
 
-        `control` is the cluster's control state if the caller has just read it. A breaker that is open in it is not
-        read again.
+        `control` has the cluster's controls if the caller has just read them. If a breaker is open in it, the controls
+        are not read again.
         """
         config = rules.config
         permitted = state.registered and opted_out_until(state, config, self.append.clock.now()) is None
@@ -99,7 +100,7 @@ class Isolate:
         return IsolationResult.NOTHING
 
     def _confirm_for_provider(self, state: NodeState, *, ordered: bool) -> IsolationResult:
-        """Confirm the isolation of a node that the provider repairs: the provider itself keeps jobs off it."""
+        """Record a node as isolated in a cluster whose provider repairs nodes and keeps jobs off them."""
         if not needs_isolation(state, ordered=ordered):
             return IsolationResult.NOTHING
         return self._confirm(state, Isolation.NOT_APPLICABLE, PROVIDER_ISOLATES, ordered=ordered)
@@ -125,9 +126,9 @@ class Isolate:
         return self._proceed_without(self._record_failure(state, rules, answer), rules, ordered=ordered)
 
     def _proceed_without(self, state: NodeState, rules: Rules, *, ordered: bool) -> IsolationResult:
-        """Quarantine a node whose instance is proven dead, if the policy permits it.
+        """Quarantine a node without a confirmed isolation, if its instance is dead and the policy permits it.
 
-        The drain step calls the orchestrator again.
+        The drain step calls the orchestrator again later.
         """
         if reason_to_proceed(state, rules.policy, self.append.clock.now()) is None:
             return IsolationResult.FAILED
@@ -186,7 +187,7 @@ class Isolate:
         return after
 
     def orchestrator(self, config: ClusterConfig) -> Orchestrator:
-        """Return the orchestrator of a cluster. Raises Misconfigured for an unknown one."""
+        """Return the orchestrator of a cluster. Raises Misconfigured if its name is unknown."""
         found = self.orchestrators.get(config.orchestrator)
         if found is None:
             known = ", ".join(sorted(self.orchestrators)) or "none"
@@ -195,7 +196,7 @@ class Isolate:
 
 
 def confirm(how: Isolation, reason: str, *, ordered: bool) -> Revise:
-    """Return the change that confirms the isolation of a node, if the node still needs it."""
+    """Return the change that confirms the isolation of a node and quarantines it, if it still needs this."""
 
     def revise(now: NodeState, at: datetime) -> Transition:
         # If the node recovered in the meantime, the request stays recorded until it is withdrawn.
@@ -208,7 +209,7 @@ def confirm(how: Isolation, reason: str, *, ordered: bool) -> Revise:
 
 
 def confirmed(state: NodeState, reason: str) -> IsolationResult:
-    """Return DONE and log it if the node is now quarantined, else NOTHING."""
+    """Return DONE and log it if the node is now quarantined, else return NOTHING."""
     if state.status is not NodeStatus.QUARANTINED:
         return IsolationResult.NOTHING
     log_isolation(state, "isolation_confirmed", reason)
@@ -221,7 +222,7 @@ def _quarantine(state: NodeState, at: datetime, reason: str, *drafts: Draft) -> 
 
 
 def breaker_holds(control: Control, state: NodeState, *, ordered: bool) -> bool:
-    """Return whether a breaker keeps a node in service; a half-open one permits only an ordered isolation."""
+    """Return whether a breaker keeps a node in service; a half-open one permits isolation for a repair."""
     breaker = control.breaker(state.placement.domain)
     return breaker is not None and (breaker.state is BreakerState.OPEN or not ordered)
 
@@ -231,10 +232,10 @@ def _in_service(state: NodeState) -> bool:
 
 
 def needs_isolation(state: NodeState, *, ordered: bool) -> bool:
-    """Return whether a node that serves must be isolated for its live case.
+    """Return whether a node in service must be isolated for its case.
 
-    `ordered` isolates the node even if the policy keeps it in service until its repair. A node without an active fault
-    needs no isolation, unless its case keeps it out of service.
+    With `ordered`, this includes a node that the policy keeps in service until its repair. A node without an active
+    fault needs no isolation, unless its case keeps it out of service.
     """
     case = state.live_case
     faulty = any(condition.action.opens_case for condition in state.active())

@@ -1,4 +1,4 @@
-"""Isolate many: isolates the nodes of one batch with few calls."""
+"""Isolates many nodes of a cluster with few calls to the table."""
 
 from __future__ import annotations
 
@@ -35,18 +35,22 @@ Results = Mapping[str, IsolationResult]
 
 @dataclass(frozen=True, slots=True)
 class IsolateMany:
-    """Isolates many nodes of a cluster: one by one through its orchestrator, or in groups where it has none."""
+    """Isolates many nodes of a cluster.
+
+    Nodes are isolated one by one if the cluster has an orchestrator, and otherwise in groups.
+    """
 
     isolate: Isolate
 
     def __call__(
         self, cluster: str, nodes: Sequence[str], control: Control | None = None
     ) -> Mapping[str, Callable[[], Results]]:
-        """Read the nodes, and return functions that isolate them, by the names of their nodes joined by `, `.
+        """Read the nodes, and return functions that isolate them.
 
-        Each function isolates one node, or a group of up to 15 nodes where the cluster has no orchestrator.
-        `control` is the cluster's control state if the caller has just read it. A breaker that is open in it is not
-        read again.
+        Without an orchestrator in the cluster, one function isolates a group of up to 15 nodes. Otherwise, each
+        function isolates one node. The key of a function is the names of its nodes, joined by `, `. `control` has the
+        cluster's controls if the caller has just read them. If a breaker is open in it, the controls are not read
+        again.
         """
         if not nodes:
             return {}
@@ -63,7 +67,10 @@ class IsolateMany:
         }
 
     def _needs_no_call(self, config: ClusterConfig) -> bool:
-        """Return whether Faultbridge repairs the cluster, and it has no orchestrator."""
+        """Return whether the nodes of a cluster are isolated without a call to an orchestrator.
+
+        This is so if Faultbridge repairs the cluster and the cluster has no orchestrator.
+        """
         is_own = config.acts and config.mode is Mode.ACT and not config.follows_provider
         return is_own and not self.isolate.orchestrator(config).applicable
 
@@ -74,7 +81,7 @@ class IsolateMany:
         return {state.key.node: self.isolate.as_read(state, rules, control)}
 
     def _isolate_group(self, states: Sequence[NodeState], rules: Rules, control: Control | None) -> Results:
-        """Quarantine the nodes that need isolation in a cluster that has no orchestrator to cordon them."""
+        """Quarantine those nodes that need isolation, in a cluster without an orchestrator to cordon them."""
         now = self.isolate.append.clock.now()
         in_use = [one for one in states if one.registered and opted_out_until(one, rules.config, now) is None]
         wanted = [one for one in in_use if needs_isolation(one, ordered=False)]
@@ -98,7 +105,7 @@ class IsolateMany:
 
 
 def _permitted(states: Sequence[NodeState], control: Control) -> list[NodeState]:
-    """Return the nodes that no breaker keeps in service."""
+    """Return the nodes that no circuit breaker keeps in service."""
     return [one for one in states if not breaker_holds(control, one, ordered=False)]
 
 

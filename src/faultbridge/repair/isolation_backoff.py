@@ -1,4 +1,4 @@
-"""Isolation backoff: delays between calls to a failing orchestrator, and the page after five minutes."""
+"""Isolation backoff: delays between calls to a failing orchestrator, and a page after five minutes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ MAX_DOUBLINGS = 8
 
 
 def record_failed_call(state: NodeState, at: datetime, answer: CallResult, limits: Limits) -> Transition:
-    """Record a failed orchestrator call and schedule the next one; page an operator when it is overdue."""
+    """Record a failed orchestrator call and schedule the next call.
+
+    If the isolation has failed for five minutes, also page an operator.
+    """
     failure = answer.failure.value if answer.failure else ""
     reason = answer.reason or failure
     lost_at = (state.orchestrator_lost_at or at) if answer.inconclusive else None
@@ -42,13 +45,16 @@ def record_failed_call(state: NodeState, at: datetime, answer: CallResult, limit
 
 
 def is_overdue(state: NodeState, at: datetime) -> bool:
-    """Return whether the isolation has failed for five minutes and no operator was paged for it yet."""
+    """Return whether isolation has failed for five minutes and no operator was paged for this yet."""
     since = state.isolation_since
     return since is not None and not state.isolation_overdue and at - since >= OVERDUE_AFTER
 
 
 def schedule_call(state: NodeState, at: datetime, limits: Limits) -> NodeState:
-    """Schedule the next call with a doubled delay, but no later than the next deadline: page or timeout."""
+    """Schedule the next orchestrator call. The delay doubles with each call.
+
+    The call is not later than the next deadline, at which an operator is paged or the orchestrator's timeout ends.
+    """
     again = at + min(FIRST_CALL_DELAY * (1 << min(state.isolation_tries, MAX_DOUBLINGS)), MAX_CALL_DELAY)
     since = state.isolation_since
     if since is not None and not state.isolation_overdue and at - since < OVERDUE_AFTER:
@@ -66,7 +72,7 @@ def page_overdue(state: NodeState, at: datetime, text: str, failure: str = "TIME
 
 
 def end_backoff(state: NodeState, at: datetime) -> tuple[NodeState, tuple[Draft, ...]]:
-    """Clear all fields of the backoff, and resolve the page if one was sent."""
+    """Clear all fields of the backoff. If an operator was paged, also resolve the page."""
     cleared = replace(
         state,
         isolation_since=None,
@@ -81,7 +87,7 @@ def end_backoff(state: NodeState, at: datetime) -> tuple[NodeState, tuple[Draft,
 
 
 def isolation_note(state: NodeState, text: str, at: datetime, failure: str = "", stage: str | None = None) -> Draft:
-    """Draft a note about a node's isolation. The stages `overdue` and `over` trigger and resolve a page."""
+    """Draft a note about a node's isolation. The stage `overdue` triggers a page, `over` resolves it."""
     case = state.live_case
     facts = {"failure": failure} if failure else {}
     case_id = case.id if case else None

@@ -1,6 +1,7 @@
 """Operator orders about a node: replace, quarantine or return it.
 
-Replace and quarantine are recorded as a fault with the source `operator`, so that all limits of repairs apply.
+An order to replace or quarantine is recorded as a fault with the source `operator`, so that all limits of repairs
+apply.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class NodeOrders:
     def quarantine(self, key: NodeKey, order: OperatorOrder) -> NodeState:
         """Keep a node out of service until an operator returns or replaces it.
 
-        A case that waits is escalated. Raises `in_progress` during a repair attempt.
+        If the node's case waits for a repair, it is escalated. Raises Rejected `in_progress` during a repair attempt.
         """
 
         def revise(state: NodeState, rules: Rules, now: datetime) -> Transition:
@@ -70,9 +71,10 @@ class NodeOrders:
         return self._order(key, revise)
 
     def return_node(self, key: NodeKey, order: OperatorOrder) -> NodeState:
-        """Return a node that an operator fixed, after a verification if the node is out of service.
+        """Return to service a node that an operator fixed. If it is out of service, it is verified first.
 
-        Raises `not_with_a_person` unless the node has an escalated case. Accepted also where the provider repairs.
+        Raises Rejected `not_with_a_person` if the node has no escalated case. This order is accepted even if the
+        provider, and not Faultbridge, repairs the cluster.
         """
 
         def revise(state: NodeState, rules: Rules, now: datetime) -> Transition:
@@ -95,7 +97,7 @@ class NodeOrders:
     def _observe_order(
         self, state: NodeState, code: str, order: OperatorOrder, rules: Rules, now: datetime
     ) -> Transition:
-        """Observe the order as a fault of the node, and add a note with the operator's name."""
+        """Record an operator's order as a fault of the node, with a note that names the operator."""
         arrival = Arrival(Fault(SOURCE, code, NODE_COMPONENT, order.text), now, "")
         catalog = self.rulebook.catalog()
         observed = observe(state, [arrival], rebooted=False, rules=rules, catalog=catalog, now=now)
@@ -122,13 +124,16 @@ class NodeOrders:
 
 
 def _resumed(state: NodeState) -> NodeState:
-    """Return the node with its case no longer canceled: the newer order replaces the instance."""
+    """Return the node with its case no longer canceled, because the newer order replaces the instance."""
     case = state.live_case
     return state if case is None or not case.cancelled else replace(state, case=replace(case, cancelled=False))
 
 
 def _keep_out(transition: Transition, reason: str, now: datetime) -> Transition:
-    """Escalate the case of a node that an operator takes out of service, so that no repair and no incident moves it."""
+    """Escalate the case of a node that an operator takes out of service.
+
+    No repair and no incident then changes the case.
+    """
     case = transition.state.live_case
     if case is None:
         return transition
@@ -140,7 +145,10 @@ def _keep_out(transition: Transition, reason: str, now: datetime) -> Transition:
 
 
 def _requeue_escalated(transition: Transition, repair_action: RepairAction, now: datetime, reason: str) -> Transition:
-    """Queue a case that needs an operator. Earlier attempts no longer count; the node stays out of service."""
+    """Queue an escalated case again. Its earlier attempts no longer count; the node stays out of service.
+
+    A case that waits to be escalated, until it is known whether an incident explains it, is queued too.
+    """
     state, case = transition.state, transition.state.live_case
     if case is None or not (case.status is CaseStatus.ESCALATED or case.awaits_correlation):
         return transition
@@ -163,6 +171,6 @@ def _requeue_escalated(transition: Transition, repair_action: RepairAction, now:
 
 
 def _move_case(transition: Transition, case: Case, now: datetime, reason: str) -> Transition:
-    """Change the status of the case and keep the writes and outcomes of the transition."""
+    """Change the status of a case in a transition. The transition's writes and outcomes are kept."""
     moved = move_case(transition, case, now, reason)
     return replace(transition, state=moved.state, drafts=moved.drafts)

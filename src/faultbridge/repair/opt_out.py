@@ -1,4 +1,4 @@
-"""Opt-out: an operator makes Faultbridge ignore a node for a time. Its faults are still recorded."""
+"""Opt-out: an operator excludes a node from repairs for a time. Its faults are still recorded."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ from faultbridge.storage.writes import Update
 
 @dataclass(frozen=True, slots=True)
 class OptOut:
-    """Ignores nodes: no case is opened for them, they are not isolated, and none of their repairs starts."""
+    """Excludes nodes from repairs: no case opens for them, they are not isolated, and no repair starts."""
 
     append: Append
     rulebook: Rulebook
 
     def __call__(self, key: NodeKey, order: OperatorOrder, until: datetime | None = None) -> NodeState:
-        """Ignore a node, without end if `until` is None. Raises `unknown_node` if it is not registered."""
+        """Exclude a node from repairs until a time, or without an end if `until` is None.
+
+        Raises Rejected `unknown_node` if the node is not registered.
+        """
 
         def revise(state: NodeState, now: datetime) -> Transition:
             ignored = Ignored(order.operator or "", now, until, order.reason)
@@ -34,9 +37,9 @@ class OptOut:
         return self._write(key, revise)
 
     def end(self, key: NodeKey, order: OperatorOrder) -> NodeState:
-        """Stop ignoring a node, whether an operator, a label or a tag excluded it.
+        """End the exclusion of a node, even if it is due to a label or a tag, and not to an operator.
 
-        A label or tag that is still set excludes the node again at the next sync of the inventory.
+        If the label or tag still exists, the next sync of the inventory excludes the node again.
         """
 
         def revise(state: NodeState, now: datetime) -> Transition:

@@ -1,4 +1,4 @@
-"""Queued cases: records the decisions about them that start no repair: refusals, escalations and dry runs."""
+"""Queued cases: records decisions that start no repair, which are refusals, escalations and dry runs."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ MAX_REFUSALS = 30
 
 @dataclass(frozen=True, slots=True)
 class QueuedCases:
-    """Records decisions about queued cases."""
+    """Records decisions about queued cases: refusals, escalations and dry runs."""
 
     append: Append
 
     def record_if_all_wait(self, queued: Sequence[QueuedCase], control: Control, rules: Rules, now: datetime) -> bool:
-        """Record what the cases wait for, and return True, if none of them may be admitted or has a dry run.
+        """Record what the queued cases wait for, and return True, if none of them may start now.
 
-        This needs no fresh reads: each change that allows a repair triggers the next dispatch, and a refusal is
-        recorded only while the case is still queued.
+        If any of them may start or is a dry run, record nothing and return False. Cached reads suffice here: each
+        change that permits a repair triggers the next dispatch, and a refusal is recorded only if the case is still
+        queued.
         """
         if rules.config.mode is Mode.DRY_RUN or any(rules.policy.rule_named(one.rule).dry_run for one in queued):
             return False
@@ -44,7 +45,7 @@ class QueuedCases:
         return not admission.picks
 
     def record_refusals(self, refusals: Iterable[Refused], rules: Rules) -> None:
-        """Record what each case waits for, if that changed. A case that cannot be recorded stops no other."""
+        """Record what each case waits for, if that changed. An error with one case does not stop the others."""
         changed = islice((one for one in refusals if not one.recorded), MAX_REFUSALS)
         refused = {one.queued.key: one for one in changed}
 
@@ -70,7 +71,7 @@ class QueuedCases:
         log_admission(pick.key, pick.case, "case_escalated", reason)
 
     def resolve_dry_runs(self, rules: Rules, cases: Iterable[QueuedCase]) -> set[str]:
-        """Apply a dry run to cases. Returns the ids of the cases that no longer wait for their repair."""
+        """Apply dry runs to queued cases, and return the ids of those that are no longer queued."""
         ended: set[str] = set()
         for queued in cases:
 
@@ -86,6 +87,6 @@ class QueuedCases:
 def log_admission(
     key: NodeKey, case_id: str, decision: str, reason: str, level: int = logging.INFO, **fields: object
 ) -> None:
-    """Log one decision about the admission of a case."""
+    """Log one decision about the admission of a case to repair."""
     ids = {"cluster": key.cluster, "node": key.node, "case_id": case_id}
     log_cause(decision, reason=reason, level=level, **ids, **fields)

@@ -1,4 +1,4 @@
-"""Withdraw orders: a cancel or a return ends the conditions that earlier orders to replace or quarantine opened."""
+"""Withdraws earlier orders to replace or quarantine a node, if its case is canceled or it is returned."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from faultbridge.pipeline.fold.expire import end_orders
 
 
 def withdraw_orders(transition: Transition, rules: Rules, now: datetime) -> Transition:
-    """End the conditions that operator orders opened, and add the entries that record it to a transition.
+    """End the conditions that operator orders opened, and add their entries to a transition.
 
-    The next sweep updates the status of the node.
+    A transition is the next state of a node with the entries that record it. The next sweep updates the status of the
+    node.
     """
     ended = end_orders(transition.state, at=now)
     faults = (entry_builder.fault_change(one, ended.state, rules.catalog, rules.policy) for one in ended.changes)

@@ -6,7 +6,7 @@ registration, its policy, the fault catalog, and the number of GPUs of each inst
 - `policies`: stores policy documents and selects the current one.
 - `rulebook`: reads registrations and policies, and returns the rules of a cluster.
 
-How a policy decides is in `pipeline.decide`; the file format of policies is in `policyfile`.
+How a policy decides is in `pipeline.decide`. The file format of policies is in `policyfile`.
 
 Tests: tests/rules.
 """

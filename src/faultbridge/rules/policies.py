@@ -1,4 +1,4 @@
-"""Policies: stores immutable policy documents under their version, the hash of their content."""
+"""Stores immutable policy documents. The version of a policy is the hash of its document."""
 
 from __future__ import annotations
 
@@ -23,18 +23,25 @@ class PolicyStore:
     clock: Clock
 
     def put(self, document: Mapping[str, Any], by: str | None = None) -> Policy:
-        """Store a document that contains its `version`, and make it current for clusters that name no version.
+        """Store a policy document and make it the current policy.
 
-        `by` is the operator's ARN for the list of versions.
+        The current policy applies to each cluster whose registration names no version. The document contains its own
+        `version`. `by` is the ARN of the operator; the list of versions shows it.
         """
         return self._store(document, by, "version")
 
     def put_shadow(self, document: Mapping[str, Any], by: str | None = None) -> Policy:
-        """Store a document and make it the shadow policy, which records what it would have done."""
+        """Store a policy document and make it the shadow policy.
+
+        A shadow policy takes no action. Faultbridge only records what it would have decided.
+        """
         return self._store(document, by, "shadow")
 
     def _store(self, document: Mapping[str, Any], by: str | None, role: str) -> Policy:
-        """Store a document and make it the current (`version`) or the `shadow` policy; the other policy stays."""
+        """Store a document and make it the current policy (`role` is `version`) or the `shadow` policy.
+
+        The policy with the other role does not change.
+        """
         policy = load(Policy, document)
         now = self.clock.now()
         stored = items.item(keys.policy(policy.version), now, {"policy": dict(document)})
@@ -45,20 +52,23 @@ class PolicyStore:
         return policy
 
     def reset(self) -> None:
-        """Make the packaged policy current for clusters that name no version. Stored versions stay."""
+        """Make the packaged default policy the current policy again; stored versions are kept.
+
+        The current policy applies to each cluster whose registration names no version.
+        """
         self.table.write(Update(keys.CURRENT_POLICY, remove=(("version",),)))
 
     def end_shadow(self) -> None:
-        """Remove the shadow policy. Its stored version stays."""
+        """Stop using a shadow policy; its stored version is kept."""
         self.table.write(Update(keys.CURRENT_POLICY, remove=(("shadow",),)))
 
     def shadow(self) -> str | None:
-        """Return the version of the shadow policy, or None if there is none."""
+        """Return the version of the shadow policy, which only records what it would have decided, or None."""
         found = (self.table.get(keys.CURRENT_POLICY) or {}).get("shadow")
         return str(found) if found else None
 
     def stored(self) -> tuple[StoredPolicy, ...]:
-        """Return every stored version, the one that was put last first."""
+        """Return every stored policy version, the most recently stored one first."""
         return tuple(sorted(map(read_listed_policy, self._listed()), key=lambda one: one.put_at, reverse=True))
 
     def _listed(self) -> Iterator[Item]:
@@ -69,12 +79,12 @@ class PolicyStore:
             yield from page.items
 
     def current(self) -> dict[str, Any] | None:
-        """Return the current document, or None when no policy was stored."""
+        """Return the document of the current policy, or None if the packaged default policy is current."""
         version = (self.table.get(keys.CURRENT_POLICY) or {}).get("version")
         return self.document(str(version)) if version else None
 
     def document(self, version: str) -> dict[str, Any]:
-        """Return the document of a version. Raises Rejected `unknown_policy` when it is not stored."""
+        """Return the document of a policy version. Raises Rejected `unknown_policy` if it is not stored."""
         found = self.table.get(keys.policy(version))
         if found is None or not isinstance(found["policy"], dict):
             raise UnknownName("policy", version)

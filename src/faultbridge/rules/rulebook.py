@@ -1,4 +1,4 @@
-"""Rulebook: the rules of a cluster: its registration, its policy and the fault catalog."""
+"""Rulebook: reads the rules of a cluster: its registration, its policy and the fault catalog."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from faultbridge.storage.writes import Item, Key
 
 
 class ItemReader(Protocol):
-    """Reads single items: the table itself, or a cache in front of it."""
+    """Reads single items of the table, either directly or through a cache."""
 
     def get(self, key: Key) -> Item | None:
-        """Read one item."""
+        """Return the item with this key, or None if it does not exist."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Rulebook:
-    """Returns the rules of a cluster from the table, the catalog and the default policy.
+    """Returns the rules of a cluster from the table, the fault catalog and the default policy.
 
-    It reads a registration on every call, and each policy version once, because a version never changes.
-    A registration is parsed again only when its item has changed.
+    It reads the registration of a cluster on every call. It reads each policy version once, because a version never
+    changes. It parses a registration again only if the item has changed.
     """
 
     table: ItemReader
@@ -44,7 +44,7 @@ class Rulebook:
     _unreadable: set[str] = field(default_factory=set)
 
     def config(self, cluster: str) -> ClusterConfig | None:
-        """Return the registration of a cluster, or None when it is not registered."""
+        """Return the registration of a cluster, or None if the cluster is not registered."""
         found = self.table.get(keys.cluster_config(cluster))
         if not found:
             return None
@@ -56,7 +56,8 @@ class Rulebook:
     def rules(self, config: ClusterConfig) -> Rules:
         """Return the rules for decisions about the nodes of a cluster.
 
-        A cluster that names a version has no shadow policy.
+        The rules include the shadow policy, which only records what it would have decided. A cluster whose registration
+        names a policy version has no shadow policy.
         """
         pointer = None if config.policy else self.table.get(keys.CURRENT_POLICY)
         policy = self._named(config.policy or _version(pointer, "version"))
@@ -64,10 +65,10 @@ class Rulebook:
         return Rules(policy, config, self.catalog().version, self.stack_id, self.gpus(), shadow)
 
     def policy(self, config: ClusterConfig) -> Policy:
-        """Return the policy that a cluster names, else the current one, else the default one.
+        """Return the policy version that a cluster's registration names, or else the current policy.
 
-        The default policy is part of the software, so it need not be stored, even if a cluster names its version.
-        Raises Misconfigured if another policy is not stored.
+        If no policy was made current, the default policy applies. The default policy is part of the package, so it is
+        found even if it is not stored in the table. Raises Misconfigured if any other policy is not stored.
         """
         return self._named(config.policy or _version(self.table.get(keys.CURRENT_POLICY), "version"))
 
@@ -80,9 +81,10 @@ class Rulebook:
         return self._policies[version]
 
     def _shadow(self, version: str | None) -> Policy | None:
-        """Return the shadow policy; None if there is none or it cannot be read, because no decision needs it.
+        """Return the shadow policy, or None if there is none or it cannot be read.
 
-        An unreadable version is read and logged once in a process.
+        An unreadable shadow policy raises no error, because no decision depends on it. Each process reads and logs an
+        unreadable version only once.
         """
         if version is None or version in self._unreadable:
             return None
@@ -109,7 +111,7 @@ def _version(pointer: Item | None, name: str) -> str | None:
 
 
 def rules_for_order(rulebook: Rulebook, cluster: str) -> Rules:
-    """Return the rules of a cluster that an operator names. Raises UnknownName when it is not registered."""
+    """Return the rules of a cluster that an operator names. Raises UnknownName if it is not registered."""
     config = rulebook.config(cluster)
     if config is None:
         raise UnknownName("cluster", cluster)
@@ -117,7 +119,7 @@ def rules_for_order(rulebook: Rulebook, cluster: str) -> Rules:
 
 
 def rules_of(rulebook: Rulebook, cluster: str) -> Rules:
-    """Return the rules of a cluster. Raises Misconfigured when the cluster is not registered."""
+    """Return the rules of a cluster. Raises Misconfigured if the cluster is not registered."""
     config = rulebook.config(cluster)
     if config is None:
         raise Misconfigured(f"cluster {cluster!r} is not registered; add it with `faultbridge cluster add`")

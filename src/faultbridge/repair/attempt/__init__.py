@@ -1,19 +1,19 @@
 """One attempt to repair a node: how its steps are called, fenced, retried and recovered.
 
-Read in this order:
+A step is fenced if it can write only while its attempt is the current one of the case. Read in this order:
 
 - `step_contract`: requests, results and outcomes that the state machine and the steps exchange.
 - `step_runner`: runs one step with lease, deadline and task token; `STEPS` lists all steps.
 - `step_context`: what a step reads, and its fenced writes.
-- `step_tools`: the ports of the steps, and compute access to other AWS accounts.
-- `progress`: state changes of a live attempt.
+- `step_tools`: the interfaces that steps use, and the access to other AWS accounts.
+- `progress`: state changes of an attempt that has not ended.
 - `failed_attempts`: state changes that end an attempt without a verified node.
-- `verification_rules`: the level of a verification, and what counts for it.
+- `verification_rules`: the level of a verification, and the faults that fail it.
 - `next_action`: escalates from one repair action to the next.
 - `cordon_again`: keeps work off a node that a return to service may have uncordoned.
-- `intent`: recorded before a repair acts on an instance.
+- `intent`: the point of no return, recorded before a repair acts on an instance.
 - `evidence`: log bundles and verification reports.
-- `recovery`: resumes, starts or replaces executions, called by the sweep.
+- `recovery`: resumes, starts or replaces executions; the sweep calls it.
 - `leaked_slots`: releases repair slots that no attempt uses.
 
 Tests: tests/repair/test_step_runner.py, tests/repair/test_progress.py, tests/scenarios/repair/test_crashes.py.

@@ -1,4 +1,4 @@
-"""Cordon again: keeps work off a node that a return to service has uncordoned, or may have uncordoned."""
+"""Cordons a node again if its return to service has uncordoned it, or may have done so."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from faultbridge.repair.attempt.step_context import StepContext
 
 
 def cordon_again(context: StepContext) -> None:
-    """Cordon the node, unless the provider repairs its cluster or the cluster has no orchestrator.
+    """Cordon the node again, to keep new work off it.
 
-    Raises Transient when the orchestrator does not confirm it, so that the step is tried again.
+    Does nothing if the provider repairs the cluster or if the cluster has no orchestrator. Raises Transient if the
+    orchestrator does not confirm the cordon, so that the step is tried again.
     """
     if context.rules.config.follows_provider or not context.orchestrator.applicable:
         return

@@ -22,7 +22,10 @@ OUTCOMES = {BundleState.KEPT: "kept", BundleState.FAILED: "failed", BundleState.
 
 
 def store_report(objects: ObjectStore, key: NodeKey, report: bytes, now: datetime) -> tuple[str, dict[str, Any]]:
-    """Return a report's text, cut at 4 KB, and facts for its entry; a longer report is stored whole as an object."""
+    """Return the first 4 KB of a verification report as text, and facts for the entry that records it.
+
+    A longer report is stored as an object. The facts then contain its object key.
+    """
     if len(report) <= MAX_INLINE_BYTES:
         return report.decode(errors="replace"), {}
     object_key = raw_key(key.cluster, now, report)
@@ -33,8 +36,8 @@ def store_report(objects: ObjectStore, key: NodeKey, report: bytes, now: datetim
 def collect_logs(context: StepContext) -> tuple[StepContext, StepResult | None]:
     """Collect the logs of the instance, for at most five minutes.
 
-    Returns the node as last written, and `waiting` while the logs are being collected or None when the attempt may
-    continue.
+    Returns the context with the node as last written. The second value is the result `waiting` while the logs are being
+    collected, and None when the attempt may continue.
     """
     instance_id = context.instance_id
     if NAME in context.attempt.steps or instance_id is None:

@@ -39,8 +39,8 @@ def escalate_case(
 ) -> Transition:
     """End the attempt and escalate the case to an operator.
 
-    A node in a status of BECOME_FAILED becomes `failed`. With `fails=False` it keeps its status, because nothing proves
-    that it is faulty.
+    A node in a status of BECOME_FAILED becomes `failed`. With `fails=False` the node keeps its status, because nothing
+    proves that it is faulty.
     """
     if fails and state.status in BECOME_FAILED:
         state, draft = move_node(state, NodeStatus.FAILED, now, reason)
@@ -64,7 +64,7 @@ def requeue_case(
     """End the attempt and queue the case again, which releases its repair slot.
 
     A node in a status of BECOME_QUARANTINED becomes `quarantined` again. `requirement` is the condition that requires a
-    stronger repair action; its rule becomes that of the case.
+    stronger repair action. Its policy rule becomes the rule of the case.
     """
     if state.status in BECOME_QUARANTINED:
         state, draft = move_node(state, NodeStatus.QUARANTINED, now, reason)
@@ -83,7 +83,7 @@ def requeue_case(
 
 
 def exclude_attempt(transition: Transition) -> Transition:
-    """Exclude the attempt that just ended from the number of attempts that the policy allows."""
+    """Do not count the attempt that just ended against the number of attempts that the policy permits."""
     case = transition.state.live_case
     if case is None:
         return transition
@@ -91,5 +91,5 @@ def exclude_attempt(transition: Transition) -> Transition:
 
 
 def retry_time(case: Case, now: datetime) -> datetime:
-    """Return when a case may be retried: one minute after the first attempt, doubling up to 30 minutes."""
+    """Return when a case may be retried: after one minute, doubled with each attempt up to 30 minutes."""
     return now + min(FIRST_RETRY_DELAY * (1 << min(max(case.attempts - 1, 0), MAX_RETRY_DOUBLINGS)), MAX_RETRY_DELAY)

@@ -1,4 +1,7 @@
-"""The intent: recorded before a repair acts on an instance. After it, the attempt cannot be canceled."""
+"""The intent of an attempt: its point of no return, recorded before a repair acts on an instance.
+
+After the intent, the attempt cannot be canceled.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +38,10 @@ NODE_STATUS_OF = {
 
 
 def stop_before_intent(context: StepContext) -> StepResult | None:
-    """End the attempt if it must not reach its intent; returns None if it may continue.
+    """End an attempt that must not reach its intent, the point of no return; return None if it may.
 
-    It must not if the case is canceled, repairs are paused or held by an incident or an update of the group, or a new
-    fault requires a stronger repair action or an approval.
+    An attempt must not reach it if the case is canceled, or if repairs are paused. An incident or an update of the
+    node's group also stops the attempt. So does a new fault that requires a stronger repair action or an approval.
     """
     stopped = context.stop_if_canceled() or _stop_if_paused(context) or stop_for_update(context)
     return stopped or _stop_for_stronger_action(context) or _stop_for_approval(context)
@@ -53,15 +56,14 @@ def commit_intent(
     instance_types: tuple[str, ...] = (),
     permits: Callable[[Control], bool] = lambda _: True,
 ) -> StepContext:
-    """Record the intent, unless the case was canceled in the meantime or the repair is forbidden now.
+    """Record the intent, the point of no return, unless something forbids the repair now.
 
-    A pause, an incident, a new fault whose rule requires an approval, or `permits`, which gets the controls of the
-    cluster, can forbid it. `spare` and `instance_types` are what the attempt uses or launches as successor. The commit
-    fails if these controls changed after they were read, and they are then read again. Without an intent, the attempt
-    in the returned context has none.
+    A cancellation, a pause, an incident, a new fault whose rule requires an approval, or `permits` can forbid it. The
+    attempt in the returned context then has no intent. `permits` gets the controls of the cluster. If these changed
+    after they were read, the commit fails, and they are read again. `spare` and `instance_types` name the successor.
 
-    The incidents are updated first: a fault of a node that is already out of service triggers no correlation, so that
-    the incident that forbids this intent would otherwise open only in the next sweep.
+    The incidents are updated first. A fault of a node that is already out of service does not trigger their update, so
+    an incident that forbids this intent would otherwise open only in the next sweep.
     """
     _update_incidents(context)
 
@@ -82,9 +84,9 @@ def commit_intent(
 
 
 def stop_for_incident(context: StepContext, control: Control | None = None) -> StepResult | None:
-    """End the attempt if an incident holds the node.
+    """End the attempt if an open incident affects the node; return None otherwise.
 
-    `control` is the cluster's control state, if the caller has just read it.
+    `control` has the cluster's controls if the caller has just read them.
     """
     incident = _incident_of(context, context.state, control or _read_control(context))
     if incident is None:
@@ -94,13 +96,19 @@ def stop_for_incident(context: StepContext, control: Control | None = None) -> S
 
 
 def stop_for_new_incident(context: StepContext) -> StepResult | None:
-    """Update the incidents, and end the attempt if one holds the node: before a step that the node's work notices."""
+    """Update the incidents, and end the attempt if one affects the node; return None otherwise.
+
+    It is called before a step that can disturb the work on the node.
+    """
     _update_incidents(context)
     return stop_for_incident(context)
 
 
 def stop_for_update(context: StepContext) -> StepResult | None:
-    """End the attempt of a repair while the owner of the node's group updates it; a verification continues."""
+    """End the attempt while the owner of the node's group updates it; return None otherwise.
+
+    An attempt that only verifies the node continues.
+    """
     hold = context.rules.config.update_hold(context.state.placement.group, context.now)
     if hold is None or not context.case.repair_action.needs_slot:
         return None
@@ -118,7 +126,10 @@ def _stop_if_paused(context: StepContext) -> StepResult | None:
 def _after_intent(
     state: NodeState, intent: Intent, control: Control, reason: str, facts: Mapping[str, Any]
 ) -> Transition:
-    """Return the entries and the status of a node with its intent; they are written only if `control` is unchanged."""
+    """Return the status and the entries of a node with its intent, the attempt's point of no return.
+
+    They are written only if the cluster's controls are still those in `control`.
+    """
     case, now = live_attempt(state)[0], intent.at
     named = {"generation": intent.generation, "token": intent.token, "rule": case.rule, "policy": case.policy}
     step = entry_builder.step(
@@ -133,7 +144,10 @@ def _after_intent(
 
 
 def _permitting_control(context: StepContext, state: NodeState) -> Control | None:
-    """Return the controls of the cluster as just read, or None if they or a missing approval forbid the intent."""
+    """Read the controls of the cluster, and return them if they permit the point of no return (intent).
+
+    Returns None if a pause, an incident or a missing approval forbids the intent.
+    """
     control = _read_control(context)
     held = control.paused or _incident_of(context, state, control) or _rule_to_ask(context, state)
     return None if held else control
@@ -142,8 +156,8 @@ def _permitting_control(context: StepContext, state: NodeState) -> Control | Non
 def incidents_of_failure(context: StepContext) -> tuple[str | None, str | None]:
     """Return the open and the expired incident, if any, that may explain why an attempt failed on the node.
 
-    An expired one outlasted its maximum age and still affects the node's failure domain. The incidents are updated
-    first, because the nodes of the failure domain may have failed moments ago.
+    An expired incident reached its maximum age and still affects the node's failure domain. The incidents are updated
+    first, because other nodes of the failure domain may have failed moments ago.
     """
     _update_incidents(context)
     state, control = context.state, _read_control(context)
@@ -152,7 +166,10 @@ def incidents_of_failure(context: StepContext) -> tuple[str | None, str | None]:
 
 
 def _update_incidents(context: StepContext) -> None:
-    """Update the incidents of the cluster; raises Transient if that fails, because it is no failure of the attempt."""
+    """Update the incidents of the cluster.
+
+    Raises Transient if that fails, so that the step is tried again and the attempt does not fail.
+    """
     try:
         context.tools.update_incidents(context.state.key.cluster)
     except Transient:
@@ -162,7 +179,7 @@ def _update_incidents(context: StepContext) -> None:
 
 
 def _incident_of(context: StepContext, state: NodeState, control: Control) -> str | None:
-    """Return the id of the incident that holds the repair of a node, or None."""
+    """Return the id of the incident that delays the repair of a node, or None."""
     domains = _domains(context, state)
     return control.incident_of(state.key.node, domains, families_of(state), repeated=is_repeated(state))
 
@@ -186,7 +203,7 @@ def _stop_for_stronger_action(context: StepContext) -> StepResult | None:
 
 
 def _stop_for_approval(context: StepContext) -> StepResult | None:
-    """End the attempt if a fault has joined whose rule requires an approval that the attempt does not have."""
+    """End the attempt if the rule of a new fault requires an approval that the attempt does not have."""
     asking = _rule_to_ask(context, context.state)
     if asking is None:
         return None

@@ -1,4 +1,4 @@
-"""Leaked repair slots: release slots whose case is not in repair. Normally there are none."""
+"""Leaked repair slots: releases slots of cases that are not in repair. Normally there are none."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from faultbridge.storage.writes import Equals, Update
 
 @dataclass(frozen=True, slots=True)
 class ReleaseLeakedSlots:
-    """Releases leaked slots of a cluster, if the slots did not change since they were read."""
+    """Releases the leaked repair slots of a cluster, if the slots did not change since they were read.
+
+    A slot is leaked if its case is not in repair.
+    """
 
     table: Table
 
     def __call__(self, cluster: str) -> tuple[str, ...]:
-        """Release the leaked slots of a cluster; returns the ids of the cases that had them."""
+        """Release the leaked repair slots of a cluster, and return the ids of the cases that had them."""
         found = self.table.get(keys.cluster_control(cluster))
         control = items.read_control(cluster, found)
         if not control.holders:

@@ -1,4 +1,4 @@
-"""Escalation of the repair action: what one action did not fix is retried with the next permitted one."""
+"""Escalates the repair action: after one action fails, the next permitted one is tried."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ def try_next_action(
 ) -> StepResult:
     """Queue the case for the next permitted repair action, or escalate it to an operator if there is none.
 
-    After the strongest action, the same action is tried again until the attempts of the policy are used up. While an
-    incident of the node's failure domain is open, the failure proves nothing about the instance: the case waits. If it
-    outlasts its maximum age, an operator decides on another replacement, because it may fail for the same cause.
+    After the strongest action, the same action is tried again until the policy's number of attempts is reached. While
+    an open incident affects the node's failure domain, the failure proves nothing about the instance, and the case
+    waits. If the incident exceeded its maximum age, an operator decides on another replacement, which may fail for the
+    same cause.
     """
     case, policy = context.case, context.rules.policy
     incident, expired = (None, None) if case.cancelled else incidents_of_failure(context)

@@ -1,4 +1,4 @@
-"""State changes of a live attempt: start a step, schedule its next probe, record its outcome."""
+"""State changes of an attempt that has not ended: start a step, schedule a probe, record an outcome."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ MAX_PROBE_DOUBLINGS = 16
 
 
 def live_attempt(state: NodeState) -> tuple[Case, Attempt]:
-    """Return the live case and its attempt. Raises AttemptSuperseded if there is none."""
+    """Return the live case of a node and its attempt. Raises AttemptSuperseded if there is none.
+
+    A case is live until it is resolved or expires.
+    """
     case = state.live_case
     if case is None or case.attempt is None:
         raise AttemptSuperseded
@@ -36,7 +39,10 @@ def update_attempt(
     marks: Mapping[str, datetime] | None = None,
     **changes: Any,  # noqa: ANN401 - fields of Attempt
 ) -> NodeState:
-    """Change fields of the live attempt, and with `marks` the times in its case; recompute when the node is due."""
+    """Change fields of the node's current attempt, and compute when the sweep must process the node next.
+
+    `marks` replaces the recorded times of the case's phases, if given.
+    """
     case, attempt = live_attempt(state)
     changed = replace(case, attempt=replace(attempt, **changes), marks=case.marks if marks is None else marks)
     return replace(state, case=changed, due_at=due_at(state, case=changed))
@@ -45,7 +51,7 @@ def update_attempt(
 def start_or_resume_step(
     state: NodeState, step: str, token: str | None, now: datetime, timeout: timedelta
 ) -> NodeState:
-    """Start a step with a deadline, or resume it; a repeated call keeps the first deadline."""
+    """Start a step with a deadline, or resume it. A repeated call keeps the first deadline."""
     _, attempt = live_attempt(state)
     if attempt.step == step:
         return update_attempt(state, task_token=token or attempt.task_token, probe_at=now + LEASE)
@@ -55,7 +61,7 @@ def start_or_resume_step(
 
 
 def schedule_probe(state: NodeState, now: datetime, first: timedelta) -> NodeState:
-    """Schedule the next probe of a waiting step."""
+    """Schedule the next probe of a step that waits for a result."""
     _, attempt = live_attempt(state)
     at = probe_time(attempt.tries, attempt.deadline, now, first)
     return update_attempt(state, tries=attempt.tries + 1, probe_at=at)
@@ -68,15 +74,15 @@ def probe_time(tries: int, deadline: datetime | None, now: datetime, first: time
 
 
 def enter_phase(state: NodeState, phase: Phase, now: datetime) -> NodeState:
-    """Move the attempt into a phase; the case keeps the first time of each phase."""
+    """Move the attempt into a phase, such as draining. The case keeps the first time of each phase."""
     case, _ = live_attempt(state)
     return update_attempt(state, {phase.value: now, **case.marks}, phase=phase)
 
 
 def record_outcome(state: NodeState, step: str, outcome: StepOutcome, phase: Phase, now: datetime) -> NodeState:
-    """Record the outcome of a step, and move the attempt into the phase that follows, as `enter_phase` does.
+    """Record the outcome of a step, and move the attempt into the next phase.
 
-    The task token stays until the next step shows that the execution continued.
+    The Step Functions task token is kept until the next step starts, which shows that the execution continued.
     """
     case, attempt = live_attempt(state)
     steps, marks = {**attempt.steps, step: outcome.value}, {phase.value: now, **case.marks}
@@ -89,5 +95,5 @@ def stop_timers(attempt: Attempt) -> Attempt:
 
 
 def move_node(state: NodeState, target: NodeStatus, now: datetime, reason: str) -> tuple[NodeState, Draft]:
-    """Change the node status and draft the entry that records it."""
+    """Change the status of a node, and draft the entry that records the change."""
     return replace(state, status=target), entry_builder.status_change(state, target, now, reason)

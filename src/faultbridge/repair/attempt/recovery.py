@@ -1,8 +1,8 @@
 """Recovery of attempts: resumes executions that wait, starts missing ones and replaces lost ones.
 
-The sweep calls `RecoverAttempts` for each attempt that is due. A waiting step is probed again, and its execution is
-resumed when there is a result. An execution that never started is started. After an execution that ended without ending
-its attempt, a new attempt continues at the first step without an outcome.
+An execution of Step Functions drives each attempt. The sweep calls `RecoverAttempts` for each attempt that is due. A
+waiting step is probed again. When it has a result, its execution is resumed. An execution that never started is
+started. If an execution ended without ending its attempt, a new attempt continues at the first step without an outcome.
 """
 
 from __future__ import annotations
@@ -42,8 +42,13 @@ Later calls of that execution are superseded.
 class RecoveryResult(StrEnum):
     """What one call did to recover an interrupted repair attempt.
 
-    `answered`: resumed the waiting execution. `started`: started a missing one. `recovered`: continued with a new
-    attempt. `given_back`: queued the case again or escalated it.
+    - `nothing`: the attempt was not due.
+    - `waiting`: its step has no result yet.
+    - `answered`: resumed the waiting execution with a result.
+    - `running`: the execution still runs.
+    - `started`: started an execution that was missing.
+    - `recovered`: continued with a new attempt.
+    - `given_back`: queued the case again, or escalated it to an operator.
     """
 
     NOTHING = "nothing"
@@ -65,7 +70,7 @@ class RecoverAttempts:
     runner: StepRunner
 
     def __call__(self, key: NodeKey) -> RecoveryResult:
-        """Recover the attempt of one node, if it is due."""
+        """Recover the repair attempt of one node, if it is due."""
         state = self.runner.tools.append.read(key)
         case = state.live_case
         attempt = case.attempt if case and case.status is CaseStatus.IN_PROGRESS else None
@@ -106,7 +111,7 @@ class RecoverAttempts:
         return RecoveryResult.RUNNING if status is ExecutionStatus.RUNNING else RecoveryResult.STARTED
 
     def _recover(self, state: NodeState, case: Case) -> RecoveryResult:
-        """Continue, requeue or escalate an attempt whose execution is lost."""
+        """Continue, requeue or escalate an attempt whose Step Functions execution is lost."""
         limits = rules_of(self.runner.tools.rulebook, state.key.cluster).policy.limits
         if case.counted_attempts >= limits.attempts + MAX_LOST_EXECUTIONS:
             reason = f"{case.attempts} executions were lost"
@@ -128,7 +133,7 @@ class RecoverAttempts:
         return RecoveryResult.RECOVERED
 
     def _append(self, state: NodeState, case: Case, revise: Callable[[NodeState, datetime], Transition]) -> NodeState:
-        """Change the node, unless its attempt was superseded or has ended."""
+        """Change the node with `revise`, unless its attempt has ended or was replaced by a newer one."""
 
         def unless_moved(now: NodeState, at: datetime) -> Transition:
             current = now.live_case
@@ -156,7 +161,10 @@ def _requeue(state: NodeState, now: datetime) -> Transition:
 
 
 def _start_next_attempt(state: NodeState, now: datetime) -> Transition:
-    """Start the next attempt at the step of the lost one; the intent and all recorded outcomes stay."""
+    """Start a new attempt at the step where the execution of the earlier attempt was lost.
+
+    The intent, which is the point of no return, and all recorded outcomes are kept.
+    """
     case, attempt = live_attempt(state)
     number = case.attempts + 1
     reason = f"execution {case.execution} was lost; attempt {number} continues at the same step"

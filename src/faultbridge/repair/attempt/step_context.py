@@ -1,4 +1,7 @@
-"""The context of one call of a step: what it may read, and the fenced writes that change the node."""
+"""The context of one call of a step: what it may read, and the fenced writes that change the node.
+
+A fenced write fails if the step's attempt is no longer the current one.
+"""
 
 from __future__ import annotations
 
@@ -51,43 +54,43 @@ class StepContext:
 
     @property
     def case(self) -> Case:
-        """Return the live case of the node."""
+        """Return the live case of the node, which is its case that has not ended."""
         return live_attempt(self.state)[0]
 
     @property
     def attempt(self) -> Attempt:
-        """Return the live attempt of the case."""
+        """Return the live attempt of the case, which is its attempt that has not ended."""
         return live_attempt(self.state)[1]
 
     @property
     def instance_id(self) -> str | None:
-        """Return the id of the instance that backs the node."""
+        """Return the id of the instance that backs the node, or None if it is not known."""
         incarnation = self.state.incarnation
         return incarnation.instance_id if incarnation else None
 
     @property
     def compute(self) -> ComputeAccess:
-        """Return the compute access of the cluster."""
+        """Return the adapters through which Faultbridge accesses the cluster's instances."""
         return self.tools.compute(self.rules.config)
 
     @property
     def provider(self) -> Provider:
-        """Return the provider of the cluster."""
+        """Return the adapter of the system that replaces the cluster's instances."""
         return _by_name(self.compute.providers, "provider", self.rules.config.provider)
 
     @property
     def launcher(self) -> Launcher | None:
-        """Return the launcher of the cluster, or None if the provider's groups launch successors."""
+        """Return the adapter that launches successors, or None if the node groups launch them."""
         return self.compute.launchers.get(self.rules.config.provider)
 
     @property
     def restarter(self) -> Restarter:
-        """Return the restarter of the cluster."""
+        """Return the adapter that resets GPUs and reboots instances of the cluster."""
         return _by_name(self.compute.restarters, "restarter", self.rules.config.restarter)
 
     @property
     def orchestrator(self) -> Orchestrator:
-        """Return the orchestrator of the cluster."""
+        """Return the adapter of the system that cordons and drains the cluster's nodes."""
         return _by_name(self.tools.orchestrators, "orchestrator", self.rules.config.orchestrator)
 
     @property
@@ -102,17 +105,17 @@ class StepContext:
 
     @property
     def lacks_volumes(self) -> bool:
-        """Return whether no adapter can move volumes between instances of the cluster's provider."""
+        """Return whether the cluster's provider has no adapter that can move volumes between instances."""
         return self.rules.config.provider not in self.compute.volumes
 
     @property
     def member(self) -> ClusterNode:
-        """Return the node in the form that orchestrators take."""
+        """Return the node in the data type that orchestrator adapters accept."""
         return ClusterNode.of(self.state, self.rules.config)
 
     @property
     def verifier(self) -> Verifier:
-        """Return the verifier of the cluster."""
+        """Return the adapter of the system that runs diagnostics on the cluster's instances."""
         return _by_name(self.compute.verifiers, "verifier", self.rules.config.verifier)
 
     def log(self, decision: str, reason: str, level: int = logging.WARNING, **ids: object) -> None:
@@ -131,7 +134,7 @@ class StepContext:
         )
 
     def fence(self, state: NodeState) -> None:
-        """Raise AttemptSuperseded unless the attempt is live, StepAlreadyFinished if the step has its outcome."""
+        """Raise AttemptSuperseded if the attempt ended, StepAlreadyFinished if the step has an outcome."""
         case = state.live_case
         attempt = case.attempt if case else None
         if case is None or attempt is None or case.status is not CaseStatus.IN_PROGRESS:
@@ -142,7 +145,7 @@ class StepContext:
             raise StepAlreadyFinished(StepResult(StepOutcome(attempt.steps[self.request.step])))
 
     def commit(self, revise: Change, actor: Actor = Actor.STEP) -> StepContext:
-        """Write a change of the node. The same write checks that the attempt is still the live one."""
+        """Write a change of the node, if the attempt has not ended or been replaced; return the new context."""
 
         def fenced(state: NodeState, now: datetime) -> Transition:
             self.fence(state)
@@ -152,7 +155,7 @@ class StepContext:
         return replace(self, state=appended.state)
 
     def finish(self, outcome: StepOutcome, phase: Phase, change: Change, actor: Actor = Actor.STEP) -> StepResult:
-        """Write the outcome of the step in one transaction with the change of the node."""
+        """Write the outcome of the step and a change of the node in one transaction."""
 
         def finished(state: NodeState, now: datetime) -> Transition:
             changed = change(state, now)
@@ -202,14 +205,14 @@ class StepContext:
         return StepResult(StepOutcome.STOPPED, reason)
 
     def _requirement_of(self, state: NodeState, action: RepairAction | None) -> Requirement | None:
-        """Return the condition that requires this action; None if there is none, or if the action is not stronger."""
+        """Return the condition that requires this action; None if the case's own action is as strong."""
         order = list(RepairAction)
         if action is None or order.index(action) <= order.index(self.case.repair_action):
             return None
         return requirement_for(state, self.rules.policy, action)
 
     def request_approval(self, reason: str, *drafts: Draft) -> StepResult:
-        """End the attempt and ask an operator to approve the next one."""
+        """End the attempt and ask an operator to approve the next attempt."""
         deadline = rule_of_case(self.state, self.case, self.rules.policy).approval_deadline
 
         def revise(state: NodeState, now: datetime) -> Transition:
@@ -223,7 +226,7 @@ class StepContext:
         return StepResult(StepOutcome.STOPPED, reason)
 
     def stop_if_canceled(self) -> StepResult | None:
-        """End the attempt of a canceled case, whose node is then only verified; returns None for any other case."""
+        """End the attempt of a canceled case, whose node is then only verified; return None for other cases."""
         if not self.case.cancelled or self.case.repair_action is RepairAction.VERIFY:
             return None
         return self.requeue(

@@ -19,7 +19,7 @@ MAX_ERROR_LENGTH = 500
 
 
 def execution_input(key: NodeKey, case: Case) -> dict[str, Any]:
-    """Return the complete input of the execution for the live attempt of a case."""
+    """Return the input of the Step Functions execution for the current attempt of a case."""
     return {"v": VERSION, "cluster": key.cluster, "node": key.node, "case": case.id, "attempt": case.attempts}
 
 
@@ -27,7 +27,7 @@ def execution_input(key: NodeKey, case: Case) -> dict[str, Any]:
 class StepRequest:
     """One call of one step for one attempt.
 
-    `error` is the error that the state machine caught. Only the step `fail` uses it.
+    `error` is the error that the state machine caught. Only the step that records failures uses it.
     """
 
     step: str
@@ -60,17 +60,17 @@ def _error_text(caught: Any) -> str:  # noqa: ANN401 - whatever the state machin
 
 
 class StepOutcome(StrEnum):
-    """The outcome of a step. The state machine selects its next state by it.
+    """The outcome of a step, by which the state machine selects its next state.
 
     - `done`: continue with the next state.
     - `repair`: reset or reboot the instance instead of replacing it.
     - `diagnose`: verify the instance without a repair.
     - `follow`: wait for the provider's own repair.
     - `gone`: another controller terminated the instance; wait for its successor.
-    - `waiting`: no result yet; the result follows under the task token.
-    - `stopped`: the case is back in the queue.
+    - `waiting`: there is no result yet; the result follows under the task token.
+    - `stopped`: the case is queued again.
     - `failed`: the case is escalated to an operator.
-    - `superseded`: the attempt of this call is no longer the live one.
+    - `superseded`: the attempt of this call has ended or was replaced by a newer attempt.
     """
 
     DONE = "done"
@@ -102,13 +102,13 @@ def waiting(reason: str) -> StepResult:
 
 
 class AttemptSuperseded(Exception):  # noqa: N818 - an expected situation, not an error
-    """The attempt of the call is no longer the live one."""
+    """Raised if the attempt of a call has ended or was replaced by a newer attempt."""
 
 
 class StepAlreadyFinished(Exception):  # noqa: N818 - an expected situation, not an error
-    """The step already has its outcome; a repeated call gets the same result."""
+    """Raised if a step already has its outcome; a repeated call returns this outcome."""
 
     def __init__(self, result: StepResult) -> None:
-        """Store the recorded result."""
+        """Store the recorded result of the step."""
         super().__init__(result.outcome.value)
         self.result = result

@@ -1,7 +1,7 @@
 """The step runner: runs one step of an attempt with its lease, deadline and task token.
 
 The state machine calls a step, a retry calls it again after a crash, and the sweep calls it for a probe. All three use
-this runner, so a step contains only its own work.
+this runner, so a step contains only its own work. During the lease, the sweep does not touch the attempt.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ DEFAULT_TIMEOUT = timedelta(minutes=30)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The function of a step, the function for its timeout, and how long it may wait.
+    """The function of a step, the function that runs after its deadline, and the time until the deadline.
 
     A step without `on_timeout` never waits.
     """
@@ -81,15 +81,16 @@ STEPS: Mapping[str, Step] = {
 
 @dataclass(frozen=True, slots=True)
 class StepRunner:
-    """Runs one step per call; every call may be repeated."""
+    """Runs one step per call. Every call may be repeated."""
 
     tools: StepTools
 
     def __call__(self, payload: Mapping[str, Any], token: str | None = None) -> dict[str, str]:
-        """Run the step that a payload names, return its result, and resume the execution under its task token.
+        """Run the step that a payload names, resume the execution with the result, and return the result.
 
-        A step without a result yet returns `waiting` and does not resume the execution: recovery does so later.
-        Raises Transient if the caller should retry, and Rejected for a malformed payload.
+        `token` is the Step Functions task token of the execution. A step without a result returns `waiting`, and the
+        execution is resumed later by the recovery. Raises Transient if the caller must retry, and Rejected for a
+        malformed payload.
         """
         request = StepRequest.read(payload)
         token = token or payload.get("token")
@@ -99,7 +100,7 @@ class StepRunner:
         return result.data(request.step)
 
     def resume(self, step: str, token: str, result: StepResult) -> bool:
-        """Resume the execution that waits for a step. Returns False if none waits."""
+        """Resume the execution that waits for a step. Returns False if no execution waits."""
         return self.tools.workflow.resume(token, result.data(step))
 
     def run(self, request: StepRequest, token: str | None) -> StepResult:
@@ -155,14 +156,14 @@ class StepRunner:
         return result
 
     def _reread(self, context: StepContext) -> NodeState:
-        """Read the node as the step left it, and check that the attempt is still the live one."""
+        """Read the node again after a step changed it, and check that the attempt has not ended meanwhile."""
         state = self.tools.append.read(context.state.key)
         context.fence(state)
         return state
 
 
 def _result_if_closed(state: NodeState, request: StepRequest) -> StepResult | None:
-    """Return `done` if the step `close` is repeated after it resolved the case; None otherwise."""
+    """Return `done` if the step `close` is called again after it resolved the case; None otherwise."""
     case = state.case
     if case is None or request.step != close_case.NAME or case.status is not CaseStatus.RESOLVED:
         return None

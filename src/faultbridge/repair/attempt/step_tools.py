@@ -1,4 +1,4 @@
-"""Ports that repair steps use, and the compute access of each cluster."""
+"""The interfaces that repair steps use, and the access to the instances of each cluster."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from faultbridge.rules.rulebook import Rulebook
 
 
 def no_other_accounts(config: ClusterConfig) -> ComputeAccess:
-    """Raise Misconfigured; for installations without access to other AWS accounts or HyperPod clusters."""
+    """Raise Misconfigured: this installation cannot access other AWS accounts or HyperPod clusters."""
     asked = config.provider_role.arn if config.provider_role else config.hyperpod_cluster
     raise Misconfigured(f"access to the instances of {config.cluster} is not set up: {asked}")
 
 
 def without_incidents(_cluster: str) -> None:
-    """Do nothing; the default of `StepTools.update_incidents`, for installations that do not correlate faults."""
+    """Do nothing. This is the default of `StepTools.update_incidents` if faults are not correlated."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepTools:
-    """The ports of the steps. Clusters select providers, orchestrators and verifiers by name.
+    """The interfaces of the steps. A cluster selects its provider, orchestrator and verifier by name.
 
-    `update_incidents` opens the incidents of a cluster whose faults are recorded but not yet correlated.
+    `update_incidents` opens the incidents of a cluster for faults that are recorded but not yet correlated.
     """
 
     table: Table
@@ -63,6 +63,9 @@ class StepTools:
     update_incidents: Callable[[str], object] = without_incidents
 
     def compute(self, config: ClusterConfig) -> ComputeAccess:
-        """Return the compute access of a cluster: this account's, its own role's, or that of its HyperPod cluster."""
+        """Return the adapters that access a cluster's instances.
+
+        They use the account of the installation, the cluster's own IAM role, or its HyperPod cluster.
+        """
         shared = config.provider_role is None and config.hyperpod_cluster is None
         return self if shared else self.compute_of_cluster(config)

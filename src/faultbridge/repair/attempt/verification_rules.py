@@ -1,4 +1,4 @@
-"""What a verification must show: how deep it tests, which faults fail it, and since when a fault counts."""
+"""Rules of a verification: how deep it tests, which faults fail it, and since when a fault counts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from faultbridge.repair.attempt.step_context import StepContext
 
 
 def faults_since_start(state: NodeState) -> tuple[str, ...]:
-    """List the active conditions of severity `error` or worse that count against the verification, one line each.
+    """List the active conditions that fail the verification, one line of text each.
 
-    A condition that only listed senders or webhooks claim does not count, because the verification checks it.
+    These are conditions of severity `error` or worse that were observed since the verification started. A condition
+    does not count if none of its senders proved to be the node, because the verification itself checks it.
     """
     case, attempt = live_attempt(state)
     found = _conditions_since(without_claims(state), case.repair_action, watched_since(case, attempt))
@@ -26,12 +27,15 @@ def faults_since_start(state: NodeState) -> tuple[str, ...]:
 
 
 def watched_since(case: Case, attempt: Attempt) -> datetime | None:
-    """Return the time from which observed faults count against the verification."""
+    """Return the time from which observed faults count against the verification.
+
+    Returns None if neither the verification nor its step has started.
+    """
     return attempt.watched_since or case.marks.get(Phase.VERIFYING.value, attempt.since)
 
 
 def is_successor(state: NodeState, case: Case) -> bool:
-    """Return whether any controller gave the node another instance after its case was opened."""
+    """Return whether any controller has replaced the node's instance since the case opened."""
     incarnation = state.incarnation
     attached = incarnation is not None and (
         incarnation.since >= case.opened_at or (state.unverified and incarnation.instance > 1)
@@ -40,9 +44,10 @@ def is_successor(state: NodeState, case: Case) -> bool:
 
 
 def verification_level(context: StepContext) -> int | None:
-    """Return the level of the verification; None for the verifier's default level.
+    """Return the diagnostics level of the verification; None for the verifier's default level.
 
-    A relapse requires at least the level `relapse_verify_level` of the policy.
+    If the fault is a relapse, which is the same fault soon after a repair, the level is at least `relapse_verify_level`
+    of the policy.
     """
     policy, case = context.rules.policy, context.case
     lowest = max(policy.limits.verify_level or 0, _level_for_faults(context) or 0) or None
@@ -51,16 +56,19 @@ def verification_level(context: StepContext) -> int | None:
 
 
 def _level_for_faults(context: StepContext) -> int | None:
-    """Return the level that covers the faults which the repair does not fix; None for the verifier's default level."""
+    """Return the diagnostics level that tests the faults which the repair does not fix.
+
+    Returns None for the verifier's default level.
+    """
     repaired = end_verified(context.state, context.case.repair_action, at=context.now, covers=lambda _: False).state
     codes = {one.code for one in repaired.active() if one.action.opens_case}
     return context.tools.rulebook.catalog().lowest_level(context.rules.config.verifier, codes)
 
 
 def _conditions_since(state: NodeState, action: RepairAction, since: datetime | None) -> list[Condition]:
-    """List the conditions of severity `error` or worse observed since the verification started.
+    """List the conditions of severity `error` or worse that were observed since the verification started.
 
-    For a replacement, everything since the successor was attached counts.
+    If the instance was replaced, all conditions since the successor was attached count.
     """
     incarnation = state.incarnation
     start = incarnation.since if action is RepairAction.REPLACE_NODE and incarnation else since

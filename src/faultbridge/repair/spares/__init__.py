@@ -2,8 +2,8 @@
 
 Read in this order:
 
-- `pool`: reads and changes spares; a condition on the version gives each spare to one case only.
-- `reconcile`: launches, verifies, replaces and terminates spares, called by the sweep.
+- `pool`: reads and changes spares. A write condition on the version gives each spare to one case only.
+- `reconcile`: launches, verifies, replaces and terminates spares. The sweep calls it.
 
 `successor.launch` takes a spare for a case. docs/launch-templates.md explains how to configure a pool.
 

@@ -27,11 +27,11 @@ class SparePool:
     clock: Clock
 
     def spares(self, cluster: str) -> tuple[Spare, ...]:
-        """Return all spares of a cluster, in the order of their slot numbers in the pool."""
+        """Return all spares of a cluster, sorted by their position in the pool."""
         return tuple(read_spares(self.table, cluster))
 
     def change(self, spare: Spare, **changes: Any) -> Spare | None:  # noqa: ANN401 - fields of Spare
-        """Change a spare. Returns None if another writer changed it since it was read."""
+        """Store changed fields of a spare. Returns None if another writer changed the spare since it was read."""
         now = self.clock.now()
         since = now if changes.get("status", spare.status) is not spare.status else spare.since
         changed = replace(spare, **{"since": since, **changes, "version": spare.version + 1})
@@ -43,21 +43,27 @@ class SparePool:
         return changed
 
     def drop(self, spare: Spare) -> None:
-        """Delete an empty position; after a lost race the next reconciliation decides again."""
+        """Delete a position of the pool that has no instance.
+
+        If another writer changed the position, nothing is deleted, and the next reconciliation decides again.
+        """
         try:
             self.table.write(Delete(keys.spare(spare.cluster, spare.number), when=_unchanged(spare)))
         except Conflict as conflict:
             _log_lost_write(spare, conflict)
 
     def taken_by(self, cluster: str, case: str, excluded: Collection[str | None]) -> str | None:
-        """Return the instance that a case took and that never backed its node, or None."""
+        """Return the id of the spare instance that a case has taken but not used yet, or None.
+
+        `excluded` are the ids of instances that back or backed the node of the case.
+        """
         for spare in self.spares(cluster):
             if spare.status is SpareStatus.TAKEN and spare.case == case and spare.instance_id not in excluded:
                 return spare.instance_id
         return None
 
     def give_back(self, cluster: str, instance_id: str) -> None:
-        """Make a taken spare available to other cases."""
+        """Make a spare that a case has taken available to other cases again."""
         for spare in self.spares(cluster):
             if spare.status is SpareStatus.TAKEN and spare.instance_id == instance_id:
                 self.change(spare, status=SpareStatus.READY, case=None)
@@ -65,7 +71,10 @@ class SparePool:
     def take(
         self, cluster: str, group: str, case: str, instance_type: str | None, fits: Callable[[str], bool]
     ) -> str | None:
-        """Take a verified spare that fits and has as many GPUs as `instance_type`. Returns its instance id, or None."""
+        """Take a verified spare for a case, and return its instance id; None if no spare fits.
+
+        The spare must have as many GPUs as `instance_type`, and `fits` must return True for its instance id.
+        """
         now = self.clock.now()
         for spare in self.spares(cluster):
             same = spare.instance_type is not None and with_same_gpu_count((spare.instance_type,), instance_type)
@@ -77,7 +86,7 @@ class SparePool:
 
 
 def read_spares(table: Table, cluster: str) -> Iterator[Spare]:
-    """Read all spares of a cluster, by number."""
+    """Yield all spares of a cluster, sorted by their position in the pool."""
     for row in query_all(table, keys.cluster_partition(cluster), prefix=keys.SPARE):
         yield items.read_spare(row)
 

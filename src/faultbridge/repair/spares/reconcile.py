@@ -1,7 +1,7 @@
 """Reconciles the spare pool: each call moves each spare one step closer to a verified instance.
 
-A call may be repeated, crash midway, and run beside another one. A spare's launches share one token in each round. An
-instance is terminated only after its spare has the status `ending`, when no case can take it anymore.
+A call may be repeated, interrupted, or run beside another. Launches for a spare share one token in each round. An
+instance is terminated only when its spare has the status `ending`, in which no case can take it.
 """
 
 from __future__ import annotations
@@ -54,10 +54,9 @@ class ReconcileSpares:
     tools: StepTools
 
     def __call__(self, cluster: str) -> None:
-        """Launch, verify, replace or terminate the spares of a cluster, one step per spare and call.
+        """Launch, verify, replace or terminate the spares of a cluster, one step for each spare.
 
-        Raises after the last spare if a step failed: Misconfigured if a verification could not start, else Transient.
-        A spare keeps its instance then, unless the verifier cannot judge the type of the instance.
+        After the last spare, raises Misconfigured if a verification could not start, else Transient if a step failed.
         """
         rules = rules_of(self.tools.rulebook, cluster)
         config = rules.config
@@ -78,7 +77,7 @@ class ReconcileSpares:
             raise Misconfigured(text) if final else Transient(text)
 
     def _spares(self, config: ClusterConfig) -> list[Spare]:
-        """Return the existing spares and the configured ones that do not exist yet."""
+        """Return the spares of a cluster: those that are stored, and those configured but not stored yet."""
         found = {spare.number: spare for spare in self.pool.spares(config.cluster)}
         for number in range(1, config.spares + 1):
             if number not in found and config.spare_group:
@@ -100,7 +99,7 @@ class _SpareReconciler:
 
     @property
     def surplus(self) -> bool:
-        """Return whether the configuration has no place for the spare any more."""
+        """Return whether the configuration no longer contains this position of the pool."""
         return self.spare.number > self.config.spares or self.spare.group != self.config.spare_group
 
     @property
@@ -117,7 +116,7 @@ class _SpareReconciler:
         return self.compute.verifiers[self.config.verifier]
 
     def step(self) -> None:
-        """Run the step for the status of the spare."""
+        """Run the step that the status of the spare requires."""
         steps: Mapping[SpareStatus, Callable[[], object]] = {
             SpareStatus.EMPTY: self._fill,
             SpareStatus.LAUNCHING: self._launch,
@@ -153,7 +152,7 @@ class _SpareReconciler:
             self._discard(candidate.instance_id, "the instance does not run, or cannot be cordoned")
 
     def _cordon(self, candidate: LaunchedInstance) -> bool:
-        """Cordon a spare's instance, which joins the cluster like any other; return whether it is cordoned."""
+        """Cordon a spare's instance, because each new instance joins the cluster; return whether it succeeded."""
         orchestrator = self.tools.orchestrators[self.config.orchestrator]
         return not orchestrator.applicable or orchestrator.cordon(ClusterNode.of_spare(candidate, self.config)).ok
 
@@ -165,7 +164,7 @@ class _SpareReconciler:
         )
 
     def start_verification(self, instance: str) -> str:
-        """Start a verification; an instance of a type that the verifier cannot judge is discarded."""
+        """Start a verification, and return its id. Discards an instance that the verifier cannot verify."""
         try:
             return self.verifier.start(instance, f"{self.spare.owner}-{self.spare.verifications}")
         except Unverifiable as error:
@@ -206,7 +205,7 @@ class _SpareReconciler:
             self._verify_again(str(spare.instance_id))
 
     def _check_taken(self) -> None:
-        """Empty the slot if its instance backs a node or is gone; make the spare ready again if its case ended."""
+        """Empty the position if its instance was used or is gone; free the spare if the case has ended."""
         spare = self.spare
         if self.pool.table.get(keys.claim(str(spare.instance_id))) is not None or self._is_gone():
             self._empty("")
@@ -218,7 +217,7 @@ class _SpareReconciler:
             self._empty(self.spare.reason)
 
     def _discard(self, instance: str, reason: str) -> None:
-        """Set the status `ending`, so that no case can take the instance; the next call terminates it."""
+        """Set the status `ending`, so that no case can take the instance. The next call terminates it."""
         self._log("spare_discarded", reason, instance_id=instance)
         self.pool.change(self.spare, status=SpareStatus.ENDING, instance_id=instance, reason=reason)
 

@@ -1,4 +1,7 @@
-"""State AwaitSuccessor: wait for a new instance of the group and claim it for the node."""
+"""The step AwaitSuccessor: waits for a new instance of the node's group and claims it for the node.
+
+To claim an instance is to reserve it, so that it backs exactly one node.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ NAME = "await_successor"
 
 
 def await_successor(context: StepContext) -> StepResult:
-    """Claim the oldest free instance that the group launched after the intent, or wait for one."""
+    """Claim the oldest free instance that the group launched for the replacement, or wait for one.
+
+    An instance counts if it was launched after the intent, which is the attempt's point of no return.
+    """
     group = context.state.placement.group
     if group is None:
         raise Misconfigured(f"no group to find a successor in: node {context.state.key.stream}; set the node's group")
@@ -36,7 +42,7 @@ def await_successor(context: StepContext) -> StepResult:
 
 
 def on_timeout(context: StepContext, reason: str) -> StepResult:
-    """After the deadline: escalate the case, because the node has no successor and no old instance."""
+    """Escalate the case after the deadline, because the node has no old and no new instance."""
     old = context.attempt.intent.instance_id if context.attempt.intent else context.instance_id
     draft = entry_builder.step(
         context.case, NAME, "timed_out", context.now, reason=reason, failure="TIMEOUT", old_instance=old
@@ -52,15 +58,19 @@ def _candidates(context: StepContext, group: str) -> tuple[LaunchedInstance, ...
 
 
 def _fits_slot(context: StepContext, candidate: LaunchedInstance) -> bool:
-    """Return whether a candidate may back the node: not if its provider launched it for another node's slot."""
+    """Return whether an instance may back the node.
+
+    It may not if its provider launched it for the slot of another node.
+    """
     slot = context.state.placement.slot
     return slot is None or candidate.slot is None or candidate.slot == slot
 
 
 def _launched_after(context: StepContext) -> datetime:
-    """Return the time from which launched instances count as successors.
+    """Return the launch time from which an instance counts as a successor.
 
-    This is the time of the intent to replace the node; without one, it is the start of the old instance.
+    This is the time of the intent to replace the node, the attempt's point of no return. Without such an intent, it is
+    the start of the old instance.
     """
     intent, incarnation = context.attempt.intent, context.state.incarnation
     if intent is not None and intent.repair_action is RepairAction.REPLACE_NODE:

@@ -1,4 +1,7 @@
-"""State CloseCase: in one commit, return the node to service, resolve its case and release its slot."""
+"""The step CloseCase: returns the node to service, resolves its case and releases its repair slot.
+
+All changes are in one commit.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ ON_PROBATION = frozenset(RESOLUTIONS.values())
 
 
 class _FaultAfterVerification(Exception):  # noqa: N818 - an expected situation, not an error
-    """A fault was observed on the node after its verification started."""
+    """Raised if a fault was observed on the node after its verification started."""
 
 
 def close_case(context: StepContext) -> StepResult:
@@ -52,7 +55,7 @@ def close_case(context: StepContext) -> StepResult:
 
 
 def _cordon_again(context: StepContext) -> StepResult:
-    """Cordon the returned node again, because its verification no longer counts."""
+    """Cordon the returned node again and fail its verification, because a fault was observed since."""
     context = replace(context, state=context.tools.append.read(context.state.key))
     if context.rules.config.follows_provider:
         return verify_instance.revoke(context, faults_since_start(context.state))

@@ -1,4 +1,4 @@
-"""State DrainNode: wait until running work has left the node, before anything is done to its instance."""
+"""The step DrainNode: waits until running work has left the node, before its instance is changed."""
 
 from __future__ import annotations
 
@@ -43,10 +43,11 @@ def drain_node(context: StepContext) -> StepResult:
 
 
 def on_timeout(context: StepContext, reason: str) -> StepResult:
-    """After the deadline: continue if the fault is fatal, because no work can run; else retry or escalate the case.
+    """End the drain after its deadline.
 
-    If the drain did not begin or the orchestrator did not answer, the drain is not forced, because the jobs had no time
-    to leave.
+    If the fault is fatal, the repair continues, because no work can run on the node. Otherwise the case is retried or
+    escalated. If the drain did not start, or the orchestrator did not answer, the repair does not continue even for a
+    fatal fault, because the jobs had no time to leave.
     """
     if context.state.orchestrator_lost_at is not None:
         return _hold(context, reason)
@@ -71,7 +72,7 @@ def _result_of(context: StepContext, answer: CallResult) -> StepResult:
 
 
 def _leave_to_provider(context: StepContext) -> StepResult:
-    """Leave the node to the provider's own repair; a node that is already repaired is only verified."""
+    """Leave the node to the provider's own repair. A node that is already repaired is only verified."""
     if context.state.status is NodeStatus.VALIDATING:
         return context.finish(StepOutcome.DIAGNOSE, Phase.VERIFYING, lambda state, _: Transition(state))
     if context.case.cancelled:
@@ -91,7 +92,10 @@ def _leave_to_provider(context: StepContext) -> StepResult:
 
 
 def _cordon_and_drain(context: StepContext, orchestrator: Orchestrator) -> tuple[StepContext, CallResult]:
-    """Drain the node; cordon it first if no cordon is confirmed or an earlier attempt may have uncordoned it."""
+    """Drain the node, and cordon it first if its cordon is not certain.
+
+    This is so if no cordon is confirmed, or if an earlier attempt may have uncordoned the node.
+    """
     recheck = context.state.isolation is Isolation.CONFIRMED and context.case.attempts > 1
     if recheck or context.state.isolation is Isolation.REQUESTED:
         answer = _answer(lambda: orchestrator.cordon(context.member))
@@ -106,7 +110,7 @@ def _cordon_and_drain(context: StepContext, orchestrator: Orchestrator) -> tuple
 
 
 def _answer(call: Callable[[], CallResult]) -> CallResult:
-    """Return the result of a call; Transient becomes TIMEOUT with `no_response` set."""
+    """Return the result of a call. A Transient error becomes the result TIMEOUT with `no_response` set."""
     try:
         return call()
     except Transient as error:
@@ -114,7 +118,10 @@ def _answer(call: Callable[[], CallResult]) -> CallResult:
 
 
 def _orchestrator_answers(state: NodeState, now: datetime) -> Transition:
-    """End the backoff, and extend the deadline by its duration: no drain ran while the orchestrator was away."""
+    """End the backoff of orchestrator calls, and extend the drain deadline by the duration of the outage.
+
+    No drain progressed while the orchestrator did not answer.
+    """
     _, attempt = live_attempt(state)
     lost_at = max(state.orchestrator_lost_at or now, attempt.since or now)
     later = update_attempt(state, deadline=(attempt.deadline or now) + (now - lost_at))
@@ -122,7 +129,7 @@ def _orchestrator_answers(state: NodeState, now: datetime) -> Transition:
 
 
 def _without_orchestrator(context: StepContext, reason: str) -> StepResult:
-    """Wait for the orchestrator to answer. Continue without it only if the instance is proven dead."""
+    """Wait until the orchestrator answers. Continue without it only if the instance is proven dead."""
     if context.state.orchestrator_lost_at is None:
         context.log("orchestrator_unavailable", reason)
         context = context.commit(lambda state, now: Transition(replace(state, orchestrator_lost_at=now)))
@@ -135,7 +142,10 @@ def _without_orchestrator(context: StepContext, reason: str) -> StepResult:
 
 
 def _hold(context: StepContext, reason: str) -> StepResult:
-    """Queue the case again, which frees its slot, and page an operator once; the attempt does not count."""
+    """Queue the case again, which releases its slot, and page an operator once.
+
+    The attempt does not count, because the orchestrator did not answer.
+    """
     text = f"the orchestrator did not answer whether work still runs: {reason}"
     if not context.state.isolation_overdue:
         context = context.commit(lambda state, now: page_overdue(state, now, text))

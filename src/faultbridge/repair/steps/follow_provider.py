@@ -1,4 +1,4 @@
-"""State FollowProvider: wait for the provider's own repair; escalate the case if there is no progress.
+"""The step FollowProvider: waits for the provider's own repair, and escalates if there is no progress.
 
 This step changes nothing on the node. The wait ends when the node has another instance, another boot, or no fault that
 needs a repair. Ingest and the inventory record these changes.
@@ -32,7 +32,7 @@ MAX_FOLLOW_DEADLINES = 4
 
 
 def follow_provider(context: StepContext) -> StepResult:
-    """Continue when the provider has repaired the node. While the fault is reported, keep waiting."""
+    """Continue if the provider has repaired the node. While the fault is still reported, keep waiting."""
     change = _provider_change(context)
     if change is not None:
         return _finish_followed(context, change)
@@ -41,7 +41,7 @@ def follow_provider(context: StepContext) -> StepResult:
 
 
 def on_timeout(context: StepContext, reason: str) -> StepResult:
-    """After the deadline: escalate the case, because the provider did not repair the node."""
+    """Escalate the case after the deadline, because the provider did not repair the node."""
     draft = entry_builder.step(
         context.case, NAME, "stalled", context.now, reason=reason, failure="TIMEOUT", old_instance=context.instance_id
     )
@@ -49,7 +49,7 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
 
 
 def _provider_change(context: StepContext) -> str | None:
-    """Describe the change by which the provider repaired the node, or return None."""
+    """Return how the provider has repaired the node, as text; None if it has not repaired the node yet."""
     state, since = context.state, context.attempt.since
     if state.status is NodeStatus.VALIDATING:
         return "another instance backs the node"
@@ -78,7 +78,10 @@ def _finish_followed(context: StepContext, change: str) -> StepResult:
 
 
 def _extend_deadline(context: StepContext) -> None:
-    """Restart the provider's deadline at the latest report of the fault, within `MAX_FOLLOW_DEADLINES`."""
+    """Restart the deadline for the provider's repair at the latest report of the fault.
+
+    The total time is limited to `MAX_FOLLOW_DEADLINES` times the deadline.
+    """
     attempt, limit = context.attempt, context.rules.policy.limits.follow_deadline
     reported_at = latest(attempt.since, *(condition.last_at for condition in context.state.active()))
     if reported_at is None or attempt.deadline is None or attempt.since is None:
@@ -110,13 +113,16 @@ def finish_if_gone(context: StepContext, step: str) -> StepResult | None:
 
 
 def is_gone(context: StepContext) -> bool:
-    """Return whether a probe shows that the instance is gone; False if no probe is possible or it has no answer."""
+    """Return whether a probe shows that the instance no longer exists.
+
+    Returns False if no probe is possible, or if the probe gets no clear answer.
+    """
     if context.instance_id is None or context.state.placement.group is None or context.rules.config.follows_provider:
         return False
     return context.provider.probe(context.instance_id) is Presence.GONE
 
 
 def gone_reason(context: StepContext) -> str:
-    """Return the recorded reason for an instance that another controller terminated."""
+    """Return the text that is recorded as the reason if another controller terminated the instance."""
     volumes = left_behind(context.rules.policy.volumes, context.state.moving_volumes)
     return f"{EXTERNAL}: another controller terminated {context.instance_id}{volumes}"

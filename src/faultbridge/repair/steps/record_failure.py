@@ -1,4 +1,4 @@
-"""State RecordFailure: record an error that the state machine caught."""
+"""The step RecordFailure: records an error that the state machine caught."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ NAME = "fail"
 
 
 def record_failure(context: StepContext) -> StepResult:
-    """Retry the case later if its attempt failed before the intent and attempts are left; else escalate it."""
+    """End the failed attempt, and retry the case later or escalate it to an operator.
+
+    The case is retried if the attempt failed before its point of no return, the intent, and if the policy permits
+    another attempt.
+    """
     if context.attempt.step == return_to_service.NAME:
         cordon_again(context)
     reason = context.request.error or "the step failed without an error message"

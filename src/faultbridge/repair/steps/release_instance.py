@@ -1,7 +1,8 @@
-"""State ReleaseInstance: record the intent, then release the instance that the intent names.
+"""The step ReleaseInstance: records the intent, then releases the instance that the intent names.
 
-After the intent the step only goes forward. It repeats the provider call only if a probe has shown that the instance is
-alive. A late or repeated call can only reach an instance that is already released.
+To release an instance is to have it terminated and replaced. After the intent, which is the point of no return, the
+step only continues forward. It repeats the provider call only if a probe has shown that the instance still exists. A
+late or repeated call can therefore only affect an instance that is already released.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ EFFECT_UNKNOWN = frozenset({ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT})
 
 
 def release_instance(context: StepContext) -> StepResult:
-    """Check and release the instance; after the intent, continue the release until it is confirmed."""
+    """Check that the instance may be released, record the intent, and release the instance.
+
+    After the intent, which is the point of no return, a repeated call continues the release until it is confirmed.
+    """
     intent = context.attempt.intent
     if intent is not None:
         return _continue_after_intent(context, intent)
@@ -43,7 +47,12 @@ def release_instance(context: StepContext) -> StepResult:
 
 
 def on_timeout(context: StepContext, reason: str) -> StepResult:
-    """After the deadline: hand an unconfirmed release over to an operator; without an intent, queue the case again."""
+    """End the release after its deadline.
+
+    If the intent, the point of no return, is recorded, the case is escalated to an operator, because it is unknown
+    whether the instance was released. Without an intent, the case is queued again. If volumes are still attached or no
+    attempt is left, it is escalated instead.
+    """
     if context.attempt.intent is None:
         if detach.waits_for_volumes(context):
             return escalation.before_intent(context, detach.NAME, "timed_out", reason)
@@ -132,7 +141,10 @@ def _finish_released(context: StepContext, intent: Intent, answer: CallResult) -
 
 
 def _handle_refusal(context: StepContext, answer: CallResult) -> StepResult:
-    """Retry later or escalate; the instance is alive, so the refused call had no effect."""
+    """Retry the case later or escalate it, after the provider refused the release.
+
+    The instance still exists, so the refused call had no effect.
+    """
     failure = answer.failure or ProviderFailure.PROVIDER_ERROR
     draft = entry_builder.step(
         context.case,

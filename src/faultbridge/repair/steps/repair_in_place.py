@@ -1,7 +1,7 @@
-"""State RepairInPlace: reset the GPUs or reboot the instance, and wait until it is back.
+"""The step RepairInPlace: resets the GPUs or reboots the instance, and waits until it is back.
 
-If the repair is impossible, or the instance is not back in time, the next repair action follows. Nothing is started
-twice: the token of the intent finds a restart that is already running.
+If the repair is impossible, or the instance is not back in time, the next repair action follows. No restart is started
+twice, because a repeated call finds the running restart by the token of the intent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ UNREACHABLE = frozenset({ProviderFailure.NOT_FOUND, ProviderFailure.PROVIDER_ERR
 
 
 def repair_in_place(context: StepContext) -> StepResult:
-    """Apply the repair action of the attempt once and wait until the instance is back."""
+    """Apply the repair action of the attempt once, and wait until the instance is back."""
     intent = context.attempt.intent
     if intent is not None:
         return _check_restart(context, intent)
@@ -49,7 +49,7 @@ def repair_in_place(context: StepContext) -> StepResult:
 
 
 def on_timeout(context: StepContext, reason: str) -> StepResult:
-    """After the deadline: continue with the next repair action, because the instance is not back."""
+    """Continue with the next repair action after the deadline, because the instance is not back."""
     return fail_step(context, NAME, "timed_out", f"the instance did not come back in time: {reason}", "TIMEOUT")
 
 
@@ -116,7 +116,7 @@ def _finish_restarted(context: StepContext, intent: Intent, restart: Restart) ->
 
 
 def _record_boot(context: StepContext, state: NodeState, restart: Restart, now: datetime) -> Transition:
-    """Record the new boot of the instance, unless its own records already reported it."""
+    """Record the new boot of the instance, unless records of the instance already reported it."""
     incarnation, intent = state.incarnation, context.attempt.intent
     if incarnation is None or intent is None:
         return Transition(state)

@@ -1,4 +1,4 @@
-"""State ReturnToService: uncordon a node whose verification passed."""
+"""The step ReturnToService: uncordons a node whose verification passed."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ NAME = "return_to_service"
 
 
 def return_to_service(context: StepContext) -> StepResult:
-    """Attach the volumes of the node and uncordon it; without an orchestrator the step is `not_applicable`.
+    """Attach the volumes of the node and uncordon it.
 
-    If a fault was observed since the verification started, cordon the node again and fail the verification.
+    Without an orchestrator, the step finishes as `not_applicable`. If a fault was observed since the verification
+    started, cordon the node again and fail the verification.
     """
     if context.attempt.steps.get(verify_instance.NAME) != StepOutcome.DONE:
         return context.escalate_to_operator("return to service was requested without a passed verification")
@@ -49,7 +50,7 @@ def _uncordon(context: StepContext) -> StepResult:
 
 
 def on_timeout(context: StepContext, reason: str) -> StepResult:
-    """After the deadline: escalate the case, because the verified node is not uncordoned or lacks its volumes."""
+    """Escalate the case after the deadline: the verified node is still cordoned or lacks its volumes."""
     if context.state.moving_volumes:
         return escalation.before_service(context, attach.NAME, reason)
     text = f"TIMEOUT: verified, but the orchestrator does not uncordon the node: {reason}"

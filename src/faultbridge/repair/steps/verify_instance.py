@@ -1,6 +1,6 @@
-"""State VerifyInstance: run diagnostics; a node returns to service only if they pass.
+"""The step VerifyInstance: runs diagnostics; a node returns to service only if they pass.
 
-A verification without a result is not a failed one: it is started again until the deadline.
+A verification that ends without a result has not failed. It is started again until the deadline.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ def verify_instance(context: StepContext) -> StepResult:
 
 
 def on_timeout(context: StepContext, reason: str) -> StepResult:
-    """After the deadline: escalate a node that could not be verified; it stays out of service.
+    """Escalate a node that could not be verified in time; it stays out of service.
 
-    If the attempt verifies a claim of listed senders or webhooks, and another source reports a fault too, the next
-    repair action follows.
+    The next repair action follows instead if the attempt verifies reports whose senders did not prove to be the node,
+    and another source also reports a fault.
     """
     draft = entry_builder.step(context.case, NAME, "inconclusive", context.now, reason=reason, failure="TIMEOUT")
     seen = sorted({one.code for one in without_claims(context.state).active() if one.action.opens_case})
@@ -76,20 +76,21 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
 
 
 def revoke(context: StepContext, findings: tuple[str, ...]) -> StepResult:
-    """Fail a verification that passed earlier, because of faults that were observed since."""
+    """Fail a verification that passed earlier, because of faults that were observed since then."""
     return _finish_failed(context, Verification(Verdict.FAILED), findings)
 
 
 def _missing_gpus(context: StepContext, found: Verification) -> tuple[str, ...]:
-    """Return a finding if the report has fewer GPUs than the instance type; diagnostics pass without them."""
+    """Return a finding if the report has fewer GPUs than the instance type. Diagnostics do not check this."""
     finding = missing_gpus(found.gpus, context.state.placement.instance_type)
     return (finding,) if finding else ()
 
 
 def _end_verified(context: StepContext, found: Verification, state: NodeState, now: datetime) -> Folded:
-    """End the conditions that the repair fixed, and the claims that the verification refutes.
+    """End the conditions that the repair fixed, and the claimed conditions that the verification refutes.
 
-    In a canceled case the verification ends all conditions, because an operator ordered the node's return.
+    A claimed condition has only reporters that did not prove to be the node. In a canceled case, all conditions end,
+    because an operator ordered the node's return.
     """
     case, _ = live_attempt(state)
     if case.cancelled:
@@ -103,9 +104,9 @@ def _end_verified(context: StepContext, found: Verification, state: NodeState, n
 
 
 def _wait_for_evidence(context: StepContext, found: Verification, remaining: NodeState) -> StepResult | None:
-    """Wait while a fault is active that the verification does not cover: only its own reporters can end it.
+    """Wait while a fault is active that the verification does not test. Only its own reporters can end it.
 
-    A canceled case does not wait: it closes, and the fault stays active.
+    A canceled case does not wait. It closes, and the fault stays active.
     """
     if context.case.cancelled:
         return None
@@ -229,7 +230,7 @@ def _finish_failed(
 
 
 def _confirm(context: StepContext) -> StepContext:
-    """Record that the failed verification confirms the reports of senders that did not prove to be the node."""
+    """Record that the failed verification confirms reports whose senders did not prove to be the node."""
     if without_claims(context.state) == context.state:
         return context
 
@@ -241,7 +242,7 @@ def _confirm(context: StepContext) -> StepContext:
 
 
 def _try_next(context: StepContext, reason: str, draft: Draft) -> StepResult:
-    """Continue with the repair action that confirmed claims require, or else with the next repair action."""
+    """Continue with the action that newly confirmed faults require, or else with the next repair action."""
     case = context.case
     required = required_repair_action(context.state, case, context.rules.policy) if case.confirmed_at else None
     stronger = required if required is not case.repair_action else None

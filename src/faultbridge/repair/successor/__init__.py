@@ -2,8 +2,8 @@
 
 Read in this order:
 
-- `sources`: asks the sources of capacity in the order of the policy.
-- `capacity`: the evidence required before an instance is released, and groups without capacity.
+- `sources`: queries the sources of EC2 capacity in the order of the policy.
+- `capacity`: requires evidence of capacity before an instance is released, and postpones groups without capacity.
 - `pending`: counts the replacements that will use free instances of a shared reservation.
 - `launch`: launches successors for groups that do not launch them, at most one per token.
 - `claim`: attaches an instance to exactly one node.

@@ -1,6 +1,6 @@
-"""Capacity for a successor: requires evidence of it before an instance is released.
+"""Capacity for a successor: before an instance is released, there must be evidence of free capacity.
 
-Replacements in a group without capacity are postponed.
+Further replacements in a group without capacity are postponed.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ DRY_FOR = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class CapacityCheck:
-    """The result of the search for capacity for a successor: the answer of each source, such as spares or reservations.
+    """The result of the search for EC2 capacity for a successor.
 
-    `result` is set if the step must end, because no capacity was found or an operator must approve the release.
+    `answers` has one answer for each queried source, such as spares or a reservation. `result` is set if the step must
+    end, because no capacity was found or an operator must approve the release of the old instance.
     """
 
     answers: tuple[SourceAnswer, ...]
@@ -45,35 +46,35 @@ class CapacityCheck:
 
     @property
     def used(self) -> SourceAnswer | None:
-        """Return the answer that permits the release of the old instance, or None if there is none."""
+        """Return the answer that permits the release of the old instance, or None if no answer does."""
         return next((one for one in self.answers if one.decision is Decision.USED), None)
 
     @property
     def source(self) -> CapacitySource | None:
-        """Return the source that permits the release of the old instance, or None if there is none."""
+        """Return the source of capacity that permits the release of the old instance, or None."""
         return self.used.source if self.used else None
 
     @property
     def spare(self) -> str | None:
-        """Return the spare instance that was taken for the case, or None if there is none."""
+        """Return the id of the spare instance that was taken for the case, or None."""
         return self.used.spare if self.used else None
 
     @property
     def reason(self) -> str:
-        """Return why a source's capacity permits the release of the old instance, or why no source's does."""
+        """Return why there is capacity that permits the release of the old instance, or why there is none."""
         if self.used:
             return self.used.reason
         return "; ".join(one.reason for one in self.answers if one.reason and one.decision is not Decision.ABSENT)
 
     @property
     def text(self) -> str:
-        """Return the source of capacity that permits the release, and the reason, as the text of the intent."""
+        """Return the source of capacity and the reason as text, for the entry that records the release."""
         source = f"capacity from {self.used.source.value}" if self.used else "no source of capacity counts"
         return f"{source}: {self.reason}" if self.reason else source
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Return what an entry records about the capacity."""
+        """Return the facts about the capacity that an entry records."""
         evidence = self.used.found.evidence if self.used else CapacityEvidence.NONE
         found = {
             "capacity_evidence": evidence.value,
@@ -86,18 +87,21 @@ class CapacityCheck:
 
 
 def is_left(context: StepContext, found: CapacityCheck, control: Control) -> bool:
-    """Return whether the source still has an instance left after other repairs that have used it since the check."""
+    """Return whether the source of capacity still has a free instance.
+
+    Other repairs may have used its instances since the check.
+    """
     if found.used is None or context.launcher is not None or not found.used.is_shared:
         return True
     return found.used.is_enough_for(count_pending(context, control))
 
 
 def find_capacity(context: StepContext, instance_id: str, group: str) -> CapacityCheck:
-    """Ask the sources of the policy for capacity for a successor.
+    """Query the sources of capacity in the policy, and decide whether the instance may be released.
 
-    If each existing source has nothing free, the case waits. If the answer of one is unknown, or if none exists, the
-    instance is released only after an operator's approval, or if the rule permits it and the fault is fatal or the node
-    never served. If the policy's list lacks `on_demand` and none of its sources exists, the rule cannot permit it.
+    If every existing source has no free instance, the case waits. If the answer of a source is unknown, or no source
+    exists, an operator must approve the release. A policy rule can permit the release without approval if the fault is
+    fatal or the node never served. It cannot if `on_demand` is not in the policy's list and none of the sources exists.
     """
     found = CapacityCheck(ask_sources(context, instance_id, group))
     if found.used:
@@ -127,7 +131,10 @@ def find_capacity(context: StepContext, instance_id: str, group: str) -> Capacit
 def requeue_without_capacity(
     context: StepContext, reason: str, facts: Mapping[str, Any] = MappingProxyType({})
 ) -> StepResult:
-    """End the attempt for lack of capacity. The instance stays; its group gets no replacements for now."""
+    """End the attempt for lack of EC2 capacity; the old instance is kept.
+
+    Further replacements in its group are postponed.
+    """
     draft = entry_builder.step(
         context.case,
         NAME,
@@ -144,12 +151,12 @@ def requeue_without_capacity(
 
 
 def mark_available(context: StepContext) -> None:
-    """Let the other cases of the group continue, because the group has capacity again."""
+    """Record that the group has capacity again, so that its other cases continue."""
     _mark_group(context, dry=False)
 
 
 def _mark_group(context: StepContext, *, dry: bool) -> None:
-    """Record whether the group lacks capacity. After a lost race, the next repair records it."""
+    """Record whether the group lacks capacity. After a conflict, the next repair records it."""
     cluster, group = context.state.key.cluster, context.state.placement.group
     key = keys.cluster_control(cluster)
     control = items.read_control(cluster, context.tools.table.get(key))

@@ -1,6 +1,7 @@
-"""The claim: an instance backs at most one node.
+"""The claim: reserves an instance as the successor of one node, so that it backs at most one node.
 
-Claim, new generation and names commit in one transaction.
+One transaction commits the claim, the node's new names and its new generation. The generation counts the instances of a
+node.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ MAX_FORMER_INSTANCES = 8
 
 
 class InstanceTaken(Exception):  # noqa: N818 - an expected situation, not an error
-    """The instance already backs another node."""
+    """Raised if an instance already backs another node."""
 
 
 def claim(context: StepContext, candidate: LaunchedInstance) -> Change:
@@ -108,7 +109,10 @@ def _aliases_of(state: NodeState, candidate: LaunchedInstance) -> Iterator[Alias
 
 
 def _aliases_of_former(state: NodeState, former: str | None, new: Mapping[Key, Alias]) -> dict[Key, Alias]:
-    """Return the aliases that end with the former instance: its id, and names that its successor does not have."""
+    """Return the aliases that the node loses with its former instance.
+
+    These are the id of this instance, and its host names that the successor does not have.
+    """
     named = (Alias("name", f"{state.key.cluster}/{name}") for name in state.placement.host_names)
     ended = {keys.alias(*alias): alias for alias in (*([Alias("instance", former)] if former else []), *named)}
     return {key: alias for key, alias in ended.items() if key not in new}

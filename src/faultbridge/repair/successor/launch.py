@@ -1,7 +1,7 @@
-"""Launch of successors for groups that do not launch them, before the old instance is released.
+"""Launches successors for groups that do not launch them, before the old instance is released.
 
-Each launch has a token. A token launches at most one instance, however often it is used. A new token is used only
-after an answer that proves that nothing was launched.
+Each launch has an idempotency token. A token launches at most one instance, however often it is used. A new token is
+used only after an answer that proves that nothing was launched.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ SAME_TOKEN = frozenset({ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT, Prov
 
 
 def ensure_successor(context: StepContext) -> CallResult | None:
-    """Launch a successor if needed. Return why the old instance must stay, or None if it may be released."""
+    """Launch a successor if the group does not launch one itself.
+
+    Returns why the old instance must stay, or None if it may be released.
+    """
     launcher, group = context.launcher, context.state.placement.group
     if launcher is None or group is None:
         return None
@@ -50,7 +53,7 @@ def ensure_successor(context: StepContext) -> CallResult | None:
 
 
 def _tag_spare(context: StepContext, launcher: Launcher, found: Sequence[LaunchedInstance]) -> CallResult | None:
-    """Tag a spare with its case before the old instance is released.
+    """Tag a spare instance with its case, before the old instance is released.
 
     Returns why the old instance must stay, or None if it may be released.
     """
@@ -62,7 +65,10 @@ def _tag_spare(context: StepContext, launcher: Launcher, found: Sequence[Launche
 
 
 def taken_spare(context: StepContext, fits: Callable[[str], bool]) -> str | None:
-    """Return the spare that an earlier call took for the case, or None. A spare that does not fit is given back."""
+    """Return the id of the spare that an earlier call took for the case, or None.
+
+    A spare for which `fits` returns False is returned to the pool.
+    """
     pool, cluster = SparePool(context.tools.table, context.tools.clock), context.state.key.cluster
     used = {context.instance_id, *context.state.former_instances}
     taken = pool.taken_by(cluster, context.case.id, used)
@@ -73,19 +79,22 @@ def taken_spare(context: StepContext, fits: Callable[[str], bool]) -> str | None
 
 
 def take_spare(context: StepContext, group: str, fits: Callable[[str], bool]) -> str | None:
-    """Take a verified spare that fits from the cluster's pool for the case. Returns its instance id, or None."""
+    """Take a verified spare from the cluster's pool for the case. Returns its instance id, or None.
+
+    `fits` decides by its id whether a spare fits.
+    """
     pool, instance_type = SparePool(context.tools.table, context.tools.clock), context.state.placement.instance_type
     return pool.take(context.state.key.cluster, group, context.case.id, instance_type, fits)
 
 
 def check_launchable(context: StepContext) -> None:
-    """Raise Misconfigured, before anything is released, if no successor could be launched."""
+    """Raise Misconfigured if no successor could be launched; called before an instance is released."""
     if context.launcher is not None and context.state.placement.group is not None:
         launch_request(context, context.state.placement.group)
 
 
 def launch_again(context: StepContext) -> str:
-    """Launch a successor unless one is on its way. Returns why the launch failed, or ''."""
+    """Launch a successor unless one is already launched. Returns why the launch failed, or ''."""
     launcher, group = context.launcher, context.state.placement.group
     if launcher is None or group is None or launcher.launched(launch_request(context, group)):
         return ""
@@ -105,19 +114,21 @@ def launch_again(context: StepContext) -> str:
 
 
 def launch_request(context: StepContext, group: str) -> LaunchRequest:
-    """Describe the successor to launch: group, case, token, and the instance types of the attempt.
+    """Return the request for the successor to launch: group, case, token, and instance types.
 
-    A token stands for one request, so a change of the policy during the attempt does not change its types.
+    A token belongs to one request. A change of the policy during the attempt therefore does not change the instance
+    types.
     """
     types = context.attempt.instance_types or types_to_launch(context)
     return replace(case_request(context, group), instance_types=types)
 
 
 def types_to_launch(context: StepContext, used: CapacitySource | None = None) -> tuple[str, ...]:
-    """Return the instance types to launch, in order; empty if none is configured: the launch template decides.
+    """Return the instance types to launch, in order of preference.
 
-    The types of the source that permitted the release come first. Those of `on_demand` and `fallback_types` follow in
-    the policy's order, if the policy names these sources.
+    The result is empty if no types are configured; the launch template then decides. The types of `used`, the source of
+    capacity that permitted the release, come first. The types of `on_demand` and `fallback_types` follow in the
+    policy's order, if the policy names these sources.
     """
     types = _types(context)
     if not types:
@@ -131,7 +142,7 @@ def types_to_launch(context: StepContext, used: CapacitySource | None = None) ->
 
 
 def source_of_type(context: StepContext, instance_type: str | None) -> CapacitySource:
-    """Return the first source of the policy for which an instance of a type is launched."""
+    """Return the first capacity source in the policy for which an instance of this type is launched."""
     further = instance_type in fallback_types(context)
     sources = {CapacitySource.FALLBACK_TYPES} if further else {CapacitySource.ON_DEMAND, *RESERVATIONS}
     named = (source for source in context.rules.policy.capacity if source in sources)
@@ -139,7 +150,7 @@ def source_of_type(context: StepContext, instance_type: str | None) -> CapacityS
 
 
 def fallback_types(context: StepContext) -> tuple[str, ...]:
-    """Return the configured instance types with as many GPUs as the node's type, without the first, preferred type."""
+    """Return the configured instance types after the first one that have as many GPUs as the node's type."""
     return _types(context)[1:]
 
 
@@ -153,7 +164,10 @@ def _types(context: StepContext) -> tuple[str, ...]:
 
 
 def case_request(context: StepContext, group: str) -> LaunchRequest:
-    """Return the request that identifies the launches of the case and their current token, without instance types."""
+    """Return the request that identifies the launches of the case, without instance types.
+
+    It contains the case and its current launch token.
+    """
     intent, attempt = context.attempt.intent, context.attempt
     token = f"{intent.token if intent else context.case.execution}-{attempt.launches}"
     return LaunchRequest(context.rules.config, group, context.case.id, token, context.instance_id, spare=attempt.spare)

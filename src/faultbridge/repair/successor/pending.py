@@ -1,4 +1,4 @@
-"""Replacements in progress: each of them will use a free instance of a reservation that several nodes share."""
+"""Counts replacements in progress that will use free instances of a shared capacity reservation."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from faultbridge.storage import items, keys
 
 
 def count_pending(context: StepContext, control: Control | None = None) -> int:
-    """Return how many other repairs of the group release an instance and have not attached a successor yet.
+    """Return how many other replacements in the group have no successor after their point of no return.
 
-    `control` are the repair slots of the cluster, if the caller has just read them.
+    `control` has the repair slots of the cluster if the caller has just read them.
     """
     cluster, group, table = context.state.key.cluster, context.state.placement.group, context.tools.table
     if control is None:

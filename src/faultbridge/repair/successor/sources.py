@@ -1,4 +1,4 @@
-"""Sources of capacity: asked in the order of the policy until one has an instance for the successor."""
+"""Sources of capacity: queried in the order of the policy until one has an instance for the successor."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ MIN_LEFT = timedelta(hours=1)
 
 
 class Decision(StrEnum):
-    """What a source's answer decides: `used` permits the release, `absent` means that there is no such source."""
+    """What the answer of a capacity source decides about the release of the old instance.
+
+    - `used`: the source has an instance, and permits the release.
+    - `none_free`: the source has no free instance.
+    - `unknown`: it is not known whether the source has a free instance.
+    - `absent`: the source does not exist.
+    """
 
     USED = "used"
     NONE_FREE = "none_free"
@@ -31,9 +37,9 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SourceAnswer:
-    """The answer of one source, what it decides, and the spare instance that it took for the case.
+    """The answer of one capacity source, and the spare instance that was taken for the case, if any.
 
-    `pending` replacements of the group will use free instances of the source, before this one.
+    `pending` is the number of other replacements that will use free instances of the source before this one.
     """
 
     source: CapacitySource
@@ -44,7 +50,7 @@ class SourceAnswer:
 
     @property
     def decision(self) -> Decision:
-        """Return what the answer decides."""
+        """Return what the answer decides about the release of the old instance."""
         if self.found.evidence is CapacityEvidence.ABSENT:
             return Decision.ABSENT
         if self.found.evidence is CapacityEvidence.NONE:
@@ -54,7 +60,7 @@ class SourceAnswer:
 
     @property
     def reason(self) -> str:
-        """Return why the source permits the release, or why it does not."""
+        """Return why the source permits the release of the old instance, or why it does not."""
         found = self.found
         without = "" if found.free else f"{found.evidence.value} has no free capacity"
         ends = f"it ends at {to_text(found.ends_at)}" if found.ends_at and self._ends_soon else ""
@@ -63,7 +69,7 @@ class SourceAnswer:
 
     @property
     def fact(self) -> dict[str, Any]:
-        """Return the answer as a fact of an entry."""
+        """Return the answer in the form that an entry records."""
         return {
             "source": self.source.value,
             "decision": self.decision.value,
@@ -73,12 +79,12 @@ class SourceAnswer:
 
     @property
     def is_shared(self) -> bool:
-        """Return whether other replacements use the free instances of the source too, and their number is known."""
+        """Return whether other replacements use this source too, and its number of free instances is known."""
         found = self.found
         return found.free and found.count is not None and found.evidence is CapacityEvidence.RESERVATION
 
     def is_enough_for(self, pending: int) -> bool:
-        """Return whether the source still has a free instance after `pending` other replacements have taken theirs."""
+        """Return whether the source has a free instance left after `pending` other replacements."""
         return not self.is_shared or (self.found.count or 0) > pending
 
     @property
@@ -87,9 +93,9 @@ class SourceAnswer:
 
 
 def ask_sources(context: StepContext, instance_id: str, group: str) -> tuple[SourceAnswer, ...]:
-    """Ask the sources of the policy in their order; the answers end with the first one that permits the release.
+    """Query the policy's sources in order; the last answer is the first that permits the release, if any.
 
-    No source is asked if the case already has its successor, because that may be the last free instance of a source.
+    If the case already has its successor, no source is queried, because the successor may be the last free instance.
     """
     present = _present(context, instance_id, group)
     if present is not None:
@@ -117,7 +123,7 @@ def _provided(context: StepContext, source: CapacitySource, instance_id: str, gr
 
 
 def _present(context: StepContext, instance_id: str, group: str) -> SourceAnswer | None:
-    """Return the spare that an earlier call took, or the instance that an earlier attempt launched, if there is one."""
+    """Return, as an answer, the spare or launched instance that the case already has; None without one."""
     if context.launcher is None:
         return None
     spare = taken_spare(context, lambda one: _fits(context, one, volume_zones(context, instance_id)))
@@ -137,7 +143,10 @@ def _fits(context: StepContext, spare: str, zones: frozenset[str]) -> bool:
 
 
 def _spare(context: StepContext, instance_id: str, group: str) -> SourceAnswer:
-    """Take a spare in the zone of the volumes that move from the instance; without volumes, in any zone."""
+    """Take a spare, and return the answer of the spare pool.
+
+    If volumes move from the instance, the spare must be in the zone of these volumes.
+    """
     if context.launcher is None or not context.rules.config.spares:
         found = Capacity(CapacityEvidence.ABSENT, reason="the cluster keeps no spares")
         return SourceAnswer(CapacitySource.SPARE_POOL, found, context.now)
@@ -150,7 +159,7 @@ def _spare(context: StepContext, instance_id: str, group: str) -> SourceAnswer:
 
 
 def _fallback(context: StepContext) -> SourceAnswer:
-    """Return the answer for the further instance types: only a launch shows whether one is available."""
+    """Return the answer for the fallback instance types. Only a launch shows whether one is available."""
     types = fallback_types(context) if context.launcher else ()
     found = (
         Capacity(CapacityEvidence.LAUNCH_FIRST, reason=", ".join(types))

@@ -1,7 +1,7 @@
-"""Termination of instances that were launched for a case and never backed a node.
+"""Terminates instances that were launched for a case and never backed a node.
 
-`end_for_case` runs when a repair closes its case. `EndUnusedLaunches` finds the others: an operator may retire a node
-while a launch is under way, and EC2 may not answer when the case closes.
+`end_for_case` runs when a repair closes its case. `EndUnusedLaunches` finds instances that are left later, for example
+because an operator retired the node during a launch, or because EC2 did not answer when the case closed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from faultbridge.storage import keys
 
 
 def end_for_case(context: StepContext) -> None:
-    """Terminate the unused instances of a case that closes, because its node was fixed otherwise."""
+    """Terminate the unused instances of a case that closes, because its node was fixed in another way."""
     launcher, group = context.launcher, context.state.placement.group
     if launcher is None or group is None:
         return
@@ -38,7 +38,7 @@ def end_for_case(context: StepContext) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EndUnusedLaunches:
-    """Terminates the unused instances of closed cases of a cluster; a repeated call is harmless.
+    """Terminates the unused instances of a cluster's closed cases. A repeated call has no further effect.
 
     It reads the case of each launched instance. To limit these reads, it works only in the first minute of each hour.
     """
@@ -46,7 +46,7 @@ class EndUnusedLaunches:
     tools: StepTools
 
     def __call__(self, cluster: str) -> None:
-        """Terminate the instances of a cluster whose case is closed and that never backed a node."""
+        """Terminate the launched instances that never backed a node and whose case is closed."""
         config = rules_of(self.tools.rulebook, cluster).config
         launcher = self.tools.compute(config).launchers.get(config.provider)
         if launcher is None or config.mode is not Mode.ACT or not config.acts or self.tools.clock.now().minute:

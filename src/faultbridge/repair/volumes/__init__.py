@@ -2,13 +2,13 @@
 
 Read in this order:
 
-- `detach`: before the intent, records the volumes, detaches them and waits until they are free.
-- `zones`: refuses a repair whose successor could not take the volumes.
-- `escalation`: leaves the case to an operator when volumes cannot move.
+- `detach`: before the intent, the attempt's point of no return, records the volumes and detaches them.
+- `zones`: refuses a repair if the successor could not attach the volumes.
+- `escalation`: escalates the case to an operator if volumes cannot move.
 - `attach`: before the node returns to service, attaches the volumes to its instance.
 
-`NodeState.moving_volumes` is written before the first call, so that a crash at any point forgets no volume. Each step
-reads what is there before it acts.
+`NodeState.moving_volumes` is written before the first call, so that no volume is lost in a crash. Each step reads the
+current attachments before it acts.
 
 Tests: tests/scenarios/repair/test_volumes.py, tests/contracts/test_volumes.py and tests/simulation/test_volumes.py.
 """

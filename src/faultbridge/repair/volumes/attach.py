@@ -1,4 +1,7 @@
-"""Attach the volumes of a node to the instance that returns to service: the successor, or the old one again."""
+"""Attaches the volumes of a node to the instance that returns to service.
+
+This is the successor, or the old instance if it was not replaced.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,8 @@ NAME = "attach_volumes"
 def attach_volumes(context: StepContext) -> tuple[StepContext, StepResult | None]:
     """Attach every volume that was detached for the node to its current instance.
 
-    Returns the node as last written, and why it may not serve yet, or None when no volume is missing.
+    Returns the context with the node as last written. The second value is the result of the step if the node may not
+    serve yet, and None if no volume is missing.
     """
     moving, instance_id = context.state.moving_volumes, context.instance_id
     if not moving or instance_id is None:
@@ -47,9 +51,9 @@ def attach_volumes(context: StepContext) -> tuple[StepContext, StepResult | None
 
 
 def _attach(context: StepContext, moving: MovingVolume, volume: Volume, instance_id: str) -> tuple[str, bool]:
-    """Start to attach a volume, unless that has started already.
+    """Start to attach a volume, unless this has started already.
 
-    Returns why the volume is not attached yet, and whether another try cannot succeed.
+    Returns why the volume is not attached yet, and True if another try cannot succeed.
     """
     name = moving.volume_id
     if volume.on(instance_id):
@@ -62,12 +66,15 @@ def _attach(context: StepContext, moving: MovingVolume, volume: Volume, instance
 
 
 def _is_free(volume: Volume, instance_id: str) -> bool:
-    """Return whether a volume is on no instance, or on others that may share it."""
+    """Return whether a volume can be attached to an instance.
+
+    It must not be attached to this instance yet, and only a shared volume may be attached to other instances.
+    """
     return not volume.on(instance_id) and (volume.shared or not volume.attachments)
 
 
 def _is_lost(volume: Volume | None, instance_id: str) -> bool:
-    """Return whether a volume can no longer be attached: it does not exist, or no role may move it."""
+    """Return whether a volume cannot be attached: it does not exist, or it has no tag that permits a move."""
     return volume is None or not (volume.tagged or volume.on(instance_id))
 
 

@@ -1,4 +1,4 @@
-"""Detach the volumes that the policy names, before the intent: an instance is released only without them."""
+"""Detaches the volumes that the policy names from an instance, before the instance is released."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ NAME = "detach_volumes"
 
 
 def detach_volumes(context: StepContext, instance_id: str, spare: str | None) -> tuple[StepContext, StepResult | None]:
-    """Detach the volumes that must move from the instance; without such volumes nothing is read or called.
+    """Detach the volumes that must move from the instance. Without such volumes, nothing is called.
 
-    Returns the node as last written, and why the instance must stay, or None when no volume is on it.
+    Returns the context with the node as last written. The second value is the result of the step if the instance must
+    stay, and None if no volume is attached to it.
     """
     if not context.moves_volumes:
         return context, None
@@ -53,9 +54,9 @@ def refuse_unmovable(context: StepContext) -> StepResult | None:
 
 
 def waits_for_volumes(context: StepContext) -> bool:
-    """Return whether volumes that must move are still on the instance of the node.
+    """Return whether volumes that must move are still attached to the instance of the node.
 
-    If the volumes cannot be read, return whether any are recorded.
+    If the volumes cannot be read, return whether any are recorded as moving.
     """
     if not context.moves_volumes or context.lacks_volumes:
         return False
@@ -69,7 +70,7 @@ def waits_for_volumes(context: StepContext) -> bool:
 
 
 def _held_by_driver(context: StepContext) -> tuple[str, ...]:
-    """Return the volumes that the storage driver of the orchestrator has not detached from the node."""
+    """Return the volumes that the orchestrator's storage driver has not detached from the node."""
     attachments = context.tools.volume_attachments.get(context.rules.config.orchestrator)
     return attachments.remaining(context.member) if attachments else ()
 
@@ -107,16 +108,16 @@ def _moving(volume: Volume, instance_id: str) -> MovingVolume:
 
 
 def _not_recorded(state: NodeState, found: tuple[MovingVolume, ...]) -> tuple[MovingVolume, ...]:
-    """Return the volumes that are not yet recorded as leaving this instance.
+    """Return the volumes that are not yet recorded as moving from this instance.
 
-    An existing record of the same volume may name an earlier instance, and does not count.
+    If a volume is recorded as moving from an earlier instance, it counts as not recorded.
     """
     known = {(one.volume_id, one.instance_id) for one in state.moving_volumes}
     return tuple(one for one in found if (one.volume_id, one.instance_id) not in known)
 
 
 def _with(state: NodeState, new: tuple[MovingVolume, ...]) -> tuple[MovingVolume, ...]:
-    """Return the recorded moving volumes and the new ones; a new record replaces that of the same volume."""
+    """Return the recorded moving volumes with the new ones. A new record of a volume replaces the old one."""
     moved = {one.volume_id for one in new}
     return (*(one for one in state.moving_volumes if one.volume_id not in moved), *new)
 

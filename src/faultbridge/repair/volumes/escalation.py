@@ -1,4 +1,4 @@
-"""Escalate a case whose volumes cannot move, and describe volumes in entries."""
+"""Escalates a case if its volumes cannot move, and describes volumes in entries."""
 
 from __future__ import annotations
 
@@ -18,32 +18,33 @@ from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult
 
 
 def before_intent(context: StepContext, step: str, outcome: str, reason: str, gone: Collection[str] = ()) -> StepResult:
-    """End the attempt before the intent: the instance and its volumes stay, and an operator decides.
+    """Escalate the case to an operator before anything is released; the instance keeps its volumes.
 
-    Volumes in `gone` do not exist any more and are forgotten.
+    Volumes in `gone` no longer exist, so they are removed from the record of moving volumes.
     """
     draft = _step(context, step, outcome, reason, old=context.instance_id)
     return _escalate(context, reason, draft, gone, fails=True)
 
 
 def before_service(context: StepContext, step: str, reason: str, lost: Collection[str] = ()) -> StepResult:
-    """End the attempt: the node stays out of service, because a volume is not attached.
+    """Escalate the case to an operator, because a volume is not attached; the node stays out of service.
 
-    Volumes in `lost` cannot be attached any more and are forgotten, so that an operator can return the node.
+    Volumes in `lost` can no longer be attached. They are removed from the record of moving volumes, so that an operator
+    can return the node.
     """
     draft = _step(context, step, "failed", reason, new=context.instance_id)
     return _escalate(context, reason, draft, lost, fails=False)
 
 
 def described(volumes: tuple[MovingVolume, ...]) -> list[dict[str, Any]]:
-    """Return volumes as facts of an entry."""
+    """Return volumes in the form that an entry records."""
     return [
         {"volume": one.volume_id, "zone": one.zone, "device": one.device, "from": one.instance_id} for one in volumes
     ]
 
 
 def without(state: NodeState, volumes: Collection[str]) -> NodeState:
-    """Return the node without some of its moving volumes."""
+    """Return the node without the given volumes in its record of moving volumes."""
     left = tuple(one for one in state.moving_volumes if one.volume_id not in volumes)
     return replace(state, moving_volumes=left)
 

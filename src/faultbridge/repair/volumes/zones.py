@@ -1,4 +1,4 @@
-"""Zones: an EBS volume can be attached only in its own availability zone."""
+"""Zones: an EBS volume can be attached only to an instance in its own availability zone."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from faultbridge.repair.successor.launch import launch_request
 
 
 def refusal(context: StepContext, moving: tuple[MovingVolume, ...], spare: str | None) -> str | None:
-    """Return why a successor could not take the volumes, as far as that is known before anything is released.
+    """Return why a successor could not attach the volumes, or None if no reason is known.
 
-    The zone of a spare is known, and so is that of a successor that is launched already. Otherwise, every zone in which
-    the group may launch a successor must be the zone of the volumes.
+    It is called before the old instance is released. The zone of a spare or of a successor that is already launched is
+    known. Otherwise, all zones in which the group may launch a successor must be the zone of the volumes.
     """
     group = context.state.placement.group
     if not moving or group is None:
@@ -29,7 +29,7 @@ def refusal(context: StepContext, moving: tuple[MovingVolume, ...], spare: str |
 
 
 def volume_zones(context: StepContext, instance_id: str) -> frozenset[str]:
-    """Return the zones of the volumes that move from an instance: those that are on it, and those that left it."""
+    """Return the zones of the volumes that move from an instance, including those already detached."""
     if not context.moves_volumes:
         return frozenset()
     attached = context.volumes.attached(instance_id, context.rules.policy.volumes)
@@ -37,20 +37,23 @@ def volume_zones(context: StepContext, instance_id: str) -> frozenset[str]:
 
 
 def in_zones(context: StepContext, instance_id: str, zones: frozenset[str]) -> bool:
-    """Return whether volumes of these zones can be attached to an instance; True also if its zone is not known."""
+    """Return whether volumes of these zones can be attached to an instance; True if its zone is not known."""
     zone = context.volumes.zone_of(instance_id)
     return zone is None or zones == {zone}
 
 
 def zone_refusal(context: StepContext, moving: tuple[MovingVolume, ...], instance_id: str) -> str | None:
-    """Return why an instance cannot take the volumes, because it is in another zone; None if it can."""
+    """Return why an instance cannot attach the volumes of another zone; None if it can."""
     zone = context.volumes.zone_of(instance_id)
     wrong = [one for one in moving if zone is not None and one.zone != zone]
     return f"{wrong[0].volume_id} is in {wrong[0].zone}, but {instance_id} is in {zone}" if wrong else None
 
 
 def refuse_release(context: StepContext) -> CallResult | None:
-    """Return why the old instance must stay: the successor that was launched for it cannot take its volumes."""
+    """Return why the old instance must stay, or None if it may be released.
+
+    It must stay if the successor that was launched for it is in another zone than its volumes.
+    """
     moving, group = context.state.moving_volumes, context.state.placement.group
     launched = _launched(context, group) if moving and group else ()
     reason = next(filter(None, (zone_refusal(context, moving, one) for one in launched)), None)
