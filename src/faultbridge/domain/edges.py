@@ -66,7 +66,10 @@ class Actor(StrEnum):
 
 
 class Edge(NamedTuple):
-    """One legal transition: `on` states its cause in words; `source` is None for the first status."""
+    """One legal transition of a node or case. `on` states its cause in text.
+
+    `source` is None for the first status.
+    """
 
     source: str | None
     target: str

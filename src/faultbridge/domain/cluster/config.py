@@ -1,4 +1,4 @@
-"""Cluster configuration: how a cluster is registered, which systems run it, and who may repair its nodes."""
+"""Cluster configuration: the registration of a cluster, its systems, and who repairs its nodes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,10 @@ class RepairOwner(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProviderRole:
-    """The IAM role for a cluster in another account, and the external id if its trust policy requires one."""
+    """The IAM role for a cluster in another account.
+
+    The external id is set if the trust policy of the role requires one.
+    """
 
     arn: str
     external_id: str | None = None
@@ -121,7 +124,7 @@ class ClusterConfig:
         return self
 
     def _check_slurm(self) -> None:
-        """Reject a Slurm cluster without the access that its use of Slurm requires.
+        """Reject a Slurm cluster without the access to Slurm that its settings require.
 
         The orchestrator requires a head node or slurmrestd. Only commands on the head node requeue a job. SSM Run
         Command cannot run on the controller of a HyperPod cluster.
@@ -140,7 +143,7 @@ class ClusterConfig:
             raise Rejected("no_requeue_head_node", f"the head node is missing: {self.cluster}; {user} requires it")
 
     def _check_own_parts(self) -> None:
-        """Reject an adapter, such as a verifier, that cannot reach the instances of the cluster's provider."""
+        """Reject an adapter, such as a verifier, that cannot access the instances of the cluster's provider."""
         for part, allowed in OWN_PARTS.get(self.provider, {}).items():
             given = getattr(self, part)
             if given != allowed:
@@ -149,12 +152,12 @@ class ClusterConfig:
 
     @property
     def acts(self) -> bool:
-        """Return whether Faultbridge repairs the nodes of the cluster; in dry run it only reports what it would do."""
+        """Return whether Faultbridge repairs the nodes. In the mode `dry_run` it only reports planned repairs."""
         return self.repair_owner is RepairOwner.FAULTBRIDGE and self.mode is not Mode.OBSERVE
 
     @property
     def follows_provider(self) -> bool:
-        """Return whether the provider's automation repairs the nodes and Faultbridge only verifies them."""
+        """Return whether the provider's automation repairs nodes, so that Faultbridge only verifies them."""
         return self.repair_owner is RepairOwner.PROVIDER and self.mode is Mode.ACT
 
     @property
@@ -163,19 +166,19 @@ class ClusterConfig:
         return self.acts or self.follows_provider
 
     def update_hold(self, group: str | None, now: datetime) -> UpdateHold | None:
-        """Return the hold on the repairs of a group because its owner updates it, or None if none is in force."""
+        """Return the current pause of a group's repairs because its owner updates it; None if there is none."""
         return next((one for one in self.update_holds if one.group == group and one.until > now), None)
 
     @property
     def next_shard(self) -> int:
-        """Return the shard that will hold the rows of the next node."""
+        """Return the number of the index shard that will store the rows of the next registered node."""
         return min(self.expected // self.nodes_per_shard, MAX_SHARDS - 1)
 
     def with_next_node(self) -> ClusterConfig:
-        """Return the configuration with one more node."""
+        """Return the configuration with its number of expected nodes increased by one."""
         return replace(self, expected=self.expected + 1, shards=max(self.shards, self.next_shard + 1))
 
 
 def shard_of(name: str, shards: int) -> int:
-    """Return the shard of a name: evenly distributed, and always the same for the same name."""
+    """Return the shard number of a name; a hash distributes names evenly and never changes."""
     return crc32(name.encode()) % shards
