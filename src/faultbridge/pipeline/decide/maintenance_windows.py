@@ -1,7 +1,7 @@
 """Maintenance windows: whether a window is open at a time, in the window's own time zone.
 
-`cronsim` evaluates the cron expression, with the rules of Debian's cron for changes to and from daylight saving time.
-It is imported when the first window is evaluated, because most policies have none.
+The package `cronsim` evaluates the cron expression, with the rules of Debian's cron for changes to and from daylight
+saving time. It is imported when the first window is evaluated, because most policies have no window.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def is_open(window: Window, now: datetime) -> bool:
 
 
 def check_cron(text: str) -> None:
-    """Raise ValueError unless the text is a cron expression with five fields; the error names the wrong field."""
+    """Raise ValueError, which names the wrong field, unless a text is a cron expression of five fields."""
     from cronsim import CronSim, CronSimError
 
     if len(text.split()) != len(FIELDS.split(", ")):

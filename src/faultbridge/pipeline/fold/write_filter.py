@@ -41,8 +41,9 @@ LOG_CODES = ("xid.", "sxid.")
 def must_write(before: NodeState, after: NodeState, policy: Policy, catalog: Catalog, *, logged: bool = False) -> bool:
     """Return whether a node's changed state must be stored.
 
-    That is the case if anything except watermarks and counts changed, or one of them by more than its precision.
-    `logged` means that the times of its snapshots are written with a heartbeat.
+    It must be stored if anything except watermarks and counts changed, or if a watermark or count changed by more than
+    its precision. A watermark is the time of a reporter's last report. `logged` means that the times of the node's
+    snapshots are written with a heartbeat.
     """
     if replace(after, conditions=before.conditions, snapshots=before.snapshots, due_at=before.due_at) != before:
         return True

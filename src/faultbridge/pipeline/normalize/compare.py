@@ -20,7 +20,7 @@ STALL_STEPS, STALL_SECONDS = 5, 300
 
 
 def differences(observations: Iterable[Observation], limits: Thresholds | None = None) -> tuple[Observation, ...]:
-    """Return the observations, with a fault for each difference between two samples of the same port.
+    """Return the observations, with a fault added for each difference between two samples of a port.
 
     A fault that a health snapshot of the same record already contains is not added again. `limits` replaces the
     packaged thresholds.
@@ -60,7 +60,10 @@ def _faults(previous: CounterSample, sample: CounterSample, limits: Thresholds) 
 
 
 def _rise_above(limit: Threshold, previous: CounterSample, sample: CounterSample) -> Fault | None:
-    """Return a fault if a counter rose by more than its threshold; None also if it fell, because it was reset."""
+    """Return a fault if a counter rose by more than its threshold, else None.
+
+    A counter that fell was reset, which is no fault.
+    """
     before, now = previous.values.get(limit.counter), sample.values.get(limit.counter)
     if not isinstance(before, int) or not isinstance(now, int) or now <= before:
         return None
@@ -117,7 +120,7 @@ class _Lost:
 
 
 def _last_xid(previous: CounterSample, sample: CounterSample, name: str) -> Fault | None:
-    """Return a fault if the gauge of the last Xid changed or appeared; 0 means no Xid."""
+    """Return a fault if the gauge of the last Xid changed or appeared. The value 0 means no Xid."""
     before, now = previous.values.get(name), sample.values[name]
     if before == now or not isinstance(now, int) or now <= 0:
         return None
@@ -136,7 +139,7 @@ def _counted_xid(previous: CounterSample, sample: CounterSample, name: str) -> F
 
 
 def _reduced_rate(previous: CounterSample, sample: CounterSample, name: str) -> Fault | None:
-    """Return a fault if a link that stayed up has a lower rate than before: lost lanes or speed."""
+    """Return a fault if a link that stayed up has a lower rate than before, from lost lanes or speed."""
     before, now = previous.values.get(name), sample.values[name]
     state = "ib_link" if name == "ib_rate" else "carrier"
     link_up = previous.values.get(state) == sample.values.get(state) == 1
@@ -147,7 +150,7 @@ def _reduced_rate(previous: CounterSample, sample: CounterSample, name: str) -> 
 
 
 def _stalled_job(previous: CounterSample, sample: CounterSample, name: str) -> Fault | None:
-    """Return a fault if a job's iteration lasts five times its usual step duration, and at least 300 seconds."""
+    """Return a fault if a job's iteration lasts five times its usual duration and at least 300 s."""
     if previous.values.get(name) != sample.values[name] or sample.values.get("finished") == 1:
         return None
     step = sample.values.get("step_milliseconds")
