@@ -22,7 +22,10 @@ Result = TypeVar("Result")
 
 
 def append_to_cluster(read_and_write: Callable[[], Result]) -> Result:
-    """Run a read and its conditional write, and repeat both after a conflict. Raises Conflict after 20 conflicts."""
+    """Run a read and its conditional write, and repeat both after a conflict with another writer.
+
+    Raises Conflict after 20 conflicts.
+    """
     for attempt in range(MAX_TRIES - 1):
         try:
             return read_and_write()
@@ -32,7 +35,7 @@ def append_to_cluster(read_and_write: Callable[[], Result]) -> Result:
 
 
 def event_ids(stack: Stack, before: ClusterState, count: int) -> tuple[str, ...]:
-    """Return the event ids of the next entries of a cluster's stream."""
+    """Return the event ids that the next entries of a cluster's stream will get."""
     stream, head = stack.stream(before.cluster), before.head
     return tuple(stream.event_id(head.epoch, head.sequence + number) for number in range(1, count + 1))
 
