@@ -23,7 +23,7 @@ MAX_BATCH = 10
 
 @dataclass(frozen=True, slots=True)
 class RawInput:
-    """Raw bytes of one source about one node, to be sent as one or more records."""
+    """Raw bytes that one source reports about one node, to be sent as one or more records."""
 
     source: str
     cluster: str
@@ -48,7 +48,7 @@ def _no_progress(_count: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Sends raw inputs. `new_id` creates record ids, and `sender` names the sender in receipts."""
+    """Puts raw inputs on the queue; `new_id` creates record ids, `sender` names the sender in receipts."""
 
     queue: RecordQueue
     objects: ObjectStore

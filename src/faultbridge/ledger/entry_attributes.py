@@ -1,4 +1,4 @@
-"""Entry attributes: recomputes the attributes of a stored entry from its hashed body and compares them.
+"""Entry attributes: recomputes a stored entry's attributes from its hashed body and compares them.
 
 An attribute that the body does not determine is listed in `faultbridge.storage.item_kinds`.
 """
