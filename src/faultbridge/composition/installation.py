@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Sleep and random sources, replaceable in simulation and tests."""
+    """The functions for sleeping and for random numbers, replaceable in simulation and tests."""
 
     pause: Callable[[float], None] = time.sleep
     random: random.Random = field(default_factory=random.Random)
@@ -65,7 +65,7 @@ class Installation:
 
     @cached_property
     def ledger(self) -> Ledger:
-        """Return the factory of the services that write and publish entries."""
+        """Return the factory of the services that write and publish timeline entries."""
         from faultbridge.composition.recording import Ledger
 
         return Ledger(self)
@@ -86,7 +86,7 @@ class Installation:
 
     @cached_property
     def jobs(self) -> JobTracking:
-        """Return the factory of the services that record and follow jobs."""
+        """Return the factory of the services that record training jobs and follow them."""
         from faultbridge.composition.job_tracking import JobTracking
 
         return JobTracking(self)
@@ -117,7 +117,7 @@ class Installation:
 
     @cached_property
     def incidents(self) -> Incidents:
-        """Return the factory of the services that correlate and close incidents."""
+        """Return the factory of the services that correlate faults and close cluster incidents."""
         from faultbridge.composition.repairing import Incidents
 
         return Incidents(self)

@@ -1,4 +1,4 @@
-"""Transition: the changes of one decision to a node and its case, committed in one transaction."""
+"""Transition: the changes of one decision to a node and its repair case, committed in one transaction."""
 
 from __future__ import annotations
 

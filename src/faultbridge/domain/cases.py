@@ -54,7 +54,7 @@ class WaitingFor(StrEnum):
 
 
 class Resolution(StrEnum):
-    """The result of a closed case."""
+    """The result with which a case is closed."""
 
     REPAIRED = "repaired"
     REPLACED = "replaced"
@@ -75,7 +75,7 @@ INSTANCE_ADDED = "cloud.instance_added"
 
 
 class Phase(StrEnum):
-    """The phases of a repair attempt in order; after `intent` an attempt cannot be canceled."""
+    """The phases of a repair attempt in order. After `intent` the attempt can no longer be canceled."""
 
     ADMITTED = "admitted"
     DRAINING = "draining"

@@ -95,7 +95,7 @@ class Catalog:
         return next(covering, levels[-1]) if levels else None
 
     def row(self, code: str) -> Row:
-        """Return the row of a code, or the default row for an unknown code."""
+        """Return the catalog row of a fault code, or the default row for an unknown code."""
         return self.rows.get(code) or Row(code, "not in the catalog", Severity.ERROR, Action.CONTACT_SUPPORT)
 
     def canonical(self, code: str) -> str:

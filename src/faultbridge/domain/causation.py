@@ -1,14 +1,15 @@
-"""Causation: gives each entry of a node the id of the event or record that caused it.
+"""Causation: gives each timeline entry of a node the id of the event or record that caused it.
 
-An entry that names its own cause, such as the raw record of a fault, keeps it. All others follow these rules:
+An entry that names its own cause, such as the raw record of a fault, keeps that cause. All other entries follow these
+rules:
 
 - The entry that opens a case is caused by the fault that the case is about.
-- An incident that absorbs or releases a case names its own latest event as the cause. The chain of the case continues
-  at the entry of the case before that (`continues_case`).
-- Any other entry of a case is caused by the entry of the case before it. The chain of a case therefore leads from its
+- An incident that absorbs or releases a case (makes it wait, or ends the wait) names its own latest event as the cause.
+  The chain of the case continues at the previous entry of the case (`continues_case`).
+- Any other entry of a case is caused by the previous entry of the case. The chain of a case therefore leads from its
   first fault to its last entry.
-- A fault that changed without a record is caused by the step before it in the same commit, else by its detection.
-- Any other entry is caused by the entry before it in the same commit, else by the node's last status change.
+- A fault that changed without a record is caused by the previous step in the same commit, else by its detection.
+- Any other entry is caused by the previous entry in the same commit, else by the node's last status change.
 
 The ids that later commits need are stored in the node's state, so a retry and another process give the same cause.
 """
@@ -111,7 +112,10 @@ class _Causes:
             self.status = event_id
 
     def _add_fault(self, draft: Draft, event_id: str) -> None:
-        """Make a new fault available as a cause, also under its key once its device is identified."""
+        """Make a new fault available as a cause of the following entries.
+
+        Its key changes when its device is identified, so the fault is also available under the new key.
+        """
         if not draft.subject:
             return
         if draft.type is EntryType.FAULT_DETECTED:

@@ -204,10 +204,10 @@ def parse_component(key: str) -> Component | None:
 
 
 def condition_key(code: str, component: Component) -> str:
-    """Return the key of a condition: `<canonical code>@<canonical component>`."""
+    """Return the key of a condition (an active fault): `<canonical code>@<canonical component>`."""
     return f"{code}@{component_key(component)}"
 
 
 def worst_severity(conditions: Iterable[Condition]) -> Severity | None:
-    """Return the worst severity among the conditions, or None if there is none."""
+    """Return the worst severity among these conditions, or None if there is no condition."""
     return max((condition.severity for condition in conditions), key=lambda severity: severity.rank, default=None)

@@ -1,7 +1,7 @@
 """Entries: immutable lines of a node's or cluster's timeline, each also an outbox row and an event.
 
-The pure stages produce a `Draft`. Sealing adds its position in the stream: the sequence, the event id, the exact
-JSON text of the body, and a hash over that text and the hash of the previous entry.
+The pure stages produce a `Draft`. The function `seal` adds its position in the stream: the sequence, the event id, the
+exact JSON text of the body, and a hash over that text and the hash of the previous entry.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PLAIN = frozenset({str, int, bool, type(None)})
 
 
 class EntryType(StrEnum):
-    """The type of an entry; also the EventBridge detail-type of its event."""
+    """The type of a timeline entry, which is also the EventBridge detail-type of its event."""
 
     FAULT_DETECTED = "Node Fault Detected"
     FAULT_UPDATED = "Node Fault Updated"
@@ -97,7 +97,10 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a stream; `body` is the event's exact JSON text without evidence, and `hash` covers it."""
+    """One line of an entry stream.
+
+    `body` is the event's exact JSON text without evidence. `hash` covers `body` and the hash of the previous entry.
+    """
 
     stream: Stream
     epoch: int

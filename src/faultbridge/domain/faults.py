@@ -49,7 +49,7 @@ class Action(StrEnum):
 
     @property
     def opens_case(self) -> bool:
-        """Return whether the action needs a case: restarting an application does not."""
+        """Return whether the action needs a repair case. Restarting an application does not."""
         return self.rank >= _ACTION_RANK[Action.RUN_DIAGNOSTICS]
 
 
@@ -140,7 +140,7 @@ class Fault:
         return self.evidence.endswith(ELLIPSIS)
 
     def classified(self, severity: Severity, action: Action) -> Fault:
-        """Return the fault with this severity and action where the source stated none."""
+        """Return the fault with this severity and action, each used only if the source stated none."""
         # Runs for every fault; dataclasses.replace takes five times as long as the constructor.
         return Fault(
             self.source,

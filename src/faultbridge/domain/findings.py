@@ -104,7 +104,7 @@ class Precision:
 
 
 def precision_of(detector: str, findings: Iterable[Finding]) -> Precision:
-    """Return the recorded precision of a detector."""
+    """Return the recorded precision of a detector from its findings and their marks."""
     own = [one.mark for one in findings if one.detector == detector]
     return Precision(detector, len(own), own.count(Mark.RIGHT), own.count(Mark.WRONG))
 

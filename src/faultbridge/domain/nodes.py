@@ -29,7 +29,7 @@ class NodeKey(NamedTuple):
 
 
 class Isolation(StrEnum):
-    """Whether the orchestrator keeps new work off a node; independent of repair.
+    """Whether the orchestrator keeps new work off a node; isolation is independent of repair.
 
     `not_applicable` is a node out of service in a cluster without an orchestrator that could cordon it.
     """
@@ -107,7 +107,7 @@ class CaseEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """The complete state of one node; the input of every decision about it.
+    """The complete state of one node, which is the input of every decision about it.
 
     Conditions: `conditions` is keyed by `condition_key`. `tombstones` and `floor` prevent a late observation of an
     ended condition from opening it again. `snapshots` holds the time of the last health snapshot of each reporter.
@@ -118,15 +118,15 @@ class NodeState:
 
     Isolation: `isolation_since` is when isolation was requested. `isolation_overdue` is set once operators were
     notified that isolation takes too long. A failed call is repeated at `isolation_again_at`; `isolation_tries` counts
-    the calls. `orchestrator_lost_at` is the start of the period in which no call about the node was answered.
+    the calls. `orchestrator_lost_at` is the start of the period in which the orchestrator answered no call about the
+    node.
 
     Causation: `case_event` is the last entry of the latest case, and `status_event` the id of the entry of the last
     status change. The next entries name them as their cause.
 
-    `probations` are the faults whose relapse is repaired with the next stronger action.
-    `custody` lists the devices that were recorded for the current instance.
-    `shard` is the shard of the cluster that holds the rows of the node; it never changes.
-    `jobs` are the ids of the jobs that run on the node; `jobs.job_nodes` adds and removes them.
+    `probations` are the repaired faults whose return requires the next stronger repair action. `custody` lists the
+    devices that were recorded for the current instance. `shard` is the shard of the cluster that stores the rows of the
+    node; it never changes. `jobs` are the ids of the jobs that run on the node; `jobs.job_nodes` adds and removes them.
     `moving_volumes` are recorded before they are detached, and removed once they are attached again.
     """
 
@@ -163,7 +163,7 @@ class NodeState:
 
     @property
     def registered(self) -> bool:
-        """Return whether the node is registered; ingest never registers a node."""
+        """Return whether an operator or the inventory registered the node; ingest never does."""
         return self.status is not None
 
     @property

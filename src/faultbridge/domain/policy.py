@@ -34,7 +34,7 @@ class Match:
     hours: int = 24
 
     def covers(self, condition: Condition, cluster: str, instance_type: str | None = None) -> bool:
-        """Return whether the rule applies to this condition of a node of this type in this cluster."""
+        """Return whether a policy rule applies to this condition, by its code, instance type and cluster."""
         return (
             (not self.codes or _matches_any(condition.code, self.codes))
             and (not self.severities or condition.severity in self.severities)

@@ -1,4 +1,4 @@
-"""Timestamps as text: RFC 3339 in UTC with milliseconds and `Z`, so that text order is time order."""
+"""Timestamps as text: RFC 3339 in UTC with milliseconds and `Z`, so that texts sort by time."""
 
 from __future__ import annotations
 

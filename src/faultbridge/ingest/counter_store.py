@@ -64,7 +64,7 @@ class ComparedSamples:
 
 @dataclass(frozen=True, slots=True)
 class CounterStore:
-    """Compares counter samples with the stored ones. `limits` returns the thresholds of the stack."""
+    """Compares counter samples with the stored ones. `limits` returns the installation's thresholds."""
 
     table: Table
     limits: Callable[[], Thresholds] = thresholds
@@ -138,7 +138,7 @@ def _compare_source(
     values: ValuesByRecord,
     limits: Thresholds,
 ) -> ComparedSamples:
-    """Compare the samples of one source with its stored samples."""
+    """Compare new counter samples of one source with its stored samples."""
     stored = _read_samples(found, state)
     stated = [values.get(arrival.record_id) for arrival in arrivals]
     before = _seen_again(stored, stated, [arrival.at for arrival in arrivals])
@@ -230,7 +230,7 @@ def _need_not_be_stored(after: SampleSet, stored: SampleSet | None, digests: Col
 
 
 def _without_old(ports: Mapping[str, LastSample]) -> dict[str, LastSample]:
-    """Return the samples without those of components that were not reported for a day."""
+    """Return the counter samples, except those of components that were not reported for a day."""
     newest = max((port.at for port in ports.values()), default=None)
     return {name: port for name, port in ports.items() if newest is None or newest - port.at < FORGET_AFTER}
 

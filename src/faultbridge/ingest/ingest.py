@@ -153,7 +153,10 @@ class Ingest:
             return False
 
     def _read(self, delivery: Delivery, result: IngestResult, budget: BodyBudget | None) -> Iterable[RecordPart]:
-        """Return a record's parts, one per node. A canary or a job report is recorded here and has none."""
+        """Return a record's parts, one per node; empty for canaries (test records) and job reports.
+
+        These two are recorded here.
+        """
         unavailable = GiveBackReason.INPUT_UNAVAILABLE
         try:
             parts = self.reader.read(delivery, budget)

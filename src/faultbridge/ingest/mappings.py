@@ -1,7 +1,7 @@
 """Customer mappings: translate a customer's own alert names and log texts into fault codes.
 
-A mapping can also hold limits of counters. A version is named by the hash of its content and never changes. A pointer
-selects the current version.
+A mapping can also contain limits of counters. A version is named by the hash of its content and never changes. A
+pointer in the table names the current version.
 """
 
 from __future__ import annotations

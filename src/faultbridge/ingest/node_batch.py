@@ -149,7 +149,7 @@ class NodeBatch:
 
 @dataclass(frozen=True, slots=True)
 class DraftedBatch(NodeDraft):
-    """A node batch, with the transition that it caused and the writes that commit it."""
+    """The records of one node with the transition that they cause and the writes that commit it."""
 
     batch: NodeBatch
 

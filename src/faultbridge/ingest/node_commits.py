@@ -43,7 +43,7 @@ class NodeCommits:
     reads: BatchReads
 
     def __call__(self, by_node: PartsByNode) -> None:
-        """Commit the records of each node."""
+        """Commit the records of each node of the batch."""
         for group in group_commits(self._drafts(by_node)):
             self._commit(group)
 

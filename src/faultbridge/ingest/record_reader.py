@@ -94,7 +94,7 @@ class Delivery:
 
     @property
     def is_pointing(self) -> bool:
-        """Return whether the message points to a body in the object store, which can be large."""
+        """Return whether the message contains the key of a body in the object store, which can be large."""
         return isinstance(self._decoded, Message) and self._decoded.pointer is not None
 
     def unmasked(self, body: bytes) -> bytes:

@@ -30,8 +30,8 @@ def _no_progress(_count: int) -> None:
 class Redrive:
     """Moves messages from a dead-letter queue to its source queue.
 
-    A crash can leave a message in both queues, which is harmless: the effects of a record apply once.
-    `dated` writes the first arrival time into each record. Without it, messages are moved unchanged.
+    A crash can leave a message in both queues, which is harmless, because the effects of a record apply only once. With
+    `dated`, the first arrival time is written into each record. Without it, messages are moved unchanged.
     """
 
     dead: RecordQueue

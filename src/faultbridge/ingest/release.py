@@ -36,5 +36,5 @@ def release(queue: RecordQueue, records: Collection[Mapping[str, Any]], failed: 
 
 
 def pause_after(receives: int) -> int:
-    """Return the seconds until a message is delivered again, by the number of its deliveries so far."""
+    """Return the seconds until a message is delivered again, from the number of its deliveries so far."""
     return int(min(FIRST_SECONDS * 2 ** min(receives - 1, 10), MAX_SECONDS))

@@ -198,7 +198,8 @@ def transaction_token(writes: Sequence[Write]) -> str:
     """Return an idempotency token for a transaction, derived from all its writes.
 
     The token makes a retry after a lost response safe. Two writers that read the same version must have different
-    tokens, because the slower one must fail with a conflict; for this reason the token covers the content too.
+    tokens, because the slower writer must fail with a conflict. The token therefore covers the content of the writes
+    too.
     """
     return hashlib.sha256(repr(writes).encode()).hexdigest()[:36]
 

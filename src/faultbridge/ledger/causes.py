@@ -27,7 +27,7 @@ MAX_LINKS = 2_000
 
 
 class Relation(StrEnum):
-    """How an entry of a chain relates to the event that the chain was requested for."""
+    """How an entry of a chain of causes relates to the requested event."""
 
     CAUSE = "cause"
     EVENT = "event"

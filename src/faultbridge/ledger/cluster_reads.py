@@ -96,7 +96,10 @@ class ClusterReads:
         index: Index | None = None,
         newest_first: bool = False,
     ) -> Page:
-        """Return one page of a partition; see `Table`. Within `once`, one query per shard reads all work rows."""
+        """Return one page of a partition; see `Table`.
+
+        Within `once`, one query per shard reads all rows of waiting work.
+        """
         held = self._held
         is_part = after or up_to or limit or start or index or newest_first
         if held is None or is_part or prefix not in WORK_ROWS or not pk.startswith(held.shards):

@@ -1,4 +1,7 @@
-"""Cluster stream: writes a cluster's own state and entries, conditional on the cluster's version."""
+"""Cluster stream: writes a cluster's own state and entries, conditional on the cluster's version.
+
+The version is a number that each write increases.
+"""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def component_text(component: Data | None) -> str:
 
 
 def condition_text(condition: Data) -> str:
-    """Return one report of the provider about capacity as text, such as `no capacity in group a: text`."""
+    """Return a provider's report about capacity as text, such as `no capacity in group a: text`."""
     group = f" in group {condition['group']}" if condition.get("group") else ""
     return f"{str(condition['kind']).replace('_', ' ')}{group}: {condition['message']}"
 
@@ -57,7 +57,10 @@ def nodes_text(registered: int, target: int) -> str:
 
 
 def source_answers(entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return what capacity sources answered, from the latest entry with answers, in request order."""
+    """Return the capacity sources' answers from the latest entry that has any, in request order.
+
+    A capacity source is a place where EC2 capacity for a successor may come from.
+    """
     found = [one for one in entries if ((one.get("data") or {}).get("facts") or {}).get("capacity_sources")]
     latest = max(found, key=lambda one: str(one["metadata"]["occurred_at"]), default=None)
     return list(latest["data"]["facts"]["capacity_sources"]) if latest else []

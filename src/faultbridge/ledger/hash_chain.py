@@ -14,7 +14,7 @@ from faultbridge.ledger.stream_seal import Position, StreamSeal, entry_position
 
 
 class BreakKind(StrEnum):
-    """What is wrong at a break: in a stream of entries, or in an object of the archive."""
+    """The kind of a defect (a break) in a stream of entries or in an object of the archive."""
 
     GAP = "gap"
     HASH = "hash"
@@ -29,7 +29,7 @@ class BreakKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """The position after which a stream of entries cannot be trusted, and the reason.
+    """A defect of a stream: the position after which the stream cannot be trusted, and the reason.
 
     `object` is the key of an archive object or of a table item, if the break concerns one of these.
     """
@@ -92,7 +92,7 @@ class ChainScan:
         return self._epoch, self._sequence
 
     def check(self, stored: Mapping[str, Any]) -> list[Break]:
-        """Check the next entry and return its breaks.
+        """Check the next entry and return its defects (breaks).
 
         The scan then continues from this entry as it is stored. One damaged entry is therefore reported once, not again
         for every entry after it.
@@ -176,7 +176,7 @@ class ChainScan:
         return [self._break(epoch, min(self._sequence + 1, first[1]), BreakKind.ANCHOR, detail)]
 
     def _skip_expired(self) -> None:
-        """Continue the scan after the last sealed entry, if all entries up to it may have expired."""
+        """Continue the scan after the last entry sealed in the archive, if the earlier ones may have expired."""
         if self.position < self._seal.position <= self._seal.missing_to:
             (self._epoch, self._sequence), self._hash = self._seal.position, self._seal.head.hash
 

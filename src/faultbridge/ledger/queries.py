@@ -46,7 +46,7 @@ def cluster_config(table: Table, cluster: str) -> ClusterConfig:
 
 
 def shard_rows(table: Table, config: ClusterConfig, prefix: str) -> Iterator[Item]:
-    """Read a cluster's rows of one kind with consistent reads: shard by shard, in key order."""
+    """Read a cluster's rows of one kind with consistent reads, shard by shard and in key order."""
     for shard in range(config.shards):
         yield from query_all(table, keys.shard_partition(config.cluster, shard), prefix=prefix)
 
@@ -62,7 +62,7 @@ def node_names(table: Table, config: ClusterConfig) -> Iterator[str]:
 
 
 def nodes_in_use(table: Table, config: ClusterConfig) -> Iterator[Item]:
-    """Read the rows of a cluster's nodes that are not retired."""
+    """Read the roster rows of a cluster's nodes that are not retired."""
     return (row for row in shard_rows(table, config, keys.NODE_ROW) if not row.get("retired"))
 
 

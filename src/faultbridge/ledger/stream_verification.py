@@ -27,8 +27,8 @@ class AnchoredHashes:
     """The hashes of one cluster's streams in the vault, by stream, epoch and sequence.
 
     The vault is a locked S3 bucket. `known` holds the hashes from anchors and sealed manifests, `sealed` those from
-    sealed manifests only. `recovered` holds the epochs that `faultbridge recover` started. `breaks` holds what is wrong
-    with the objects of the vault.
+    sealed manifests only. `recovered` holds the epochs that `faultbridge recover` started. `breaks` holds the defects
+    of the objects in the vault.
     """
 
     known: Mapping[str, KnownHashes] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class AnchoredHashes:
 
 
 def row_break(stream: str, key: Key, detail: str) -> Break:
-    """Return the break for a table item that contradicts the entries or the state of its stream."""
+    """Return the defect (break) of a table item that contradicts the entries or the state of its stream."""
     name = f"{key.pk} {key.sk}"
     return Break(stream, 0, 0, BreakKind.ROW, f"{name}: {detail}", name)
 
@@ -60,7 +60,10 @@ class StreamVerification:
     _read_to: str | None = None
 
     def breaks(self) -> list[Break]:
-        """Return the breaks of the stream; an unregistered node raises Rejected `unknown_node`."""
+        """Return the defects (breaks) of the stream; an unregistered node raises Rejected.
+
+        The reason is `unknown_node`.
+        """
         key = keys.stream_anchor(partition(self.stream))
         while True:
             stored = self.table.get(key)
@@ -122,7 +125,7 @@ class StreamVerification:
         return found
 
     def _row_breaks(self, stored: Item) -> list[Break]:
-        """Return a break for each difference between entries, stored state and derived rows."""
+        """Return each difference of the stored state or derived rows from the entries, as a defect."""
         if self.stream.node is None:
             cluster = items.read_cluster(self.stream.cluster, stored)
             found = cluster_differences(self.table, stored, cluster, self._facts)
@@ -157,7 +160,7 @@ def _state_key(stream: Stream) -> Key:
 
 
 def _check_seal(stream: Stream, start: Head, sealed: KnownHashes) -> list[Break]:
-    """Check the seal in the table against the sealed manifests, because the table may be forged."""
+    """Compare the table's record of the last sealed entry with the vault, because the table may be forged."""
     known = sealed.get((start.epoch, start.sequence))
     if known is not None and known.hash == start.hash:
         return []

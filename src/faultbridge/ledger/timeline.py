@@ -85,7 +85,7 @@ class TimelineQuery:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One recorded entry: its exact body, its hash, and its position in the timeline."""
+    """One recorded timeline entry: its exact body, its hash, and its position in the timeline."""
 
     body: str
     hash: str
@@ -93,7 +93,7 @@ class Line:
 
     @property
     def event(self) -> dict[str, Any]:
-        """Return the body as the published event, without evidence."""
+        """Return the body of the entry as the published event, without evidence."""
         event: dict[str, Any] = json.loads(self.body)
         return event
 

@@ -28,7 +28,7 @@ __all__ = ["AnchoredHashes", "Break", "BreakKind", "Verified", "Verify"]
 
 @dataclass(slots=True)
 class Verified:
-    """The result of a verification: the number of streams and entries read, and the breaks found."""
+    """The result of a verification: the number of streams and entries read, and the defects found."""
 
     streams: int = 0
     entries: int = 0
@@ -36,7 +36,7 @@ class Verified:
 
     @property
     def whole(self) -> bool:
-        """Return whether the verification found no break."""
+        """Return whether the verification found no defect."""
         return not self.breaks
 
 
@@ -101,7 +101,7 @@ class Verify:
         verified.entries += one.entries
 
     def _unexpected_rows(self, config: ClusterConfig) -> Iterator[Break]:
-        """Yield a break for each row that contradicts its key or does not follow from its node's state.
+        """Yield a defect for each row that contradicts its key or does not follow from its node's state.
 
         The rows of jobs belong to no node and are skipped.
         """
@@ -116,7 +116,7 @@ class Verify:
     def _is_unexpected(self, key: Key, row: Item, node: NodeKey) -> bool:
         """Return whether a row does not follow from the state of its node.
 
-        The reads are repeated until the state did not change between them, so that a concurrent commit is no break.
+        The reads are repeated until the state did not change between them, so that a concurrent commit is not reported.
         """
         while True:
             stored = self.table.get(keys.node_state(node))

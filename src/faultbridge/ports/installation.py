@@ -67,7 +67,7 @@ class Ports(ComputeAccess, Protocol):
 
     @property
     def queue(self) -> RecordQueue:
-        """Return the queue of raw records."""
+        """Return the SQS queue of raw records."""
 
     @property
     def objects(self) -> ObjectStore:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class BusEvent:
-    """One event in the form that the bus accepts; `detail` is the exact JSON text."""
+    """One event in the form that the event bus accepts; `detail` is the exact JSON text."""
 
     event_id: str
     detail_type: str
@@ -20,7 +20,7 @@ class BusEvent:
 
 @dataclass(frozen=True, slots=True)
 class FailedEvent:
-    """An event that the bus did not accept; `permanent` means that a retry cannot succeed."""
+    """An event that the event bus did not accept; `permanent` means that a retry cannot succeed."""
 
     event_id: str
     reason: str

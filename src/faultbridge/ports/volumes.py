@@ -54,7 +54,7 @@ class Volumes(Protocol):
         """Return the volumes on an instance whose volume tag has one of these values, sorted by id."""
 
     def read(self, volume_ids: Iterable[str]) -> tuple[Volume, ...]:
-        """Return the volumes with these ids that exist."""
+        """Return the volumes with these ids. Volumes that do not exist are not included."""
 
     def zone_of(self, instance_id: str) -> str | None:
         """Return the availability zone of an instance, or None if it is unknown."""

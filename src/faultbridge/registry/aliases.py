@@ -1,7 +1,7 @@
 """Aliases: the names that lead from a record to a node, and how they change with its instance.
 
 An open alias leads to a node, but does not prove which instance backs that node now. A closed alias belongs to a past
-instance, so a late record under that name never counts against the current instance.
+instance, so a late record under that name is never applied to the current instance.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def alias_writes(table: Table, change: AliasChange, now: datetime) -> Iterator[P
 def _opening_writes(
     change: AliasChange, found: Mapping[Key, Item], owners: Mapping[NodeKey, NodeState], now: datetime
 ) -> Iterator[Put]:
-    """Yield the writes that make the new aliases of a node resolve to it."""
+    """Yield the writes that make new aliases lead to their node."""
     row = AliasRow(change.key, change.instance_id, change.since)
     for alias in change.opened:
         stored = found.get(keys.alias(*alias))
@@ -129,7 +129,10 @@ def _other_owners(table: Table, key: NodeKey, found: Mapping[Key, Item]) -> Mapp
 
 
 def _may_take(row: AliasRow, key: NodeKey, owners: Mapping[NodeKey, NodeState]) -> bool:
-    """Return whether a node may take an alias: a closed one, its own, or one whose instance left its node."""
+    """Return whether a node may take an alias.
+
+    It may take a closed alias, its own alias, or an alias whose instance left its node.
+    """
     if row.key == key or row.valid_to is not None:
         return True
     incarnation = owners[row.key].incarnation

@@ -33,7 +33,7 @@ ReadFailure = Callable[[Mapping[str, Any]], ProviderCondition | None]
 
 @dataclass(frozen=True, slots=True)
 class InventoryEventHandler:
-    """Synchronizes the groups that a batch of provider events names, each group once."""
+    """Starts inventory syncs of the groups that a batch of provider events names, each once."""
 
     table: Table
     sync: SyncInventory

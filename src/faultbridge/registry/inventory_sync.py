@@ -64,7 +64,7 @@ class SyncInventory:
     node_listing: NodeListing | None = None
 
     def __call__(self) -> tuple[SyncResult, ...]:
-        """Synchronize every cluster whose provider has an inventory."""
+        """Synchronize the nodes of every cluster whose provider has an inventory."""
         clusters = [str(row["cluster"]) for row in query_all(self.table, keys.CLUSTERS)]
         found = self.table.get_many(keys.cluster_config(cluster) for cluster in clusters)
         configs = [items.read_config(item) for item in found.values()]

@@ -61,7 +61,7 @@ class JobViews:
         return self._read(cluster, rows[:limit]), rows[limit - 1].id if len(rows) > limit else None
 
     def _rows(self, cluster: str, after: str | None = None, page_size: int | None = None) -> Iterator[FollowedJob]:
-        """Yield the rows of followed jobs (`FollowedJob`) in the order of their ids."""
+        """Yield the rows of followed jobs (`FollowedJob`), sorted by job id."""
         after_row = jobs.followed_job_key(cluster, after).sk if after is not None else None
         partition = jobs.followed_partition(cluster)
         rows = query_all(self.table, partition, prefix=jobs.FOLLOWED, after=after_row, page_size=page_size)

@@ -1,6 +1,6 @@
 """Registration: creates clusters and nodes, and changes the configuration of a cluster.
 
-No other module creates a node. A record about an unregistered node is stored as a reject.
+No other module creates a node. A record about an unregistered node is rejected and stored for a retry.
 """
 
 from __future__ import annotations

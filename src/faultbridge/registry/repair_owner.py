@@ -32,7 +32,7 @@ def check_repair_owner(
 
 
 def owner_conflict(config: ClusterConfig, setting: RepairSetting | None) -> ProviderCondition | None:
-    """Return the conflict between a registration and the provider's own setting; None if there is none."""
+    """Return the conflict between a registration's repair owner and the provider's own setting, or None."""
     if setting is None or not _names_owner(config):
         return None
     if setting.repairs and config.repair_owner is RepairOwner.FAULTBRIDGE:

@@ -29,7 +29,7 @@ from faultbridge.storage.writes import CASES, Item
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """A cluster: its configuration, its status, its repair controls, and the spares of its pool."""
+    """A cluster: its configuration, its status, its limits on repairs, and its spare instances."""
 
     config: ClusterConfig
     state: ClusterState

@@ -240,7 +240,7 @@ def wrap_packing(wrap_pack: Callable[[_Pack], _Pack], wrap_unpack: Callable[[_Un
 
 @dataclass
 class _Packing:
-    """The functions that pack and unpack values in this process."""
+    """The pair of functions that pack and unpack values in this process."""
 
     pack: _Pack
     unpack: _Unpack

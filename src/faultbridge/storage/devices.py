@@ -40,7 +40,7 @@ def faulty_partition(cluster: str, shard: int) -> str:
 
 
 def faulty_device(cluster: str, device: str) -> Key:
-    """Return the key of the row of a device that had a fault in a cluster."""
+    """Return the table key of the row of a device that had a fault in a cluster."""
     return Key(faulty_partition(cluster, shard_of(device, FAULTY_SHARDS)), device)
 
 

@@ -46,7 +46,7 @@ class LastHeartbeats:
 
 
 def partition(cluster: str) -> str:
-    """Return the partition of the heartbeats of a cluster."""
+    """Return the table partition that stores the heartbeats of a cluster."""
     return f"CLUSTER#{cluster}#HEARTBEATS"
 
 
@@ -94,7 +94,7 @@ def read_snapshots(row: Mapping[str, Any]) -> dict[str, dict[str, datetime]]:
 
 
 def last_key(cluster: str, shard: int) -> Key:
-    """Return the key of the last heartbeats of one shard of a cluster."""
+    """Return the table key of the last heartbeats of one shard of a cluster."""
     return Key(partition(cluster), f"{LAST}{shard:03d}")
 
 

@@ -2,8 +2,8 @@
 
 An item has a schema version, and one function converts each version to the next one. A release reads every earlier
 version and writes only the latest. A new version is written only one release after every reader supports it, so that
-old and new code can run at the same time during a deployment. Exception before the first release: the state of a node
-is written packed at once, also in version 1, so that an earlier commit cannot read it.
+old and new code can run at the same time during a deployment. There is one exception before the first release: the
+state of a node is already written compressed in version 1, so an earlier commit cannot read it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def item(key: Key, now: datetime, attributes: Mapping[str, Any]) -> Item:
 
 
 def upcast(item: Mapping[str, Any], steps: Mapping[int, Step] = STEPS, latest: int = LATEST) -> Mapping[str, Any]:
-    """Return an item in the latest schema version; raises Misconfigured for an item of a newer release."""
+    """Return an item in the latest schema version; an item of a newer release raises Misconfigured."""
     version = int(item.get("schema", 1))
     if version > latest:
         raise Misconfigured(
@@ -90,7 +90,7 @@ def read_state(key: NodeKey, row: Mapping[str, Any] | None) -> NodeState:
 
 
 def entry_item(entry: Entry, partition: str, shard: int, instance_id: str | None = None) -> Item:
-    """Return the item of an entry: a timeline line, an outbox row and the body of an event.
+    """Return the table item of an entry: a timeline line, an outbox row and the body of an event.
 
     `instance_id` is the instance that backs the node after the entry.
     """

@@ -62,7 +62,7 @@ def followed_partition(cluster: str) -> str:
 
 
 def job_partition(cluster: str, job_id: str) -> str:
-    """Return the partition of a job and of the links to its entries."""
+    """Return the table partition of a job and of the links to its timeline entries."""
     return f"{JOB}{cluster}#{job_id}"
 
 

@@ -50,7 +50,7 @@ def cluster_state(cluster: str) -> Key:
 
 
 def cluster_control(cluster: str) -> Key:
-    """Return the key of a cluster's repair slots."""
+    """Return the key of the item with a cluster's repair slots, breakers and pause."""
     return Key(cluster_partition(cluster), "CONTROL")
 
 
@@ -98,7 +98,7 @@ def queue(cluster: str, shard: int, priority: int, since: datetime, case: str) -
 
 
 def case(case_id: str) -> Key:
-    """Return the key of a case."""
+    """Return the key of the item of a case."""
     return Key(f"CASE#{case_id}", "CASE")
 
 
@@ -156,7 +156,7 @@ def poison_message(message: str) -> Key:
 
 
 def webhook(record: str) -> Key:
-    """Return the key of the item that records that a webhook request was accepted, for deduplication."""
+    """Return the key of the item that records an accepted webhook request, for deduplication."""
     return Key(f"WEBHOOK#{record}", "WEBHOOK")
 
 
@@ -222,7 +222,7 @@ def device_link(uuid: str) -> Key:
 
 
 def stream_anchor(partition: str) -> Key:
-    """Return the key of the item that names the last entry of a stream that is sealed in the archive."""
+    """Return the key of the item that names a stream's last entry in a sealed day of the archive."""
     return Key(partition, "ANCHOR")
 
 
@@ -235,5 +235,5 @@ def cluster_anchored(cluster: str) -> Key:
 
 
 def cluster_sealed(cluster: str) -> Key:
-    """Return the key of the item that names the last day of a cluster that is sealed in the archive."""
+    """Return the key of the item that names a cluster's last sealed day in the archive."""
     return Key(cluster_partition(cluster), "SEALED")

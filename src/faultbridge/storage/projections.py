@@ -73,7 +73,7 @@ def _content(row: Item) -> Item:
 
 
 def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
-    """Return the row of a node that is registered, not healthy and not retired, or None."""
+    """Return the row of a registered node that is neither healthy nor retired; None for other nodes."""
     if state.status in _WITHOUT_ROW:
         return None
     case, severity = state.live_case, state.severity

@@ -47,7 +47,7 @@ class Present:
 
 @dataclass(frozen=True, slots=True)
 class Equals:
-    """Condition: the item's attribute has exactly this value; false without an item."""
+    """Condition: the item's attribute has exactly this value; false if there is no item."""
 
     attribute: str
     value: str | int
@@ -55,7 +55,7 @@ class Equals:
 
 @dataclass(frozen=True, slots=True)
 class Below:
-    """Condition: the item's attribute is less than this value; false without the item or the attribute."""
+    """Condition: the item's attribute is less than this value; false if the item or attribute is missing."""
 
     attribute: str
     value: str | int
@@ -73,14 +73,14 @@ Condition: TypeAlias = Absent | Present | Equals | Below | AnyOf
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Write: store the complete item."""
+    """Write: store the complete item, in place of an existing one."""
 
     item: Item
     when: Condition | None = None
 
     @property
     def key(self) -> Key:
-        """Return the key of the item."""
+        """Return the key of the item to store."""
         return Key(str(self.item["pk"]), str(self.item["sk"]))
 
 

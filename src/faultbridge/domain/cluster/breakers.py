@@ -18,7 +18,7 @@ class BreakerScope(StrEnum):
 
 
 class BreakerState(StrEnum):
-    """Breaker states, least strict first: `closed` permits all repairs, `half_open` a few, `open` none."""
+    """Circuit breaker states: `closed` permits all repairs, `half_open` a few, `open` none."""
 
     CLOSED = "closed"
     HALF_OPEN = "half_open"
@@ -64,7 +64,7 @@ class Breaker:
 
 
 def breaker_name(scope: BreakerScope, domain: str | None = None) -> str:
-    """Return the name of the cluster's breaker, or of the breaker of one failure domain."""
+    """Return the name of the cluster's circuit breaker, or of the one of a failure domain."""
     return CLUSTER_BREAKER if scope is BreakerScope.CLUSTER else f"{_DOMAIN}{domain}"
 
 

@@ -43,7 +43,7 @@ class Mode(StrEnum):
 
 
 class RepairOwner(StrEnum):
-    """The owner of repairs: Faultbridge, the provider's automation, or no automation."""
+    """The owner of a cluster's repairs: Faultbridge, the provider's automation, or no automation."""
 
     FAULTBRIDGE = "faultbridge"
     PROVIDER = "provider"
@@ -63,22 +63,21 @@ class ProviderRole:
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfig:
-    """The registration of a cluster.
+    """The registration of a cluster: its size, senders, systems and spare instances.
 
-    `expected` is the number of nodes. Nodes fill one shard after the other, `nodes_per_shard` in each; `shards` is the
-    number of shards that hold nodes, and only grows. Shards keep the writes to each key within DynamoDB's limits.
-    `trusted_senders` may send records about every node of the cluster: `<role id>:<session>`, or `<role id>:*`.
-    `node_roles` are the ids of the roles that instances of the cluster have; a session of another role proves no
-    instance. Without them, every role counts.
-    `eks_cluster` and `hyperpod_cluster` are the names in those services. `provider_role` is set when the cluster is
-    in another account. Until `maintenance_until` Faultbridge repairs no node.
-    `instance_types` are launched in this order: the next one when the previous one has no capacity, in any of the
-    `subnets`. Without them the launch template decides. `spares` is the number of spare instances to keep, launched
-    from the launch template `spare_group`. `domains` are failure domains that no inventory reports.
-    `slurm_head_node` is the id of the instance on which Slurm's commands run, `slurm_rest` the address of slurmrestd,
-    which is used where both are set. With `slurm_requeue`, jobs that allow it are requeued when their node is drained.
-    `job_callbacks` are used, in this order, when a job may resume.
-    `update_holds` are written by the inventory: the groups whose owner updates them.
+    `expected` is the number of nodes. Nodes fill one index shard after the other, `nodes_per_shard` in each. `shards`
+    is the number of shards that contain nodes, and only grows. Shards keep the writes to each key within DynamoDB's
+    limits. `trusted_senders` may send records about every node of the cluster: `<role id>:<session>`, or `<role id>:*`.
+    `node_roles` are the ids of the IAM roles of the cluster's instances. A session of another role does not prove that
+    an instance sent a record. Without `node_roles`, every role counts. `eks_cluster` and `hyperpod_cluster` are the
+    names in those services. `provider_role` is set if the cluster is in another account. Faultbridge repairs no node
+    until `maintenance_until`. `instance_types` are launched in this order, in any of the `subnets`: the next type is
+    used if the previous one has no capacity. Without them the launch template decides. `spares` is the number of spare
+    instances to keep, launched from the launch template `spare_group`. `domains` are failure domains that no inventory
+    reports. `slurm_head_node` is the id of the instance on which Slurm's commands run. `slurm_rest` is the address of
+    slurmrestd, which is preferred if both are set. With `slurm_requeue`, jobs that allow it are requeued when their
+    node is drained. `job_callbacks` are called, in this order, when a job may resume. `update_holds` are the groups
+    whose repairs wait because their owner updates them; the inventory writes them.
     """
 
     cluster: str
@@ -111,7 +110,10 @@ class ClusterConfig:
     update_holds: tuple[UpdateHold, ...] = ()
 
     def validated(self) -> ClusterConfig:
-        """Return this registration; raises Rejected for a missing, unknown or unusable setting."""
+        """Check this cluster registration and return it.
+
+        A missing, unknown or unusable setting raises Rejected.
+        """
         unknown = [name for name in self.job_callbacks if name not in JOB_CALLBACKS]
         if unknown:
             allowed = ", ".join(sorted(JOB_CALLBACKS))
@@ -162,7 +164,7 @@ class ClusterConfig:
 
     @property
     def opens_cases(self) -> bool:
-        """Return whether a fault in this cluster opens a case."""
+        """Return whether a fault in this cluster opens a repair case."""
         return self.acts or self.follows_provider
 
     def update_hold(self, group: str | None, now: datetime) -> UpdateHold | None:

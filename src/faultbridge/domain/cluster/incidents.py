@@ -33,12 +33,12 @@ class IncidentStatus(StrEnum):
 
     @property
     def holds(self) -> bool:
-        """Return whether repairs wait for an incident with this status."""
+        """Return whether repairs wait for a cluster incident with this status."""
         return self in {IncidentStatus.OPEN, IncidentStatus.RECOVERING}
 
 
 class IncidentChangeKind(StrEnum):
-    """What happened to an incident, for example that it opened or that more nodes joined it."""
+    """The kind of a change of an incident, for example that it opened or that more nodes joined it."""
 
     OPENED = "opened"
     GROWN = "grown"

@@ -11,7 +11,7 @@ from faultbridge.domain.cluster.group_updates import GroupUpdate
 
 
 class ConditionKind(StrEnum):
-    """The kind of a provider condition."""
+    """The kind of a condition that a provider reports about a cluster or a group."""
 
     CLUSTER_FAILED = "cluster_failed"
     ROLLING_BACK = "rolling_back"

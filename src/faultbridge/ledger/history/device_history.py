@@ -63,7 +63,7 @@ class DeviceHistory:
     def offenders(self, cluster: str, odds: Odds, since: datetime | None = None) -> tuple[Offender, ...]:
         """Return the cards and slots of a cluster with repeated faults of severity error or worse.
 
-        A slot is a PCI address in an instance: EC2 and HyperPod hide the host of an instance.
+        A slot is a PCI address in an instance, because EC2 and HyperPod hide the host of an instance.
         """
         stays: list[Stay] = []
         instances: dict[str, set[str]] = {}
@@ -92,7 +92,7 @@ class DeviceHistory:
                     yield Stay(card, _place(data["facts"]["instance_id"], seen["pci"], card))
 
     def _faulty(self, cluster: str) -> list[str]:
-        """Return each device that had a fault in a cluster, by its serial number if that is stored."""
+        """Return the serial number, or else the stored name, of each device with a fault in a cluster."""
         partitions = (devices.faulty_partition(cluster, shard) for shard in range(devices.FAULTY_SHARDS))
         rows = (row for partition in partitions for row in query_all(self.table, partition))
         return sorted({self._name(str(row["device"])) for row in rows})

@@ -1,4 +1,4 @@
-"""Chance: whether a number of faults within a time window is unlikely by a failure domain's history.
+"""Chance: whether a number of faults in a time window is unlikely, given a failure domain's history.
 
 The history counts the nodes that started to show faults of a family, per failure domain. Counts decay with a half-life,
 so that recent faults weigh more than old ones. Faults that belong to an incident are not counted.

@@ -21,7 +21,7 @@ _KINDS = list(DomainKind)
 
 @dataclass(frozen=True, slots=True)
 class SharedCause:
-    """A failure domain that may have a shared cause, its affected nodes, and the number of all its nodes."""
+    """A failure domain that may have a shared cause, its affected nodes, and its total number of nodes."""
 
     domain: FailureDomain
     affected: tuple[AffectedNode, ...]

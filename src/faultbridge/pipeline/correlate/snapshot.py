@@ -46,7 +46,7 @@ class ClusterSnapshot:
         return tuple(one for one in self.affected if one.family is family)
 
     def without(self, exempt: Collection[tuple[Family, str]]) -> ClusterSnapshot:
-        """Return the snapshot without the faults of these families on these nodes."""
+        """Return the snapshot with the faults of these families on these nodes removed."""
         return replace(self, affected=tuple(one for one in self.affected if (one.family, one.node) not in exempt))
 
 

@@ -83,7 +83,7 @@ def escalate_case(decided: Transition, case: Case, now: datetime, reason: str) -
 
 
 def may_be_shared(state: NodeState) -> bool:
-    """Return whether an incident may explain a fault for which the node needs an operator."""
+    """Return whether an incident may explain a fault of the node that otherwise requires an operator."""
     return any(condition.family is not None for condition in state.active())
 
 

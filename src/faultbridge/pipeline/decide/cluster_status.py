@@ -33,7 +33,10 @@ IN_SERVICE, PROVIDER_RECOVERS, ACTION_REQUIRED = "in_service", "recovering", "ac
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """A cluster is critical when at least this percentage and this number of its nodes are out of service."""
+    """The percentage and the number of nodes out of service that make a cluster critical.
+
+    Both must be reached.
+    """
 
     critical_percent: int = 20
     critical_nodes: int = 2

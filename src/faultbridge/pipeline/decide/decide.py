@@ -36,7 +36,7 @@ from faultbridge.pipeline.fold.expire import ORDERED
 
 
 def decide(state: NodeState, changes: Iterable[Change], rules: Rules, now: datetime) -> Transition:
-    """Return the next state and entries of a node after these changes of its conditions."""
+    """Return the next state and the timeline entries of a node after these changes of its conditions."""
     changes = tuple(changes)
     state, overridden = _apply_policy(state, changes, rules.policy)
     changes += overridden
@@ -129,7 +129,7 @@ def _gpu_count(state: NodeState, rules: Rules) -> int | None:
 
 
 def _case_condition(state: NodeState, changes: tuple[Change, ...], rules: Rules, now: datetime) -> Condition | None:
-    """Return the worst condition that may open a case now, or None."""
+    """Return the worst condition that may open a case now, or None if there is none."""
     if not rules.config.opens_cases or state.status is None or not state.status.in_service:
         return None
     found = _actionable(state, changes, rules, now)
@@ -216,7 +216,7 @@ def _set_node_status(decided: Transition, target: NodeStatus, now: datetime, rea
 
 
 def _move_case(decided: Transition, now: datetime) -> Transition:
-    """Resolve a case whose faults ended before isolation, or continue a case after its waiting period."""
+    """Close a case whose faults ended before isolation, or continue a case after its waiting period."""
     state = decided.state
     case = state.live_case
     if case is None or case.status not in {CaseStatus.OPEN, CaseStatus.QUEUED}:

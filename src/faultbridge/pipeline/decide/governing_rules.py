@@ -48,7 +48,7 @@ def strongest_requirement(state: NodeState, policy: Policy) -> Requirement | Non
 
 
 def requirement_for(state: NodeState, policy: Policy, action: RepairAction) -> Requirement | None:
-    """Return the strongest requirement if it needs at least this repair action, else None."""
+    """Return the strongest requirement of a condition, if it needs this repair action or more, else None."""
     found = strongest_requirement(state, policy)
     enough = found is not None and _strength(found)[0] >= _ORDER.index(action)
     return found if enough else None

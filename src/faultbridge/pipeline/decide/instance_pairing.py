@@ -60,7 +60,7 @@ def may_change_instance(state: NodeState) -> bool:
 
 
 def waits_for_provider(state: NodeState) -> bool:
-    """Return whether the current attempt only waits for the provider's own repair of the node."""
+    """Return whether the current attempt only waits while the provider itself repairs the node."""
     attempt = state.live_case.attempt if state.live_case else None
     return attempt is not None and attempt.step == FOLLOW_STEP and FOLLOW_STEP not in attempt.steps
 
@@ -69,7 +69,8 @@ def pair(vacant: Collection[VacantNode], unassigned: Iterable[Instance]) -> Pair
     """Pair the unassigned instances of one group with its vacant nodes.
 
     An instance with a provider slot (the provider's permanent id of a node) is paired only with the node of that slot.
-    The others are paired, oldest first, with the open nodes in order of their names, preferably in the same zone.
+    The other instances are paired, oldest first, with the nodes that may get an instance. These nodes are taken in
+    order of their names, preferably in the same zone.
     """
     oldest_first = sorted(
         unassigned, key=lambda instance: (instance.launched_at or _UNKNOWN_LAUNCH, instance.instance_id)

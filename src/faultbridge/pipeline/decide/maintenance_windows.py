@@ -17,7 +17,7 @@ FIELDS = "minute, hour, day of month, month, day of week"
 def is_open(window: Window, now: datetime) -> bool:
     """Return whether a maintenance window is open at `now`.
 
-    A window is open from its start until its duration has passed. At the exact end, the window is closed.
+    A window is open from its start until its duration has passed. It is closed at exactly that end.
     """
     from cronsim import CronSim
 

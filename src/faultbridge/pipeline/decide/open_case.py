@@ -61,10 +61,7 @@ def open_case(
     gpus: int | None = None,
     relapse_of: str | None = None,
 ) -> Transition:
-    """Open a case on a node.
-
-    The case waits `wait_seconds` for `waiting_for`. Without these arguments the caller must queue the case.
-    """
+    """Open a case on a node. It waits `wait_seconds` for `waiting_for`, or else the caller queues it."""
     state = transition.state
     case = Case(
         id=case_id(rules.stack_id, state.key.cluster, state.key.node, state.head.epoch, state.head.sequence + 1),

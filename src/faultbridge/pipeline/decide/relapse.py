@@ -57,7 +57,10 @@ def respond(state: NodeState, condition: Condition, rule: Rule, now: datetime) -
 
 
 def start_probation(state: NodeState, case: Case, family: Family | None, limits: Limits, now: datetime) -> NodeState:
-    """Put a node on probation for the fault of a case whose repair was verified."""
+    """Put a node on probation for the fault of a case whose repair was verified.
+
+    During probation, the same fault again needs a stronger repair action.
+    """
     if state.incarnation is None or not limits.probation:
         return state
     until, instance = now + limits.probation, state.incarnation.instance

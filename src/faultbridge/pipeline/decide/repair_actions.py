@@ -1,4 +1,4 @@
-"""Repair actions: choose the repair action of the next attempt, and the next stronger one."""
+"""Repair actions: choose the repair action of the next attempt, and the next stronger repair action."""
 
 from __future__ import annotations
 
@@ -70,7 +70,10 @@ def unconfirmed(state: NodeState, case: Case, policy: Policy) -> bool:
 
 
 def is_confirmed(state: NodeState, case: Case) -> bool:
-    """Return whether a verification of the current instance and boot has failed in this case."""
+    """Return whether a verification of the current instance and boot has failed in this case.
+
+    That confirms the case's faults.
+    """
     incarnation = state.incarnation
     return case.confirmed_at is not None and (incarnation is None or case.confirmed_at >= incarnation.since)
 

@@ -3,9 +3,9 @@
 Example: HyperPod reports that a node must be replaced, its agent reports that some GPU is unhealthy, and the kernel log
 names the Xid and the GPU. These are one condition with three reporters.
 
-A report is unspecific when its code stands for other codes (`stands_for` in the catalog) or when it names no device.
-It belongs to a specific condition of severity error or worse if both were observed within 15 minutes of each other, or
-if the same source reported that condition with the same unspecific key before.
+A report is unspecific if its code is a general one (`stands_for` in the catalog) or if it names no device. It belongs
+to a specific condition of severity error or worse if both were observed within 15 minutes of each other. It also
+belongs to a condition that the same source reported with the same unspecific key before.
 """
 
 from __future__ import annotations

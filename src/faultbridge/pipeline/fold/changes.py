@@ -50,7 +50,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change to record on the timeline: the condition after it, and the fault that caused it.
+    """One change to record on the timeline: the condition after the change, and the fault that caused it.
 
     `changed_parts` names what an update changed: `count`, `severity`, `reporters` or `component`. `facts` are added to
     the note of a change without a condition.

@@ -129,7 +129,7 @@ def absorb_unspecific(specific: Condition, unspecific: Condition, unspecific_key
 
 
 def absent_conditions(snapshot: Snapshot, catalog: Catalog, devices: Sequence[Component]) -> set[str]:
-    """Return the keys of the conditions that a health snapshot checked and did not find."""
+    """Return the keys of the conditions that a health snapshot checked and no longer found."""
 
     def key(code: str, component: Component) -> str:
         return condition_key(catalog.canonical(code), identity(component, devices))

@@ -30,7 +30,7 @@ def fold(
     limits: Limits,
     changed: int = 0,
 ) -> Folded:
-    """Apply observations to a node in the order of their times, until one commit can take no more changes.
+    """Apply observations to a node in the order of their times, up to the limit of changes of one commit.
 
     `changed` is the number of changes that the commit already contains.
     """

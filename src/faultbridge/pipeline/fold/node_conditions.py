@@ -33,7 +33,7 @@ class NodeConditions:
     """
 
     def __init__(self, state: NodeState, catalog: Catalog, changed: int = 0) -> None:
-        """Copy the conditions of a node and the times of its latest reports.
+        """Copy the node's conditions and latest report times.
 
         `changed` is the number of changes that the commit already contains.
         """
@@ -50,7 +50,7 @@ class NodeConditions:
         self._devices = state.devices
 
     def state(self) -> NodeState:
-        """Return the node with all changes applied."""
+        """Return the node's state with all changes applied."""
         return replace(
             self._state,
             conditions=self.active,
@@ -146,7 +146,7 @@ class NodeConditions:
         return note is daily_notes.Note.FAULT
 
     def _is_before_end(self, key: str, fault: Fault, at: datetime) -> bool:
-        """Return whether a fault was observed before its condition ended, or below the node's floor."""
+        """Return whether a fault is older than the end of its condition or than the node's floor."""
         tombstone = self._tombstones.get(key)
         if tombstone is not None:
             return at <= max(tombstone.ended_at, tombstone.reporters.get(fault.source, tombstone.ended_at))

@@ -1,8 +1,8 @@
 """Compare: turn the difference between two counter samples of the same port or device into faults.
 
-A counter that rose by more than its threshold is a fault. A counter that fell was reset, which is no fault. A
-threshold with a period grows with the time between the samples; for a shorter time it stays the same. Gauges and states
-have one rule each (`_RULES`).
+A counter that rose by more than its threshold is a fault. A counter that fell was reset, which is no fault. A threshold
+with a period grows with the time between the samples if this time is longer than the period. Gauges and states have one
+rule each (`_RULES`).
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _seconds(previous: CounterSample, sample: CounterSample) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Rise:
-    """The rule of a counter for which every increase is a fault."""
+    """The rule for a counter of which every increase is a fault."""
 
     code: str
     text: str
@@ -108,7 +108,7 @@ class _Rise:
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """The rule of a link state: a port that had a link in the previous sample and has none now is a fault."""
+    """The rule for a link state: a link that was up in the previous sample and is down now is a fault."""
 
     code: str
 

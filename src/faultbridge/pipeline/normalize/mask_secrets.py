@@ -1,4 +1,4 @@
-"""Mask secrets: remove passwords, tokens and keys from a raw record before anything of it is stored.
+"""Mask secrets: remove passwords, tokens and keys from a raw record before any part of it is stored.
 
 The text around a secret stays, for example the name of a variable or the prefix of a token. The time is proportional to
 the size of the record, whatever it contains.

@@ -69,7 +69,7 @@ def _without_others(observation: Observation, kept: AbstractSet[_Name]) -> Obser
 
 
 def count_conditions(observations: Iterable[Observation]) -> int:
-    """Return the number of conditions that observations can open: the number of different faults."""
+    """Return how many conditions observations can open, which is the number of different faults."""
     return len({(fault.code, fault.component) for observation in observations for fault in faults_of(observation)})
 
 

@@ -24,7 +24,7 @@ _NAME_WITH_INSTANCE = re.compile(r"(?:hyperpod-)?(m?i-[0-9a-f]{8,17})")
 
 
 class IncarnationMatch(StrEnum):
-    """Whether an observation is about the current instance and boot, an earlier one, or unknown."""
+    """Whether an observation is about a node's current instance and boot, an earlier one, or unknown."""
 
     CURRENT = "current"
     EARLIER = "earlier"
@@ -99,11 +99,11 @@ def match_incarnation(
 
 
 def _match_by_time(current: Incarnation, observed_at: datetime, *, first: bool) -> IncarnationMatch:
-    """Return which incarnation an observation is about, by the time of the observation.
+    """Return which instance and boot an observation is about, by its time.
 
-    The time is compared with the start of the current incarnation. The result is UNKNOWN if the two are too close. If
-    the current incarnation is the first boot of the node's first instance, the result is always CURRENT, because no
-    earlier incarnation exists.
+    The time is compared with the start of the current boot of the current instance. The result is UNKNOWN if the two
+    are too close. If that is the first boot of the node's first instance, the result is always CURRENT, because nothing
+    earlier exists.
     """
     if observed_at >= current.since + INCARNATION_MARGIN or (first and current.boot == 1):
         return IncarnationMatch.CURRENT

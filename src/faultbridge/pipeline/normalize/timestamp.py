@@ -60,12 +60,12 @@ def shift_last_sent(values: SentValues | None, shift: timedelta) -> SentValues |
 def assign_times(
     observations: Iterable[Observation], *, received_at: datetime, sent_at: datetime | None = None
 ) -> tuple[Observation, ...]:
-    """Return the observations with final times.
+    """Return the observations of a record with their final times.
 
-    `received_at` is the time of AWS's clock, `sent_at` that of the sender's clock at sending.
+    `received_at` is a time of AWS's clock. `sent_at` is the sending time by the sender's clock.
 
-    Faults and clears state a changed time in their attributes: `time_source` is `sent` or `received` for a filled-in
-    time, and `shifted` for a shifted one. `time_claimed` is the original time, if any.
+    The attributes of faults and clears state a changed time. `time_source` is `sent` or `received` for a time that was
+    missing, and `shifted` for a shifted time. `time_claimed` is the original time, if any.
     """
     clock = _Clock(received_at, sent_at)
     return tuple(clock.with_time(observation) for observation in observations)

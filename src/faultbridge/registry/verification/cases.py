@@ -93,7 +93,7 @@ def _open_verification_case(transition: Transition, code: str, rules: Rules, now
 
 
 def _rule_for(state: NodeState, cause: Cause, rules: Rules, now: datetime) -> str:
-    """Return the name of the policy rule that matches the code, so that its approvals and windows apply."""
+    """Return the name of the policy rule for a condition code, so that its approvals and windows apply."""
     parts = cause.code, cause.component, cause.severity, cause.action
     condition = Condition(*parts, Scope.INSTANCE, (), now, now, "")
     return rules.policy.rule_for(condition, state.key.cluster, state.placement.instance_type).name

@@ -48,7 +48,7 @@ class ArchiveLine:
 
     @property
     def day(self) -> str:
-        """Return the UTC day of the line, which is part of its object's key."""
+        """Return the UTC day of the archive line, which is part of its S3 object's key."""
         return self.recorded_at[:10]
 
     @property
@@ -143,5 +143,5 @@ def anchor_key(cluster: str, hour: str) -> str:
 
 
 def digest(body: bytes) -> str:
-    """Return the SHA-256 hash of an object in hexadecimal."""
+    """Return the SHA-256 hash of an archive object in hexadecimal."""
     return hashlib.sha256(body).hexdigest()

@@ -111,7 +111,7 @@ def encode_message(message: Message, *, compact: bool = False) -> str:
 
 
 def fits(message: Message) -> bool:
-    """Return whether a message can contain its body, so that no S3 object is needed."""
+    """Return whether a queue message is small enough to contain its body without an S3 object."""
     try:
         encode_message(message)
     except ValueError:
