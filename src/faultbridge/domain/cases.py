@@ -38,7 +38,7 @@ REPAIR_ACTION_OF: Mapping[Action, RepairAction] = {
 
 
 class WaitingFor(StrEnum):
-    """The reason why a case waits. A queued case waits for `admission` until it was checked once."""
+    """The reason why a case waits; `admission` until the admission of repairs has considered the case."""
 
     WAIT = "wait"
     ADMISSION = "admission"
@@ -90,7 +90,7 @@ class Phase(StrEnum):
 class Intent:
     """The committed decision to repair or release one instance: the attempt's point of no return.
 
-    `token` is the idempotency token of the call to the provider. `generation` is 1 for the node's first instance.
+    `token` is the idempotency token of the call to the provider. `generation` numbers the node's instances from 1.
     """
 
     repair_action: RepairAction
@@ -106,10 +106,10 @@ class Attempt:
 
     `steps` maps each finished step to its outcome, so that a repeated call returns the same outcome. `step` is the
     current step. It started at `since` and has run `tries` times. Step Functions waits for it with `task_token` until
-    `deadline`. The minutely sweep checks the attempt at `probe_at`. A fault observed after `watched_since` proves that
-    the repair failed. `launches` counts failed launches of a successor; each launch uses a new token. `spare` is the
-    spare instance that the attempt claimed. `instance_types` are the types that its launches request, chosen before the
-    first launch.
+    `deadline`. The sweep checks the attempt at `probe_at`. A fault observed after `watched_since` proves that the
+    repair failed. `launches` counts failed launches of a successor; each launch uses a new token. `spare` is the spare
+    instance that the attempt claimed. `instance_types` are the types that its launches request, chosen before the first
+    one.
     """
 
     number: int
@@ -218,7 +218,7 @@ class Case:
 
     @property
     def awaits_correlation(self) -> bool:
-        """Return whether the case is escalated to an operator unless an incident explains its fault."""
+        """Return whether the case will be escalated to an operator unless an incident explains its fault."""
         return self.status is CaseStatus.OPEN and self.waiting_for is WaitingFor.CORRELATION
 
     @property

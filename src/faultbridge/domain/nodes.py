@@ -42,7 +42,7 @@ class Isolation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Incarnation:
-    """The instance and boot that back a node now, counted from 1; `since` is their first record."""
+    """The instance and boot that back a node now, numbered from 1; `since` is when they were first seen."""
 
     instance: int
     boot: int

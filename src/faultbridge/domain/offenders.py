@@ -76,7 +76,8 @@ class Offender:
 def find_offenders(stays: Iterable[Stay], odds: Odds, min_faults: int = 2) -> tuple[Offender, ...]:
     """Return the pairs of card and slot with repeated faults, most faults first.
 
-    A pair counts if it had `min_faults` faults, or if the card had faults in other slots or the slot with other cards.
+    A pair counts if it had `min_faults` faults, if its card had a fault in another slot, or if another card had a fault
+    in its slot.
     """
     merged: dict[tuple[str, Place], int] = {}
     for stay in stays:

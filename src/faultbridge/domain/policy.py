@@ -47,7 +47,7 @@ class Match:
         )
 
     def below_count(self, condition: Condition, at: datetime) -> bool:
-        """Return whether the rule requires more observations than the condition had at `at`."""
+        """Return whether the rule requires more observations than the condition had at the time `at`."""
         if self.count == 1 or (self.codes and not _matches_any(condition.code, self.codes)):
             return False
         return replace(condition, last_at=at).counted_within(self.hours) < self.count
@@ -160,7 +160,7 @@ class Policy:
 
     A repair moves an EBS volume to the successor if its tag `faultbridge:volume` has one of the values in `volumes`.
     Before a repair releases an instance, it checks the sources in `capacity` in this order for capacity for a
-    successor, and uses the first that has some.
+    successor. The first source with capacity counts.
     """
 
     version: str
@@ -178,7 +178,7 @@ class Policy:
         return next(matching, DEFAULT_RULE)
 
     def needs_count(self, condition: Condition, at: datetime) -> bool:
-        """Return whether any rule requires more observations than the condition had at `at`."""
+        """Return whether any rule requires more observations than the condition had at the time `at`."""
         return any(rule.match.below_count(condition, at) for rule in self.rules)
 
     def has_rule(self, name: str) -> bool:

@@ -29,7 +29,7 @@ def is_repeated(state: NodeState) -> bool:
 
 
 def is_replaced(state: NodeState) -> bool:
-    """Return whether the live case has replaced the node's instance, which has not rebooted since."""
+    """Return whether the live case replaced the node's instance and the new one is in its first boot."""
     case, incarnation = state.live_case, state.incarnation
     if case is None or incarnation is None or Phase.INTENT.value not in case.marks:
         return False

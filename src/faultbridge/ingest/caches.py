@@ -144,7 +144,7 @@ class NodeCache:
         return NodesRead(read, others, [node for node in state_keys if node not in read], error)
 
     def update(self, node: CachedNode) -> None:
-        """Keep the unwritten changes of a node in memory, or remove the node if it has none."""
+        """Keep the unwritten changes of a node in memory, or drop the node from the cache if it has none."""
         self._unwritten.pop(node.stored.key, None)
         if node.current != node.stored:
             if len(self._unwritten) >= MAX_CACHED_NODES:

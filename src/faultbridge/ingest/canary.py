@@ -86,8 +86,8 @@ class RecordCanary:
     def __call__(self, record: RawRecord) -> Outcome:
         """Record a canary (a test record) as a note.
 
-        Returns DUPLICATE if it is the latest recorded canary, and STALE if it was sent less than two minutes after that
-        one or before it. Raises Conflict if another writer was first; the queue then delivers the canary again.
+        Returns DUPLICATE if it is the latest recorded canary. Returns STALE if it is older than that one, or less than
+        two minutes newer. Raises Conflict if another writer was first; the queue then delivers the canary again.
         """
         sent = truncate(min(record.sent_at, record.received_at))
         last = self.table.get(LAST_RECORDED)

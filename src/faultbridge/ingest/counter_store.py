@@ -188,8 +188,8 @@ def _seen_again(
 ) -> SampleSet | None:
     """Return the stored samples with a later time, if the agent sent equal values again.
 
-    The time is when it last sent equal values before the first new sample. `stated` and `times` belong to the new
-    observations, oldest first. A late or repeated observation is not a new sample.
+    The later time is when the agent last sent equal values before the first new sample. `stated` and `times` belong to
+    the new observations, oldest first. A late or repeated observation is not a new sample.
     """
     if stored is None or stored.digest is None:
         return stored

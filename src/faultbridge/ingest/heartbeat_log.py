@@ -139,7 +139,7 @@ class HeartbeatLog:
         return ClusterHeartbeats(config, now, last, frozenset(silent_since) - set(returned), returned, shards)
 
     def store(self, read: ClusterHeartbeats, silent: Collection[str] = ()) -> None:
-        """Store the last heartbeats of each shard that changed or was stored five minutes ago.
+        """Store the last heartbeats of each shard that changed or was not stored for five minutes.
 
         `silent` are further nodes whose missing heartbeats were reported since the read.
         """

@@ -41,7 +41,7 @@ Probe = Callable[[NodeState], ProbedInstance]
 
 
 def unprobed(_: NodeState) -> ProbedInstance:
-    """Return that the state of an instance is unknown, for use without a provider probe."""
+    """Return an unknown state for an instance, without a call to the provider."""
     return ProbedInstance()
 
 
@@ -146,9 +146,10 @@ def _is_due(arrived: datetime | None, due: datetime, timeout: timedelta, now: da
 
 
 def _is_conclusive(arrived: datetime | None, last: datetime, timeout: timedelta) -> bool:
-    """Return whether the intake still worked after the node's heartbeat was due, so that it is missing.
+    """Return whether the intake still worked after the node's heartbeat was due.
 
-    `arrived` is when the latest canary (a test record) or heartbeat that arrived was sent. None means that no canary
-    has arrived so far. Nothing then shows that the intake ever worked, so missing heartbeats are reported.
+    Only then does a missing heartbeat show a fault. `arrived` is when the latest canary (a test record) or heartbeat
+    that arrived was sent. None means that no canary has arrived so far. Nothing then shows that the intake ever worked,
+    so missing heartbeats are reported.
     """
     return arrived is None or arrived > last + timeout * WRITE_AFTER + HEARTBEAT_GRACE

@@ -83,7 +83,7 @@ class Ingest:
         return result
 
     def _process_pointing(self, deliveries: Iterable[Delivery], result: IngestResult) -> None:
-        """Process records with bodies in the object store up to the byte budget; give back the rest."""
+        """Process records with bodies in the object store up to a byte budget; return the rest to the queue."""
         budget = BodyBudget()
         for record in deliveries:
             if budget.is_used_up:

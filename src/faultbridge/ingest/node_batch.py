@@ -125,7 +125,7 @@ class NodeBatch:
         return [replace(self, parts=parts, cached=cached, remaining=(), continued=continued)]
 
     def single_records(self) -> list[NodeBatch]:
-        """Return a batch for each single record; empty for one record or after an earlier commit."""
+        """Return a batch for each record; empty if there is only one or the batch continues a commit."""
         if len(self.parts) == 1 or self.continued is not None:
             return []
         return [replace(self, parts=[part], read=NOT_READ) for part in self.parts]
@@ -196,7 +196,7 @@ def current_heartbeats(
 
 
 def prepare_records(parts: ResolvedParts, state: NodeState, catalog: Catalog) -> ResolvedParts:
-    """Return a node's records with the checks of its instance type and with limited numbers of faults."""
+    """Return a node's records after checks by its instance type, each with a limited number of faults."""
     return [(_with_instance_type_checks(_limited(part, catalog), state), row) for part, row in parts]
 
 
@@ -230,7 +230,7 @@ def _corrected(part: RecordPart, slow: timedelta) -> RecordPart:
 
 
 def _with_snapshots(state: NodeState, later: SnapshotTimes) -> NodeState:
-    """Return the node with later times of its health snapshots, which were written with heartbeats."""
+    """Return the node with the newer snapshot times that were written with its heartbeats."""
     newer = {key: at for key, at in later.items() if key in state.snapshots and at > state.snapshots[key]}
     return copied(state, snapshots={**state.snapshots, **newer}) if newer else state
 

@@ -30,9 +30,9 @@ class NodeLookup:
     trust: Trust
 
     def __call__(self, parts: Sequence[RecordPart]) -> Iterator[tuple[RecordPart, FoundNode | Rejected | None]]:
-        """Yield each part of a record with its node, or with the reason of its rejection.
+        """Yield each part of a record with its node, with the reason of its rejection, or with None.
 
-        With None instead, the part is ignored.
+        A part contains the observations about one node. None means that the part is ignored.
         """
         aliases = {part: aliases_of(part.record, part.named) for part in parts}
         rows = self._read_aliases(
@@ -45,7 +45,7 @@ class NodeLookup:
     def _find(
         self, part: RecordPart, candidates: Sequence[Alias], rows: Mapping[Alias, AliasRow]
     ) -> FoundNode | Rejected | None:
-        """Find the node of one record part. A record without a cluster gets the cluster of its instance."""
+        """Find the node of one part of a record. A record without a cluster gets its instance's cluster."""
         cluster, any_cluster = part.record.cluster, part.record.cluster == keys.NO_CLUSTER
         if any_cluster and not part.observations:
             return None
@@ -72,7 +72,7 @@ class NodeLookup:
         candidates: Sequence[Alias],
         rows: Mapping[Alias, AliasRow],
     ) -> RecordPart:
-        """Return the part, marked as a claim if its sender did not prove to be the node (`Trust.is_claim`)."""
+        """Return the part of a record, marked as a claim if its sender did not prove to be the node."""
         others = [rows[alias] for alias in candidates if alias in rows]
         if not self.trust.is_claim(part.record, config, row, others):
             return part

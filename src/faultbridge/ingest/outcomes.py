@@ -122,7 +122,7 @@ class IngestResult:
         )
 
     def merge(self, other: IngestResult) -> None:
-        """Add the result of another part of the same batch."""
+        """Add the outcomes of another part of the same batch to this result."""
         self.failed |= other.failed
         for record_id, outcome in other.outcomes.items():
             self.set_outcome(record_id, outcome)

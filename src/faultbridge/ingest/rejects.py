@@ -39,7 +39,7 @@ MAX_DETAIL = 500
 
 @dataclass(frozen=True, slots=True)
 class Rejects:
-    """Stores, lists and retries rejected records. Ingest calls it with each record that it rejects."""
+    """Stores, lists and retries rejected records. Ingest calls it with each record that ingest rejects."""
 
     table: Table
     objects: ObjectStore
@@ -48,10 +48,10 @@ class Rejects:
     trust: Trust = TRUST_ALL
 
     def __call__(self, delivery: Delivery, record: RawRecord | None, error: Rejected) -> None:
-        """Store a rejected record with its reason. A second call replaces the stored one.
+        """Store a rejected record with its reason.
 
-        At most 100 records an hour are stored for each sender and reason, or for each node and source for which a
-        collector sends. Further records are only counted.
+        A second call for the same record replaces the stored reject. At most 100 records an hour are stored for each
+        sender and reason, or for each node and source for which a collector sends. Further records are only counted.
         """
         reject, raw = self._describe(delivery, record, error)
         counter = rejects.counter(reject, self.clock.now(), by_sender=_is_counted_by_sender(reject))

@@ -23,7 +23,7 @@ _EXCESS_REASON = f"at most {MAX_BYTES} bytes of counters are stored for each sou
 
 
 def fitting(ports: Mapping[str, LastSample]) -> tuple[dict[str, LastSample], int]:
-    """Return the latest counter samples that fit into one table item, and the number of the others."""
+    """Return the latest counter samples that fit into one table item, and how many do not fit."""
     room, kept = MAX_BYTES, set()
     for name in sorted(ports, key=lambda name: ports[name].at, reverse=True):
         room -= _size(name, ports[name])

@@ -125,7 +125,7 @@ def _case_differences(table: Table, state: NodeState, facts: StreamFacts) -> Ite
 
 
 def unexpected_row(row: Item, state: NodeState) -> bool:
-    """Return whether the state of its node does not require this unhealthy-node or queue row."""
+    """Return whether an unhealthy-node or queue row is one that its node's state does not require."""
     return _key(row) not in {_key(one) for one in projections.derived_rows(state, _ANY_TIME)}
 
 

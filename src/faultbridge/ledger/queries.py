@@ -62,7 +62,7 @@ def node_names(table: Table, config: ClusterConfig) -> Iterator[str]:
 
 
 def nodes_in_use(table: Table, config: ClusterConfig) -> Iterator[Item]:
-    """Read the roster rows of a cluster's nodes that are not retired."""
+    """Read the node list's rows of a cluster's nodes, except retired nodes."""
     return (row for row in shard_rows(table, config, keys.NODE_ROW) if not row.get("retired"))
 
 

@@ -1,4 +1,7 @@
-"""Stream seal: a stream's last entry in a sealed day of the archive, and which entries may expire."""
+"""Stream seal: a stream's last entry in a sealed day of the archive, and which entries may expire.
+
+A sealed day has a manifest of its entries that cannot be changed.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,7 @@ def seal_item(partition: str, seal: StreamSeal, day: str, now: datetime) -> Item
 
 
 def read_seal(found: Mapping[str, Any] | None) -> StreamSeal:
-    """Return the seal that an item stores, or position 0 without an item.
+    """Return the seal that an item stores. Without an item, it is at position 0.
 
     A damaged item raises Rejected `bad_seal`.
     """

@@ -138,7 +138,7 @@ class Timeline:
         return lines[:limit][::-1], len(lines) > limit
 
     def stream(self, cluster: str, node: str | None, after: tuple[int, int], limit: int) -> tuple[Line, ...]:
-        """Read one entry stream after an epoch and sequence. Without a node, it is the cluster's own."""
+        """Read one entry stream after an epoch and sequence; without a node, the cluster's own stream."""
         pk = keys.node_partition(NodeKey(cluster, node)) if node else keys.cluster_partition(cluster)
         found = query_all(self.table, pk, prefix=keys.ENTRY, after=keys.entry(pk, *after).sk, page_size=limit)
         return tuple(Line(str(item["body"]), str(item["hash"]), str(item["sk"])) for item in islice(found, limit))

@@ -73,7 +73,7 @@ class CallResult:
 
 
 class Presence(StrEnum):
-    """Whether an instance exists, as a probe of the provider found."""
+    """Whether an instance exists, by the result of a probe of its provider."""
 
     ALIVE = "alive"
     GONE = "gone"
@@ -193,7 +193,7 @@ class Launcher(Protocol):
     """
 
     def launched(self, launch_request: LaunchRequest) -> tuple[LaunchedInstance, ...]:
-        """Return the live instances launched or taken for a case, oldest first, except the replaced one.
+        """Return the live instances launched or taken for a case, oldest first, except the one to replace.
 
         An instance may not be running yet. An instance launched a moment ago may be missing.
         """

@@ -34,7 +34,7 @@ def gpu_figure(
 ) -> GpuFigure:
     """Return the GPUs of these nodes, the GPUs in service, and the GPU time that cases cost after `since`.
 
-    `types` maps each instance type to its number of GPUs. The time of a case counts after its first attempt started.
+    `types` maps each instance type to its number of GPUs. The time of a case counts only if an attempt started.
     """
     counted = [(state, _gpus(state, types)) for state in nodes]
     lost = 0

@@ -61,7 +61,10 @@ class Registration:
     inventories: Mapping[str, Inventory] = field(default_factory=dict)
 
     def add_cluster(self, config: ClusterConfig) -> ClusterConfig:
-        """Register a cluster, by default in mode `observe`. A used name raises `cluster_exists`."""
+        """Register a cluster, by default in mode `observe`.
+
+        A name that is already in use raises Rejected `cluster_exists`.
+        """
         names.cluster_name(config.cluster)
         now, config = self.clock.now(), replace(config.validated(), version=1)
         check_repair_owner(self.inventories, config)
@@ -145,9 +148,10 @@ class Registration:
     def add_node(
         self, cluster: str, node: NewNode, actor: Actor = Actor.CLI, *, verify: Rules | None = None
     ) -> NodeState:
-        """Register a node: healthy but not verified with an instance, provisioning without one.
+        """Register a node. It is healthy with an instance, and provisioning without one.
 
-        With `verify`, the node is validating instead, with a case that verifies it before it serves.
+        The instance counts as never verified. With `verify`, the node is validating instead, with a case that verifies
+        it before it serves.
 
         A second registration of the same node and instance adds a missing group, instance type or domain, and changes
         nothing else. If another instance backs the node, Rejected `node_exists` is raised. If a name leads to another

@@ -122,7 +122,7 @@ def _resolved(case: Case, now: datetime) -> Case:
 
 
 def is_replaced(config: ClusterConfig, group: Group, status: ProviderStatus, now: datetime) -> bool:
-    """Return whether an update of a group completed it without its vacant nodes.
+    """Return whether an update made a group complete although its vacant nodes got no instance.
 
     Returns False while the group has an unassigned member, because that may become the instance of a vacant node.
     """

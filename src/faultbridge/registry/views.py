@@ -149,7 +149,7 @@ class Views:
     def recent_cases(
         self, config: ClusterConfig, statuses: Sequence[CaseStatus], limit: int, opened_since: datetime | None = None
     ) -> tuple[CaseView, ...]:
-        """Return a cluster's `limit` latest opened cases with these statuses, oldest first.
+        """Return a cluster's `limit` most recently opened cases with these statuses, oldest first.
 
         With `opened_since`, cases opened before that time are not included.
         """

@@ -182,5 +182,5 @@ class ClusterConfig:
 
 
 def shard_of(name: str, shards: int) -> int:
-    """Return the shard number of a name; a hash distributes names evenly and never changes."""
+    """Return the shard of a name by a hash, so that a name always has the same shard."""
     return crc32(name.encode()) % shards

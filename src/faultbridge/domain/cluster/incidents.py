@@ -1,4 +1,4 @@
-"""Incidents: one shared cause, such as a dead switch, of faults of many nodes, whose repairs wait."""
+"""Incidents: a shared cause of faults of many nodes, such as a dead switch, and the waiting repairs."""
 
 from __future__ import annotations
 

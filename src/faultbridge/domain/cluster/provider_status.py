@@ -97,7 +97,7 @@ class ProviderStatus:
     def is_complete(self, group: str | None) -> bool:
         """Return whether a group has its desired number of instances in service.
 
-        Without a group name, every group must have it.
+        Without a group name, every group is checked.
         """
         named = [status for name, status in self.groups.items() if group in {None, name}]
         return all(status.complete for status in named)

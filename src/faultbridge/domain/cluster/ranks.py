@@ -11,7 +11,7 @@ MAX_RANKS = 100_000
 
 
 def ranks_in_order(nodes: Sequence[str], per_node: int) -> dict[str, str]:
-    """Return the ranks of each node, `per_node` for each in the order of the nodes, as `torchrun` does."""
+    """Return the ranks of each node: `per_node` consecutive ranks each, in node order, as in `torchrun`."""
     return {node: rank_text(range(number * per_node, (number + 1) * per_node)) for number, node in enumerate(nodes)}
 
 
@@ -46,7 +46,7 @@ def _ranks_of(text: str) -> Iterator[int]:
 
 
 def gpu_of(devices: Iterable[Component], index: int) -> Component | None:
-    """Return the GPU of the component list with an index.
+    """Return the GPU that has this index in the devices of a node, or None.
 
     If each rank uses one GPU in PCI bus order, the index is also the local rank that uses the GPU.
     """

@@ -50,7 +50,7 @@ class Spare:
 
     @property
     def owner(self) -> str:
-        """Return the owner name in the launch request of this spare; a repair's launch has a case id."""
+        """Return the name that marks a launch as made for this spare; a launch for a repair has a case id."""
         return f"{SPARE}{self.cluster}-{self.number}-{self.round}"
 
     def serves(self, group: str, now: datetime) -> bool:

@@ -82,9 +82,10 @@ def _largest_burst(members: Iterable[AffectedNode], limits: CorrelationLimits) -
 
 
 def _exceeds_limits(cause: SharedCause, snapshot: ClusterSnapshot, limits: CorrelationLimits, now: datetime) -> bool:
-    """Return whether the affected nodes exceed the minimum number, the minimum share and chance.
+    """Return whether enough nodes are affected for an incident.
 
-    Returns True for every incident of the intake (the path from the queue to the table).
+    Their number and their share must reach the limits and be unlikely by chance. Returns True for every incident of the
+    intake (the path from the queue to the table).
     """
     number = len(cause.affected)
     if cause.domain.kind is DomainKind.INTAKE:

@@ -16,7 +16,7 @@ from faultbridge.pipeline.correlate.chance import OnsetHistory
 
 @dataclass(frozen=True, slots=True)
 class AffectedNode:
-    """A node with active faults of one family: the latest one's start, its code and its remote object."""
+    """A node with faults of one family: when the latest fault started, its code and its remote object."""
 
     node: str
     family: Family

@@ -81,7 +81,7 @@ class AdmissionRequest:
 
     @property
     def picked_slots(self) -> int:
-        """Return how many repair slots the cases need that this run has already admitted."""
+        """Return how many repair slots the cases will use that were admitted earlier in this run."""
         return sum(pick.repair_action.needs_slot for pick in self.picks)
 
     @property

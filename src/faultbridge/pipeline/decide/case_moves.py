@@ -88,7 +88,7 @@ def may_be_shared(state: NodeState) -> bool:
 
 
 def continue_alone(decided: Transition, now: datetime, *, after: timedelta) -> Transition:
-    """Escalate a case that waited long enough for an incident to explain its fault, and none did.
+    """Escalate a case if no incident has explained its fault within the waiting time.
 
     A case whose faults ended in the meantime is queued at once, so that the node is verified.
     """

@@ -23,7 +23,7 @@ WAITING = frozenset({CaseStatus.OPEN, CaseStatus.QUEUED, CaseStatus.ABSORBED})
 def raise_repair_action(
     state: NodeState, joined: Iterable[Condition], policy: Policy, now: datetime
 ) -> tuple[NodeState, tuple[Draft, ...]]:
-    """Raise the repair action of a waiting case to the strongest that the joined conditions require.
+    """Raise the repair action of a waiting case if a condition that joined it needs a stronger one.
 
     A running attempt is not changed. It reads the conditions itself, before its intent (the point of no return) and
     after its verification.

@@ -70,7 +70,7 @@ def start_probation(state: NodeState, case: Case, family: Family | None, limits:
 def _begin_probation(
     probations: Iterable[Probation], case: Case, family: Family | None, instance: int, until: datetime, now: datetime
 ) -> tuple[Probation, ...]:
-    """Return a node's probations after a repair, without ended ones and those of former instances."""
+    """Return a node's probations after a repair, except ended ones and those of former instances."""
     running = [one for one in probations if one.instance == instance and one.until > now and one.code != case.code]
     begun = Probation(case.id, case.code, case.component, case.repair_action, instance, until, family)
     return (*running, begun)[-MAX_PROBATIONS:]

@@ -129,7 +129,7 @@ class NodeConditions:
         self.changes.append(Change(ChangeKind.ENDED, at, condition, None, record_id, reason))
 
     def first_of_the_day(self, key: str, at: datetime) -> bool:
-        """Return whether a key is recorded for the first time today, within its limit; store it."""
+        """Return whether a key is recorded for the first time today and within its limit; note the day."""
         return daily_notes.take_note(self._noted, key, at) is daily_notes.Note.FAULT
 
     def is_own_instance(self, instance_id: str | None) -> bool:
@@ -146,7 +146,7 @@ class NodeConditions:
         return note is daily_notes.Note.FAULT
 
     def _is_before_end(self, key: str, fault: Fault, at: datetime) -> bool:
-        """Return whether a fault is older than the end of its condition or than the node's floor."""
+        """Return whether a fault is older than its condition's end, or than the node's floor for faults."""
         tombstone = self._tombstones.get(key)
         if tombstone is not None:
             return at <= max(tombstone.ended_at, tombstone.reporters.get(fault.source, tombstone.ended_at))

@@ -9,10 +9,10 @@ reports) and counts are therefore stored with limited precision:
 - a repeated driver error that a log can never withdraw: 15 minutes;
 - a count: whenever it has doubled, and each time while a policy rule with a minimum count is not yet satisfied.
 
-Three things are lost if the worker stops that has the exact state in memory. `count` is only a lower bound. A condition
-that ends after a quiet period ends up to a tenth of that period early. A faulty health snapshot that SQS delivers after
-a clean one of the same 10 minutes opens a condition. The next snapshot clears that condition. This does not happen if
-the time of the clean snapshot was written with a heartbeat.
+If the worker that has the exact state in memory stops, three things are lost. `count` is only a lower bound. A
+condition that ends after a quiet period ends up to a tenth of that period early. A faulty health snapshot that SQS
+delivers after a clean one of the same 10 minutes opens a condition. The next snapshot clears that condition. This does
+not happen if the time of the clean snapshot was written with a heartbeat.
 """
 
 from __future__ import annotations

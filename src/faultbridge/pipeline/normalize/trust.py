@@ -44,7 +44,8 @@ class Trust:
     def sender(self, delivered_by: str | None, claimed: str | None) -> str | None:
         """Return the original sender of a record.
 
-        A sender that the record only states counts if a function of the installation sent the record again.
+        A record can name another sender. That name is accepted only if a function of the installation sent the record
+        again.
         """
         return claimed if claimed and self._is_own(delivered_by) else delivered_by
 
@@ -59,7 +60,7 @@ class Trust:
         return min(claimed, delivered_at)
 
     def with_sender_instance(self, record: RawRecord) -> RawRecord:
-        """Return the record with its sender's instance id, if checks are required and it has none."""
+        """Return the record with its sender's instance id added, if checks are required and none is set."""
         if not self.required or record.instance_id is not None:
             return record
         return replace(record, instance_id=instance_of(record.sender))
@@ -81,7 +82,10 @@ class Trust:
         return refusal
 
     def is_claim(self, record: RawRecord, config: ClusterConfig, row: AliasRow, others: Iterable[AliasRow]) -> bool:
-        """Return whether nothing proves that the sender is the node: a webhook, or only listed as trusted."""
+        """Return whether nothing proves that the sender is the node.
+
+        This is the case for a webhook, and for a sender that is only listed as trusted.
+        """
         if not self.required or record.sender == EVENT_BUS or self._is_own(record.sender):
             return False
         if _is_webhook(record.sender):

@@ -24,7 +24,7 @@ class VerificationPeers:
     clock: Clock
 
     def cluster_of(self, instance_id: str) -> str | None:
-        """Return the cluster to which an instance belongs as a node or a spare; None without one."""
+        """Return the cluster to which an instance belongs as a node or a spare, or None."""
         node = self._node_of(instance_id)
         if node is not None:
             return node.cluster

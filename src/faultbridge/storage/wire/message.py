@@ -125,7 +125,7 @@ def join_records(texts: Sequence[str]) -> str:
 
 
 def unpacked_bytes(text: str) -> int | None:
-    """Return the unpacked body size of an encoded message; None if it must not share a message."""
+    """Return the unpacked body size of an encoded message; None if it needs a queue message of its own."""
     try:
         return unpacked_size(json.loads(text))
     except (ValueError, RecursionError):
