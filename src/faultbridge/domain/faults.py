@@ -15,7 +15,10 @@ from typing import Any
 
 
 class Severity(StrEnum):
-    """How much a fault affects a node, from "only record it" to "the node is unusable now"."""
+    """How much a fault affects a node, mildest first.
+
+    `info`: record the fault. `warning`: watch it. `error`: repair the node after a drain. `fatal`: it is unusable now.
+    """
 
     INFO = "info"
     WARNING = "warning"

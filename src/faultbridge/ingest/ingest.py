@@ -155,7 +155,7 @@ class Ingest:
     def _read(self, delivery: Delivery, result: IngestResult, budget: BodyBudget | None) -> Iterable[RecordPart]:
         """Return a record's parts, one per node; empty for canaries (test records) and job reports.
 
-        These two are recorded here.
+        Canaries and job reports are recorded by this method.
         """
         unavailable = GiveBackReason.INPUT_UNAVAILABLE
         try:

@@ -65,7 +65,10 @@ class ClusterReads:
             self._held = outer
 
     def forget(self) -> None:
-        """Discard what was read, so that decisions that no write condition protects use fresh reads."""
+        """Discard what was read, so that the next reads are fresh.
+
+        A decision that no write condition protects requires this.
+        """
         if self._held is not None:
             self._held.forget()
 

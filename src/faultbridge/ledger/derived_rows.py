@@ -47,7 +47,7 @@ class StreamFacts:
     serials: dict[Key, set[str]] = field(default_factory=dict)
 
     def add(self, parsed: ParsedEntry) -> None:
-        """Add what the next entry of the stream determines."""
+        """Add to these facts what the next entry of the stream determines."""
         entry, data = parsed.entry, parsed.data
         if entry.type in _STATUS_TYPES:
             self.status, self.status_event = data.get("to"), entry.event_id

@@ -129,7 +129,10 @@ class ChainScan:
         return []
 
     def _check_content(self, position: Position, stored: Mapping[str, Any]) -> list[Break]:
-        """Check the attributes that the body of an entry determines, and the identity in the body."""
+        """Check an entry's attributes, position and names against its body.
+
+        The position and names in the body must be those of the entry's stream.
+        """
         try:
             parsed = parse_entry(self._stream, position, stored)
         except ValueError:

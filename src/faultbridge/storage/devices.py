@@ -45,7 +45,7 @@ def faulty_device(cluster: str, device: str) -> Key:
 
 
 def component_of(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the component of the fault, or of the case's fault, in an entry; empty if it has none."""
+    """Return the component that an entry's fault, or its case's fault, is about; empty if it has none."""
     return data.get("component") or (data.get("cause") or {}).get("component") or {}
 
 

@@ -1,4 +1,4 @@
-"""Queue rows: reads the rows of queued cases, and the failure domains in a row of a node."""
+"""Queue rows: reads a queued case from its table row, and a node's failure domains from a row."""
 
 from __future__ import annotations
 

@@ -92,7 +92,11 @@ def _with_shared_causes(
     limits: CorrelationLimits,
     now: datetime,
 ) -> list[Incident]:
-    """Return the incidents with new ones added, wider failure domains, and merged incidents closed."""
+    """Return a cluster's incidents after a search for shared causes of new faults.
+
+    A shared cause opens a new incident, or extends an open one to a wider failure domain. If one incident now covers
+    others, those are closed.
+    """
     found = {one.id: one for one in live}
     for family in Family:
         fresh = [one for one in snapshot.of_family(family) if not _ignored(one, found.values(), ended)]
@@ -147,7 +151,7 @@ def _evidence_since(
 ) -> datetime:
     """Return the start of the period whose faults in the failure domain belong to the incident.
 
-    The period extends back as long as each fault started within the window before the next one.
+    The period extends further back while the time from one fault to the next is at most the window of the limits.
     """
     start = min(one.since for one in cause.affected)
     in_domain = (one.since for one in snapshot.of_family(family) if cause.domain in one.domains)

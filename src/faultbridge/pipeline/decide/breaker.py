@@ -85,14 +85,14 @@ def failing_node(state: NodeState, case: Case) -> FailingNode:
 
 
 def close_manually(breaker: Breaker, now: datetime) -> Breaker:
-    """Return the breaker as closed by an operator; only cases that open later count for it."""
+    """Return the breaker after an operator closed it; only cases that open later count for it."""
     return replace(breaker, state=BreakerState.CLOSED, since=now, ignored_before=now, opened=(), stays_open=False)
 
 
 def _without_limit(
     breakers: Mapping[str, Breaker], limits: Iterable[BreakerLimit], now: datetime
 ) -> Iterator[BreakerChange]:
-    """Yield the closing of each breaker that the current policy no longer contains."""
+    """Yield a change that closes each breaker whose limit is no longer in the policy."""
     scopes = {limit.scope for limit in limits}
     for name, before in breakers.items():
         scope = BreakerScope.CLUSTER if domain_of(name) is None else BreakerScope.DOMAIN
@@ -107,7 +107,7 @@ def _tallies(
     node_counts: Mapping[str | None, int],
     breakers: Mapping[str, Breaker],
 ) -> Iterator[tuple[str, Tally]]:
-    """Yield name and counts of each breaker of a limit: one for the cluster, or one per failure domain."""
+    """Yield the name and node counts of each breaker of a limit: the cluster's, or one per failure domain."""
     if limit.scope is BreakerScope.CLUSTER:
         yield breaker_name(limit.scope), Tally(tuple(failing), node_counts.get(None, 0))
         return
@@ -142,7 +142,7 @@ def _change(
 
 
 def _count_opening(breaker: Breaker, limit: BreakerLimit) -> tuple[Breaker, str]:
-    """Record that a breaker opened. Return it, and a text that states what closes it.
+    """Record that a breaker opened; return the breaker, and a text that states what closes it.
 
     After `limit.openings` openings within a day the breaker stays open, because each further trial repair would only
     lose another node.

@@ -52,7 +52,7 @@ class Pairing:
 
 
 def may_change_instance(state: NodeState) -> bool:
-    """Return whether the inventory may change a node's instance, because no attempt controls it."""
+    """Return whether the inventory may change a node's instance: no repair attempt controls the node."""
     if state.status in {None, NodeStatus.RETIRED, NodeStatus.REPLACING}:
         return False
     case = state.live_case

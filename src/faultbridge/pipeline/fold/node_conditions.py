@@ -88,7 +88,7 @@ class NodeConditions:
         return Outcome.RECORDED
 
     def apply_clear(self, clear: Clear, arrival: Arrival) -> Outcome:
-        """End one source's report of a condition. The condition ends with its last report."""
+        """End one source's report of a condition. A condition ends when no report is left."""
         component = identity(clear.component, self._devices)
         key = condition_key(self._catalog.canonical(clear.code), component)
         key = attribution.reported_condition(key, clear.source, self.active)
