@@ -208,7 +208,7 @@ def _seen_again(
 
 
 def _digest(ports: Mapping[str, LastSample], records: Mapping[str, str], values: ValuesByRecord) -> str | None:
-    """Return the digest of the values in the one record that contains all samples.
+    """Return the digest of the values in a record, if this one record contains all samples.
 
     Returns None if the samples come from several records or the record has no digest.
     """

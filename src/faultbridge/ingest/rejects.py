@@ -80,7 +80,7 @@ class Rejects:
         return sum(int(str(item.get("dropped", 0))) for item in page.items)
 
     def find(self, record_id: str, cluster: str) -> Reject | None:
-        """Return the stored reject of a record id, or None if there is none."""
+        """Return the stored reject of the record with this id, or None if the record was not rejected."""
         return next((one for one in self.list(cluster) if one.record_id == record_id), None)
 
     def raw(self, reject: Reject) -> bytes | None:
@@ -120,7 +120,7 @@ class Rejects:
         return True
 
     def _describe(self, delivery: Delivery, record: RawRecord | None, error: Rejected) -> tuple[Reject, bytes | None]:
-        """Return the reject of a record, and the bytes to store.
+        """Return the stored form of a rejected record (its reject), and the bytes to store.
 
         The second value is None if the object store already contains the bytes.
         """

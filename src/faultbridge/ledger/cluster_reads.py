@@ -129,7 +129,7 @@ class ClusterReads:
         self.table.transact(writes, token)
 
     def _items(self, held: _Held, wanted: frozenset[Key] = frozenset()) -> Mapping[Key, Item | None]:
-        """Return the shared items. All of them are read again if a wanted one is missing or too old."""
+        """Return the shared items; all are read again if a wanted item is missing or too old."""
         now = self.clock.now()
         if held.read_at is None or now - held.read_at > MAX_AGE or not held.items.keys() >= wanted:
             held.forget()

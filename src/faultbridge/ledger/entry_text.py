@@ -67,7 +67,10 @@ def source_answers(entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]
 
 
 def answer_text(answer: Mapping[str, Any]) -> str:
-    """Return what one source of EC2 capacity answered, such as `own reservation: counts, 3 free`."""
+    """Return one capacity source's answer as text, such as `own reservation: counts, 3 free`.
+
+    A capacity source is a place where EC2 capacity for a successor may come from.
+    """
     free = "" if answer.get("free") is None else f", {answer['free']} free"
     reason = f" ({answer['reason']})" if answer.get("reason") else ""
     decision = _DECISIONS.get(str(answer["decision"]), str(answer["decision"]))

@@ -154,7 +154,7 @@ class ChainScan:
         return self.position >= (head.epoch, head.sequence)
 
     def check_head(self, head: Head) -> list[Break]:
-        """Check that the last entry of the stream is the one that the stored state names as its last."""
+        """Check that the stream ends with the entry that the stored state names as its last entry."""
         self._skip_expired()
         if self._sequence != head.sequence or (head.sequence and self._epoch != head.epoch):
             detail = (
@@ -179,7 +179,7 @@ class ChainScan:
         return [self._break(epoch, min(self._sequence + 1, first[1]), BreakKind.ANCHOR, detail)]
 
     def _skip_expired(self) -> None:
-        """Continue the scan after the last entry sealed in the archive, if the earlier ones may have expired."""
+        """Continue after the last entry sealed in the archive, if all entries up to it may have expired."""
         if self.position < self._seal.position <= self._seal.missing_to:
             (self._epoch, self._sequence), self._hash = self._seal.position, self._seal.head.hash
 

@@ -50,7 +50,7 @@ MAX_DESCRIBED = 500
 
 @dataclass(frozen=True, slots=True)
 class SyncInventory:
-    """Compares the nodes of every cluster with the instances of its provider's groups, and updates them.
+    """Compares each cluster's nodes with the instances of its provider's groups; updates the nodes.
 
     `inventories` maps each provider name to its inventory.
     """
@@ -139,7 +139,7 @@ class SyncInventory:
         listed: Mapping[str, Instance],
         result: SyncResult,
     ) -> None:
-        """Attach unassigned instances to nodes without an instance, and register the others as new nodes.
+        """Attach unassigned instances to nodes without an instance; register the rest as new nodes.
 
         A node whose instance no longer serves becomes vacant.
         """
@@ -194,7 +194,10 @@ class SyncInventory:
         return self.replacement_detection.rulebook.rules(config) if group.is_joined_by(instance) else None
 
     def _vacancies(self, config: ClusterConfig, missing: Sequence[Item]) -> list[VacantNode]:
-        """Return the nodes, except retired ones, that need an instance, in the form that `pair` expects."""
+        """Return the nodes that need an instance, in the form that `pair` of instance pairing expects.
+
+        Retired nodes are not included.
+        """
         if not missing:
             return []
         state_keys = {str(row["node"]): keys.node_state(NodeKey(config.cluster, str(row["node"]))) for row in missing}

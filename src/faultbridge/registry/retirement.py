@@ -133,7 +133,7 @@ def is_replaced(config: ClusterConfig, group: Group, status: ProviderStatus, now
 
 @dataclass(frozen=True, slots=True)
 class RetireReplaced:
-    """Retires the vacant nodes of a group after an update completed the group without them."""
+    """Retires the vacant nodes of a group after an update completed the group with other nodes."""
 
     retirement: Retirement
 

@@ -206,7 +206,7 @@ class Views:
         return view
 
     def incidents(self, cluster: str, *, closed: bool = False) -> tuple[IncidentView, ...]:
-        """Return a cluster's open incidents, with `closed` also the closed ones, oldest first."""
+        """Return a cluster's open incidents, oldest first. With `closed`, closed incidents are included."""
         config = self.cluster(cluster).config
         rows = query_all(self.table, keys.cluster_partition(cluster), prefix=stored_incidents.INCIDENT)
         found = [stored_incidents.read_incident(row) for row in rows]

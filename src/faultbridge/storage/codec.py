@@ -104,7 +104,7 @@ def load(kind: type[T], value: Mapping[str, Any]) -> T:
 
 
 def wrap_codec(kinds: Iterable[type], wrap_load: Callable[[_Load], _Load], wrap_dump: Callable[[_Dump], _Dump]) -> None:
-    """Wrap the load and dump functions of these types, each listed after the types of its fields."""
+    """Wrap the functions that load and dump these types. A type must follow the types of its fields."""
     _LOADERS.clear()
     _DUMPERS.clear()
     for kind in kinds:

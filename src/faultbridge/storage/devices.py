@@ -85,13 +85,13 @@ def linked_devices(components: Iterable[Mapping[str, Any]]) -> Iterator[tuple[st
 
 
 def sighting_keys(stream: str, seen: Mapping[str, Any]) -> Iterator[Key]:
-    """Yield the keys of the sighting rows of the devices that a stored row names."""
+    """Yield the key of the sighting row of each device that a stored row lists."""
     position = (str(seen["recorded_at"]), int(seen["epoch"]), int(seen["sequence"]))
     yield from (_sighting_key(stream, position, one) for one in seen["devices"])
 
 
 def _seen(devices: Iterable[Mapping[str, Any]], entry: Entry, partition: str, now: datetime) -> Put:
-    """Return the row that leads to the sightings of an entry after the entry has expired."""
+    """Return the row that finds an entry's sightings of devices after the entry itself has expired."""
     key = keys.entry(partition, entry.epoch, entry.sequence)
     row = {
         "recorded_at": to_text(entry.recorded_at),

@@ -64,7 +64,7 @@ class Breaker:
 
 
 def breaker_name(scope: BreakerScope, domain: str | None = None) -> str:
-    """Return the name of the cluster's circuit breaker, or of the one of a failure domain."""
+    """Return the name of a circuit breaker: the cluster's, or that of one failure domain."""
     return CLUSTER_BREAKER if scope is BreakerScope.CLUSTER else f"{_DOMAIN}{domain}"
 
 

@@ -81,7 +81,7 @@ class AdmissionRequest:
 
     @property
     def picked_slots(self) -> int:
-        """Return how many repair slots the cases will use that were admitted earlier in this run."""
+        """Return the number of repair slots for the cases that this run has already admitted."""
         return sum(pick.repair_action.needs_slot for pick in self.picks)
 
     @property
@@ -207,7 +207,7 @@ def closed_window(rules: Iterable[Rule], action: RepairAction, now: datetime) ->
 
 
 def _check_capacity(request: AdmissionRequest) -> Refused | None:
-    """Refuse replacements in a group without capacity. After the waiting time, one of them may try again."""
+    """Refuse replacements in a group without capacity; one may try again after the waiting time."""
     group, no_capacity_until = request.queued.group, request.control.no_capacity_until
     if request.queued.repair_action is not RepairAction.REPLACE_NODE or group is None or group not in no_capacity_until:
         return None

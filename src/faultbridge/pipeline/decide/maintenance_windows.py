@@ -28,7 +28,10 @@ def is_open(window: Window, now: datetime) -> bool:
 
 
 def check_cron(text: str) -> None:
-    """Raise ValueError, which names the wrong field, unless a text is a cron expression of five fields."""
+    """Check that a text is a cron expression of five fields.
+
+    Any other text raises ValueError, which names the wrong field.
+    """
     from cronsim import CronSim, CronSimError
 
     if len(text.split()) != len(FIELDS.split(", ")):

@@ -66,7 +66,7 @@ def mildest_condition(conditions: Mapping[str, Condition]) -> str:
 
 
 def oversized_conditions(conditions: Mapping[str, Condition]) -> list[str]:
-    """Return the keys of the conditions to evict so that the others fit into the node's table item.
+    """Return the keys of the conditions to evict so that the rest fits into the node's table item.
 
     The mildest conditions are evicted first, and of these the largest first.
     """

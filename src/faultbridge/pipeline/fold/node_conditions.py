@@ -95,7 +95,10 @@ class NodeConditions:
         return self._withdraw(key, clear.source, arrival.at, clear.message, arrival.record_id)
 
     def apply_snapshot(self, snapshot: Snapshot, arrival: Arrival) -> Outcome:
-        """Apply a health snapshot's faults; end its source's reports of faults that it lacks."""
+        """Apply the faults of a health snapshot.
+
+        The reports of its source about faults that the snapshot checked and did not find end.
+        """
         last = self._snapshots.get(snapshot.reporter_key)
         if last is not None and arrival.at <= last:
             return Outcome.DUPLICATE if arrival.at == last else Outcome.STALE
@@ -202,7 +205,7 @@ class NodeConditions:
         return self.apply_fault(replace(full, evidence=fault.evidence), arrival)
 
     def _limit_bytes(self, fault: Fault, arrival: Arrival) -> None:
-        """Evict the largest of the mildest conditions until the others fit into the node's table item."""
+        """Evict the mildest conditions, largest first, until the rest fits into the node's table item."""
         evicted = capacity.oversized_conditions(self.active)
         for key in evicted:
             self.end(key, self.active[key], arrival.at, f"evicted for {fault.code}", arrival.record_id)

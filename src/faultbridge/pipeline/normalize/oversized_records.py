@@ -50,7 +50,7 @@ def _name(fault: Fault) -> _Name:
 
 
 def _without_others(observation: Observation, kept: AbstractSet[_Name]) -> Observation | None:
-    """Return an observation with only the kept faults, or None if it contains none of them.
+    """Return an observation with only the kept faults, or None if it contains no kept fault.
 
     A health snapshot does not clear the faults that are removed from it.
     """

@@ -1,4 +1,4 @@
-"""Verification peers: finds healthy instances without work that an instance can be tested with."""
+"""Verification peers: finds healthy instances without work, with which another instance is tested."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OPERATOR = "operator."
 
 @dataclass(frozen=True, slots=True)
 class VerificationPeers:
-    """Finds the instances with which an instance under verification may be tested."""
+    """Finds healthy instances without work, with which an instance under verification is tested."""
 
     table: Table
     clock: Clock

@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 
 def split_records(text: str) -> tuple[str, ...]:
-    """Return the messages in a text: those of a valid shared message, else the text itself.
+    """Return the messages in a text: each message of a valid shared message, else the text itself.
 
     A shared message contains several records. `decode_message` rejects an invalid shared message, and one inside
     another.
