@@ -87,10 +87,10 @@ class HeartbeatMonitor:
         """Record `host.silent` for a node in service whose last heartbeat, at `last`, is too old.
 
         After a repair or an operator's return, the timeout starts again, because the node has returned without a
-        heartbeat. `arrived` is when the latest canary (a test record) or heartbeat that arrived was sent. Returns
-        False, and records nothing, if `arrived` is too early to show that a heartbeat of this node would have arrived,
-        or if the new timeout is not over; the next sweep checks again. If `arrived` is None, no canary has arrived yet,
-        and the fault is recorded.
+        heartbeat. `arrived` is the sending time of the latest canary (a test record) or heartbeat that arrived. It
+        shows until when records certainly arrived. If a heartbeat of this node would not certainly have arrived by
+        then, or if the new timeout is not over, nothing is recorded and the result is False. The next sweep checks
+        again. If `arrived` is None, no canary has arrived yet, and the fault is recorded.
         """
         timeout = rules_of(self.log.rulebook, node.cluster).policy.limits.heartbeat_timeout
         if not _is_conclusive(arrived, last, timeout):

@@ -60,9 +60,9 @@ class StreamVerification:
     _read_to: str | None = None
 
     def breaks(self) -> list[Break]:
-        """Return the defects (breaks) of the stream; an unregistered node raises Rejected.
+        """Return the defects (breaks) of the stream.
 
-        The reason is `unknown_node`.
+        An unregistered node raises Rejected `unknown_node`.
         """
         key = keys.stream_anchor(partition(self.stream))
         while True:

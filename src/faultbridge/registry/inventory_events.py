@@ -100,6 +100,6 @@ class InventoryEventHandler:
 
 
 def _named(event: Mapping[str, Any], fields: Iterable[str]) -> Iterator[str]:
-    """Yield the values of these fields in each part of an event that may name an instance or a group."""
+    """Yield the values of these JSON fields in each part of an event that may name an instance or a group."""
     for part in parts_of(event):
         yield from (str(part[name]) for name in fields if part.get(name))

@@ -58,9 +58,10 @@ def batch_position(written_at: datetime) -> str:
 def batch_put(
     cluster: str, heartbeats: Mapping[str, datetime], now: datetime, snapshots: Mapping[str, SnapshotTimes] = NONE
 ) -> Put:
-    """Return the write of one batch: the time at which the queue received each node's heartbeat.
+    """Return the table write of one batch of heartbeats.
 
-    `snapshots` maps each node to the health snapshots to store with its heartbeat, as short differences of their times.
+    It stores the time at which the queue received each node's heartbeat. `snapshots` maps each node to the times of the
+    health snapshots to store with its heartbeat. They are stored as short differences from the heartbeat's time.
     """
     content = {"heartbeats": pack({node: to_milliseconds(at) for node, at in sorted(heartbeats.items())})}
     differences = {
